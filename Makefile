@@ -1,0 +1,77 @@
+# Howdah's commands. `make serve` and `make test` are the two that a visitor needs.
+
+CARGO ?= cargo
+export CARGO
+PREFIX ?= /usr/local
+DESTDIR ?=
+LISTEN ?= 127.0.0.1:8080
+BENCH_OPTIONS ?=
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+BIN := $(DESTDIR)$(PREFIX)/bin
+MAN := $(DESTDIR)$(PREFIX)/share/man/man1
+
+.PHONY: help serve build release test lint unit loom install uninstall bench clean
+
+help:
+	@echo 'make serve     build and serve the demo at http://$(LISTEN)'
+	@echo 'make test      everything that is checked before a change is taken'
+	@echo 'make lint      formatting, clippy, the rules between the crates'
+	@echo 'make unit      unit and end-to-end tests'
+	@echo 'make loom      the shared-memory protocol under the loom model checker'
+	@echo 'make release   both binaries, optimised, in $(TARGET)/release'
+	@echo 'make install   binaries and man page below $$DESTDIR$$PREFIX (now $(DESTDIR)$(PREFIX))'
+	@echo 'make bench     Howdah beside nginx, Apache and lighttpd; BENCH_OPTIONS="--rounds 3 …"'
+	@echo 'make clean     remove what was built'
+
+serve:
+	@scripts/install-packages.sh build serve
+	@$(MAKE) --no-print-directory release
+	$(TARGET)/release/howdah serve demo/public --listen $(LISTEN)
+
+release:
+	@scripts/require-cargo
+	$(CARGO) build --release --bins
+
+build:
+	@scripts/require-cargo
+	$(CARGO) build --workspace --all-targets
+
+test:
+	@scripts/install-packages.sh build serve test
+	@$(MAKE) --no-print-directory lint unit loom
+
+lint:
+	@scripts/require-cargo
+	$(CARGO) fmt --all --check
+	scripts/check-dependencies
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+# `build` comes first because the end-to-end tests start both binaries: built together with the tests, with the same
+# features, they are built once.
+unit: build
+	$(CARGO) test --workspace
+
+# Its own target folder: another RUSTFLAGS would throw the whole build away twice.
+loom:
+	@scripts/require-cargo
+	RUSTFLAGS="--cfg loom" $(CARGO) test --package howdah-ipc --lib --target-dir $(TARGET)/loom
+
+# `make release && sudo make install` works where root has no cargo: then what was built is installed as it is.
+install:
+	@if command -v $(CARGO) >/dev/null || [ ! -x $(TARGET)/release/howdah ]; then $(MAKE) --no-print-directory release; fi
+	install -d "$(BIN)" "$(MAN)"
+	install -m 755 $(TARGET)/release/howdah $(TARGET)/release/howdah-php "$(BIN)"
+	install -m 644 docs/howdah.1 "$(MAN)"
+
+uninstall:
+	rm -f "$(BIN)/howdah" "$(BIN)/howdah-php" "$(MAN)/howdah.1"
+
+bench:
+	@scripts/install-packages.sh build serve bench
+	@$(MAKE) --no-print-directory release
+	bench/run --howdah $(TARGET)/release/howdah $(BENCH_OPTIONS)
+
+clean:
+	$(CARGO) clean
+	rm -rf dist bench/__pycache__
