@@ -1,0 +1,208 @@
+//! `SOCK_SEQPACKET` pairs: whole messages, with descriptors riding along (`SCM_RIGHTS`).
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use crate::{check, check_size};
+
+/// The most descriptors that the kernel takes in one message (`SCM_MAX_FD`).
+pub const MOST_DESCRIPTORS: usize = 253;
+
+/// One end of a pair of connected message sockets.
+#[derive(Debug)]
+pub struct SeqPacket(OwnedFd);
+
+/// What [`SeqPacket::receive`] found.
+#[derive(Debug)]
+pub struct Received {
+    /// Bytes of the message, 0 at the end of the stream.
+    pub length: usize,
+    /// The descriptors that came with it, close-on-exec.
+    pub descriptors: Vec<OwnedFd>,
+    /// The message, or its list of descriptors, was longer than the room given.
+    pub truncated: bool,
+}
+
+impl SeqPacket {
+    /// Two connected ends, close-on-exec, blocking.
+    pub fn pair() -> io::Result<(SeqPacket, SeqPacket)> {
+        let mut ends: [RawFd; 2] = [-1; 2];
+        let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+        // SAFETY: `ends` has room for the two descriptors.
+        check(unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) })?;
+        // SAFETY: both are fresh and owned by nobody else.
+        Ok(unsafe { (SeqPacket(OwnedFd::from_raw_fd(ends[0])), SeqPacket(OwnedFd::from_raw_fd(ends[1]))) })
+    }
+
+    /// Makes every later call return `WouldBlock` instead of waiting (or wait again).
+    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        let fd = self.0.as_raw_fd();
+        // SAFETY: no memory arguments.
+        let flags = check(unsafe { libc::fcntl(fd, libc::F_GETFL) })?;
+        let flags = if nonblocking { flags | libc::O_NONBLOCK } else { flags & !libc::O_NONBLOCK };
+        // SAFETY: no memory arguments.
+        check(unsafe { libc::fcntl(fd, libc::F_SETFL, flags) })?;
+        Ok(())
+    }
+
+    /// Sends one message with up to [`MOST_DESCRIPTORS`] descriptors. A closed peer is `BrokenPipe`, never SIGPIPE.
+    pub fn send(&self, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        if descriptors.len() > MOST_DESCRIPTORS {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many descriptors in one message"));
+        }
+        let raw: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
+        let mut part = libc::iovec { iov_base: message.as_ptr().cast_mut().cast(), iov_len: message.len() };
+        let mut control = ControlBuffer::default();
+        // SAFETY: an all-zero `msghdr` is valid: no name, no parts, no control data.
+        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        header.msg_iov = &raw mut part;
+        header.msg_iovlen = 1;
+        if !raw.is_empty() {
+            let bytes = u32::try_from(size_of_val(raw.as_slice())).map_err(|_| io::ErrorKind::InvalidInput)?;
+            header.msg_control = control.0.as_mut_ptr().cast();
+            // SAFETY: pure arithmetic.
+            header.msg_controllen = unsafe { libc::CMSG_SPACE(bytes) } as usize;
+            // SAFETY: the control buffer has room for one header and MOST_DESCRIPTORS descriptors, checked above.
+            unsafe {
+                let first = libc::CMSG_FIRSTHDR(&raw const header);
+                (*first).cmsg_level = libc::SOL_SOCKET;
+                (*first).cmsg_type = libc::SCM_RIGHTS;
+                (*first).cmsg_len = libc::CMSG_LEN(bytes) as usize;
+                std::ptr::copy_nonoverlapping(raw.as_ptr(), libc::CMSG_DATA(first).cast(), raw.len());
+            }
+        }
+        loop {
+            // SAFETY: the header points to live buffers of the stated sizes.
+            let sent = unsafe { libc::sendmsg(self.0.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL) };
+            match check_size(sent) {
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Receives one message into `room`.
+    pub fn receive(&self, room: &mut [u8]) -> io::Result<Received> {
+        let mut part = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
+        let mut control = ControlBuffer::default();
+        // SAFETY: an all-zero `msghdr` is valid.
+        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        header.msg_iov = &raw mut part;
+        header.msg_iovlen = 1;
+        header.msg_control = control.0.as_mut_ptr().cast();
+        header.msg_controllen = size_of_val(&control.0);
+        let length = loop {
+            // SAFETY: the header points to live, writable buffers of the stated sizes.
+            let got = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut header, libc::MSG_CMSG_CLOEXEC) };
+            match check_size(got) {
+                Ok(length) => break length,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        };
+        let truncated = header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0;
+        // SAFETY: the kernel filled in `header` and its control data just now.
+        let descriptors = unsafe { passed_descriptors(&header) };
+        Ok(Received { length, descriptors, truncated })
+    }
+}
+
+impl From<OwnedFd> for SeqPacket {
+    fn from(fd: OwnedFd) -> SeqPacket {
+        SeqPacket(fd)
+    }
+}
+
+impl From<SeqPacket> for OwnedFd {
+    fn from(socket: SeqPacket) -> OwnedFd {
+        socket.0
+    }
+}
+
+impl AsFd for SeqPacket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl AsRawFd for SeqPacket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+/// Room for one `SCM_RIGHTS` message of the largest size, aligned as `cmsghdr` wants it.
+struct ControlBuffer([u64; 132]);
+
+impl Default for ControlBuffer {
+    fn default() -> Self {
+        ControlBuffer([0; 132])
+    }
+}
+
+/// Takes ownership of every descriptor that came with a message.
+///
+/// # Safety
+/// `header` must be as `recvmsg` left it, with its control buffer alive, and must be handed here only once.
+unsafe fn passed_descriptors(header: &libc::msghdr) -> Vec<OwnedFd> {
+    let mut descriptors = Vec::new();
+    // SAFETY: walking the control data with the C macros stays inside msg_controllen; each SCM_RIGHTS entry holds whole,
+    // fresh descriptors that are ours now.
+    unsafe {
+        let mut entry = libc::CMSG_FIRSTHDR(header);
+        while !entry.is_null() {
+            if (*entry).cmsg_level == libc::SOL_SOCKET && (*entry).cmsg_type == libc::SCM_RIGHTS {
+                let bytes = (*entry).cmsg_len - libc::CMSG_LEN(0) as usize;
+                let data = libc::CMSG_DATA(entry).cast::<RawFd>();
+                for position in 0..bytes / size_of::<RawFd>() {
+                    descriptors.push(OwnedFd::from_raw_fd(data.add(position).read_unaligned()));
+                }
+            }
+            entry = libc::CMSG_NXTHDR(header, entry);
+        }
+    }
+    descriptors
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Seek, Write};
+
+    #[test]
+    fn a_descriptor_travels_with_its_message() {
+        let (left, right) = SeqPacket::pair().unwrap();
+        let memory = crate::memory::sealed_file(c"test", 5).unwrap();
+        left.send(b"here", &[memory.as_fd()]).unwrap();
+        let mut file = std::fs::File::from(memory);
+        file.write_all(b"hello").unwrap();
+
+        let mut room = [0; 16];
+        let mut received = right.receive(&mut room).unwrap();
+        assert_eq!(&room[..received.length], b"here");
+        let mut theirs = std::fs::File::from(received.descriptors.remove(0));
+        theirs.rewind().unwrap();
+        let mut text = String::new();
+        theirs.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "hello");
+    }
+
+    #[test]
+    fn the_largest_list_of_descriptors_fits() {
+        let (left, right) = SeqPacket::pair().unwrap();
+        let same = vec![left.as_fd(); MOST_DESCRIPTORS];
+        left.send(b"x", &same).unwrap();
+        let received = right.receive(&mut [0; 1]).unwrap();
+        assert_eq!(received.descriptors.len(), MOST_DESCRIPTORS);
+        assert!(!received.truncated);
+    }
+
+    #[test]
+    fn a_closed_peer_is_the_end_and_then_an_error() {
+        let (left, right) = SeqPacket::pair().unwrap();
+        drop(right);
+        assert_eq!(left.send(b"x", &[]).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        assert_eq!(left.receive(&mut [0; 1]).unwrap().length, 0);
+    }
+}
