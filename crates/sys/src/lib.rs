@@ -14,7 +14,11 @@ use std::io;
 
 /// Turns the C convention "-1 means look at errno" into a `Result`.
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
+    if result == -1 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
 }
 
 /// As [`check`], for calls that answer with a size.

@@ -11,7 +11,8 @@ use crate::{check, check_size};
 /// The seal matters: a peer that could shrink the file would turn the next access of ours into SIGBUS.
 pub fn sealed_file(name: &std::ffi::CStr, length: usize) -> io::Result<OwnedFd> {
     // SAFETY: `name` is NUL-terminated.
-    let fd = check(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) })?;
+    let fd =
+        check(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) })?;
     // SAFETY: fresh descriptor, owned by nobody else.
     let file = unsafe { OwnedFd::from_raw_fd(fd) };
     let length = libc::off_t::try_from(length).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -53,12 +54,22 @@ impl Mapping {
     /// Maps the first `length` bytes of `file`, which must not be shorter (see [`is_sealed`]).
     pub fn new(file: BorrowedFd<'_>, length: usize) -> io::Result<Mapping> {
         if !is_sealed(file, length)? {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "shared memory has another size, or is not sealed"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "shared memory has another size, or is not sealed",
+            ));
         }
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a fresh mapping at an address of the kernel's choice touches no existing memory.
         let base = unsafe {
-            libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, file.as_raw_fd(), 0)
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                protection,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
         };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());

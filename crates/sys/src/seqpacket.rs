@@ -31,7 +31,12 @@ impl SeqPacket {
         // SAFETY: `ends` has room for the two descriptors.
         check(unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) })?;
         // SAFETY: both are fresh and owned by nobody else.
-        Ok(unsafe { (SeqPacket(OwnedFd::from_raw_fd(ends[0])), SeqPacket(OwnedFd::from_raw_fd(ends[1]))) })
+        Ok(unsafe {
+            (
+                SeqPacket(OwnedFd::from_raw_fd(ends[0])),
+                SeqPacket(OwnedFd::from_raw_fd(ends[1])),
+            )
+        })
     }
 
     /// Makes every later call return `WouldBlock` instead of waiting (or wait again).
@@ -39,7 +44,11 @@ impl SeqPacket {
         let fd = self.0.as_raw_fd();
         // SAFETY: no memory arguments.
         let flags = check(unsafe { libc::fcntl(fd, libc::F_GETFL) })?;
-        let flags = if nonblocking { flags | libc::O_NONBLOCK } else { flags & !libc::O_NONBLOCK };
+        let flags = if nonblocking {
+            flags | libc::O_NONBLOCK
+        } else {
+            flags & !libc::O_NONBLOCK
+        };
         // SAFETY: no memory arguments.
         check(unsafe { libc::fcntl(fd, libc::F_SETFL, flags) })?;
         Ok(())
@@ -48,17 +57,24 @@ impl SeqPacket {
     /// Sends one message with up to [`MOST_DESCRIPTORS`] descriptors. A closed peer is `BrokenPipe`, never SIGPIPE.
     pub fn send(&self, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         if descriptors.len() > MOST_DESCRIPTORS {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many descriptors in one message"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "too many descriptors in one message",
+            ));
         }
         let raw: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
-        let mut part = libc::iovec { iov_base: message.as_ptr().cast_mut().cast(), iov_len: message.len() };
+        let mut part = libc::iovec {
+            iov_base: message.as_ptr().cast_mut().cast(),
+            iov_len: message.len(),
+        };
         let mut control = ControlBuffer::default();
         // SAFETY: an all-zero `msghdr` is valid: no name, no parts, no control data.
         let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
         header.msg_iov = &raw mut part;
         header.msg_iovlen = 1;
         if !raw.is_empty() {
-            let bytes = u32::try_from(size_of_val(raw.as_slice())).map_err(|_| io::ErrorKind::InvalidInput)?;
+            let bytes =
+                u32::try_from(size_of_val(raw.as_slice())).map_err(|_| io::ErrorKind::InvalidInput)?;
             header.msg_control = control.0.as_mut_ptr().cast();
             // SAFETY: pure arithmetic.
             header.msg_controllen = unsafe { libc::CMSG_SPACE(bytes) } as usize;
@@ -84,7 +100,10 @@ impl SeqPacket {
 
     /// Receives one message into `room`.
     pub fn receive(&self, room: &mut [u8]) -> io::Result<Received> {
-        let mut part = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
+        let mut part = libc::iovec {
+            iov_base: room.as_mut_ptr().cast(),
+            iov_len: room.len(),
+        };
         let mut control = ControlBuffer::default();
         // SAFETY: an all-zero `msghdr` is valid.
         let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
@@ -104,7 +123,11 @@ impl SeqPacket {
         let truncated = header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0;
         // SAFETY: the kernel filled in `header` and its control data just now.
         let descriptors = unsafe { passed_descriptors(&header) };
-        Ok(Received { length, descriptors, truncated })
+        Ok(Received {
+            length,
+            descriptors,
+            truncated,
+        })
     }
 }
 
@@ -202,7 +225,10 @@ mod tests {
     fn a_closed_peer_is_the_end_and_then_an_error() {
         let (left, right) = SeqPacket::pair().unwrap();
         drop(right);
-        assert_eq!(left.send(b"x", &[]).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        assert_eq!(
+            left.send(b"x", &[]).unwrap_err().kind(),
+            io::ErrorKind::BrokenPipe
+        );
         assert_eq!(left.receive(&mut [0; 1]).unwrap().length, 0);
     }
 }

@@ -1,0 +1,382 @@
+//! The messages between supervisor, front and zygote, one per packet of a [`SeqPacket`].
+//!
+//! All three are built from the same sources and started together, so the encoding carries no version: a kind byte, then
+//! numbers as 8 bytes and texts as an 8-byte length and their bytes, in the order of the variant's fields.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use howdah_sys::seqpacket::{MOST_DESCRIPTORS, SeqPacket};
+
+use crate::layout::Geometry;
+
+/// The longest message.
+pub const MOST_BYTES: usize = 256 * 1024;
+
+/// What the zygote must know before PHP starts. First message of the supervisor.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PoolSettings {
+    /// The pool's name, as in logs.
+    pub pool: String,
+    /// A `php.ini` instead of PHP's own choice; empty for none.
+    pub ini_file: String,
+    /// A worker ends after so many requests; 0: never.
+    pub max_requests: u64,
+    /// Ini values that scripts may change.
+    pub ini: Vec<(String, String)>,
+    /// Ini values that scripts may not change.
+    pub admin_ini: Vec<(String, String)>,
+    /// Environment for `getenv`, added to an otherwise empty one.
+    pub environment: Vec<(String, String)>,
+    /// Folder of this pool's temporary files, sessions and uploads.
+    pub state_dir: String,
+}
+
+/// Supervisor, or front, to zygote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ToZygote {
+    /// Supervisor: how to start PHP. Once, first.
+    Settings(PoolSettings),
+    /// Front: part of a region's descriptors; see [`Attach`]. `total` counts the descriptors of all parts.
+    Attach {
+        /// Sizes of the region.
+        geometry: Geometry,
+        /// Descriptors in all parts together.
+        total: u64,
+    },
+    /// Front: keep workers `0..count` alive, and let those above finish and end.
+    Scale {
+        /// Number of workers wanted.
+        count: u64,
+    },
+    /// Front: send a signal to a worker, unless it was replaced meanwhile.
+    Kill {
+        /// Which worker.
+        worker: u64,
+        /// The process that is meant.
+        pid: u64,
+        /// The signal's number.
+        signal: u64,
+    },
+    /// Let every worker finish its request, then end.
+    Stop,
+}
+
+/// Zygote to supervisor, or to front.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FromZygote {
+    /// To both: PHP has started.
+    Ready {
+        /// For example `8.2.29`.
+        php_version: String,
+        /// `on`, or why opcache is off.
+        opcache: String,
+    },
+    /// To the supervisor: PHP could not start.
+    Failed {
+        /// Why, for a person.
+        reason: String,
+    },
+    /// To the front: a worker is alive.
+    Started {
+        /// Which worker.
+        worker: u64,
+        /// Its process.
+        pid: u64,
+    },
+    /// To the front: a worker is dead.
+    Died {
+        /// Which worker.
+        worker: u64,
+        /// The process that it was.
+        pid: u64,
+        /// As `wait(2)` gives it.
+        status: u64,
+    },
+}
+
+/// A region and all descriptors that belong to it: memory file, a bell per front thread, a socket per slot.
+#[derive(Debug)]
+pub struct Attach {
+    /// Sizes of the region.
+    pub geometry: Geometry,
+    /// All descriptors, in that order.
+    pub descriptors: Vec<OwnedFd>,
+}
+
+impl Attach {
+    /// Sends everything, in as many packets as the kernel's limit asks for.
+    pub fn send(&self, to: &SeqPacket) -> io::Result<()> {
+        let message = ToZygote::Attach {
+            geometry: self.geometry,
+            total: self.descriptors.len() as u64,
+        }
+        .encode();
+        for part in self.descriptors.chunks(MOST_DESCRIPTORS) {
+            let part: Vec<BorrowedFd<'_>> = part.iter().map(AsFd::as_fd).collect();
+            to.send(&message, &part)?;
+        }
+        Ok(())
+    }
+}
+
+impl ToZygote {
+    /// As bytes of one packet.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Writer(Vec::new());
+        match self {
+            ToZygote::Settings(settings) => {
+                out.kind(1);
+                out.text(&settings.pool);
+                out.text(&settings.ini_file);
+                out.number(settings.max_requests);
+                out.pairs(&settings.ini);
+                out.pairs(&settings.admin_ini);
+                out.pairs(&settings.environment);
+                out.text(&settings.state_dir);
+            }
+            ToZygote::Attach { geometry, total } => {
+                out.kind(2);
+                for size in [geometry.slots, geometry.workers, geometry.threads] {
+                    out.number(size as u64);
+                }
+                out.number(geometry.request_bytes as u64);
+                out.number(geometry.ring_bytes as u64);
+                out.number(*total);
+            }
+            ToZygote::Scale { count } => {
+                out.kind(3);
+                out.number(*count);
+            }
+            ToZygote::Kill { worker, pid, signal } => {
+                out.kind(4);
+                out.number(*worker);
+                out.number(*pid);
+                out.number(*signal);
+            }
+            ToZygote::Stop => out.kind(5),
+        }
+        out.0
+    }
+
+    /// From the bytes of one packet.
+    pub fn decode(bytes: &[u8]) -> io::Result<ToZygote> {
+        let mut input = Reader(bytes);
+        let message = match input.kind()? {
+            1 => ToZygote::Settings(PoolSettings {
+                pool: input.text()?,
+                ini_file: input.text()?,
+                max_requests: input.number()?,
+                ini: input.pairs()?,
+                admin_ini: input.pairs()?,
+                environment: input.pairs()?,
+                state_dir: input.text()?,
+            }),
+            2 => ToZygote::Attach {
+                geometry: Geometry {
+                    slots: input.size()?,
+                    workers: input.size()?,
+                    threads: input.size()?,
+                    request_bytes: input.size()?,
+                    ring_bytes: input.size()?,
+                },
+                total: input.number()?,
+            },
+            3 => ToZygote::Scale {
+                count: input.number()?,
+            },
+            4 => ToZygote::Kill {
+                worker: input.number()?,
+                pid: input.number()?,
+                signal: input.number()?,
+            },
+            5 => ToZygote::Stop,
+            _ => return Err(malformed()),
+        };
+        Ok(message)
+    }
+}
+
+impl FromZygote {
+    /// As bytes of one packet.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Writer(Vec::new());
+        match self {
+            FromZygote::Ready { php_version, opcache } => {
+                out.kind(1);
+                out.text(php_version);
+                out.text(opcache);
+            }
+            FromZygote::Failed { reason } => {
+                out.kind(2);
+                out.text(reason);
+            }
+            FromZygote::Started { worker, pid } => {
+                out.kind(3);
+                out.number(*worker);
+                out.number(*pid);
+            }
+            FromZygote::Died { worker, pid, status } => {
+                out.kind(4);
+                out.number(*worker);
+                out.number(*pid);
+                out.number(*status);
+            }
+        }
+        out.0
+    }
+
+    /// From the bytes of one packet.
+    pub fn decode(bytes: &[u8]) -> io::Result<FromZygote> {
+        let mut input = Reader(bytes);
+        let message = match input.kind()? {
+            1 => FromZygote::Ready {
+                php_version: input.text()?,
+                opcache: input.text()?,
+            },
+            2 => FromZygote::Failed {
+                reason: input.text()?,
+            },
+            3 => FromZygote::Started {
+                worker: input.number()?,
+                pid: input.number()?,
+            },
+            4 => FromZygote::Died {
+                worker: input.number()?,
+                pid: input.number()?,
+                status: input.number()?,
+            },
+            _ => return Err(malformed()),
+        };
+        Ok(message)
+    }
+}
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn kind(&mut self, kind: u8) {
+        self.0.push(kind);
+    }
+
+    fn number(&mut self, number: u64) {
+        self.0.extend_from_slice(&number.to_ne_bytes());
+    }
+
+    fn text(&mut self, text: &str) {
+        self.number(text.len() as u64);
+        self.0.extend_from_slice(text.as_bytes());
+    }
+
+    fn pairs(&mut self, pairs: &[(String, String)]) {
+        self.number(pairs.len() as u64);
+        for (name, value) in pairs {
+            self.text(name);
+            self.text(value);
+        }
+    }
+}
+
+struct Reader<'b>(&'b [u8]);
+
+impl Reader<'_> {
+    fn kind(&mut self) -> io::Result<u8> {
+        let (kind, rest) = self.0.split_first().ok_or_else(malformed)?;
+        self.0 = rest;
+        Ok(*kind)
+    }
+
+    fn number(&mut self) -> io::Result<u64> {
+        let (number, rest) = self.0.split_first_chunk::<8>().ok_or_else(malformed)?;
+        self.0 = rest;
+        Ok(u64::from_ne_bytes(*number))
+    }
+
+    fn size(&mut self) -> io::Result<usize> {
+        usize::try_from(self.number()?).map_err(|_| malformed())
+    }
+
+    fn text(&mut self) -> io::Result<String> {
+        let length = self.size()?;
+        let (text, rest) = self.0.split_at_checked(length).ok_or_else(malformed)?;
+        self.0 = rest;
+        String::from_utf8(text.to_vec()).map_err(|_| malformed())
+    }
+
+    fn pairs(&mut self) -> io::Result<Vec<(String, String)>> {
+        (0..self.number()?)
+            .map(|_| Ok((self.text()?, self.text()?)))
+            .collect()
+    }
+}
+
+fn malformed() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "a control message is malformed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn to_zygote() -> Vec<ToZygote> {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        vec![
+            ToZygote::Settings(PoolSettings {
+                pool: "shop".into(),
+                ini_file: String::new(),
+                max_requests: 500,
+                ini: vec![pair("memory_limit", "64M")],
+                admin_ini: vec![pair("opcache.enable", "1"), pair("x", "")],
+                environment: vec![],
+                state_dir: "/tmp/x".into(),
+            }),
+            ToZygote::Attach {
+                geometry: Geometry::for_pool(4, 2),
+                total: 11,
+            },
+            ToZygote::Scale { count: 3 },
+            ToZygote::Kill {
+                worker: 1,
+                pid: 2,
+                signal: 9,
+            },
+            ToZygote::Stop,
+        ]
+    }
+
+    #[test]
+    fn messages_survive_the_trip() {
+        for message in to_zygote() {
+            assert_eq!(ToZygote::decode(&message.encode()).unwrap(), message);
+        }
+        let from = [
+            FromZygote::Ready {
+                php_version: "8.2".into(),
+                opcache: "on".into(),
+            },
+            FromZygote::Failed { reason: "no".into() },
+            FromZygote::Started { worker: 1, pid: 77 },
+            FromZygote::Died {
+                worker: 1,
+                pid: 77,
+                status: 9,
+            },
+        ];
+        for message in from {
+            assert_eq!(FromZygote::decode(&message.encode()).unwrap(), message);
+        }
+    }
+
+    #[test]
+    fn a_cut_message_is_an_error() {
+        for message in to_zygote() {
+            let bytes = message.encode();
+            for cut in 0..bytes.len() {
+                assert!(
+                    ToZygote::decode(&bytes[..cut]).is_err(),
+                    "{message:?} cut at {cut}"
+                );
+            }
+        }
+    }
+}

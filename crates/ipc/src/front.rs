@@ -1,0 +1,398 @@
+//! The front's end of a pool's region.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use howdah_sys::eventfd::EventFd;
+use howdah_sys::memory;
+use howdah_sys::seqpacket::SeqPacket;
+
+use crate::Corrupt;
+use crate::control::Attach;
+use crate::layout::{Geometry, Phase, State};
+use crate::region::Region;
+use crate::sync::{Ordering, fence};
+
+/// The front's end: shared by all of its threads.
+#[derive(Debug)]
+pub struct Front {
+    region: Region,
+    bells: Vec<EventFd>,
+    /// One per slot: descriptors of bodies go through it.
+    hand_over: Vec<SeqPacket>,
+    ledger: Mutex<Ledger>,
+}
+
+/// What the front knows by itself and never reads back from the region.
+#[derive(Debug)]
+struct Ledger {
+    tail: u32,
+    /// Slots nobody uses; the last one given back is the first one used again, its pages are warm.
+    free: Vec<u16>,
+    slots: Vec<Entry>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Entry {
+    generation: u32,
+    submitted: bool,
+}
+
+/// A slot that is checked out: the right to use it. It comes back only through [`Front::release`].
+#[derive(Debug)]
+#[must_use = "a slot that is dropped is lost to its pool"]
+pub struct Slot {
+    index: u16,
+    generation: u32,
+    /// Bytes of the ring that we gave back.
+    consumed: u64,
+    /// Bytes of the ring that the worker had written when we last looked.
+    written: u64,
+}
+
+impl Slot {
+    /// Which slot it is, below the geometry's number of slots.
+    pub fn index(&self) -> usize {
+        self.index.into()
+    }
+
+    /// Bytes consumed so far, counted from the start of the response.
+    pub fn consumed(&self) -> u64 {
+        self.consumed
+    }
+
+    /// Bytes written by the worker when last looked at, counted likewise.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+}
+
+/// How far a worker is with a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Look {
+    /// Where the slot stands.
+    pub phase: Phase,
+    /// Who runs it, or ran it, once the phase is Taken or Done.
+    pub worker: Option<usize>,
+    /// The response is complete, whether or not the script is.
+    pub ended: bool,
+}
+
+/// Why a request could not be submitted.
+#[derive(Debug)]
+pub enum SubmitError {
+    /// It does not fit into a request area.
+    TooLarge,
+    /// The pool must be replaced.
+    Corrupt(Corrupt),
+    /// Its body could not be handed over.
+    Io(io::Error),
+}
+
+impl Front {
+    /// Makes the region of a new pool, and what its zygote must be sent to attach to it.
+    pub fn create(geometry: Geometry) -> io::Result<(Front, Attach)> {
+        let region = Region::create(geometry)?;
+        let bells = (0..geometry.threads)
+            .map(|_| EventFd::new())
+            .collect::<io::Result<Vec<_>>>()?;
+        let mut descriptors = vec![region.file().try_clone_to_owned()?];
+        for bell in &bells {
+            descriptors.push(bell.as_fd().try_clone_to_owned()?);
+        }
+        let mut hand_over = Vec::with_capacity(geometry.slots);
+        for _ in 0..geometry.slots {
+            let (ours, theirs) = SeqPacket::pair()?;
+            ours.set_nonblocking(true)?;
+            theirs.set_nonblocking(true)?;
+            hand_over.push(ours);
+            descriptors.push(theirs.into());
+        }
+        let ledger = Mutex::new(Ledger {
+            tail: 0,
+            free: (0..geometry.slots as u16).rev().collect(),
+            slots: vec![Entry::default(); geometry.slots],
+        });
+        Ok((
+            Front {
+                region,
+                bells,
+                hand_over,
+                ledger,
+            },
+            Attach {
+                geometry,
+                descriptors,
+            },
+        ))
+    }
+
+    /// The sizes that this region was made with.
+    pub fn geometry(&self) -> &Geometry {
+        self.region.geometry()
+    }
+
+    /// The bell of a front thread. Its edge, not its count, is the signal: nobody needs to read it.
+    pub fn bell(&self, thread: usize) -> BorrowedFd<'_> {
+        self.bells[thread].as_fd()
+    }
+
+    /// Takes a free slot, if there is one.
+    pub fn checkout(&self) -> Option<Slot> {
+        let mut ledger = self.ledger();
+        let index = ledger.free.pop()?;
+        let entry = &mut ledger.slots[usize::from(index)];
+        entry.generation = entry.generation.wrapping_add(1);
+        Some(Slot {
+            index,
+            generation: entry.generation,
+            consumed: 0,
+            written: 0,
+        })
+    }
+
+    /// Gives a slot back. The caller knows that no worker can touch it any more: it was never submitted, or it was
+    /// cancelled, or it is Done, or its worker is dead.
+    pub fn release(&self, slot: Slot) {
+        let mut ledger = self.ledger();
+        ledger.slots[slot.index()].submitted = false;
+        ledger.free.push(slot.index);
+    }
+
+    /// Puts an encoded request into the slot and the slot into the queue, and wakes a worker if one sleeps.
+    /// `thread` will be told of all that happens to it. `body` goes along if the request says that its body is a file.
+    pub fn submit(
+        &self,
+        slot: &Slot,
+        thread: usize,
+        encoded: &[u8],
+        body: Option<BorrowedFd<'_>>,
+    ) -> Result<(), SubmitError> {
+        if encoded.len() > self.geometry().request_bytes {
+            return Err(SubmitError::TooLarge);
+        }
+        if let Some(body) = body {
+            let tag = slot.generation.to_ne_bytes();
+            self.hand_over[slot.index()]
+                .send(&tag, &[body])
+                .map_err(SubmitError::Io)?;
+        }
+        self.region.write_request(slot.index(), encoded);
+        let line = self.region.slot(slot.index());
+        line.thread.store(thread as u32, Ordering::Relaxed);
+        line.written.store(0, Ordering::Relaxed);
+        line.consumed.store(0, Ordering::Relaxed);
+        line.ended.store(0, Ordering::Relaxed);
+        line.aborted.store(0, Ordering::Relaxed);
+        line.starved.store(0, Ordering::Relaxed);
+        let state = State {
+            generation: slot.generation,
+            worker: 0,
+            phase: Phase::Queued,
+        };
+        line.state.store(state.pack(), Ordering::Release);
+        let mut ledger = self.ledger();
+        ledger.slots[slot.index()].submitted = true;
+        let entry = queue_entry(slot.index, slot.generation);
+        let pushed = self
+            .region
+            .queue()
+            .push(&mut ledger.tail, entry)
+            .map_err(SubmitError::Corrupt)?;
+        drop(ledger);
+        if !pushed {
+            // Every slot fits twice; only entries of dead workers, or a hostile head, can fill it up.
+            return Err(SubmitError::Corrupt(Corrupt(
+                "the queue is full although slots are free",
+            )));
+        }
+        self.wake_worker();
+        Ok(())
+    }
+
+    /// Takes a request back that no worker has begun. `false`: one has.
+    pub fn cancel(&self, slot: &Slot) -> bool {
+        let queued = State {
+            generation: slot.generation,
+            worker: 0,
+            phase: Phase::Queued,
+        };
+        let free = State {
+            phase: Phase::Free,
+            ..queued
+        };
+        let state = self.region.slot(slot.index()).state;
+        state
+            .compare_exchange(queued.pack(), free.pack(), Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+    }
+
+    /// Looks how far the slot is, and checks what the worker says.
+    pub fn look(&self, slot: &mut Slot) -> Result<Look, Corrupt> {
+        let line = self.region.slot(slot.index());
+        // The state first: who sees Done must see every byte written before it.
+        let state = State::unpack(line.state.load(Ordering::Acquire))
+            .ok_or(Corrupt("a slot is in no known state"))?;
+        let ended = line.ended.load(Ordering::Acquire) != 0;
+        let written = line.written.load(Ordering::Acquire);
+        if state.generation != slot.generation || state.phase == Phase::Free {
+            return Err(Corrupt("a slot in use was given another generation"));
+        }
+        if written < slot.written || written - slot.consumed > self.geometry().ring_bytes as u64 {
+            return Err(Corrupt("a response ring holds more than it can"));
+        }
+        let worker = usize::from(state.worker);
+        if worker >= self.geometry().workers {
+            return Err(Corrupt("a slot was taken by a worker that does not exist"));
+        }
+        slot.written = written;
+        let taken = matches!(state.phase, Phase::Taken | Phase::Done);
+        Ok(Look {
+            phase: state.phase,
+            worker: taken.then_some(worker),
+            ended: ended || state.phase == Phase::Done,
+        })
+    }
+
+    /// Copies written, not yet consumed bytes out, `offset` bytes after those consumed. Says how many there were.
+    pub fn copy(&self, slot: &Slot, offset: u64, into: &mut [u8]) -> usize {
+        let from = slot.consumed + offset;
+        let length = into.len().min(slot.written.saturating_sub(from) as usize);
+        self.region.read_ring(slot.index(), from, &mut into[..length]);
+        length
+    }
+
+    /// Sends `before`, then `length` unconsumed bytes of the ring, then `after`, with one `writev(2)`: the kernel copies
+    /// them straight from the ring. Answers with the bytes taken of all three together; consumes nothing.
+    pub fn send(
+        &self,
+        slot: &Slot,
+        length: usize,
+        to: BorrowedFd<'_>,
+        before: &[u8],
+        after: &[u8],
+    ) -> io::Result<usize> {
+        let length = length.min((slot.written - slot.consumed) as usize);
+        let [first, second] = self.region.ring_parts(slot.index(), slot.consumed, length);
+        let part = |base: *const u8, length| libc::iovec {
+            iov_base: base.cast_mut().cast(),
+            iov_len: length,
+        };
+        let parts = [
+            part(before.as_ptr(), before.len()),
+            part(first.0, first.1),
+            part(second.0, second.1),
+            part(after.as_ptr(), after.len()),
+        ];
+        // SAFETY: the slices live, and the ring's parts lie inside the mapping, which lives as long as `self`.
+        unsafe { memory::write_parts(to, &parts) }
+    }
+
+    /// Gives `length` bytes of the ring back to the worker, and wakes it if it waits for room.
+    pub fn consume(&self, slot: &mut Slot, length: u64) {
+        slot.consumed = slot.written.min(slot.consumed + length);
+        let line = self.region.slot(slot.index());
+        line.consumed.store(slot.consumed, Ordering::Release);
+        fence(Ordering::SeqCst);
+        // Waking the worker for a few bytes of room would make both sides take turns at every page.
+        let half_free = slot.written - slot.consumed <= self.geometry().ring_bytes as u64 / 2;
+        if half_free
+            && line.starved.load(Ordering::Relaxed) != 0
+            && line.starved.swap(0, Ordering::AcqRel) != 0
+        {
+            howdah_sys::futex::wake(line.starved);
+        }
+    }
+
+    /// Tells the worker that nobody wants the rest.
+    pub fn abort(&self, slot: &Slot) {
+        let line = self.region.slot(slot.index());
+        line.aborted.store(1, Ordering::Release);
+        line.starved.store(0, Ordering::Release);
+        howdah_sys::futex::wake(line.starved);
+    }
+
+    /// Before a front thread sleeps. `false`: there is news, so it must not.
+    pub fn try_sleep(&self, thread: usize) -> bool {
+        self.region.doorbell(thread).try_sleep()
+    }
+
+    /// After a front thread slept.
+    pub fn woke(&self, thread: usize) {
+        self.region.doorbell(thread).woke();
+    }
+
+    /// Calls `each` with the index of every slot that has news for this thread. Marks may be false alarms.
+    pub fn drain(&self, thread: usize, each: impl FnMut(usize)) {
+        self.region.doorbell(thread).drain(self.geometry().slots, each);
+    }
+
+    /// The zygote said that a worker is dead. Enters requests anew that no worker has begun, since the dead one may have
+    /// taken one of them from the queue, or slept through a wake-up meant for it. Answers with the slots that died with it.
+    pub fn worker_died(&self, worker: usize) -> Result<Vec<usize>, Corrupt> {
+        let mut lost = Vec::new();
+        let mut queued = 0;
+        let mut ledger = self.ledger();
+        let Ledger { tail, slots, .. } = &mut *ledger;
+        for (index, entry) in slots.iter().enumerate().filter(|(_, entry)| entry.submitted) {
+            let state = State::unpack(self.region.slot(index).state.load(Ordering::Acquire));
+            match state.filter(|state| state.generation == entry.generation) {
+                Some(State {
+                    phase: Phase::Queued, ..
+                }) => {
+                    // At most one entry too many for each worker that is just now between the queue and the slot.
+                    let entry = queue_entry(index as u16, entry.generation);
+                    if !self.region.queue().holds(*tail, entry) {
+                        self.region.queue().push(tail, entry)?;
+                    }
+                    queued += 1;
+                }
+                Some(State {
+                    phase: Phase::Taken,
+                    worker: by,
+                    ..
+                }) if usize::from(by) == worker => lost.push(index),
+                _ => {}
+            }
+        }
+        drop(ledger);
+        for _ in 0..queued {
+            self.wake_worker();
+        }
+        Ok(lost)
+    }
+
+    /// Requests that a worker says it has served. For display only.
+    pub fn requests_served(&self, worker: usize) -> u64 {
+        self.region.worker(worker).requests.load(Ordering::Relaxed)
+    }
+
+    /// Workers that say they sleep. For display only.
+    pub fn idle_workers(&self) -> usize {
+        self.region
+            .idle()
+            .0
+            .iter()
+            .map(|word| word.load(Ordering::Relaxed).count_ones() as usize)
+            .sum()
+    }
+
+    fn wake_worker(&self) {
+        if let Some(worker) = self.region.idle().claim(self.geometry().workers) {
+            let wake = self.region.worker(worker).wake;
+            wake.store(1, Ordering::Release);
+            howdah_sys::futex::wake(wake);
+        }
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        // Nothing in these sections panics halfway, so a poisoned ledger is still whole.
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Slot and the low half of its generation: enough to tell a stale entry, since a slot is in the queue twice at most.
+pub(crate) fn queue_entry(slot: u16, generation: u32) -> u32 {
+    u32::from(slot) | generation << 16
+}

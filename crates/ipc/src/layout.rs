@@ -1,0 +1,230 @@
+//! Where everything stands in the region.
+
+/// Bytes of a cache line: words with different writers never share one.
+const LINE: usize = 64;
+/// Bytes of a page: areas start at one, so that untouched ones cost no memory.
+const PAGE: usize = 4096;
+
+/// The most workers of a pool.
+pub const MOST_WORKERS: usize = 1024;
+/// The most slots of a pool.
+pub const MOST_SLOTS: usize = 4096;
+/// The most threads of a front.
+pub const MOST_THREADS: usize = 256;
+
+/// The size of a pool's region. Chosen by the front, told to the zygote with the region's descriptor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Geometry {
+    /// Slots: requests that workers may see at a time.
+    pub slots: usize,
+    /// Workers that the pool may grow to.
+    pub workers: usize,
+    /// Threads of the front.
+    pub threads: usize,
+    /// Bytes of each request area.
+    pub request_bytes: usize,
+    /// Bytes of each response ring, a power of two.
+    pub ring_bytes: usize,
+}
+
+/// Room for a request's variables and a small body.
+pub const REQUEST_BYTES: usize = 128 * 1024;
+/// A response up to this size needs no turn of the front before the worker is free again.
+pub const RING_BYTES: usize = 256 * 1024;
+
+impl Geometry {
+    /// The usual geometry for a pool of `workers`, served by `threads` front threads.
+    ///
+    /// Twice as many slots as workers: while a worker runs one request, the next is at hand.
+    pub fn for_pool(workers: usize, threads: usize) -> Geometry {
+        let workers = workers.clamp(1, MOST_WORKERS);
+        Geometry {
+            slots: (workers * 2).max(8),
+            workers,
+            threads: threads.clamp(1, MOST_THREADS),
+            request_bytes: REQUEST_BYTES,
+            ring_bytes: RING_BYTES,
+        }
+    }
+
+    /// Whether every size is within bounds, so that offsets cannot overflow.
+    pub fn is_valid(&self) -> bool {
+        (1..=MOST_SLOTS).contains(&self.slots)
+            && (1..=MOST_WORKERS).contains(&self.workers)
+            && (1..=MOST_THREADS).contains(&self.threads)
+            && (PAGE..=1 << 24).contains(&self.request_bytes)
+            && self.request_bytes.is_multiple_of(PAGE)
+            && (PAGE..=1 << 24).contains(&self.ring_bytes)
+            && self.ring_bytes.is_power_of_two()
+    }
+
+    /// Entries of the queue: each slot once, and once more after workers died.
+    pub(crate) fn queue_entries(&self) -> usize {
+        (self.slots * 2).next_power_of_two()
+    }
+
+    /// 64-bit words of the idle set.
+    pub(crate) fn idle_words(&self) -> usize {
+        self.workers.div_ceil(64)
+    }
+
+    /// 64-bit words of a thread's ready set.
+    pub(crate) fn ready_words(&self) -> usize {
+        self.slots.div_ceil(64)
+    }
+
+    pub(crate) fn queue_head(&self) -> usize {
+        0
+    }
+
+    pub(crate) fn queue_tail(&self) -> usize {
+        LINE
+    }
+
+    pub(crate) fn queue_entry(&self) -> usize {
+        2 * LINE
+    }
+
+    pub(crate) fn idle(&self) -> usize {
+        (self.queue_entry() + self.queue_entries() * 4).next_multiple_of(LINE)
+    }
+
+    pub(crate) fn worker(&self, worker: usize) -> usize {
+        (self.idle() + self.idle_words() * 8).next_multiple_of(LINE) + worker * LINE
+    }
+
+    pub(crate) fn thread(&self, thread: usize) -> usize {
+        let line = (LINE + self.ready_words() * 8).next_multiple_of(LINE);
+        self.worker(self.workers) + thread * line
+    }
+
+    pub(crate) fn slot(&self, slot: usize) -> usize {
+        self.thread(self.threads) + slot * 2 * LINE
+    }
+
+    pub(crate) fn request(&self, slot: usize) -> usize {
+        self.slot(self.slots).next_multiple_of(PAGE) + slot * self.request_bytes
+    }
+
+    pub(crate) fn ring(&self, slot: usize) -> usize {
+        self.request(self.slots) + slot * self.ring_bytes
+    }
+
+    /// Bytes of the whole region.
+    pub fn length(&self) -> usize {
+        self.ring(self.slots)
+    }
+}
+
+/// Offsets inside a worker line.
+pub(crate) mod worker_line {
+    pub(crate) const WAKE: usize = 0;
+    pub(crate) const REQUESTS: usize = 8;
+}
+
+/// Offsets inside a thread line.
+pub(crate) mod thread_line {
+    pub(crate) const SLEEPING: usize = 0;
+    pub(crate) const READY: usize = 64;
+}
+
+/// Offsets inside a slot's two lines: the first written by workers while they hold the slot, the second by the front.
+pub(crate) mod slot_line {
+    pub(crate) const STATE: usize = 0;
+    pub(crate) const WRITTEN: usize = 8;
+    pub(crate) const ENDED: usize = 16;
+    pub(crate) const STARVED: usize = 20;
+    pub(crate) const CONSUMED: usize = 64;
+    pub(crate) const ABORTED: usize = 72;
+    pub(crate) const THREAD: usize = 76;
+}
+
+/// What a slot is doing. See the crate's documentation for who may move it where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Phase {
+    /// Nobody's, or being prepared by the front.
+    Free = 0,
+    /// In the queue; no worker has begun it.
+    Queued = 1,
+    /// A worker runs it.
+    Taken = 2,
+    /// The worker is through with it, and does not touch it any more.
+    Done = 3,
+}
+
+/// The state word of a slot, taken apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct State {
+    /// Which use of the slot this is.
+    pub generation: u32,
+    /// Who took it; meaningful in Taken and Done.
+    pub worker: u16,
+    /// What it is doing.
+    pub phase: Phase,
+}
+
+impl State {
+    /// As one word.
+    pub fn pack(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.worker) << 16 | self.phase as u64
+    }
+
+    /// From one word; `None` for a phase that does not exist.
+    pub fn unpack(word: u64) -> Option<State> {
+        let phase = match word & 0xFFFF {
+            0 => Phase::Free,
+            1 => Phase::Queued,
+            2 => Phase::Taken,
+            3 => Phase::Done,
+            _ => return None,
+        };
+        Some(State {
+            generation: (word >> 32) as u32,
+            worker: (word >> 16) as u16,
+            phase,
+        })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_do_not_overlap_and_are_aligned() {
+        for (workers, threads) in [(1, 1), (4, 2), (65, 3), (1024, 256)] {
+            let geometry = Geometry::for_pool(workers, threads);
+            assert!(geometry.is_valid());
+            let starts = [
+                geometry.queue_head(),
+                geometry.queue_tail(),
+                geometry.queue_entry(),
+                geometry.idle(),
+                geometry.worker(0),
+                geometry.thread(0),
+                geometry.slot(0),
+                geometry.request(0),
+                geometry.ring(0),
+                geometry.length(),
+            ];
+            assert!(starts.is_sorted_by(|a, b| a < b), "{starts:?}");
+            assert!(starts.iter().all(|start| start % LINE == 0), "{starts:?}");
+            assert!(geometry.idle() + geometry.idle_words() * 8 <= geometry.worker(0));
+            assert!(
+                geometry.thread(0) + thread_line::READY + geometry.ready_words() * 8 <= geometry.thread(1)
+            );
+        }
+    }
+
+    #[test]
+    fn a_state_survives_the_trip() {
+        let state = State {
+            generation: 0xDEAD_BEEF,
+            worker: 1023,
+            phase: Phase::Done,
+        };
+        assert_eq!(State::unpack(state.pack()), Some(state));
+        assert_eq!(State::unpack(9), None);
+    }
+}

@@ -1,0 +1,196 @@
+//! The mapped region: atomics in place, bytes by copy.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use howdah_sys::memory::{self, Mapping};
+
+use crate::layout::{Geometry, slot_line, thread_line, worker_line};
+use crate::queue::{Doorbell, IdleSet, Queue};
+use crate::sync::{AtomicU32, AtomicU64};
+
+/// A pool's shared memory, as one process sees it.
+#[derive(Debug)]
+pub(crate) struct Region {
+    file: OwnedFd,
+    mapping: Mapping,
+    geometry: Geometry,
+}
+
+impl Region {
+    /// New memory, all zero: every slot Free, everything empty.
+    pub(crate) fn create(geometry: Geometry) -> io::Result<Region> {
+        if !geometry.is_valid() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "sizes of the shared memory are out of bounds",
+            ));
+        }
+        Region::map(memory::sealed_file(c"howdah-pool", geometry.length())?, geometry)
+    }
+
+    /// Maps memory that another process made.
+    pub(crate) fn map(file: OwnedFd, geometry: Geometry) -> io::Result<Region> {
+        if !geometry.is_valid() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "sizes of the shared memory are out of bounds",
+            ));
+        }
+        let mapping = Mapping::new(file.as_fd(), geometry.length())?;
+        Ok(Region {
+            file,
+            mapping,
+            geometry,
+        })
+    }
+
+    pub(crate) fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    pub(crate) fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    pub(crate) fn queue(&self) -> Queue<'_> {
+        Queue {
+            head: self.word(self.geometry.queue_head()),
+            tail: self.word(self.geometry.queue_tail()),
+            entries: self.words(self.geometry.queue_entry(), self.geometry.queue_entries()),
+        }
+    }
+
+    pub(crate) fn idle(&self) -> IdleSet<'_> {
+        IdleSet(self.longs(self.geometry.idle(), self.geometry.idle_words()))
+    }
+
+    pub(crate) fn doorbell(&self, thread: usize) -> Doorbell<'_> {
+        assert!(thread < self.geometry.threads);
+        let line = self.geometry.thread(thread);
+        Doorbell {
+            sleeping: self.word(line + thread_line::SLEEPING),
+            ready: self.longs(line + thread_line::READY, self.geometry.ready_words()),
+        }
+    }
+
+    pub(crate) fn worker(&self, worker: usize) -> WorkerLine<'_> {
+        assert!(worker < self.geometry.workers);
+        let line = self.geometry.worker(worker);
+        WorkerLine {
+            wake: self.word(line + worker_line::WAKE),
+            requests: self.long(line + worker_line::REQUESTS),
+        }
+    }
+
+    pub(crate) fn slot(&self, slot: usize) -> SlotLine<'_> {
+        assert!(slot < self.geometry.slots);
+        let line = self.geometry.slot(slot);
+        SlotLine {
+            state: self.long(line + slot_line::STATE),
+            written: self.long(line + slot_line::WRITTEN),
+            ended: self.word(line + slot_line::ENDED),
+            starved: self.word(line + slot_line::STARVED),
+            consumed: self.long(line + slot_line::CONSUMED),
+            aborted: self.word(line + slot_line::ABORTED),
+            thread: self.word(line + slot_line::THREAD),
+        }
+    }
+
+    /// Copies `bytes` to the start of a slot's request area. The caller checked that they fit.
+    pub(crate) fn write_request(&self, slot: usize, bytes: &[u8]) {
+        assert!(slot < self.geometry.slots && bytes.len() <= self.geometry.request_bytes);
+        // SAFETY: the area lies inside the mapping (asserted), and `bytes` is memory of our own, not part of it.
+        unsafe {
+            self.at(self.geometry.request(slot))
+                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
+        };
+    }
+
+    /// Copies the start of a slot's request area out.
+    pub(crate) fn read_request(&self, slot: usize, into: &mut [u8]) {
+        assert!(slot < self.geometry.slots && into.len() <= self.geometry.request_bytes);
+        // SAFETY: as in `write_request`; a concurrent write by a broken peer yields wrong bytes, which the decoder checks.
+        unsafe {
+            self.at(self.geometry.request(slot))
+                .copy_to_nonoverlapping(into.as_mut_ptr(), into.len())
+        };
+    }
+
+    /// Copies `bytes` into a slot's ring at the running count `position`, around its end if need be.
+    pub(crate) fn write_ring(&self, slot: usize, position: u64, bytes: &[u8]) {
+        let [first, second] = self.ring_parts(slot, position, bytes.len());
+        // SAFETY: `ring_parts` lie inside the mapping; their lengths add up to `bytes.len()`.
+        unsafe {
+            first.0.copy_from_nonoverlapping(bytes.as_ptr(), first.1);
+            second
+                .0
+                .copy_from_nonoverlapping(bytes.as_ptr().add(first.1), second.1);
+        }
+    }
+
+    /// Copies out of a slot's ring from the running count `position`.
+    pub(crate) fn read_ring(&self, slot: usize, position: u64, into: &mut [u8]) {
+        let [first, second] = self.ring_parts(slot, position, into.len());
+        // SAFETY: as in `write_ring`.
+        unsafe {
+            first.0.copy_to_nonoverlapping(into.as_mut_ptr(), first.1);
+            second
+                .0
+                .copy_to_nonoverlapping(into.as_mut_ptr().add(first.1), second.1);
+        }
+    }
+
+    /// Where `length` bytes from the running count `position` lie in a slot's ring: one part, or two around its end.
+    pub(crate) fn ring_parts(&self, slot: usize, position: u64, length: usize) -> [(*mut u8, usize); 2] {
+        assert!(slot < self.geometry.slots && length <= self.geometry.ring_bytes);
+        let start = (position & (self.geometry.ring_bytes as u64 - 1)) as usize;
+        let first = length.min(self.geometry.ring_bytes - start);
+        let ring = self.geometry.ring(slot);
+        [(self.at(ring + start), first), (self.at(ring), length - first)]
+    }
+
+    fn word(&self, offset: usize) -> &AtomicU32 {
+        &self.words(offset, 1)[0]
+    }
+
+    fn long(&self, offset: usize) -> &AtomicU64 {
+        &self.longs(offset, 1)[0]
+    }
+
+    fn words(&self, offset: usize, count: usize) -> &[AtomicU32] {
+        assert!(offset.is_multiple_of(4) && offset + count * 4 <= self.mapping.length());
+        // SAFETY: in bounds and aligned (asserted; the mapping starts at a page). Atomics allow writers elsewhere, and this
+        // part of the region is only ever accessed as these atomics.
+        unsafe { std::slice::from_raw_parts(self.at(offset).cast(), count) }
+    }
+
+    fn longs(&self, offset: usize, count: usize) -> &[AtomicU64] {
+        assert!(offset.is_multiple_of(8) && offset + count * 8 <= self.mapping.length());
+        // SAFETY: as in `words`.
+        unsafe { std::slice::from_raw_parts(self.at(offset).cast(), count) }
+    }
+
+    fn at(&self, offset: usize) -> *mut u8 {
+        assert!(offset < self.mapping.length());
+        // SAFETY: inside the mapping (asserted).
+        unsafe { self.mapping.base().as_ptr().add(offset) }
+    }
+}
+
+/// A worker's words.
+pub(crate) struct WorkerLine<'r> {
+    pub(crate) wake: &'r AtomicU32,
+    pub(crate) requests: &'r AtomicU64,
+}
+
+/// A slot's words.
+pub(crate) struct SlotLine<'r> {
+    pub(crate) state: &'r AtomicU64,
+    pub(crate) written: &'r AtomicU64,
+    pub(crate) ended: &'r AtomicU32,
+    pub(crate) starved: &'r AtomicU32,
+    pub(crate) consumed: &'r AtomicU64,
+    pub(crate) aborted: &'r AtomicU32,
+    pub(crate) thread: &'r AtomicU32,
+}

@@ -1,0 +1,174 @@
+//! What a worker puts into the response ring: heads, then the body.
+//!
+//! ```text
+//! head: u32 bytes that follow │ u32 kind │ u16 status │ u16 number of fields │ u32 length of reason │ reason
+//!       per field: u16 length of name │ u32 length of value │ name │ value
+//! ```
+//! Any number of [`Kind::Interim`] heads (1xx) may come before the one [`Kind::Final`]; all that follows it is body.
+
+use crate::Corrupt;
+
+/// Which head it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// An informational response (1xx); another head follows.
+    Interim = 1,
+    /// The response's own head; the body follows.
+    Final = 2,
+}
+
+/// Bytes in the ring before a head's own bytes.
+pub const PREFIX: usize = 8;
+/// The longest head that a worker may send, with its prefix. What is longer is the script's error.
+pub const MOST_HEAD: usize = 64 * 1024;
+
+/// Puts a head together in a buffer that is used again and again.
+#[derive(Debug, Default)]
+pub struct HeadEncoder {
+    buffer: Vec<u8>,
+    fields: u16,
+}
+
+impl HeadEncoder {
+    /// Begins a head. An empty `reason` stands for the usual one.
+    pub fn begin(&mut self, kind: Kind, status: u16, reason: &[u8]) {
+        self.buffer.clear();
+        self.fields = 0;
+        self.buffer.extend_from_slice(&[0; 4]);
+        self.buffer.extend_from_slice(&(kind as u32).to_ne_bytes());
+        self.buffer.extend_from_slice(&status.to_ne_bytes());
+        self.buffer.extend_from_slice(&[0; 2]);
+        self.buffer
+            .extend_from_slice(&(reason.len() as u32).to_ne_bytes());
+        self.buffer.extend_from_slice(reason);
+    }
+
+    /// Adds a field line. Names of 64 KiB and more are left out.
+    pub fn field(&mut self, name: &[u8], value: &[u8]) {
+        let (Ok(name_length), Ok(value_length)) = (u16::try_from(name.len()), u32::try_from(value.len()))
+        else {
+            return;
+        };
+        self.buffer.extend_from_slice(&name_length.to_ne_bytes());
+        self.buffer.extend_from_slice(&value_length.to_ne_bytes());
+        self.buffer.extend_from_slice(name);
+        self.buffer.extend_from_slice(value);
+        self.fields = self.fields.saturating_add(1);
+    }
+
+    /// The whole head with its prefix; `None` if it is longer than [`MOST_HEAD`].
+    pub fn finish(&mut self) -> Option<&[u8]> {
+        let length = (self.buffer.len() - PREFIX) as u32;
+        self.buffer[0..4].copy_from_slice(&length.to_ne_bytes());
+        self.buffer[10..12].copy_from_slice(&self.fields.to_ne_bytes());
+        (self.buffer.len() <= MOST_HEAD).then_some(&self.buffer)
+    }
+}
+
+/// Reads a head's prefix: its kind, and how many bytes follow.
+pub fn decode_prefix(prefix: [u8; PREFIX]) -> Result<(Kind, usize), Corrupt> {
+    let [a, b, c, d, e, f, g, h] = prefix;
+    let length = u32::from_ne_bytes([a, b, c, d]) as usize;
+    if length > MOST_HEAD - PREFIX {
+        return Err(Corrupt("a response head is longer than any may be"));
+    }
+    match u32::from_ne_bytes([e, f, g, h]) {
+        1 => Ok((Kind::Interim, length)),
+        2 => Ok((Kind::Final, length)),
+        _ => Err(Corrupt("a response head is of no known kind")),
+    }
+}
+
+/// A head in the reader's own memory, taken apart. Status and fields are still to be checked as HTTP.
+#[derive(Debug, Clone, Copy)]
+pub struct Head<'b> {
+    /// Status code as the script gave it.
+    pub status: u16,
+    /// Reason phrase, empty for the usual one.
+    pub reason: &'b [u8],
+    count: usize,
+    fields: &'b [u8],
+}
+
+impl<'b> Head<'b> {
+    /// Reads what followed a prefix.
+    pub fn decode(bytes: &'b [u8]) -> Result<Head<'b>, Corrupt> {
+        let wrong = Corrupt("a response head contradicts itself");
+        let (start, rest) = bytes.split_first_chunk::<8>().ok_or(wrong)?;
+        let status = u16::from_ne_bytes([start[0], start[1]]);
+        let count = u16::from_ne_bytes([start[2], start[3]]).into();
+        let reason = u32::from_ne_bytes([start[4], start[5], start[6], start[7]]) as usize;
+        let (reason, fields) = rest.split_at_checked(reason).ok_or(wrong)?;
+        let head = Head {
+            status,
+            reason,
+            count,
+            fields,
+        };
+        if head.fields().count() == count {
+            Ok(head)
+        } else {
+            Err(wrong)
+        }
+    }
+
+    /// Name and value of each field line, in order.
+    pub fn fields(&self) -> impl Iterator<Item = (&'b [u8], &'b [u8])> + use<'b> {
+        let mut rest = self.fields;
+        std::iter::from_fn(move || {
+            let (lengths, after) = rest.split_first_chunk::<6>()?;
+            let name = u16::from_ne_bytes([lengths[0], lengths[1]]) as usize;
+            let value = u32::from_ne_bytes([lengths[2], lengths[3], lengths[4], lengths[5]]) as usize;
+            let (name, after) = after.split_at_checked(name)?;
+            let (value, after) = after.split_at_checked(value)?;
+            rest = after;
+            Some((name, value))
+        })
+        .take(self.count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_went_in_comes_out() {
+        let mut encoder = HeadEncoder::default();
+        encoder.begin(Kind::Final, 404, b"Nope");
+        encoder.field(b"Content-Type", b"text/html");
+        encoder.field(b"Set-Cookie", b"a=1");
+        let bytes = encoder.finish().unwrap().to_vec();
+        let (kind, length) = decode_prefix(bytes[..PREFIX].try_into().unwrap()).unwrap();
+        assert_eq!((kind, length), (Kind::Final, bytes.len() - PREFIX));
+        let head = Head::decode(&bytes[PREFIX..]).unwrap();
+        assert_eq!((head.status, head.reason), (404, &b"Nope"[..]));
+        assert_eq!(head.fields().count(), 2);
+        assert_eq!(head.fields().nth(1), Some((&b"Set-Cookie"[..], &b"a=1"[..])));
+    }
+
+    #[test]
+    fn no_cut_and_no_changed_byte_panics() {
+        let mut encoder = HeadEncoder::default();
+        encoder.begin(Kind::Interim, 103, b"");
+        encoder.field(b"Link", b"</a.css>");
+        let bytes = encoder.finish().unwrap()[PREFIX..].to_vec();
+        for cut in 0..bytes.len() {
+            assert!(Head::decode(&bytes[..cut]).is_err());
+        }
+        for position in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[position] = 0xFF;
+            let _ = Head::decode(&changed).map(|head| head.fields().count());
+        }
+    }
+
+    #[test]
+    fn a_head_without_end_is_refused() {
+        let mut encoder = HeadEncoder::default();
+        encoder.begin(Kind::Final, 200, b"");
+        encoder.field(b"X", &vec![b'x'; MOST_HEAD]);
+        assert!(encoder.finish().is_none());
+        assert!(decode_prefix([0xFF; PREFIX]).is_err());
+    }
+}
