@@ -1,1 +1,133 @@
-//! Placeholder
+//! Howdah's configuration: TOML text in, typed and checked values out.
+//!
+//! Every key is declared exactly once, in [`settings`], with its type, its default, the reason for that default
+//! and the sentence that documents it; the parser, the defaults and the reference manual all come from that one
+//! declaration. All mistakes of a file are reported together, each with file, line, column and what to do.
+//!
+//! The crate is pure except for [`Config::load`], which reads one file.
+
+#![forbid(unsafe_code)]
+
+mod check;
+mod diagnostic;
+mod kinds;
+mod near;
+pub mod reference;
+mod section;
+pub mod settings;
+pub mod values;
+
+use std::fs;
+use std::path::Path;
+
+use toml::Spanned;
+use toml::de::DeTable;
+
+pub use diagnostic::{Diagnostic, Errors, Place};
+pub use kinds::listen_addresses;
+pub use section::Key;
+pub use settings::{Config, Limits, Log, Php, Site};
+pub use values::{
+    AccessFormat, AccessTarget, Count, ErrorTarget, HostPattern, RootTemplate, Symlinks, TryStep,
+};
+
+use diagnostic::Report;
+use section::Section;
+
+impl Config {
+    /// Reads and checks the file at `path`. This is the only function of the crate that touches the disk.
+    pub fn load(path: &Path) -> Result<Config, Errors> {
+        let file_name = path.display().to_string();
+        let text = fs::read(path)
+            .map_err(|error| Errors::unreadable(&file_name, format!("cannot be read: {error}")))?;
+        let text = String::from_utf8(text).map_err(|error| {
+            let at = error.utf8_error().valid_up_to();
+            Errors::unreadable(
+                &file_name,
+                format!("is not UTF-8 text (first bad byte at offset {at})"),
+            )
+        })?;
+        Config::parse(&text, &file_name)
+    }
+
+    /// Parses and checks `text`. `file_name` is what errors call the file; its folder is where relative paths start.
+    pub fn parse(text: &str, file_name: &str) -> Result<Config, Errors> {
+        let (document, syntax_errors) = DeTable::parse_recoverable(text);
+        let mut report = Report::new(file_name, text);
+        for error in &syntax_errors {
+            report.syntax(error);
+        }
+        let mut config = read(&document, &mut report);
+        if report.is_empty() {
+            check::cross_check(&config, &document, &mut report);
+        }
+        report.finish()?;
+        if let Some(folder) = Path::new(file_name).parent() {
+            config.anchor(folder);
+        }
+        Ok(config)
+    }
+
+    /// What `howdah serve DIR` runs: one site that answers for every host name, at `directory` (best given as an
+    /// absolute path), on `127.0.0.1:8080` unless `options` says otherwise.
+    pub fn for_directory(directory: &Path, options: DirectoryOptions) -> Config {
+        let mut config = Config::default();
+        if !options.listen.is_empty() {
+            config.listen = options.listen;
+        }
+        if let Some(threads) = options.threads {
+            config.threads = threads;
+        }
+        if let Some(target) = options.access_log {
+            config.log.access = target;
+        }
+        let php = options.php.then(|| {
+            let mut php = Php::default();
+            if let Some(workers) = options.workers {
+                php.workers = workers;
+            }
+            php
+        });
+        config.sites = vec![Site {
+            name: "default".to_owned(),
+            root: RootTemplate::fixed(directory),
+            php,
+            ..Site::default()
+        }];
+        config
+    }
+}
+
+/// The command-line options that shape [`Config::for_directory`]; what is left out keeps its default.
+#[derive(Clone, Debug)]
+pub struct DirectoryOptions {
+    /// Addresses to listen on; empty for the default.
+    pub listen: Vec<std::net::SocketAddr>,
+    /// Event-loop threads.
+    pub threads: Option<Count>,
+    /// PHP workers.
+    pub workers: Option<Count>,
+    /// Whether PHP runs. Without it PHP files are refused, never sent.
+    pub php: bool,
+    /// Where the access log goes.
+    pub access_log: Option<AccessTarget>,
+}
+
+impl Default for DirectoryOptions {
+    fn default() -> Self {
+        Self {
+            listen: Vec::new(),
+            threads: None,
+            workers: None,
+            php: true,
+            access_log: None,
+        }
+    }
+}
+
+fn read(document: &Spanned<DeTable<'_>>, report: &mut Report<'_>) -> Config {
+    Config::read(document.get_ref(), "", report)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,5 @@
+//! Writes the reference manual of the configuration file to standard output.
+
+fn main() {
+    print!("{}", howdah_config::reference::markdown());
+}

@@ -1,0 +1,193 @@
+//! What is wrong with a configuration, where, and what to do about it.
+
+use std::error::Error;
+use std::fmt;
+use std::ops::Range;
+
+use toml::de::DeTable;
+
+use crate::near::nearest;
+
+/// One mistake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// The file, as it was called when it was read.
+    pub file: String,
+    /// Line, column (both from 1, columns in characters) and the line's text; `None` if the whole file is meant.
+    pub place: Option<Place>,
+    /// What is wrong.
+    pub message: String,
+    /// What to do, if there is something to add.
+    pub help: Option<String>,
+}
+
+/// A place in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// From 1.
+    pub line: usize,
+    /// From 1, in characters.
+    pub column: usize,
+    /// The whole line.
+    pub text: String,
+    /// How many characters of it are meant; at least 1.
+    pub width: usize,
+}
+
+/// All mistakes of a file, in the order of their places; never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Errors(pub Vec<Diagnostic>);
+
+impl Errors {
+    pub(crate) fn unreadable(file: &str, message: String) -> Self {
+        Errors(vec![Diagnostic {
+            file: file.to_owned(),
+            place: None,
+            message,
+            help: None,
+        }])
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            None => write!(f, "{}: {}", self.file, self.message)?,
+            Some(place) => {
+                let Place {
+                    line,
+                    column,
+                    text,
+                    width,
+                } = place;
+                writeln!(f, "{}:{line}:{column}: {}", self.file, self.message)?;
+                let gutter = line.to_string().len();
+                // Tabs are repeated below the line so that the caret stands under its character.
+                let indent: String = text
+                    .chars()
+                    .take(column - 1)
+                    .map(|c| if c == '\t' { '\t' } else { ' ' })
+                    .collect();
+                writeln!(f, " {line} | {text}")?;
+                write!(f, " {:gutter$} | {indent}{}", "", "^".repeat(*width))?;
+            }
+        }
+        match &self.help {
+            Some(help) => write!(f, "\n   help: {help}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Errors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, diagnostic) in self.0.iter().enumerate() {
+            if number > 0 {
+                f.write_str("\n")?;
+            }
+            write!(f, "{diagnostic}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Error for Errors {}
+
+/// Gathers the mistakes of one text.
+pub(crate) struct Report<'t> {
+    file: &'t str,
+    text: &'t str,
+    found: Vec<(usize, Diagnostic)>,
+}
+
+impl<'t> Report<'t> {
+    pub(crate) fn new(file: &'t str, text: &'t str) -> Self {
+        Report {
+            file,
+            text,
+            found: Vec::new(),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// Adds a mistake at `span` of the text.
+    pub(crate) fn add(&mut self, span: Range<usize>, message: impl Into<String>, help: Option<String>) {
+        let place = place(self.text, &span);
+        let diagnostic = Diagnostic {
+            file: self.file.to_owned(),
+            place: Some(place),
+            message: message.into(),
+            help,
+        };
+        self.found.push((span.start, diagnostic));
+    }
+
+    /// Adds a mistake of the file as a whole.
+    pub(crate) fn add_without_place(&mut self, message: &str, help: &str) {
+        let diagnostic = Diagnostic {
+            file: self.file.to_owned(),
+            place: None,
+            message: message.to_owned(),
+            help: Some(help.to_owned()),
+        };
+        self.found.push((usize::MAX, diagnostic));
+    }
+
+    /// Adds what the TOML parser found.
+    pub(crate) fn syntax(&mut self, error: &toml::de::Error) {
+        let span = error.span().unwrap_or(0..0);
+        self.add(span, format!("this is not TOML: {}", error.message()), None);
+    }
+
+    /// Adds a mistake for each key of `table` that is not among `known`.
+    pub(crate) fn unknown_keys(&mut self, table: &DeTable<'_>, place: &str, known: &[&str]) {
+        for key in table.keys() {
+            let name: &str = key.get_ref();
+            if known.contains(&name) {
+                continue;
+            }
+            let where_ = if place.is_empty() {
+                "at the top level".to_owned()
+            } else {
+                format!("in {place}")
+            };
+            let help = match nearest(name, known) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("the keys {where_} are: {}", known.join(", ")),
+            };
+            self.add(key.span(), format!("unknown key `{name}` {where_}"), Some(help));
+        }
+    }
+
+    /// The line, from 1, that `offset` is on.
+    pub(crate) fn line_of(&self, offset: usize) -> usize {
+        place(self.text, &(offset..offset)).line
+    }
+
+    pub(crate) fn finish(mut self) -> Result<(), Errors> {
+        if self.found.is_empty() {
+            return Ok(());
+        }
+        self.found.sort_by_key(|(offset, _)| *offset);
+        Err(Errors(
+            self.found.into_iter().map(|(_, diagnostic)| diagnostic).collect(),
+        ))
+    }
+}
+
+fn place(text: &str, span: &Range<usize>) -> Place {
+    let start = text.floor_char_boundary(span.start.min(text.len()));
+    let end = text.floor_char_boundary(span.end.clamp(start, text.len()));
+    let line_start = text[..start].rfind('\n').map_or(0, |at| at + 1);
+    let line_end = text[start..].find('\n').map_or(text.len(), |at| start + at);
+    let line_text = text[line_start..line_end].trim_end_matches('\r');
+    Place {
+        line: text[..line_start].matches('\n').count() + 1,
+        column: text[line_start..start].chars().count() + 1,
+        text: line_text.to_owned(),
+        width: text[start..end.min(line_end)].chars().count().max(1),
+    }
+}

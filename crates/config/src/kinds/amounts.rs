@@ -1,0 +1,304 @@
+//! Numbers, counts, sizes and durations.
+
+use std::fmt::Display;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::{Kind, Problem, quoted, read_string, wrong_type};
+use crate::diagnostic::Report;
+use crate::values::Count;
+
+/// A whole number that is at least `MIN`.
+pub(crate) struct AtLeast<T, const MIN: u64>(PhantomData<T>);
+
+impl<T: TryFrom<u64> + Display, const MIN: u64> Kind for AtLeast<T, MIN> {
+    type Value = T;
+
+    fn name() -> String {
+        if MIN == 0 {
+            "a whole number".to_owned()
+        } else {
+            format!("a whole number, at least {MIN}")
+        }
+    }
+
+    fn show(value: &T) -> String {
+        value.to_string()
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<T> {
+        let expected = Self::name();
+        let number = integer(value, report, &expected)?;
+        if number < MIN {
+            report.add(
+                value.span(),
+                format!("{number} is too small"),
+                Some(format!("give {expected}")),
+            );
+            return None;
+        }
+        fit(number, value, report)
+    }
+}
+
+/// `"auto"` or a whole number that is at least 1.
+pub(crate) struct Counted;
+
+impl Kind for Counted {
+    type Value = Count;
+
+    fn name() -> String {
+        "`\"auto\"` or a whole number, at least 1".to_owned()
+    }
+
+    fn show(value: &Count) -> String {
+        match value {
+            Count::Auto => quoted("auto"),
+            Count::Exactly(number) => number.to_string(),
+        }
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<Count> {
+        let help = "give `\"auto\"` or a whole number, at least 1";
+        if value.get_ref().is_integer() {
+            return AtLeast::<usize, 1>::read(value, report).map(Count::Exactly);
+        }
+        read_string(value, report, "`\"auto\"` or a whole number", |text| match text {
+            "auto" => Ok(Count::Auto),
+            other => match other.parse() {
+                Ok(number) if number > 0 => Ok(Count::Exactly(number)),
+                _ => Err(Problem::new(format!("`{other}` is not a count"), help)),
+            },
+        })
+    }
+}
+
+/// A number of bytes, as `"64K"` or as a plain number.
+pub(crate) struct Size<T>(PhantomData<T>);
+
+const SIZE_UNITS: [(&str, u32); 4] = [("T", 40), ("G", 30), ("M", 20), ("K", 10)];
+
+impl<T: TryFrom<u64> + TryInto<u64> + Copy> Kind for Size<T> {
+    type Value = T;
+
+    fn name() -> String {
+        "a size such as `\"64K\"`, `\"8M\"`, `\"1G\"`, or bytes".to_owned()
+    }
+
+    fn show(value: &T) -> String {
+        let Ok(bytes) = (*value).try_into() else {
+            return String::new();
+        };
+        for (unit, shift) in SIZE_UNITS {
+            if bytes > 0 && bytes % (1 << shift) == 0 {
+                return quoted(&format!("{}{unit}", bytes >> shift));
+            }
+        }
+        bytes.to_string()
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<T> {
+        let bytes = if value.get_ref().is_integer() {
+            integer(value, report, "a size")?
+        } else {
+            read_string(value, report, "a size such as `\"64K\"`", size)?
+        };
+        fit(bytes, value, report)
+    }
+}
+
+fn size(text: &str) -> Result<u64, Problem> {
+    let help = "give a whole number and a unit: `\"64K\"`, `\"8M\"`, `\"1G\"` (1K is 1024 bytes)";
+    let problem = || Problem::new(format!("`{text}` is not a size"), help);
+    let (digits, unit) = split_unit(text);
+    let number: u64 = digits.parse().map_err(|_| problem())?;
+    let unit = unit.to_ascii_uppercase();
+    let unit = unit
+        .strip_suffix("IB")
+        .or_else(|| unit.strip_suffix('B'))
+        .unwrap_or(&unit);
+    let shift = match unit {
+        "" => 0,
+        unit => {
+            SIZE_UNITS
+                .iter()
+                .find(|(name, _)| *name == unit)
+                .ok_or_else(problem)?
+                .1
+        }
+    };
+    number
+        .checked_mul(1 << shift)
+        .ok_or_else(|| Problem::new(format!("`{text}` is too large"), help))
+}
+
+/// A length of time, as `"30s"`. Zero is refused: no limit of time makes sense with it.
+pub(crate) struct Span;
+
+const SPAN_UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
+
+/// Longer times are taken for a mistake; it also keeps sums of times far from overflow.
+const LONGEST_SPAN: u64 = 30 * 24 * 3_600_000;
+
+impl Kind for Span {
+    type Value = Duration;
+
+    fn name() -> String {
+        "a duration such as `\"500ms\"`, `\"30s\"`, `\"5m\"`, `\"1h\"`".to_owned()
+    }
+
+    fn show(value: &Duration) -> String {
+        let milliseconds = value.as_millis();
+        // Minutes and hours only from two up: "60s" reads better than "1m".
+        let (unit, factor) = SPAN_UNITS
+            .iter()
+            .find(|(unit, factor)| {
+                let factor = u128::from(*factor);
+                milliseconds % factor == 0 && (milliseconds >= 2 * factor || matches!(*unit, "s" | "ms"))
+            })
+            .copied()
+            .unwrap_or(("ms", 1));
+        quoted(&format!("{}{unit}", milliseconds / u128::from(factor)))
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<Duration> {
+        if let DeValue::Integer(number) = value.get_ref() {
+            let help = format!("write the unit: `\"{number}s\"` or `\"{number}ms\"`");
+            report.add(
+                value.span(),
+                format!("{number} is a duration without a unit"),
+                Some(help),
+            );
+            return None;
+        }
+        read_string(value, report, "a duration such as `\"30s\"`", span)
+    }
+}
+
+fn span(text: &str) -> Result<Duration, Problem> {
+    let help = "give a whole number and a unit: `\"500ms\"`, `\"30s\"`, `\"5m\"`, `\"1h\"`";
+    let (digits, unit) = split_unit(text);
+    let factor = SPAN_UNITS
+        .iter()
+        .find(|(name, _)| *name == unit)
+        .map(|(_, factor)| *factor);
+    let (Ok(number), Some(factor)) = (digits.parse::<u64>(), factor) else {
+        return Err(Problem::new(format!("`{text}` is not a duration"), help));
+    };
+    match number.checked_mul(factor) {
+        Some(0) => Err(Problem::new("the duration is zero", "give at least `\"1ms\"`")),
+        Some(milliseconds) if milliseconds <= LONGEST_SPAN => Ok(Duration::from_millis(milliseconds)),
+        _ => Err(Problem::new(
+            format!("`{text}` is too long"),
+            "give at most 30 days, `\"720h\"`",
+        )),
+    }
+}
+
+fn split_unit(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    (&text[..end], text[end..].trim_start())
+}
+
+fn integer(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>, expected: &str) -> Option<u64> {
+    let Some(number) = value.get_ref().as_integer() else {
+        wrong_type(value, value.get_ref(), report, expected);
+        return None;
+    };
+    let parsed = u64::from_str_radix(number.as_str(), number.radix()).ok();
+    if parsed.is_none() {
+        let what = if number.as_str().starts_with('-') {
+            "is negative"
+        } else {
+            "is too large"
+        };
+        report.add(
+            value.span(),
+            format!("{number} {what}"),
+            Some(format!("give {expected}")),
+        );
+    }
+    parsed
+}
+
+fn fit<T: TryFrom<u64>>(number: u64, value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<T> {
+    let fitted = T::try_from(number).ok();
+    // TOML's own integers are 64-bit and signed; more is a mistake on every machine.
+    if fitted.is_none() || number > i64::MAX.unsigned_abs() {
+        report.add(value.span(), format!("{number} is too large"), None);
+        return None;
+    }
+    fitted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        let rows = [
+            ("0", Some(0)),
+            ("17", Some(17)),
+            ("64K", Some(65_536)),
+            ("64k", Some(65_536)),
+            ("8M", Some(8 << 20)),
+            ("8 MiB", Some(8 << 20)),
+            ("1GB", Some(1 << 30)),
+            ("2T", Some(2 << 40)),
+            ("99999999999999T", None),
+            ("-1", None),
+            ("1.5M", None),
+            ("M", None),
+            ("", None),
+            ("1X", None),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(size(text).ok(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn spans() {
+        let rows = [
+            ("500ms", Some(500)),
+            ("30s", Some(30_000)),
+            ("30 s", Some(30_000)),
+            ("5m", Some(300_000)),
+            ("1h", Some(3_600_000)),
+            ("0s", None),
+            ("30", None),
+            ("s", None),
+            ("30sec", None),
+            ("721h", None),
+            ("99999999999999999999s", None),
+            ("9999999999999999h", None),
+        ];
+        for (text, milliseconds) in rows {
+            assert_eq!(span(text).ok(), milliseconds.map(Duration::from_millis), "{text}");
+        }
+    }
+
+    #[test]
+    fn shown_as_written() {
+        assert_eq!(Size::<u64>::show(&(2 << 30)), "\"2G\"");
+        assert_eq!(Size::<usize>::show(&8190), "8190");
+        assert_eq!(Size::<usize>::show(&0), "0");
+        for (milliseconds, shown) in [
+            (500, "500ms"),
+            (30_000, "30s"),
+            (60_000, "60s"),
+            (300_000, "5m"),
+            (7_200_000, "2h"),
+        ] {
+            assert_eq!(
+                Span::show(&Duration::from_millis(milliseconds)),
+                format!("\"{shown}\"")
+            );
+        }
+        assert_eq!(Counted::show(&Count::Auto), "\"auto\"");
+    }
+}

@@ -1,0 +1,111 @@
+//! Where logs go and how their lines look.
+
+use std::path::PathBuf;
+
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::{Kind, Problem, quoted, read_string};
+use crate::diagnostic::Report;
+use crate::values::{AccessFormat, AccessTarget, ErrorTarget};
+
+/// `"off"`, `"-"` or a file.
+pub(crate) struct Access;
+
+impl Kind for Access {
+    type Value = AccessTarget;
+
+    fn name() -> String {
+        "`\"off\"`, `\"-\"` or a file".to_owned()
+    }
+
+    fn show(value: &AccessTarget) -> String {
+        match value {
+            AccessTarget::Off => quoted("off"),
+            AccessTarget::Stdout => quoted("-"),
+            AccessTarget::File(path) => quoted(&path.to_string_lossy()),
+        }
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<AccessTarget> {
+        read_string(value, report, &Self::name(), |text| {
+            AccessTarget::parse(text)
+                .ok_or_else(|| empty("`\"off\"`, `\"-\"` for standard output, or a file"))
+        })
+    }
+}
+
+impl AccessTarget {
+    /// Understands `off`, `-` and a file's path; `None` for an empty text.
+    pub fn parse(text: &str) -> Option<AccessTarget> {
+        match text {
+            "" => None,
+            "off" => Some(AccessTarget::Off),
+            "-" => Some(AccessTarget::Stdout),
+            path => Some(AccessTarget::File(PathBuf::from(path))),
+        }
+    }
+}
+
+/// `"-"` or a file.
+pub(crate) struct Errors;
+
+impl Kind for Errors {
+    type Value = ErrorTarget;
+
+    fn name() -> String {
+        "`\"-\"` or a file".to_owned()
+    }
+
+    fn show(value: &ErrorTarget) -> String {
+        match value {
+            ErrorTarget::Stderr => quoted("-"),
+            ErrorTarget::File(path) => quoted(&path.to_string_lossy()),
+        }
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<ErrorTarget> {
+        read_string(value, report, &Self::name(), |text| match text {
+            "" => Err(empty("`\"-\"` for standard error, or a file")),
+            "off" => Err(Problem::new(
+                "the error log cannot be turned off",
+                "give `\"-\"` or a file",
+            )),
+            "-" => Ok(ErrorTarget::Stderr),
+            path => Ok(ErrorTarget::File(PathBuf::from(path))),
+        })
+    }
+}
+
+fn empty(help: &str) -> Problem {
+    Problem::new("the log's place is empty", format!("give {help}"))
+}
+
+/// `"combined"` or `"json"`.
+pub(crate) struct Format;
+
+impl Kind for Format {
+    type Value = AccessFormat;
+
+    fn name() -> String {
+        "`\"combined\"` or `\"json\"`".to_owned()
+    }
+
+    fn show(value: &AccessFormat) -> String {
+        quoted(match value {
+            AccessFormat::Combined => "combined",
+            AccessFormat::Json => "json",
+        })
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<AccessFormat> {
+        read_string(value, report, &Self::name(), |text| match text {
+            "combined" => Ok(AccessFormat::Combined),
+            "json" => Ok(AccessFormat::Json),
+            other => Err(Problem::new(
+                format!("`{other}` is not a log format"),
+                format!("give {}", Self::name()),
+            )),
+        })
+    }
+}

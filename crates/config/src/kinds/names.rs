@@ -1,0 +1,286 @@
+//! Texts and names: of files, of hosts.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::{Kind, List, Problem, quoted, read_string};
+use crate::diagnostic::Report;
+use crate::values::HostPattern;
+
+/// Declares a kind that is a checked string.
+macro_rules! text_kind {
+    ($(#[$doc:meta])+ $Name:ident, $words:literal, $check:expr) => {
+        $(#[$doc])+
+        pub(crate) struct $Name;
+
+        impl Kind for $Name {
+            type Value = String;
+
+            fn name() -> String {
+                $words.to_owned()
+            }
+
+            fn show(value: &String) -> String {
+                if value.is_empty() { "unset".to_owned() } else { quoted(value) }
+            }
+
+            fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<String> {
+                let check: fn(&str) -> Result<(), Problem> = $check;
+                read_string(value, report, $words, |text| check(text).map(|()| text.to_owned()))
+            }
+        }
+    };
+}
+
+text_kind!(
+    /// Any text but the empty one.
+    Text, "a name", |text| {
+        if text.is_empty() || text.contains('\0') {
+            return Err(Problem::new("the name is empty or holds a NUL", "give a name, or leave the key out"));
+        }
+        Ok(())
+    }
+);
+
+text_kind!(
+    /// A name that is safe as one component of a path and in a log line.
+    PlainName, "a name", |text| {
+        if !is_plain_name(text) {
+            return Err(Problem::new(
+                format!("`{text}` is not a plain name"),
+                "use letters, digits, `.`, `_` and `-`, with no `.` or `-` at the start",
+            ));
+        }
+        Ok(())
+    }
+);
+
+text_kind!(
+    /// The name of a file or folder, perhaps with a `*` at its end.
+    NamePattern, "a file name, perhaps with a `*` at its end", |text| {
+        let stem = text.strip_suffix('*').unwrap_or(text);
+        if stem.is_empty() || stem.contains(['/', '*', '\0']) {
+            return Err(Problem::new(
+                format!("`{text}` is not the name of a file or folder"),
+                "give one name without `/`; a `*` may only stand at its end",
+            ));
+        }
+        Ok(())
+    }
+);
+
+text_kind!(
+    /// The ending of a file name, from the dot on.
+    Extension, "a file name's ending", |text| {
+        let body = text.strip_prefix('.').unwrap_or_default();
+        if body.is_empty() || !body.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            return Err(Problem::new(
+                format!("`{text}` is not a file name's ending"),
+                "give a dot and letters or digits, as in `\".php\"`",
+            ));
+        }
+        if body.eq_ignore_ascii_case("phps") {
+            return Err(Problem::new("`.phps` shows source code and does not run", "leave it out"));
+        }
+        Ok(())
+    }
+);
+
+fn is_plain_name(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() <= 255
+        && !text.starts_with(['.', '-'])
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+}
+
+/// Host names and patterns.
+pub(crate) struct Hosts;
+
+impl Kind for Hosts {
+    type Value = Vec<HostPattern>;
+
+    fn name() -> String {
+        "a list of host names".to_owned()
+    }
+
+    fn show(value: &Vec<HostPattern>) -> String {
+        List::<Host>::show(value)
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<Vec<HostPattern>> {
+        let hosts = List::<Host>::read(value, report)?;
+        if hosts.is_empty() {
+            let help = "give at least one name; `\"*\"` is every name that no other site has";
+            report.add(value.span(), "the list of hosts is empty", Some(help.to_owned()));
+            return None;
+        }
+        Some(hosts)
+    }
+}
+
+struct Host;
+
+impl Kind for Host {
+    type Value = HostPattern;
+
+    fn name() -> String {
+        "a host name".to_owned()
+    }
+
+    fn show(value: &HostPattern) -> String {
+        quoted(&value.to_string())
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<HostPattern> {
+        read_string(value, report, "a host name", host_pattern)
+    }
+}
+
+fn host_pattern(text: &str) -> Result<HostPattern, Problem> {
+    if text == "*" {
+        return Ok(HostPattern::Default);
+    }
+    let problem = |message: &str, help: &str| Err(Problem::new(format!("`{text}` {message}"), help));
+    if text.contains("://") || text.contains('/') {
+        return problem(
+            "is a URL or a path, not a host name",
+            "give the host name alone, as in `\"example.org\"`",
+        );
+    }
+    if let Some(inside) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        return match inside.parse::<Ipv6Addr>() {
+            Ok(address) => Ok(HostPattern::Exact(format!("[{address}]"))),
+            Err(_) => problem("is not an IPv6 address", "write it as in `\"[::1]\"`"),
+        };
+    }
+    if text.parse::<Ipv6Addr>().is_ok() {
+        return problem(
+            "is an IPv6 address without brackets",
+            "write it as in `\"[::1]\"`",
+        );
+    }
+    if text.contains(':') {
+        return problem("holds a port", "leave the port out: it belongs to `listen`");
+    }
+    let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
+    let (wildcard, plain) = match name.strip_prefix("*.") {
+        Some(suffix) => (true, suffix),
+        None => (false, name.as_str()),
+    };
+    if plain.contains('*') {
+        return problem(
+            "has a `*` in the wrong place",
+            "a `*` stands alone (`\"*\"`) or for whole labels at the start (`\"*.example.org\"`)",
+        );
+    }
+    if !plain.is_ascii() {
+        return problem(
+            "is not ASCII",
+            "write an international name as browsers send it, in its `xn--` form",
+        );
+    }
+    if wildcard && plain.parse::<Ipv4Addr>().is_ok() {
+        return problem(
+            "is a wildcard on an IP address",
+            "give the address itself, or `\"*\"`",
+        );
+    }
+    if let Err(why) = check_host_name(plain) {
+        return problem(why, "give a host name such as `\"www.example.org\"`");
+    }
+    Ok(if wildcard {
+        HostPattern::Wildcard(plain.to_owned())
+    } else {
+        HostPattern::Exact(plain.to_owned())
+    })
+}
+
+/// Whether `name` is a host name by RFC 1123 §2.1: labels of letters, digits and inner hyphens. Underscores are let
+/// through here, unlike in names that become paths, since some internal networks have them.
+fn check_host_name(name: &str) -> Result<(), &'static str> {
+    if name.len() > 253 {
+        return Err("is longer than 253 characters");
+    }
+    for label in name.split('.') {
+        if label.is_empty() {
+            return Err("has an empty label");
+        }
+        if label.len() > 63 {
+            return Err("has a label of more than 63 characters");
+        }
+        if label.starts_with('-') || label.ends_with('-') {
+            return Err("has a label that starts or ends with `-`");
+        }
+        if !label
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+        {
+            return Err("holds a character that host names cannot have");
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_patterns() {
+        let exact = |name: &str| Some(HostPattern::Exact(name.to_owned()));
+        let wildcard = |name: &str| Some(HostPattern::Wildcard(name.to_owned()));
+        let rows = [
+            ("*", Some(HostPattern::Default)),
+            ("example.org", exact("example.org")),
+            ("Example.ORG.", exact("example.org")),
+            ("localhost", exact("localhost")),
+            ("my_host", exact("my_host")),
+            ("127.0.0.1", exact("127.0.0.1")),
+            ("[::1]", exact("[::1]")),
+            ("[0:0::0:1]", exact("[::1]")),
+            ("*.example.org", wildcard("example.org")),
+            ("*.Example.org.", wildcard("example.org")),
+            ("*.org", wildcard("org")),
+            ("", None),
+            ("*.", None),
+            ("**", None),
+            ("*example.org", None),
+            ("www.*.org", None),
+            ("a..b", None),
+            ("-a.org", None),
+            ("a-.org", None),
+            ("::1", None),
+            ("[::g]", None),
+            ("example.org:80", None),
+            ("http://example.org", None),
+            ("example.org/", None),
+            ("bücher.example", None),
+            ("a b", None),
+            ("*.127.0.0.1", None),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(host_pattern(text).ok(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn plain_names() {
+        for (text, expected) in [
+            ("blog", true),
+            ("example.org", true),
+            ("a_b-1", true),
+            ("", false),
+            ("..", false),
+            (".a", false),
+            ("a/b", false),
+            ("-a", false),
+            ("é", false),
+        ] {
+            assert_eq!(is_plain_name(text), expected, "{text}");
+        }
+    }
+}

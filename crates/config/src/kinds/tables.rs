@@ -1,0 +1,273 @@
+//! Tables within the file: sections, sites, PHP, and pairs of names and values.
+
+use std::marker::PhantomData;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::{Kind, Problem, quoted, wrong_type};
+use crate::diagnostic::Report;
+use crate::section::Section;
+use crate::settings::{Limits, Log, Php, Site};
+
+/// A `[section]` of the file.
+pub(crate) struct Table<S>(PhantomData<S>);
+
+/// How a section is headed in the file.
+pub(crate) trait Headed: Section {
+    const HEADING: &'static str;
+}
+
+impl Headed for Limits {
+    const HEADING: &'static str = "[limits]";
+}
+
+impl Headed for Log {
+    const HEADING: &'static str = "[log]";
+}
+
+impl Headed for Site {
+    const HEADING: &'static str = "[[site]]";
+}
+
+impl Headed for Php {
+    const HEADING: &'static str = "[site.php]";
+}
+
+impl<S: Headed> Kind for Table<S> {
+    type Value = S;
+
+    fn name() -> String {
+        format!("a table `{}`", S::HEADING)
+    }
+
+    fn show(_: &S) -> String {
+        "the defaults below".to_owned()
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<S> {
+        match value.get_ref() {
+            DeValue::Table(table) => Some(S::read(table, S::HEADING, report)),
+            other => {
+                wrong_type(value, other, report, &Self::name());
+                None
+            }
+        }
+    }
+}
+
+/// The `[[site]]` tables.
+pub(crate) struct Sites;
+
+impl Kind for Sites {
+    type Value = Vec<Site>;
+
+    fn name() -> String {
+        "tables `[[site]]`".to_owned()
+    }
+
+    fn show(_: &Vec<Site>) -> String {
+        "must be given".to_owned()
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<Vec<Site>> {
+        let DeValue::Array(tables) = value.get_ref() else {
+            let help = "begin each site with `[[site]]`, in two pairs of brackets";
+            report.add(
+                value.span(),
+                "the sites are not a list of tables",
+                Some(help.to_owned()),
+            );
+            return None;
+        };
+        let sites = tables.iter().map(|table| {
+            let mut site = Table::<Site>::read(table, report)?;
+            if table.get_ref().get("root").is_none() {
+                let help = "add `root = \"/path/to/its/public/folder\"`";
+                report.add(table.span(), "the site has no root", Some(help.to_owned()));
+            }
+            if site.name.is_empty() {
+                site.name = site.name_from_hosts();
+            }
+            Some(site)
+        });
+        let sites: Vec<_> = sites.collect();
+        sites.into_iter().collect()
+    }
+}
+
+/// `[site.php]`, `php = true` or `php = false`.
+pub(crate) struct PhpTable;
+
+impl Kind for PhpTable {
+    type Value = Option<Php>;
+
+    fn name() -> String {
+        "`false`, or a table `[site.php]`".to_owned()
+    }
+
+    fn show(value: &Option<Php>) -> String {
+        if value.is_some() {
+            "a table with the defaults below"
+        } else {
+            "false"
+        }
+        .to_owned()
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<Option<Php>> {
+        match value.get_ref() {
+            DeValue::Boolean(true) => Some(Some(Php::default())),
+            DeValue::Boolean(false) => Some(None),
+            _ => Table::<Php>::read(value, report).map(Some),
+        }
+    }
+}
+
+/// php.ini values.
+pub(crate) struct Ini;
+
+impl Kind for Ini {
+    type Value = Vec<(String, String)>;
+
+    fn name() -> String {
+        "a table of php.ini names and values".to_owned()
+    }
+
+    fn show(value: &Vec<(String, String)>) -> String {
+        show_pairs(value)
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<Vec<(String, String)>> {
+        read_pairs(value, report, &Self::name(), |name| {
+            let plain = name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+            if name.is_empty() || !plain {
+                return Err(Problem::new(
+                    format!("`{name}` is not a php.ini name"),
+                    "use letters, digits, `.`, `_` and `-`, as in `\"opcache.memory_consumption\"`",
+                ));
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Environment variables.
+pub(crate) struct Environment;
+
+impl Kind for Environment {
+    type Value = Vec<(String, String)>;
+
+    fn name() -> String {
+        "a table of environment variables".to_owned()
+    }
+
+    fn show(value: &Vec<(String, String)>) -> String {
+        show_pairs(value)
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<Vec<(String, String)>> {
+        read_pairs(value, report, &Self::name(), |name| {
+            let plain = name
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+            if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || !plain {
+                return Err(Problem::new(
+                    format!("`{name}` is not the name of an environment variable"),
+                    "use letters, digits and `_`",
+                ));
+            }
+            Ok(())
+        })
+    }
+}
+
+fn show_pairs(pairs: &[(String, String)]) -> String {
+    let pairs: Vec<_> = pairs
+        .iter()
+        .map(|(name, value)| format!("{} = {}", quoted(name), quoted(value)))
+        .collect();
+    if pairs.is_empty() {
+        "{}".to_owned()
+    } else {
+        format!("{{ {} }}", pairs.join(", "))
+    }
+}
+
+/// Reads a table of scalars in the order of the file.
+fn read_pairs(
+    value: &Spanned<DeValue<'_>>,
+    report: &mut Report<'_>,
+    expected: &str,
+    check_name: impl Fn(&str) -> Result<(), Problem>,
+) -> Option<Vec<(String, String)>> {
+    let DeValue::Table(table) = value.get_ref() else {
+        wrong_type(value, value.get_ref(), report, expected);
+        return None;
+    };
+    let mut pairs = Vec::new();
+    let mut sound = true;
+    collect_pairs(table, "", report, &check_name, &mut pairs, &mut sound);
+    pairs.sort_by_key(|(offset, _, _)| *offset);
+    sound.then(|| pairs.into_iter().map(|(_, name, value)| (name, value)).collect())
+}
+
+/// `opcache.enable = true` without quotes is a table `opcache` to TOML. What is meant is plain, so it is taken.
+fn collect_pairs(
+    table: &DeTable<'_>,
+    prefix: &str,
+    report: &mut Report<'_>,
+    check_name: &impl Fn(&str) -> Result<(), Problem>,
+    pairs: &mut Vec<(usize, String, String)>,
+    sound: &mut bool,
+) {
+    for (key, value) in table {
+        let name = format!("{prefix}{}", key.get_ref());
+        if let DeValue::Table(inner) = value.get_ref() {
+            collect_pairs(inner, &format!("{name}."), report, check_name, pairs, sound);
+            continue;
+        }
+        if let Err(problem) = check_name(&name) {
+            report.add(key.span(), problem.message, Some(problem.help));
+            *sound = false;
+            continue;
+        }
+        match scalar(value, report) {
+            Some(text) => pairs.push((key.span().start, name, text)),
+            None => *sound = false,
+        }
+    }
+}
+
+fn scalar(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<String> {
+    let text = match value.get_ref() {
+        DeValue::String(text) => text.to_string(),
+        // PHP reads decimal, and 0x and 0o as in TOML; decimal is what everything that looks at the value expects.
+        DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
+            Ok(number) => number.to_string(),
+            Err(_) => {
+                report.add(value.span(), format!("{number} is too large"), None);
+                return None;
+            }
+        },
+        DeValue::Boolean(flag) => if *flag { "1" } else { "0" }.to_owned(),
+        other => {
+            wrong_type(
+                value,
+                other,
+                report,
+                "a string, a whole number, `true` or `false`",
+            );
+            return None;
+        }
+    };
+    // A line break would begin another setting where values are handed on as php.ini text.
+    if text.contains(['\0', '\n', '\r']) {
+        let help = "values are single lines".to_owned();
+        report.add(value.span(), "the value holds a line break or a NUL", Some(help));
+        return None;
+    }
+    Some(text)
+}

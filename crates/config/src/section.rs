@@ -1,0 +1,100 @@
+//! The declaration of a section's keys: one line each, from which come the struct, its defaults, its parser and its
+//! chapter of the reference manual.
+
+use toml::de::DeTable;
+
+use crate::diagnostic::Report;
+
+/// A table of the configuration file.
+pub(crate) trait Section: Default {
+    /// The sentences above the struct.
+    const ABOUT: &'static str;
+
+    /// Every key, in the order of declaration.
+    fn keys() -> Vec<Key>;
+
+    /// Reads what `table` gives and takes the default for what it does not. `place` is how messages call the table,
+    /// such as `[site.php]`; it is empty for the top level.
+    fn read(table: &DeTable<'_>, place: &str, report: &mut Report<'_>) -> Self;
+}
+
+/// A key as the reference manual shows it.
+#[derive(Clone, Debug)]
+pub struct Key {
+    /// As written in the file.
+    pub name: &'static str,
+    /// What its value may be, in words.
+    pub kind: String,
+    /// The default as it would be written, or a word such as `unset`.
+    pub default: String,
+    /// Why that is the default.
+    pub why: &'static str,
+    /// What the key does.
+    pub doc: &'static str,
+}
+
+/// Declares a section: `name (its key in the file): Type as Kind = default, "why that default";`.
+macro_rules! section {
+    (
+        $(#[doc = $about:literal])+
+        pub struct $Name:ident {
+            $(
+                $(#[doc = $doc:literal])+
+                $field:ident ($key:literal): $Type:ty as $Kind:ty = $default:expr, $why:literal;
+            )+
+        }
+    ) => {
+        $(#[doc = $about])+
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $Name {
+            $(
+                $(#[doc = $doc])+
+                #[doc = ""]
+                #[doc = concat!("Why its default: ", $why)]
+                pub $field: $Type,
+            )+
+        }
+
+        impl Default for $Name {
+            fn default() -> Self {
+                Self { $($field: $default,)+ }
+            }
+        }
+
+        impl $crate::section::Section for $Name {
+            const ABOUT: &'static str = concat!($($about, "\n"),+);
+
+            fn keys() -> Vec<$crate::section::Key> {
+                let defaults = Self::default();
+                vec![$(
+                    $crate::section::Key {
+                        name: $key,
+                        kind: <$Kind as $crate::kinds::Kind>::name(),
+                        default: <$Kind as $crate::kinds::Kind>::show(&defaults.$field),
+                        why: $why,
+                        doc: concat!($($doc, "\n"),+),
+                    },
+                )+]
+            }
+
+            fn read(
+                table: &toml::de::DeTable<'_>,
+                place: &str,
+                report: &mut $crate::diagnostic::Report<'_>,
+            ) -> Self {
+                report.unknown_keys(table, place, &[$($key),+]);
+                let mut section = Self::default();
+                $(
+                    if let Some(value) = table.get($key)
+                        && let Some(value) = <$Kind as $crate::kinds::Kind>::read(value, report)
+                    {
+                        section.$field = value;
+                    }
+                )+
+                section
+            }
+        }
+    };
+}
+
+pub(crate) use section;

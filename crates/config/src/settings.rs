@@ -1,0 +1,292 @@
+//! Every key of the configuration file, each declared once.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::kinds::{
+    Access, Addresses, AtLeast, Counted, Environment, Errors, Extension, File, Format, Hosts, Ini, List,
+    NamePattern, Optional, PhpTable, PlainName, Root, Sites, Size, Span, SymlinkPolicy, Table, Text, Try,
+};
+use crate::section::section;
+use crate::values::{
+    AccessFormat, AccessTarget, Count, ErrorTarget, HostPattern, RootTemplate, Symlinks, TryStep,
+};
+
+section! {
+    /// The server as a whole. These keys stand at the top of the file, above the first `[table]`.
+    pub struct Config {
+        /// Addresses to accept connections on. `"127.0.0.1:8080"` and `"[::1]:8080"` name one address each;
+        /// `":80"` is port 80 on every address of both families.
+        listen ("listen"): Vec<SocketAddr> as Addresses =
+            vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080))],
+            "A server that nobody has configured yet should not be reachable from other machines.";
+        /// Event-loop threads of the front.
+        threads ("threads"): Count as Counted = Count::Auto,
+            "`auto` is one per processor: an event loop never waits, so more would only take turns.";
+        /// The user that the front runs as when the server is started as root; ignored otherwise.
+        user ("user"): Option<String> as Optional<Text> = Some("www-data".to_owned()),
+            "Debian's user for web servers; root must never touch a request.";
+        /// The group that the front runs as when the server is started as root; ignored otherwise.
+        group ("group"): Option<String> as Optional<Text> = None,
+            "Unset is the primary group of `user`.";
+        /// The socket through which `howdah status`, `reload` and `stop` reach the server.
+        control ("control"): Option<PathBuf> as Optional<File> = None,
+            "Unset is `/run/howdah.sock` as root, else `howdah.sock` in `$XDG_RUNTIME_DIR`, else no socket.";
+        /// A file that holds the supervisor's process id while the server runs.
+        pid_file ("pid_file"): Option<PathBuf> as Optional<File> = None,
+            "Unset is no file: service managers follow the process itself.";
+        /// What a client may send and how long it may take.
+        limits ("limits"): Limits as Table<Limits> = Limits::default(),
+            "See [limits].";
+        /// Where logs go.
+        log ("log"): Log as Table<Log> = Log::default(),
+            "See [log].";
+        /// The sites, one `[[site]]` each. There must be at least one.
+        sites ("site"): Vec<Site> as Sites = Vec::new(),
+            "A server without a site has nothing to serve, so it must be given.";
+    }
+}
+
+section! {
+    /// What a client may send and how long it may take. Each limit says what a client gets that goes beyond it.
+    pub struct Limits {
+        /// Connections open at once, over all listeners. Beyond it new ones wait in the kernel's queue.
+        connections ("connections"): usize as AtLeast<usize, 1> = 16_384,
+            "Holds 10,000 idle browsers with room to spare, in a few dozen megabytes.";
+        /// Bytes in a request line. Beyond it: 414.
+        request_line ("request_line"): usize as Size<usize> = 8190,
+            "Apache's LimitRequestLine.";
+        /// Bytes in one header field line. Beyond it: 431.
+        field_line ("field_line"): usize as Size<usize> = 16 << 10,
+            "Twice Apache's, since single sign-on cookies outgrow 8K.";
+        /// Bytes in all header field lines together. Beyond it: 431.
+        fields_total ("fields_total"): usize as Size<usize> = 64 << 10,
+            "Four of the longest lines; it bounds what a connection can make the server hold.";
+        /// Header field lines. Beyond it: 431.
+        field_count ("field_count"): usize as AtLeast<usize, 1> = 100,
+            "Apache's LimitRequestFields.";
+        /// Bytes in a request body; 0 is no limit. Beyond it: 413. PHP's own `post_max_size` comes on top.
+        body ("body"): u64 as Size<u64> = 2 << 30,
+            "Lets a 1 GB upload through with its multipart wrapping, and still bounds the temporary disk space.";
+        /// From the first byte of a request (or the connection's start) to the end of its header. Beyond it: 408.
+        head_timeout ("head_timeout"): Duration as Span = Duration::from_secs(20),
+            "Apache's RequestReadTimeout: slow phones manage, slow-header attacks do not.";
+        /// Between two reads of a request body. Beyond it: 408.
+        body_timeout ("body_timeout"): Duration as Span = Duration::from_secs(30),
+            "A stalled upload frees its place while one that moves, however slowly, goes on.";
+        /// Between two writes of a response that the client takes. Beyond it the connection is closed.
+        send_timeout ("send_timeout"): Duration as Span = Duration::from_secs(60),
+            "nginx's send_timeout; slow readers cost no PHP worker, only memory and disk.";
+        /// How long an idle connection is kept for the next request. Beyond it the connection is closed.
+        keep_alive_timeout ("keep_alive_timeout"): Duration as Span = Duration::from_secs(30),
+            "An idle connection costs little, and the next click usually comes within half a minute.";
+        /// Requests on one connection; 0 is no limit. The last response says `Connection: close`.
+        keep_alive_requests ("keep_alive_requests"): u64 as AtLeast<u64, 0> = 10_000,
+            "Spreads long-lived clients over the threads anew from time to time.";
+        /// On stop and reload: how long requests in flight may take to finish. Beyond it they are cut off.
+        drain_timeout ("drain_timeout"): Duration as Span = Duration::from_secs(60),
+            "The same as a site's `request_timeout`: a request that may still run is waited for.";
+        /// Bytes of one request body or of one response to a slow reader that are held in memory.
+        /// Beyond it they go to an unlinked temporary file.
+        spill_memory ("spill_memory"): usize as Size<usize> = 64 << 10,
+            "Most forms and pages fit; a thousand slow readers still take only 64 MB.";
+        /// Bytes of one response to a slow reader that are held in a temporary file; 0 is no file.
+        /// Beyond it the script waits for its reader.
+        spill_file ("spill_file"): u64 as Size<u64> = 1 << 30,
+            "nginx's fastcgi_max_temp_file_size.";
+    }
+}
+
+section! {
+    /// Where logs go.
+    pub struct Log {
+        /// The access log: `"off"`, `"-"` for standard output, or a file that lines are added to.
+        access ("access"): AccessTarget as Access = AccessTarget::Stdout,
+            "journald and Docker collect standard output, and a server that is silent cannot be looked after.";
+        /// How a line of the access log looks: `"combined"` or `"json"`.
+        format ("format"): AccessFormat as Format = AccessFormat::Combined,
+            "What log analysers have read for thirty years.";
+        /// The error log: `"-"` for standard error, or a file that lines are added to. PHP's errors go there too.
+        error ("error"): ErrorTarget as Errors = ErrorTarget::Stderr,
+            "Seen at once in a terminal, collected by service managers.";
+    }
+}
+
+section! {
+    /// A site: the names it answers for and what it serves. Each `[[site]]` begins another.
+    pub struct Site {
+        /// What logs, metrics and the PHP pool are called: letters, digits, `.`, `_` and `-`.
+        name ("name"): String as PlainName = String::new(),
+            "Unset is the first host without its `*.`, or `default` for `*`.";
+        /// The host names: `"example.org"`, `"*.example.org"` for every name below it, `"*"` for all others.
+        /// Ports are not part of it. The longest match wins.
+        hosts ("hosts"): Vec<HostPattern> as Hosts = vec![HostPattern::Default],
+            "A site that names no host is meant for whoever comes.";
+        /// The document root: the folder that URLs are looked up in. `{host}` as a whole component of the path is
+        /// replaced by the request's host name, so that one entry serves thousands of sites:
+        /// `"/srv/www/{host}/public"`. A relative path starts at the folder of the configuration file.
+        root ("root"): RootTemplate as Root = RootTemplate::Fixed(PathBuf::new()),
+            "Must be given: a guess could publish the wrong folder.";
+        /// The files that stand for a folder; the first that exists is taken.
+        index ("index"): Vec<String> as List<PlainName> =
+            ["index.php", "index.html", "index.htm"].map(str::to_owned).to_vec(),
+            "PHP comes first because a site that has both means its application.";
+        /// What to try for a path, in order. `$uri` is the file or script that the path names, or the index file of
+        /// the folder that it names; `$uri/` is that folder even without an index file; `$uri.html` is the path with
+        /// a suffix; a path such as `/index.php` is that script, which sees the URL in REQUEST_URI and always the
+        /// query string; `=404` (last) is that status. The last step is final.
+        try_files ("try"): Vec<TryStep> as Try = vec![TryStep::Uri],
+            "What is not there is 404. Frameworks want `[\"$uri\", \"/index.php\"]`.";
+        /// Which symbolic links below the root are followed: `"owner"` (link and target have the same owner),
+        /// `"inside"` (the target is inside the root) or `"follow"` (all).
+        symlinks ("symlinks"): Symlinks as SymlinkPolicy = Symlinks::Owner,
+            "On a shared host nobody can publish another user's files, and an owner's own links work.";
+        /// Files and folders whose names start with a dot are not served (404), except these.
+        dot_names ("dot_names"): Vec<String> as List<NamePattern> = vec![".well-known".to_owned()],
+            "Dot files hold secrets, histories and editors' leavings; `.well-known` is meant for the public.";
+        /// Files and folders that are never served (403), even below a folder that is. A `*` at the end stands for
+        /// any ending.
+        refuse ("refuse"): Vec<String> as List<NamePattern> =
+            [".ht*", ".user.ini", ".env*", ".git*", ".svn", ".hg", ".bzr"].map(str::to_owned).to_vec(),
+            "Apache's own rule for `.ht*`, and names that have leaked passwords and sources elsewhere.";
+        /// PHP: `false` for none, or a `[site.php]` table.
+        php ("php"): Option<Php> as PhpTable = Some(Php::default()),
+            "Howdah is a server for PHP sites. Without PHP its files are refused, never sent as text.";
+    }
+}
+
+section! {
+    /// A site's PHP pool.
+    pub struct Php {
+        /// The `howdah-php` program to run; one built against another PHP serves that version.
+        program ("program"): Option<PathBuf> as Optional<File> = None,
+            "Unset is the `howdah-php` beside the `howdah` that runs.";
+        /// The php.ini to read.
+        ini_file ("ini_file"): Option<PathBuf> as Optional<File> = None,
+            "Unset is the one that `howdah-php` finds for itself, with the distribution's extensions.";
+        /// PHP processes, each of which runs one request at a time.
+        workers ("workers"): Count as Counted = Count::Auto,
+            "`auto` is four per processor: scripts spend most of their time waiting for databases.";
+        /// Requests that may wait for a free worker. Beyond it: 503 with Retry-After.
+        queue ("queue"): usize as AtLeast<usize, 0> = 1024,
+            "Takes a burst; a longer queue would only be answered after its visitors have left.";
+        /// How long a request may wait for a free worker. Beyond it: 503 with Retry-After.
+        queue_timeout ("queue_timeout"): Duration as Span = Duration::from_secs(15),
+            "Few visitors wait longer, and what they no longer want is not worth running.";
+        /// How long a script may run, by the clock on the wall. Beyond it the worker is killed: 504.
+        request_timeout ("request_timeout"): Duration as Span = Duration::from_secs(60),
+            "nginx's fastcgi_read_timeout. PHP's `max_execution_time` counts only processor time and ends earlier.";
+        /// Requests after which a worker is replaced by a fresh one; 0 is never.
+        max_requests ("max_requests"): u64 as AtLeast<u64, 0> = 10_000,
+            "Bounds what a leaking extension can take; forking a worker that seldom costs nothing measurable.";
+        /// The user that the pool runs as when the server is started as root; ignored otherwise.
+        user ("user"): Option<String> as Optional<Text> = None,
+            "Unset is the server's `user`; give each site its own to keep sites from reading each other.";
+        /// The group that the pool runs as when the server is started as root; ignored otherwise.
+        group ("group"): Option<String> as Optional<Text> = None,
+            "Unset is the primary group of the pool's user.";
+        /// php.ini values that scripts may change with `ini_set`, as `{ memory_limit = "256M" }`. `true` and
+        /// `false` are written as `1` and `0`.
+        ini ("ini"): Vec<(String, String)> as Ini = Vec::new(),
+            "The distribution's php.ini decides.";
+        /// php.ini values that scripts and `.user.ini` files cannot change.
+        admin_ini ("admin_ini"): Vec<(String, String)> as Ini = Vec::new(),
+            "The distribution's php.ini decides.";
+        /// Environment variables that scripts see. Nothing else of the server's environment reaches them, except PATH.
+        env ("env"): Vec<(String, String)> as Environment = Vec::new(),
+            "The server's own environment may hold secrets that are none of a script's business.";
+        /// The folder below which the pool keeps its temporary files, uploads and sessions.
+        state_dir ("state_dir"): Option<PathBuf> as Optional<File> = None,
+            "Unset is `/var/lib/howdah/NAME` as root, else `howdah-UID/NAME` in the folder for temporary files.";
+        /// File names with these endings run as PHP.
+        extensions ("extensions"): Vec<String> as List<Extension> =
+            [".php", ".phtml", ".phar"].map(str::to_owned).to_vec(),
+            "What Debian's Apache runs. Other names of PHP files (`.phps`, `.php5`, `.PHP`) are refused, never sent.";
+    }
+}
+
+impl Config {
+    /// The control socket's path: the one configured, or the usual place for who runs the server.
+    pub fn control_path(&self, as_root: bool, runtime_dir: Option<&Path>) -> Option<PathBuf> {
+        match &self.control {
+            Some(path) => Some(path.clone()),
+            None if as_root => Some(PathBuf::from("/run/howdah.sock")),
+            None => runtime_dir.map(|folder| folder.join("howdah.sock")),
+        }
+    }
+
+    /// Makes every relative path start at `folder`.
+    pub(crate) fn anchor(&mut self, folder: &Path) {
+        let optional = |path: &mut Option<PathBuf>| {
+            if let Some(path) = path {
+                *path = folder.join(&*path);
+            }
+        };
+        optional(&mut self.control);
+        optional(&mut self.pid_file);
+        if let AccessTarget::File(path) = &mut self.log.access {
+            *path = folder.join(&*path);
+        }
+        if let ErrorTarget::File(path) = &mut self.log.error {
+            *path = folder.join(&*path);
+        }
+        for site in &mut self.sites {
+            site.root.anchor(folder);
+            if let Some(php) = &mut site.php {
+                optional(&mut php.program);
+                optional(&mut php.ini_file);
+                optional(&mut php.state_dir);
+            }
+        }
+    }
+}
+
+impl Site {
+    /// Where the site's pool keeps its state: the folder configured, or the usual place for who runs the server.
+    /// The caller makes it, for its owner alone, and must not trust one that it finds with another owner.
+    pub fn state_dir(&self, as_root: bool, uid: u32, temporary: &Path) -> PathBuf {
+        match self.php.as_ref().and_then(|php| php.state_dir.as_ref()) {
+            Some(path) => path.clone(),
+            None if as_root => Path::new("/var/lib/howdah").join(&self.name),
+            None => temporary.join(format!("howdah-{uid}")).join(&self.name),
+        }
+    }
+
+    /// The name of a site that was given none.
+    pub(crate) fn name_from_hosts(&self) -> String {
+        match self.hosts.first() {
+            Some(HostPattern::Exact(name)) if name.starts_with('[') => {
+                name.trim_matches(['[', ']']).replace(':', "-")
+            }
+            Some(HostPattern::Exact(name) | HostPattern::Wildcard(name)) => name.clone(),
+            Some(HostPattern::Default) | None => "default".to_owned(),
+        }
+    }
+}
+
+impl Php {
+    /// How many workers `auto` means on a machine with this many processors.
+    pub fn worker_count(&self, processors: usize) -> usize {
+        self.workers.resolve(processors.saturating_mul(4))
+    }
+}
+
+impl RootTemplate {
+    fn anchor(&mut self, folder: &Path) {
+        match self {
+            RootTemplate::Fixed(path) => *path = folder.join(&*path),
+            RootTemplate::PerHost { before, .. } if !before.starts_with('/') => {
+                // A folder that is not UTF-8 cannot have been named in the file, only on the command line.
+                let folder = folder.to_string_lossy();
+                let separator = if folder.is_empty() || folder.ends_with('/') {
+                    ""
+                } else {
+                    "/"
+                };
+                *before = format!("{folder}{separator}{before}");
+            }
+            RootTemplate::PerHost { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The typed values that settings hold, beyond what the standard library names.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// A number of things, or as many as suit the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// Chosen from the number of processors.
+    Auto,
+    /// Exactly this many; never zero.
+    Exactly(usize),
+}
+
+impl Count {
+    /// The number meant, where `automatic` is what suits this machine.
+    pub fn resolve(self, automatic: usize) -> usize {
+        match self {
+            Count::Auto => automatic.max(1),
+            Count::Exactly(number) => number,
+        }
+    }
+}
+
+/// A host name or names that a site answers for. Names are lower-case and without a trailing dot.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum HostPattern {
+    /// Exactly this name, or this IP address (IPv6 in brackets, in its shortest form).
+    Exact(String),
+    /// Every name that ends in `.` and this suffix, at any depth: `*.example.org` holds `example.org` here.
+    Wildcard(String),
+    /// Every name that no other site answers for: `*`.
+    Default,
+}
+
+impl fmt::Display for HostPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HostPattern::Exact(name) => f.write_str(name),
+            HostPattern::Wildcard(suffix) => write!(f, "*.{suffix}"),
+            HostPattern::Default => f.write_str("*"),
+        }
+    }
+}
+
+/// A document root: one folder, or one folder per host name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RootTemplate {
+    /// One folder for every name of the site.
+    Fixed(PathBuf),
+    /// `before` + the request's host name + `after`; the name is one whole component of the path.
+    PerHost {
+        /// Up to the name, ending in `/`.
+        before: String,
+        /// After the name: empty, or starting with `/`.
+        after: String,
+    },
+}
+
+impl RootTemplate {
+    /// A root without a placeholder, whatever characters `path` holds.
+    pub fn fixed(path: &Path) -> Self {
+        RootTemplate::Fixed(path.to_path_buf())
+    }
+
+    /// The folder for `host`, which must have been checked to be a plain host name.
+    pub fn expand(&self, host: &str) -> Cow<'_, Path> {
+        match self {
+            RootTemplate::Fixed(path) => Cow::Borrowed(path),
+            RootTemplate::PerHost { before, after } => {
+                Cow::Owned(PathBuf::from([before.as_str(), host, after.as_str()].concat()))
+            }
+        }
+    }
+}
+
+impl fmt::Display for RootTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RootTemplate::Fixed(path) => write!(f, "{}", path.display()),
+            RootTemplate::PerHost { before, after } => write!(f, "{before}{{host}}{after}"),
+        }
+    }
+}
+
+/// Which symbolic links below a document root are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Symlinks {
+    /// Those whose target has the same owner as the link, as Apache's `SymLinksIfOwnerMatch`.
+    Owner,
+    /// All of them, as Apache's `FollowSymLinks`.
+    Follow,
+    /// Those that stay inside the document root.
+    Inside,
+}
+
+/// One thing to try, in order, for a request's path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TryStep {
+    /// `$uri`: the file that the path names, or the index file of the folder that it names.
+    Uri,
+    /// `$uri/`: the folder that the path names, even if it has no index file.
+    UriDirectory,
+    /// `$uri` with a suffix, such as `$uri.html`.
+    UriSuffix(String),
+    /// A fixed file or script below the root; it starts with `/`.
+    Path(String),
+    /// `=404`: this status. Only ever the last step.
+    Status(u16),
+}
+
+impl fmt::Display for TryStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            TryStep::Uri => f.write_str("$uri"),
+            TryStep::UriDirectory => f.write_str("$uri/"),
+            TryStep::UriSuffix(suffix) => write!(f, "$uri{suffix}"),
+            TryStep::Path(path) => f.write_str(path),
+            TryStep::Status(status) => write!(f, "={status}"),
+        }
+    }
+}
+
+/// Where the access log goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AccessTarget {
+    /// Nowhere.
+    Off,
+    /// Standard output.
+    Stdout,
+    /// The end of this file.
+    File(PathBuf),
+}
+
+/// How a line of the access log looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessFormat {
+    /// Apache's and nginx's `combined`.
+    Combined,
+    /// One JSON object per line.
+    Json,
+}
+
+/// Where the error log goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ErrorTarget {
+    /// Standard error.
+    Stderr,
+    /// The end of this file.
+    File(PathBuf),
+}
