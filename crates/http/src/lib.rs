@@ -1,1 +1,39 @@
-//! Placeholder
+//! HTTP as Howdah knows it, without sockets and without a clock.
+//!
+//! What every protocol version and every way of answering share stands at the root: [`Request`],
+//! [`ResponseHead`], [`Fields`], [`Status`], [`Limits`]. [`h1`] turns bytes into a request and a response
+//! head into bytes; HTTP/2 and HTTP/3 will fill the same types. [`date`], [`etag`], [`conditional`] and
+//! [`range`] decide what a stored representation answers.
+//!
+//! Nothing here allocates per request once its buffers have grown: a [`Request`] is reused.
+#![forbid(unsafe_code)]
+
+mod authority;
+mod fields;
+mod limits;
+mod list;
+mod method;
+mod request;
+mod response;
+mod scan;
+mod status;
+mod target;
+mod text;
+mod version;
+
+pub mod conditional;
+pub mod date;
+pub mod etag;
+pub mod h1;
+pub mod range;
+
+pub use authority::check_authority;
+pub use fields::Fields;
+pub use limits::Limits;
+pub use list::members;
+pub use method::Method;
+pub use request::{Content, Request};
+pub use response::{BadField, ResponseHead};
+pub use status::Status;
+pub use text::Text;
+pub use version::{Scheme, Version};

@@ -1,0 +1,305 @@
+//! Conditional requests (RFC 9110 §13): whether the client's copy, or its idea of ours, is good enough.
+
+use crate::{
+    Fields, Method, date,
+    etag::{self, Tag},
+    scan,
+};
+
+/// What identifies the version of the selected representation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Validators<'a> {
+    /// Its entity tag, quotes included.
+    pub etag: Option<&'a [u8]>,
+    /// When it was last modified, in seconds since 1970.
+    pub last_modified: Option<u64>,
+}
+
+/// What the preconditions of a request come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// There are none, or they hold: perform the method.
+    Proceed,
+    /// 304: the client's copy is good.
+    NotModified,
+    /// 412: the client's idea of the resource is out of date.
+    PreconditionFailed,
+}
+
+/// Evaluates If-Match, If-Unmodified-Since, If-None-Match and If-Modified-Since in the order of RFC 9110 §13.2.2.
+/// `current` is `None` where nothing exists at the target. To be asked only where the answer without
+/// preconditions would be a success (§13.2.1).
+pub fn decide(method: &Method, fields: &Fields, current: Option<&Validators<'_>>) -> Decision {
+    let conditions = Conditions::of(fields);
+    let reads = matches!(method, Method::Get | Method::Head);
+    if conditions.if_match {
+        if !matches(fields, b"if-match", current, |ours, theirs| {
+            ours.strong_eq(theirs)
+        }) {
+            return Decision::PreconditionFailed;
+        }
+    } else if let Some(since) = conditions.if_unmodified_since.and_then(date::parse)
+        && current
+            .and_then(|current| current.last_modified)
+            .is_some_and(|modified| modified > since)
+    {
+        return Decision::PreconditionFailed;
+    }
+    if conditions.if_none_match {
+        return match matches(fields, b"if-none-match", current, |ours, theirs| {
+            ours.weak_eq(theirs)
+        }) {
+            false => Decision::Proceed,
+            true if reads => Decision::NotModified,
+            true => Decision::PreconditionFailed,
+        };
+    }
+    if reads
+        && let Some(since) = conditions.if_modified_since.and_then(date::parse)
+        && current
+            .and_then(|current| current.last_modified)
+            .is_some_and(|modified| modified <= since)
+    {
+        return Decision::NotModified;
+    }
+    Decision::Proceed
+}
+
+/// Whether Range may be answered: there is no If-Range, or it names exactly the current version (RFC 9110 §13.1.5).
+/// A date is strong enough only where it lies at least a second before `now` (§8.8.2.2): within one second a file
+/// can change twice.
+pub fn range_applies(fields: &Fields, current: &Validators<'_>, now: u64) -> bool {
+    let mut values = fields.values(b"if-range");
+    let Some(value) = values.next() else { return true };
+    if values.next().is_some() {
+        return false;
+    }
+    match Tag::parse(value) {
+        Some(tag) => current
+            .etag
+            .and_then(Tag::parse)
+            .is_some_and(|current| current.strong_eq(&tag)),
+        None => date::parse(value).is_some_and(|date| current.last_modified == Some(date) && date < now),
+    }
+}
+
+/// Which of the fields are there. One pass over all lines: most requests have none.
+#[derive(Default)]
+struct Conditions<'a> {
+    if_match: bool,
+    if_none_match: bool,
+    if_modified_since: Option<&'a [u8]>,
+    if_unmodified_since: Option<&'a [u8]>,
+}
+
+impl Conditions<'_> {
+    fn of(fields: &Fields) -> Conditions<'_> {
+        let mut conditions = Conditions::default();
+        for (name, value) in fields.iter() {
+            match name.len() {
+                8 if name.eq_ignore_ascii_case(b"if-match") => conditions.if_match = true,
+                13 if name.eq_ignore_ascii_case(b"if-none-match") => conditions.if_none_match = true,
+                17 if name.eq_ignore_ascii_case(b"if-modified-since") => {
+                    conditions.if_modified_since.get_or_insert(value);
+                }
+                19 if name.eq_ignore_ascii_case(b"if-unmodified-since") => {
+                    conditions.if_unmodified_since.get_or_insert(value);
+                }
+                _ => {}
+            }
+        }
+        conditions
+    }
+}
+
+/// Whether any line of that name lists the current tag, or is `*` and anything is there.
+fn matches(
+    fields: &Fields,
+    name: &[u8],
+    current: Option<&Validators<'_>>,
+    equal: fn(&Tag<'_>, &Tag<'_>) -> bool,
+) -> bool {
+    let Some(current) = current else { return false };
+    let tag = current.etag.and_then(Tag::parse);
+    fields.values(name).any(|value| {
+        scan::trim(value) == b"*"
+            || tag.is_some_and(|tag| etag::list(value).any(|listed| equal(&tag, &listed)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Decision::*, *};
+
+    const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
+    const AT: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+    const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
+    const CURRENT: Validators<'static> = Validators {
+        etag: Some(b"\"v2\""),
+        last_modified: Some(784_111_777),
+    };
+    const WEAK: Validators<'static> = Validators {
+        etag: Some(b"W/\"v2\""),
+        last_modified: Some(784_111_777),
+    };
+
+    fn fields(lines: &[(&str, &str)]) -> Fields {
+        let mut fields = Fields::new();
+        for (name, value) in lines {
+            fields.push(name.as_bytes(), value.as_bytes());
+        }
+        fields
+    }
+
+    #[test]
+    fn decisions_about_what_exists() {
+        type Row = (Method, &'static [(&'static str, &'static str)], Decision);
+        let table: [Row; 30] = [
+            (Method::Get, &[], Proceed),
+            // §13.1.2
+            (Method::Get, &[("If-None-Match", "\"v2\"")], NotModified),
+            (
+                Method::Head,
+                &[("if-none-match", "\"v1\", W/\"v2\"")],
+                NotModified,
+            ),
+            (Method::Get, &[("If-None-Match", "\"v1\"")], Proceed),
+            (Method::Get, &[("If-None-Match", "*")], NotModified),
+            (Method::Put, &[("If-None-Match", "*")], PreconditionFailed),
+            (Method::Post, &[("If-None-Match", "\"v2\"")], PreconditionFailed),
+            (Method::Get, &[("If-None-Match", "v2")], Proceed),
+            (
+                Method::Get,
+                &[("If-None-Match", "\"v1\""), ("If-None-Match", "\"v2\"")],
+                NotModified,
+            ),
+            // §13.1.3, which If-None-Match overrules
+            (Method::Get, &[("If-Modified-Since", BEFORE)], Proceed),
+            (Method::Get, &[("If-Modified-Since", AT)], NotModified),
+            (Method::Get, &[("If-Modified-Since", AFTER)], NotModified),
+            (Method::Get, &[("If-Modified-Since", "yesterday")], Proceed),
+            (Method::Post, &[("If-Modified-Since", AT)], Proceed),
+            (
+                Method::Get,
+                &[("If-Modified-Since", AT), ("If-None-Match", "\"v1\"")],
+                Proceed,
+            ),
+            (
+                Method::Get,
+                &[("If-Modified-Since", BEFORE), ("If-None-Match", "\"v2\"")],
+                NotModified,
+            ),
+            // §13.1.1
+            (Method::Put, &[("If-Match", "\"v2\"")], Proceed),
+            (Method::Put, &[("If-Match", "\"v1\", \"v2\"")], Proceed),
+            (Method::Put, &[("If-Match", "\"v1\"")], PreconditionFailed),
+            (Method::Put, &[("If-Match", "W/\"v2\"")], PreconditionFailed),
+            (Method::Put, &[("If-Match", "*")], Proceed),
+            (Method::Get, &[("If-Match", "\"v1\"")], PreconditionFailed),
+            (Method::Get, &[("If-Match", "garbage")], PreconditionFailed),
+            // §13.1.4, which If-Match overrules
+            (
+                Method::Put,
+                &[("If-Unmodified-Since", BEFORE)],
+                PreconditionFailed,
+            ),
+            (Method::Put, &[("If-Unmodified-Since", AT)], Proceed),
+            (Method::Put, &[("If-Unmodified-Since", "yesterday")], Proceed),
+            (
+                Method::Put,
+                &[("If-Unmodified-Since", BEFORE), ("If-Match", "\"v2\"")],
+                Proceed,
+            ),
+            // §13.2.2: both kinds
+            (
+                Method::Get,
+                &[("If-Match", "\"v2\""), ("If-None-Match", "\"v2\"")],
+                NotModified,
+            ),
+            (
+                Method::Get,
+                &[("If-Match", "\"v1\""), ("If-None-Match", "\"v2\"")],
+                PreconditionFailed,
+            ),
+            (
+                Method::Get,
+                &[("If-Unmodified-Since", AT), ("If-Modified-Since", AT)],
+                NotModified,
+            ),
+        ];
+        for (method, lines, expected) in table {
+            assert_eq!(
+                decide(&method, &fields(lines), Some(&CURRENT)),
+                expected,
+                "{method} {lines:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn decisions_about_what_does_not_exist() {
+        let table = [
+            (Method::Put, "If-None-Match", "*", Proceed),
+            (Method::Put, "If-Match", "*", PreconditionFailed),
+            (Method::Put, "If-Match", "\"v2\"", PreconditionFailed),
+            (Method::Put, "If-Unmodified-Since", BEFORE, Proceed),
+            (Method::Get, "If-Modified-Since", AFTER, Proceed),
+        ];
+        for (method, name, value, expected) in table {
+            assert_eq!(
+                decide(&method, &fields(&[(name, value)]), None),
+                expected,
+                "{name}: {value}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_weak_tag_of_ours_never_matches_strongly() {
+        assert_eq!(
+            decide(&Method::Put, &fields(&[("If-Match", "W/\"v2\"")]), Some(&WEAK)),
+            PreconditionFailed
+        );
+        assert_eq!(
+            decide(&Method::Get, &fields(&[("If-None-Match", "\"v2\"")]), Some(&WEAK)),
+            NotModified
+        );
+        assert!(!range_applies(
+            &fields(&[("If-Range", "W/\"v2\"")]),
+            &WEAK,
+            u64::MAX
+        ));
+    }
+
+    #[test]
+    fn if_range() {
+        let table = [
+            ("\"v2\"", CURRENT, true),
+            ("\"v1\"", CURRENT, false),
+            ("W/\"v2\"", CURRENT, false),
+            (AT, CURRENT, true),
+            (BEFORE, CURRENT, false),
+            (AFTER, CURRENT, false),
+            ("", CURRENT, false),
+            ("\"v2\"", Validators::default(), false),
+            (AT, Validators::default(), false),
+        ];
+        for (value, current, applies) in table {
+            assert_eq!(
+                range_applies(&fields(&[("If-Range", value)]), &current, 784_111_778),
+                applies,
+                "{value}"
+            );
+        }
+        assert!(range_applies(&fields(&[]), &CURRENT, 0));
+        assert!(
+            !range_applies(&fields(&[("If-Range", AT)]), &CURRENT, 784_111_777),
+            "modified this very second"
+        );
+        assert!(!range_applies(
+            &fields(&[("If-Range", "\"v2\""), ("If-Range", "\"v2\"")]),
+            &CURRENT,
+            u64::MAX
+        ));
+    }
+}

@@ -1,0 +1,170 @@
+//! Entity tags (RFC 9110 §8.8.3).
+
+use crate::Text;
+
+/// A parsed entity tag: what stands between the quotes, and whether `W/` stood before them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tag<'a> {
+    /// Says only that two representations mean the same, not that their bytes are equal.
+    pub weak: bool,
+    /// The bytes between the quotes.
+    pub opaque: &'a [u8],
+}
+
+impl<'a> Tag<'a> {
+    /// Reads exactly one tag, quotes included.
+    pub fn parse(text: &'a [u8]) -> Option<Tag<'a>> {
+        match take(text)? {
+            (tag, []) => Some(tag),
+            _ => None,
+        }
+    }
+
+    /// Equal, and neither weak (RFC 9110 §8.8.3.2). What ranges and If-Match need.
+    pub fn strong_eq(&self, other: &Tag<'_>) -> bool {
+        !self.weak && !other.weak && self.opaque == other.opaque
+    }
+
+    /// Equal, weak or not. What If-None-Match needs.
+    pub fn weak_eq(&self, other: &Tag<'_>) -> bool {
+        self.opaque == other.opaque
+    }
+}
+
+/// The tag of a file, quotes included: its length and its modification time in nanoseconds, both in hexadecimal,
+/// and `variant` behind them (letters and hyphens, such as `-gz`; empty for the file itself). Strong: a file
+/// system that keeps nanoseconds changes it with every write.
+pub fn of_file(length: u64, modified: u64, nanoseconds: u32, variant: &[u8]) -> Text {
+    let mut text = Text::new();
+    text.push(b"\"");
+    text.push_hexadecimal(length);
+    text.push(b"-");
+    text.push_hexadecimal(
+        modified
+            .wrapping_mul(1_000_000_000)
+            .wrapping_add(u64::from(nanoseconds)),
+    );
+    text.push(variant);
+    text.push(b"\"");
+    text
+}
+
+/// The tags of an If-Match or If-None-Match value that is not `*`. Ends at the first that is malformed.
+pub fn list(value: &[u8]) -> impl Iterator<Item = Tag<'_>> {
+    let mut rest = value;
+    std::iter::from_fn(move || {
+        while let [b' ' | b'\t' | b',', behind @ ..] = rest {
+            rest = behind;
+        }
+        let (tag, behind) = take(rest)?;
+        rest = match crate::scan::trim(behind) {
+            behind @ ([] | [b',', ..]) => behind,
+            _ => return None,
+        };
+        Some(tag)
+    })
+}
+
+/// The tag at the beginning of `text` and what follows it.
+fn take(text: &[u8]) -> Option<(Tag<'_>, &[u8])> {
+    let (weak, quoted) = match text {
+        [b'W', b'/', rest @ ..] => (true, rest),
+        _ => (false, text),
+    };
+    let [b'"', inner @ ..] = quoted else { return None };
+    let end = inner
+        .iter()
+        .position(|byte| !matches!(byte, 0x21 | 0x23..=0x7e | 0x80..))?;
+    match inner[end] {
+        b'"' => Some((
+            Tag {
+                weak,
+                opaque: &inner[..end],
+            },
+            &inner[end + 1..],
+        )),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_tag() {
+        let tag = |weak, opaque| Some(Tag { weak, opaque });
+        let table: [(&str, Option<Tag<'_>>); 11] = [
+            ("\"\"", tag(false, b"")),
+            ("\"xyzzy\"", tag(false, b"xyzzy")),
+            ("W/\"a,b\"", tag(true, b"a,b")),
+            ("\"\\\"", tag(false, b"\\")),
+            ("", None),
+            ("x", None),
+            ("\"x", None),
+            ("w/\"x\"", None),
+            ("\"x\"y", None),
+            ("\"x y\"", None),
+            ("\"x\"\"", None),
+        ];
+        for (text, expected) in table {
+            assert_eq!(Tag::parse(text.as_bytes()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn lists() {
+        let table: [(&str, &[&str]); 7] = [
+            ("\"a\"", &["a"]),
+            ("\"a\", W/\"b\" ,\"c,d\"", &["a", "b", "c,d"]),
+            (", ,\"a\",,\"b\",", &["a", "b"]),
+            ("", &[]),
+            ("\"a\" \"b\"", &[]),
+            ("\"a\", b, \"c\"", &["a"]),
+            ("\"a", &[]),
+        ];
+        for (value, expected) in table {
+            let found: Vec<&[u8]> = list(value.as_bytes()).map(|tag| tag.opaque).collect();
+            assert_eq!(
+                found,
+                expected.iter().map(|text| text.as_bytes()).collect::<Vec<_>>(),
+                "{value}"
+            );
+        }
+    }
+
+    /// RFC 9110 §8.8.3.2, table 3.
+    #[test]
+    fn comparison() {
+        let table = [
+            ("W/\"1\"", "W/\"1\"", false, true),
+            ("W/\"1\"", "W/\"2\"", false, false),
+            ("W/\"1\"", "\"1\"", false, true),
+            ("\"1\"", "\"1\"", true, true),
+        ];
+        for (a, b, strong, weak) in table {
+            let (a, b) = (
+                Tag::parse(a.as_bytes()).unwrap(),
+                Tag::parse(b.as_bytes()).unwrap(),
+            );
+            assert_eq!((a.strong_eq(&b), a.weak_eq(&b)), (strong, weak), "{a:?} {b:?}");
+        }
+    }
+
+    #[test]
+    fn the_tag_of_a_file_is_a_tag_and_tells_versions_apart() {
+        let tags = [
+            of_file(12, 1, 0, b""),
+            of_file(13, 1, 0, b""),
+            of_file(12, 2, 0, b""),
+            of_file(12, 1, 1, b""),
+            of_file(12, 1, 0, b"-gz"),
+            of_file(u64::MAX, u64::MAX, 999_999_999, b"-br"),
+        ];
+        for (index, tag) in tags.iter().enumerate() {
+            assert!(Tag::parse(tag).is_some_and(|tag| !tag.weak), "{tag:?}");
+            assert!(!tags[..index].contains(tag));
+        }
+        assert_eq!(&*of_file(12, 1, 0, b""), b"\"c-3b9aca00\"");
+    }
+}

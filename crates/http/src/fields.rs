@@ -1,0 +1,218 @@
+//! Field lines (RFC 9110 §5), in order, in one arena.
+
+use std::fmt;
+
+/// The field lines of a message, in the order in which they came. Names keep their case and compare without it.
+///
+/// All bytes live in one arena and the lines are offsets into it, so filling a cleared `Fields` again allocates
+/// nothing.
+#[derive(Clone, Default)]
+pub struct Fields {
+    bytes: Vec<u8>,
+    lines: Vec<Line>,
+}
+
+/// Where one line's name and value stand in the arena. Invariant: `name_start <= name_end <= value_start <=
+/// value_end <= bytes.len()`.
+#[derive(Clone, Copy)]
+pub(crate) struct Line {
+    pub name_start: u32,
+    pub name_end: u32,
+    pub value_start: u32,
+    pub value_end: u32,
+}
+
+impl Fields {
+    /// No fields, no memory.
+    pub const fn new() -> Fields {
+        Fields {
+            bytes: Vec::new(),
+            lines: Vec::new(),
+        }
+    }
+
+    /// Forgets every field and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.lines.clear();
+    }
+
+    /// Appends a line, even where the name is there already. What comes from outside goes through
+    /// [`ResponseHead::push`](crate::ResponseHead::push), which checks it.
+    ///
+    /// # Panics
+    /// Where the arena would pass 4 GiB.
+    pub fn push(&mut self, name: &[u8], value: &[u8]) {
+        let name_start = self.bytes.len();
+        let value_start = name_start + name.len();
+        let value_end = value_start + value.len();
+        assert!(value_end <= u32::MAX as usize, "a message head beyond 4 GiB");
+        self.bytes.extend_from_slice(name);
+        self.bytes.extend_from_slice(value);
+        self.lines.push(Line {
+            name_start: name_start as u32,
+            name_end: value_start as u32,
+            value_start: value_start as u32,
+            value_end: value_end as u32,
+        });
+    }
+
+    /// The value of the first line of that name.
+    pub fn value(&self, name: &[u8]) -> Option<&[u8]> {
+        self.lines
+            .iter()
+            .find(|line| self.is_named(line, name))
+            .map(|line| self.value_of(line))
+    }
+
+    /// The values of all lines of that name, in order.
+    pub fn values<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + 'a {
+        self.lines
+            .iter()
+            .filter(move |line| self.is_named(line, name))
+            .map(|line| self.value_of(line))
+    }
+
+    /// Every line as (name, value), in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> + Clone {
+        self.lines
+            .iter()
+            .map(|line| (self.name_of(line), self.value_of(line)))
+    }
+
+    /// Whether a line of that name is there.
+    pub fn contains(&self, name: &[u8]) -> bool {
+        self.lines.iter().any(|line| self.is_named(line, name))
+    }
+
+    /// Removes every line of that name; says whether there was one. Its bytes stay in the arena until `clear`.
+    pub fn remove(&mut self, name: &[u8]) -> bool {
+        let before = self.lines.len();
+        let bytes = &self.bytes;
+        self.lines
+            .retain(|line| !slice(bytes, line.name_start, line.name_end).eq_ignore_ascii_case(name));
+        self.lines.len() != before
+    }
+
+    /// Replaces every line of that name by this one, which comes last.
+    pub fn set(&mut self, name: &[u8], value: &[u8]) {
+        self.remove(name);
+        self.push(name, value);
+    }
+
+    /// The number of lines.
+    pub fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Whether there is no line.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// The bytes of all names and values held, an upper bound of what they take on the wire without separators.
+    pub(crate) fn arena_length(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The arena and the lines, for a parser that fills both at once. Every line pushed must point into bytes
+    /// that are there when the parser is done; otherwise it calls `clear`.
+    pub(crate) fn parts(&mut self) -> (&mut Vec<u8>, &mut Vec<Line>) {
+        (&mut self.bytes, &mut self.lines)
+    }
+
+    #[inline]
+    fn is_named(&self, line: &Line, name: &[u8]) -> bool {
+        (line.name_end - line.name_start) as usize == name.len()
+            && self.name_of(line).eq_ignore_ascii_case(name)
+    }
+
+    #[inline]
+    fn name_of(&self, line: &Line) -> &[u8] {
+        slice(&self.bytes, line.name_start, line.name_end)
+    }
+
+    #[inline]
+    fn value_of(&self, line: &Line) -> &[u8] {
+        slice(&self.bytes, line.value_start, line.value_end)
+    }
+}
+
+impl fmt::Debug for Fields {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        formatter
+            .debug_list()
+            .entries(self.iter().map(|(name, value)| (text(name), text(value))))
+            .finish()
+    }
+}
+
+/// Equal lines in equal order; names without regard to case.
+impl PartialEq for Fields {
+    fn eq(&self, other: &Fields) -> bool {
+        self.len() == other.len()
+            && self
+                .iter()
+                .zip(other.iter())
+                .all(|(a, b)| a.0.eq_ignore_ascii_case(b.0) && a.1 == b.1)
+    }
+}
+
+impl Eq for Fields {}
+
+#[inline]
+fn slice(bytes: &[u8], start: u32, end: u32) -> &[u8] {
+    &bytes[start as usize..end as usize]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(lines: &[(&str, &str)]) -> Fields {
+        let mut fields = Fields::new();
+        for (name, value) in lines {
+            fields.push(name.as_bytes(), value.as_bytes());
+        }
+        fields
+    }
+
+    #[test]
+    fn names_compare_without_case_and_lines_keep_their_order() {
+        let fields = fields(&[
+            ("Accept", "a"),
+            ("Set-Cookie", "1"),
+            ("set-cookie", "2"),
+            ("X", ""),
+        ]);
+        assert_eq!(fields.value(b"SET-COOKIE"), Some(&b"1"[..]));
+        assert_eq!(fields.values(b"Set-Cookie").collect::<Vec<_>>(), [b"1", b"2"]);
+        assert_eq!(fields.value(b"x"), Some(&b""[..]));
+        assert_eq!(fields.value(b"y"), None);
+        assert_eq!(
+            fields.iter().map(|line| line.0).collect::<Vec<_>>().concat(),
+            b"AcceptSet-Cookieset-cookieX"
+        );
+    }
+
+    #[test]
+    fn remove_and_set_touch_every_line_of_the_name() {
+        let mut lines = fields(&[("A", "1"), ("b", "2"), ("a", "3")]);
+        lines.set(b"A", b"4");
+        assert_eq!(lines, fields(&[("b", "2"), ("A", "4")]));
+        assert!(lines.remove(b"B"));
+        assert!(!lines.remove(b"B"));
+        assert_eq!(lines.len(), 1);
+    }
+
+    #[test]
+    fn a_cleared_one_keeps_its_memory() {
+        let mut fields = fields(&[("Host", "example.org"), ("Accept", "*/*")]);
+        let capacity = (fields.bytes.capacity(), fields.lines.capacity());
+        fields.clear();
+        assert!(fields.is_empty() && !fields.contains(b"host"));
+        fields.push(b"Host", b"example.org");
+        assert_eq!((fields.bytes.capacity(), fields.lines.capacity()), capacity);
+    }
+}

@@ -1,0 +1,241 @@
+//! Chunked content of a request, piece by piece (RFC 9112 §7.1).
+
+use std::ops::Range;
+
+use super::{Refusal, head::field_line};
+use crate::{Limits, Status, scan};
+
+/// Takes chunked content apart as it comes. Extensions and the trailer section are checked and passed over
+/// (RFC 9112 §7.1.1, §7.1.2).
+///
+/// ```text
+/// Size ──digits──▶ Size ──CR──▶ SizeEnd ──LF──▶ Data ──all──▶ DataCr ──▶ DataLf ──▶ Size
+///   │ BWS or ;                    ▲    └─size 0─▶ Trailer ──empty line──▶ Done
+///   └──▶ Extension ──CR───────────┘
+/// ```
+#[derive(Clone, Debug)]
+pub struct ChunkedDecoder {
+    state: State,
+    /// Of the chunk: its size while it is read, then the bytes still to come.
+    left: u64,
+    /// Of all chunks whose size is known.
+    total: u64,
+    /// Digits of the size so far.
+    digits: u8,
+    /// Bytes of chunk lines beyond what the content so far pays for.
+    overhead: usize,
+    /// The trailer line so far, which may come in pieces.
+    line: Vec<u8>,
+    trailer: usize,
+    trailer_lines: usize,
+    limits: Limits,
+}
+
+/// What one call of [`ChunkedDecoder::decode`] found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decoded {
+    /// Bytes of the input that are done with, those of `data` among them.
+    pub consumed: usize,
+    /// Where content stands in the input; empty where there was none.
+    pub data: Range<usize>,
+    /// The content has ended. What follows `consumed` is the next request.
+    pub done: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Size,
+    /// White space behind the size, which only an extension may follow.
+    White,
+    Extension,
+    SizeEnd,
+    Data,
+    DataCr,
+    DataLf,
+    Trailer,
+    Done,
+}
+
+impl ChunkedDecoder {
+    /// A decoder for one request's content. `limits.body` bounds the content, `limits.field_line`, `field_count` and
+    /// `fields_total` the trailer section.
+    pub fn new(limits: &Limits) -> ChunkedDecoder {
+        ChunkedDecoder {
+            state: State::Size,
+            left: 0,
+            total: 0,
+            digits: 0,
+            overhead: 0,
+            line: Vec::new(),
+            trailer: 0,
+            trailer_lines: 0,
+            limits: limits.clone(),
+        }
+    }
+
+    /// Reads on. Returns at the first run of content, at the end, or when the input is used up; call again with
+    /// what is behind `consumed` until nothing is left or `done`.
+    pub fn decode(&mut self, input: &[u8]) -> Result<Decoded, Refusal> {
+        let mut at = 0;
+        while at < input.len() && self.state != State::Done {
+            if self.state == State::Data {
+                let length = usize::try_from(self.left)
+                    .unwrap_or(usize::MAX)
+                    .min(input.len() - at);
+                self.left -= length as u64;
+                if self.left == 0 {
+                    self.state = State::DataCr;
+                }
+                let data = at..at + length;
+                let consumed = data.end + self.pass_chunk_end(&input[data.end..])?;
+                return Ok(Decoded {
+                    consumed,
+                    data,
+                    done: false,
+                });
+            }
+            at += match self.state {
+                State::Trailer => self.trailer_line(&input[at..])?,
+                _ => self.step(input[at])?,
+            };
+        }
+        Ok(Decoded {
+            consumed: at,
+            data: at..at,
+            done: self.state == State::Done,
+        })
+    }
+
+    /// Whether the content has ended.
+    pub fn is_done(&self) -> bool {
+        self.state == State::Done
+    }
+
+    /// Bytes of content announced so far.
+    pub fn announced(&self) -> u64 {
+        self.total
+    }
+
+    /// Takes the CRLF behind a chunk along where it is there, so that most calls return just before a chunk line.
+    fn pass_chunk_end(&mut self, rest: &[u8]) -> Result<usize, Refusal> {
+        let mut passed = 0;
+        while passed < rest.len() && matches!(self.state, State::DataCr | State::DataLf) {
+            passed += self.step(rest[passed])?;
+        }
+        Ok(passed)
+    }
+
+    /// One byte of anything but content and trailer.
+    #[inline]
+    fn step(&mut self, byte: u8) -> Result<usize, Refusal> {
+        self.state = match (self.state, byte) {
+            (State::Size, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => self.size_digit(byte)?,
+            (State::Size, _) if self.digits == 0 => return Err(Refusal::bad("chunk without a size")),
+            (State::Size | State::White | State::Extension, b'\n') => {
+                return Err(Refusal::bad("chunk line ended by a bare LF"));
+            }
+            (State::Size | State::Extension, b'\r') => State::SizeEnd,
+            (State::Size | State::White, b';') => State::Extension,
+            (State::Size | State::White, b' ' | b'\t') => State::White,
+            (State::Size, _) => return Err(Refusal::bad("chunk size that is not hexadecimal")),
+            (State::White, _) => return Err(Refusal::bad("white space behind the chunk size")),
+            (State::Extension, _) if scan::is_field_value(&[byte]) => State::Extension,
+            (State::Extension, _) => return Err(Refusal::bad("control byte in a chunk extension")),
+            (State::SizeEnd, b'\n') => self.size_known()?,
+            (State::SizeEnd, _) => return Err(Refusal::bad("bare CR in a chunk line")),
+            (State::DataCr, b'\r') => State::DataLf,
+            (State::DataLf, b'\n') => {
+                self.digits = 0;
+                State::Size
+            }
+            (State::DataCr | State::DataLf, _) => return Err(Refusal::bad("chunk longer than its size")),
+            (state @ (State::Data | State::Trailer | State::Done), _) => state,
+        };
+        if matches!(self.state, State::White | State::Extension) {
+            self.overhead += 1;
+            if self.overhead > EXTENSIONS {
+                return Err(Refusal::bad("chunk extensions out of proportion"));
+            }
+        }
+        Ok(1)
+    }
+
+    #[inline]
+    fn size_digit(&mut self, byte: u8) -> Result<State, Refusal> {
+        // Sixteen digits fill 64 bits; leading zeros count, or they would be a way to send for ever.
+        if self.digits == 16 {
+            return Err(Refusal::bad("chunk size of more than 16 digits"));
+        }
+        if self.digits == 0 {
+            self.left = 0;
+        }
+        self.digits += 1;
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            _ => (byte | 0x20) - b'a' + 10,
+        };
+        self.left = self.left << 4 | u64::from(digit);
+        Ok(State::Size)
+    }
+
+    fn size_known(&mut self) -> Result<State, Refusal> {
+        let total = self.total.checked_add(self.left);
+        match total {
+            Some(total) if !self.limits.body_exceeded_by(total) => self.total = total,
+            _ => {
+                return Err(Refusal {
+                    status: Status::CONTENT_TOO_LARGE,
+                    why: "chunked content over the body limit",
+                });
+            }
+        }
+        // Content pays for the extensions around it, so that a long upload may sign each of its chunks.
+        self.overhead = self
+            .overhead
+            .saturating_sub(usize::try_from(self.left).unwrap_or(usize::MAX));
+        Ok(if self.left == 0 {
+            State::Trailer
+        } else {
+            State::Data
+        })
+    }
+
+    /// RFC 9112 §7.1.2: field lines up to an empty one. They are held to the grammar and then forgotten: merging
+    /// them could change what the head said.
+    fn trailer_line(&mut self, rest: &[u8]) -> Result<usize, Refusal> {
+        let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
+        let total = self.limits.fields_total.saturating_add(2);
+        if self.trailer + end > total || self.line.len() + end > self.limits.field_line.saturating_add(2) {
+            return Err(Refusal {
+                status: Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                why: "trailer section over the limits of field lines",
+            });
+        }
+        self.trailer += end;
+        self.line.extend_from_slice(&rest[..end]);
+        if self.line == b"\r\n" {
+            self.state = State::Done;
+        } else if self.line.ends_with(b"\n") {
+            self.check_trailer_line()?;
+            self.line.clear();
+        }
+        Ok(end)
+    }
+
+    fn check_trailer_line(&mut self) -> Result<(), Refusal> {
+        self.trailer_lines += 1;
+        if self.trailer_lines > self.limits.field_count {
+            return Err(Refusal {
+                status: Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                why: "more trailer lines than the limit of field lines",
+            });
+        }
+        match field_line(&self.line, self.trailer_lines == 1)? {
+            Some(line) if line.length == self.line.len() => Ok(()),
+            _ => Err(Refusal::bad("bad trailer line")),
+        }
+    }
+}
+
+/// How many bytes chunk extensions may be ahead of the content: 400 beyond.
+const EXTENSIONS: usize = 4096;

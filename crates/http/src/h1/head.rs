@@ -1,0 +1,309 @@
+//! The head of a request: request line and field lines (RFC 9112 §2 to §5).
+//!
+//! One pass from left to right. What has been read is never looked at again in the light of what follows, so a
+//! head that comes in pieces meets the same verdict as one that comes at once.
+
+use super::{Parsed, Progress, Refusal, framing::Seen};
+use crate::{
+    Limits, Method, Request, Status, Version,
+    fields::Line,
+    scan::{self, target_run, token_run, value_run},
+    target,
+};
+
+/// Reads the head at the beginning of `buf` into `into`, whose memory is reused and whose scheme is kept.
+///
+/// On [`Progress::Incomplete`] call again with the same bytes and more behind them. On a refusal `into` holds what
+/// is known of the request line, for the log, and no fields.
+pub fn parse_request(buf: &[u8], limits: &Limits, into: &mut Request) -> Result<Progress, Refusal> {
+    into.reset();
+    let outcome = read_head(buf, limits, into);
+    if !matches!(outcome, Ok(Progress::Complete(_))) {
+        into.fields.clear(); // Its lines point at bytes that were not copied.
+    }
+    outcome
+}
+
+/// Whether parsing again can say anything new, after `buf[seen..]` has been added to bytes that were
+/// [`Progress::Incomplete`]: only the end of a line or a line over its limit can. Keeps a client that sends byte by
+/// byte from having its whole head read again each time; the number of lines is limited.
+pub fn worth_parsing(buf: &[u8], seen: usize, limits: &Limits) -> bool {
+    let seen = seen.min(buf.len());
+    if memchr::memchr(b'\n', &buf[seen..]).is_some() {
+        return true;
+    }
+    let line = buf.len() - memchr::memrchr(b'\n', buf).map_or(0, |at| at + 1);
+    line > limits.request_line.min(limits.field_line) || buf.len() > limits.fields_total
+}
+
+fn read_head(buf: &[u8], limits: &Limits, into: &mut Request) -> Result<Progress, Refusal> {
+    let Some(start) = empty_lines(buf)? else {
+        return Ok(Progress::Incomplete);
+    };
+    let Some(length) = request_line(&buf[start..], limits.request_line, into)? else {
+        return Ok(Progress::Incomplete);
+    };
+    let section = &buf[start + length..];
+    let mut seen = Seen::default();
+    let Some(length_of_fields) = field_lines(section, limits, into, &mut seen)? else {
+        return Ok(Progress::Incomplete);
+    };
+    into.fields
+        .parts()
+        .0
+        .extend_from_slice(&section[..length_of_fields]);
+    let (persistent, expect_continue) = seen.conclude(limits, into)?;
+    let head_length = start + length + length_of_fields + CRLF.len();
+    Ok(Progress::Complete(Parsed {
+        head_length,
+        persistent,
+        expect_continue,
+    }))
+}
+
+/// RFC 9112 §2.2: an empty line before the request line is passed over. Old clients send one behind content.
+#[inline]
+fn empty_lines(buf: &[u8]) -> Result<Option<usize>, Refusal> {
+    let mut at = 0;
+    loop {
+        match &buf[at..] {
+            [] | [b'\r'] => return Ok(None),
+            [b'\r', b'\n', ..] if at == EMPTY_LINES * CRLF.len() => {
+                return Err(Refusal::bad("too many empty lines before the request line"));
+            }
+            [b'\r', b'\n', ..] => at += CRLF.len(),
+            _ => return Ok(Some(at)),
+        }
+    }
+}
+
+/// RFC 9112 §3: `method SP request-target SP HTTP-version CRLF`, with single spaces. Returns its length with the
+/// CRLF.
+#[inline]
+fn request_line(bytes: &[u8], limit: usize, into: &mut Request) -> Result<Option<usize>, Refusal> {
+    let window = &bytes[..bytes.len().min(limit.saturating_add(CRLF.len()))];
+    let short = || match window.len() > limit.saturating_add(1) {
+        true => Err(Refusal {
+            status: Status::URI_TOO_LONG,
+            why: "request line over its limit",
+        }),
+        false => Ok(None),
+    };
+    let method_end = token_run(window);
+    match window.get(method_end) {
+        Some(b' ') if method_end > 0 => {}
+        Some(&byte) => return Err(bad_method(byte, method_end)),
+        None => return short(),
+    }
+    let target_start = method_end + 1;
+    let target_end = target_start + target_run(&window[target_start..]);
+    match window.get(target_end) {
+        Some(b' ') if target_end > target_start => {}
+        Some(&byte) => return Err(bad_target(byte, target_end == target_start)),
+        None => return short(),
+    }
+    let rest = &window[target_end + 1..];
+    into.version = match rest.first_chunk::<10>() {
+        Some(b"HTTP/1.1\r\n") => Version::Http11,
+        _ => match other_version(rest)? {
+            Some(version) => version,
+            None => return short(),
+        },
+    };
+    into.method = Method::from_bytes(&window[..method_end]).ok_or(Refusal::bad("method that is no token"))?;
+    target::read(&window[target_start..target_end], into)?;
+    Ok(Some(target_end + 1 + VERSION_LINE))
+}
+
+/// RFC 9112 §2.3. Minor versions above 1 are spoken to as 1.1 (RFC 9110 §2.5); any other major version is 505.
+#[cold]
+fn other_version(rest: &[u8]) -> Result<Option<Version>, Refusal> {
+    for (at, &byte) in rest.iter().enumerate().take(VERSION_LINE) {
+        let fits = match at {
+            5 | 7 => byte.is_ascii_digit(),
+            _ => byte == b"HTTP/_._\r\n"[at],
+        };
+        if !fits {
+            return Err(bad_version(at, byte));
+        }
+    }
+    let Some(&[.., major, _, minor, _, _]) = rest.first_chunk::<VERSION_LINE>() else {
+        return Ok(None);
+    };
+    match (major, minor) {
+        (b'1', b'0') => Ok(Some(Version::Http10)),
+        (b'1', _) => Ok(Some(Version::Http11)),
+        (b'2', _) => Err(version_refused("HTTP/2 spoken on an HTTP/1 connection")),
+        _ => Err(version_refused("major version that is not 1")),
+    }
+}
+
+/// RFC 9112 §5. Notes every line's place in `into.fields` and what concerns framing in `seen`; returns the length
+/// of all lines, without the empty line that ends them.
+#[inline]
+fn field_lines(
+    section: &[u8],
+    limits: &Limits,
+    into: &mut Request,
+    seen: &mut Seen,
+) -> Result<Option<usize>, Refusal> {
+    let total = limits.fields_total.min(u32::MAX as usize);
+    let version = into.version;
+    let (_, lines) = into.fields.parts();
+    let mut start = 0;
+    loop {
+        let rest = &section[start..];
+        match rest {
+            [b'\r', b'\n', ..] => return Ok(Some(start)),
+            [] | [b'\r'] => return Ok(None),
+            _ if lines.len() >= limits.field_count => {
+                return Err(too_large("more field lines than the limit"));
+            }
+            _ => {}
+        }
+        let room = (total - start).min(limits.field_line.saturating_add(CRLF.len()));
+        let window = &rest[..rest.len().min(room)];
+        let Some(line) = field_line(window, start == 0)? else {
+            return match rest.len() >= room {
+                true if room == total - start => Err(too_large("field lines over their limit together")),
+                true => Err(too_large("field line over its limit")),
+                false => Ok(None),
+            };
+        };
+        let value = &window[line.value_start..line.value_end];
+        // `start` and what a line adds stay within `total`, which fits.
+        let place = |at: usize| (start + at) as u32;
+        lines.push(Line {
+            name_start: place(0),
+            name_end: place(line.name_end),
+            value_start: place(line.value_start),
+            value_end: place(line.value_end),
+        });
+        seen.note(&window[..line.name_end], value, lines.len() - 1, version)?;
+        start += line.length;
+    }
+}
+
+/// A line's parts, counted from its first byte.
+pub(super) struct FieldLine {
+    pub name_end: usize,
+    pub value_start: usize,
+    pub value_end: usize,
+    /// With the CRLF.
+    pub length: usize,
+}
+
+/// RFC 9112 §5: `field-name ":" OWS field-value OWS CRLF`. `None` where the line does not end in `window`.
+#[inline(always)]
+pub(super) fn field_line(window: &[u8], first: bool) -> Result<Option<FieldLine>, Refusal> {
+    let name_end = token_run(window);
+    match window.get(name_end) {
+        Some(b':') if name_end > 0 => {}
+        Some(&byte) => return Err(bad_name(byte, name_end == 0, first)),
+        None => return Ok(None),
+    }
+    let value_start = name_end + 1;
+    let line_end = value_start + value_run(&window[value_start..]);
+    match window[line_end..] {
+        [b'\r', b'\n', ..] => {}
+        [] | [b'\r'] => return Ok(None),
+        [byte, ..] => return Err(bad_value(byte)),
+    }
+    let (mut value_start, mut value_end) = (value_start, line_end);
+    while value_start < value_end && scan::is_white(window[value_start]) {
+        value_start += 1;
+    }
+    while value_end > value_start && scan::is_white(window[value_end - 1]) {
+        value_end -= 1;
+    }
+    Ok(Some(FieldLine {
+        name_end,
+        value_start,
+        value_end,
+        length: line_end + CRLF.len(),
+    }))
+}
+
+#[cold]
+fn bad_method(byte: u8, at: usize) -> Refusal {
+    Refusal::bad(match (byte, at) {
+        (TLS_HANDSHAKE, 0) => "TLS handshake on a port that speaks in the clear",
+        (b' ', _) => "request line that begins with a space",
+        (b'\r' | b'\n', _) => "request line without a target",
+        (0, _) => "NUL in the method",
+        _ => "method that is no token",
+    })
+}
+
+#[cold]
+fn bad_target(byte: u8, empty: bool) -> Refusal {
+    Refusal::bad(match byte {
+        b' ' if empty => "more than one space before the target",
+        b'\r' | b'\n' => "request line without a version",
+        0 => "NUL in the target",
+        0x80.. => "byte beyond ASCII in the target",
+        _ => "control byte in the target",
+    })
+}
+
+#[cold]
+fn bad_version(at: usize, byte: u8) -> Refusal {
+    Refusal::bad(match (at, byte) {
+        (0, b' ') => "more than one space before the version",
+        (8, b'\n') | (9, _) => "line of the request line not ended by CRLF",
+        (8, b' ') => "bytes behind the version",
+        _ => "version that is not HTTP/ and two digits",
+    })
+}
+
+#[cold]
+fn version_refused(why: &'static str) -> Refusal {
+    Refusal {
+        status: Status::HTTP_VERSION_NOT_SUPPORTED,
+        why,
+    }
+}
+
+#[cold]
+fn bad_name(byte: u8, empty: bool, first: bool) -> Refusal {
+    Refusal::bad(match (byte, empty) {
+        (b':', true) => "field line without a name",
+        (b' ' | b'\t', true) if first => "white space before the first field line", // RFC 9112 §2.2
+        (b' ' | b'\t', true) => "folded field line",                                // RFC 9112 §5.2
+        (b' ' | b'\t', false) => "white space before the colon of a field line",    // RFC 9112 §5.1
+        (b'\n', true) => "bare LF",
+        (b'\r', true) => "bare CR",
+        (b'\r' | b'\n', false) => "field line without a colon",
+        (0, _) => "NUL in a field name",
+        _ => "field name that is no token",
+    })
+}
+
+#[cold]
+fn bad_value(byte: u8) -> Refusal {
+    Refusal::bad(match byte {
+        b'\r' => "bare CR in a field line",
+        b'\n' => "field line ended by a bare LF",
+        0 => "NUL in a field value",
+        _ => "control byte in a field value",
+    })
+}
+
+#[cold]
+fn too_large(why: &'static str) -> Refusal {
+    Refusal {
+        status: Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
+        why,
+    }
+}
+
+const CRLF: &[u8] = b"\r\n";
+
+/// Bytes of `HTTP/1.1` and CRLF.
+const VERSION_LINE: usize = 10;
+
+/// A third empty line before a request is no old client's slip any more: 400.
+const EMPTY_LINES: usize = 2;
+
+/// The first byte of a TLS record that opens a connection (RFC 8446 §5.1).
+const TLS_HANDSHAKE: u8 = 0x16;

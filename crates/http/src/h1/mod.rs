@@ -1,0 +1,71 @@
+//! HTTP/1.0 and HTTP/1.1 on the wire (RFC 9112).
+//!
+//! [`parse_request`] and [`ChunkedDecoder`] are strict where two recipients could disagree: whatever could end a
+//! message at two places is refused, never repaired (RFC 9112 §11.2).
+
+mod chunked;
+mod encode;
+mod framing;
+mod head;
+
+use std::fmt;
+
+use crate::Status;
+
+pub use chunked::{ChunkedDecoder, Decoded};
+pub use encode::{CONTINUE, Framing, LAST_CHUNK, encode_chunk_size, encode_head};
+pub use head::{parse_request, worth_parsing};
+
+/// How far a head has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Nothing wrong so far, but the head does not end in these bytes.
+    Incomplete,
+    /// The whole head is there.
+    Complete(Parsed),
+}
+
+/// What a complete head says beyond its [`Request`](crate::Request).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parsed {
+    /// Bytes of the head, the empty line and any empty lines before it included. The content begins behind them.
+    pub head_length: usize,
+    /// Whether the client wants the connection to go on after the response (RFC 9112 §9.3).
+    pub persistent: bool,
+    /// Whether the client waits for [`CONTINUE`] before it sends its content (RFC 9110 §10.1.1).
+    pub expect_continue: bool,
+}
+
+/// Why a request is not served. The connection is closed after the answer: where the next request begins is
+/// unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// 400, 413, 414, 417, 421, 431, 501 or 505.
+    pub status: Status,
+    /// What is wrong, for the log.
+    pub why: &'static str,
+}
+
+impl Refusal {
+    /// 400 Bad Request.
+    pub const fn bad(why: &'static str) -> Refusal {
+        Refusal {
+            status: Status::BAD_REQUEST,
+            why,
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "{} {}: {}",
+            self.status,
+            self.status.reason(),
+            self.why
+        )
+    }
+}
+
+impl std::error::Error for Refusal {}

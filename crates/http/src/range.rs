@@ -1,0 +1,380 @@
+//! Range requests (RFC 9110 §14) over a representation of known length.
+
+use crate::{Fields, Method, Text, scan};
+
+/// Which bytes a request asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ranges {
+    /// All of them: 200.
+    Whole,
+    /// One run: 206 with Content-Range.
+    One(Span),
+    /// Several runs that neither touch nor overlap: 206 with `multipart/byteranges`, see [`Multipart`].
+    Many(Vec<Span>),
+    /// None that exists: 416 with [`unsatisfied_content_range`].
+    Unsatisfiable,
+}
+
+/// A run of bytes, both ends included, within the representation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Offset of the first byte.
+    pub first: u64,
+    /// Offset of the last byte, not before the first.
+    pub last: u64,
+}
+
+impl Span {
+    /// The number of bytes, at least 1.
+    pub fn length(self) -> u64 {
+        self.last - self.first + 1
+    }
+}
+
+/// What a request asks for, of a representation of `length` bytes. Only GET has ranges (RFC 9110 §14.2). Preconditions
+/// and If-Range come first: [`conditional`](crate::conditional).
+pub fn requested(method: &Method, fields: &Fields, length: u64) -> Ranges {
+    if *method != Method::Get {
+        return Ranges::Whole;
+    }
+    let mut values = fields.values(b"range");
+    match (values.next(), values.next()) {
+        (Some(value), None) => select(value, length),
+        _ => Ranges::Whole,
+    }
+}
+
+/// The ranges that the Range value asks for. Another unit than bytes, a malformed set, and a set that costs more than
+/// it saves (over [`RANGE_LIMIT`] ranges, or together longer than the whole) are ignored, as RFC 9110 §14.2 allows.
+pub fn select(value: &[u8], length: u64) -> Ranges {
+    let Some(set) = range_set(value) else {
+        return Ranges::Whole;
+    };
+    let mut spans = Vec::new();
+    for (count, member) in set
+        .split(|&byte| byte == b',')
+        .map(scan::trim)
+        .filter(|one| !one.is_empty())
+        .enumerate()
+    {
+        if count == RANGE_LIMIT {
+            return Ranges::Whole;
+        }
+        match span(member, length) {
+            Some(Some(span)) => spans.push(span),
+            Some(None) => {}
+            None => return Ranges::Whole,
+        }
+    }
+    let asked = spans
+        .iter()
+        .fold(0u64, |sum, span| sum.saturating_add(span.length()));
+    if asked > length {
+        return Ranges::Whole;
+    }
+    merge(&mut spans);
+    match *spans {
+        [] if set.iter().all(|byte| b", \t".contains(byte)) => Ranges::Whole,
+        [] => Ranges::Unsatisfiable,
+        [one] => Ranges::One(one),
+        _ => Ranges::Many(spans),
+    }
+}
+
+/// The value of Content-Range for one run: `bytes 0-499/1234`.
+pub fn content_range(span: Span, length: u64) -> Text {
+    let mut text = Text::new();
+    text.push(b"bytes ");
+    text.push_decimal(span.first);
+    text.push(b"-");
+    text.push_decimal(span.last);
+    text.push(b"/");
+    text.push_decimal(length);
+    text
+}
+
+/// The value of Content-Range in a 416: `bytes */1234`.
+pub fn unsatisfied_content_range(length: u64) -> Text {
+    let mut text = Text::new();
+    text.push(b"bytes */");
+    text.push_decimal(length);
+    text
+}
+
+/// The content of a `multipart/byteranges` response (RFC 9110 §14.6), planned before a byte of the file is read: for
+/// each part its head, then the bytes of its span; at the end [`tail`](Multipart::tail).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Multipart {
+    /// The value of Content-Type, which names the boundary.
+    pub content_type: Vec<u8>,
+    /// The parts, in order.
+    pub parts: Vec<Part>,
+    /// What ends the last part.
+    pub tail: Vec<u8>,
+    /// The value of Content-Length: heads, spans and tail.
+    pub length: u64,
+}
+
+/// One part of a [`Multipart`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Boundary and field lines, up to the content.
+    pub head: Vec<u8>,
+    /// The bytes that follow it.
+    pub span: Span,
+}
+
+impl Multipart {
+    /// Plans a response for `spans` of a representation of `length` bytes and that media type. `token` makes the
+    /// boundary; it should be one that the content does not hold, such as a random number.
+    pub fn plan(spans: &[Span], length: u64, media_type: &[u8], token: u64) -> Multipart {
+        let mut boundary = Text::new();
+        boundary.push(b"howdah-");
+        boundary.push_hexadecimal(token);
+        let parts: Vec<Part> = spans
+            .iter()
+            .map(|&span| {
+                let range = content_range(span, length);
+                let pieces: [&[u8]; 7] = [
+                    b"\r\n--",
+                    &boundary,
+                    b"\r\nContent-Type: ",
+                    media_type,
+                    b"\r\nContent-Range: ",
+                    &range,
+                    b"\r\n\r\n",
+                ];
+                Part {
+                    head: pieces.concat(),
+                    span,
+                }
+            })
+            .collect();
+        let tail = [b"\r\n--", &*boundary, b"--\r\n"].concat();
+        let content = parts
+            .iter()
+            .map(|part| part.head.len() as u64 + part.span.length())
+            .sum::<u64>();
+        Multipart {
+            content_type: [b"multipart/byteranges; boundary=", &*boundary].concat(),
+            length: content + tail.len() as u64,
+            parts,
+            tail,
+        }
+    }
+}
+
+/// More ranges than this are answered with the whole: no honest client asks for them, and every one costs a part head
+/// and a read.
+pub const RANGE_LIMIT: usize = 32;
+
+fn range_set(value: &[u8]) -> Option<&[u8]> {
+    let (unit, set) = value.split_at_checked(b"bytes=".len())?;
+    unit.eq_ignore_ascii_case(b"bytes=").then_some(set)
+}
+
+/// RFC 9110 §14.1.2. `None` where `member` is malformed, `Some(None)` where it lies outside the representation.
+fn span(member: &[u8], length: u64) -> Option<Option<Span>> {
+    let dash = member.iter().position(|&byte| byte == b'-')?;
+    let (first, last) = (&member[..dash], &member[dash + 1..]);
+    if first.is_empty() {
+        let suffix = saturating_decimal(last)?.min(length);
+        return Some((suffix > 0).then(|| Span {
+            first: length - suffix,
+            last: length - 1,
+        }));
+    }
+    let first = saturating_decimal(first)?;
+    let last = if last.is_empty() {
+        u64::MAX
+    } else {
+        saturating_decimal(last)?
+    };
+    if last < first {
+        return None;
+    }
+    Some((first < length).then(|| Span {
+        first,
+        last: last.min(length - 1),
+    }))
+}
+
+/// A position beyond 64 bits is a good position beyond any end.
+fn saturating_decimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    Some(scan::decimal(digits).unwrap_or(u64::MAX))
+}
+
+/// Joins spans that overlap or touch. The client's order stays unless something was joined, then it is ascending.
+fn merge(spans: &mut Vec<Span>) {
+    let mut merged = spans.clone();
+    merged.sort_unstable_by_key(|span| span.first);
+    merged.dedup_by(|next, previous| {
+        let joined = next.first <= previous.last.saturating_add(1);
+        if joined {
+            previous.last = previous.last.max(next.last);
+        }
+        joined
+    });
+    if merged.len() < spans.len() {
+        *spans = merged;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spans(pairs: &[(u64, u64)]) -> Vec<Span> {
+        pairs.iter().map(|&(first, last)| Span { first, last }).collect()
+    }
+
+    #[test]
+    fn one_range() {
+        let one = |first, last| Ranges::One(Span { first, last });
+        let table = [
+            ("bytes=0-499", 10_000, one(0, 499)),
+            ("bytes=500-999", 10_000, one(500, 999)),
+            ("bytes=-500", 10_000, one(9500, 9999)),
+            ("bytes=9500-", 10_000, one(9500, 9999)),
+            ("bytes=0-0", 10_000, one(0, 0)),
+            ("bytes=0-", 10_000, one(0, 9999)),
+            ("bytes=-20000", 10_000, one(0, 9999)),
+            ("bytes=9999-99999999999999999999999", 10_000, one(9999, 9999)),
+            ("BYTES=1-2", 10_000, one(1, 2)),
+            ("bytes= 1-2 ,", 10_000, one(1, 2)),
+            ("bytes=10000-", 10_000, Ranges::Unsatisfiable),
+            ("bytes=10000-10001", 10_000, Ranges::Unsatisfiable),
+            ("bytes=-0", 10_000, Ranges::Unsatisfiable),
+            ("bytes=0-", 0, Ranges::Unsatisfiable),
+            ("bytes=-1", 0, Ranges::Unsatisfiable),
+            ("bytes=99999999999999999999999-", 10_000, Ranges::Unsatisfiable),
+            ("bytes=5-4", 10_000, Ranges::Whole),
+            ("bytes=", 10_000, Ranges::Whole),
+            ("bytes=,", 10_000, Ranges::Whole),
+            ("bytes=-", 10_000, Ranges::Whole),
+            ("bytes=--1", 10_000, Ranges::Whole),
+            ("bytes=1", 10_000, Ranges::Whole),
+            ("bytes=a-b", 10_000, Ranges::Whole),
+            ("bytes=1-2x", 10_000, Ranges::Whole),
+            ("bytes=+1-2", 10_000, Ranges::Whole),
+            ("bytes=1 - 2", 10_000, Ranges::Whole),
+            ("bytes 1-2", 10_000, Ranges::Whole),
+            ("lines=1-2", 10_000, Ranges::Whole),
+            ("", 10_000, Ranges::Whole),
+        ];
+        for (value, length, expected) in table {
+            assert_eq!(select(value.as_bytes(), length), expected, "{value} of {length}");
+        }
+    }
+
+    #[test]
+    fn several_ranges() {
+        let many = |pairs: &[(u64, u64)]| Ranges::Many(spans(pairs));
+        let table = [
+            ("bytes=0-0,-1", many(&[(0, 0), (9999, 9999)])),
+            ("bytes=500-600,700-800", many(&[(500, 600), (700, 800)])),
+            ("bytes=700-800, 500-600", many(&[(700, 800), (500, 600)])),
+            (
+                "bytes=500-600,601-999",
+                Ranges::One(Span {
+                    first: 500,
+                    last: 999,
+                }),
+            ),
+            (
+                "bytes=500-700,601-999",
+                Ranges::One(Span {
+                    first: 500,
+                    last: 999,
+                }),
+            ),
+            ("bytes=900-950,0-9,10-19", many(&[(0, 19), (900, 950)])),
+            ("bytes=0-9,20000-", Ranges::One(Span { first: 0, last: 9 })),
+            ("bytes=10000-,20000-", Ranges::Unsatisfiable),
+            ("bytes=0-9,5-4", Ranges::Whole),
+            ("bytes=0-,0-,0-", Ranges::Whole),
+            ("bytes=0-6000,1-6000", Ranges::Whole),
+        ];
+        for (value, expected) in table {
+            assert_eq!(select(value.as_bytes(), 10_000), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn too_many_ranges_are_the_whole() {
+        let set = |count: usize| {
+            let members: Vec<String> = (0..count).map(|index| format!("{0}-{0}", index * 2)).collect();
+            format!("bytes={}", members.join(","))
+        };
+        assert!(
+            matches!(select(set(RANGE_LIMIT).as_bytes(), 10_000), Ranges::Many(spans) if spans.len() == 32)
+        );
+        assert_eq!(select(set(RANGE_LIMIT + 1).as_bytes(), 10_000), Ranges::Whole);
+    }
+
+    #[test]
+    fn only_one_range_field_of_a_get_counts() {
+        let mut fields = Fields::new();
+        assert_eq!(requested(&Method::Get, &fields, 10), Ranges::Whole);
+        fields.push(b"Range", b"bytes=1-2");
+        assert_eq!(
+            requested(&Method::Get, &fields, 10),
+            Ranges::One(Span { first: 1, last: 2 })
+        );
+        assert_eq!(requested(&Method::Head, &fields, 10), Ranges::Whole);
+        assert_eq!(requested(&Method::Post, &fields, 10), Ranges::Whole);
+        fields.push(b"Range", b"bytes=1-2");
+        assert_eq!(requested(&Method::Get, &fields, 10), Ranges::Whole);
+    }
+
+    #[test]
+    fn content_range_values() {
+        assert_eq!(
+            &*content_range(
+                Span {
+                    first: 42,
+                    last: 1233
+                },
+                1234
+            ),
+            b"bytes 42-1233/1234"
+        );
+        assert_eq!(&*unsatisfied_content_range(1234), b"bytes */1234");
+        let longest = content_range(
+            Span {
+                first: u64::MAX - 1,
+                last: u64::MAX - 1,
+            },
+            u64::MAX,
+        );
+        assert_eq!(
+            *longest,
+            *format!("bytes {0}-{0}/{1}", u64::MAX - 1, u64::MAX).into_bytes()
+        );
+    }
+
+    #[test]
+    fn a_multipart_plan_adds_up() {
+        let content: Vec<u8> = (0..=255).collect();
+        let plan = Multipart::plan(&spans(&[(250, 255), (0, 1)]), 256, b"text/plain", 0xbeef);
+        assert_eq!(plan.content_type, b"multipart/byteranges; boundary=howdah-beef");
+        let mut sent = Vec::new();
+        for part in &plan.parts {
+            sent.extend_from_slice(&part.head);
+            sent.extend_from_slice(&content[part.span.first as usize..=part.span.last as usize]);
+        }
+        sent.extend_from_slice(&plan.tail);
+        assert_eq!(sent.len() as u64, plan.length);
+        let expected: [&[u8]; 5] = [
+            b"\r\n--howdah-beef\r\nContent-Type: text/plain\r\nContent-Range: bytes 250-255/256\r\n\r\n",
+            &content[250..],
+            b"\r\n--howdah-beef\r\nContent-Type: text/plain\r\nContent-Range: bytes 0-1/256\r\n\r\n",
+            &content[..2],
+            b"\r\n--howdah-beef--\r\n",
+        ];
+        assert_eq!(sent, expected.concat());
+    }
+}

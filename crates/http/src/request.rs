@@ -1,0 +1,142 @@
+//! A request, whatever protocol brought it.
+
+use memchr::memchr;
+
+use crate::{Fields, Method, Scheme, Version, authority};
+
+/// The head of a request. Reused from one request of a connection to the next.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// The method, as sent.
+    pub method: Method,
+    /// The protocol version.
+    pub version: Version,
+    /// How the client reached us; set once per connection and kept by [`reset`](Request::reset).
+    pub scheme: Scheme,
+    /// Path and query as sent (always beginning with `/`), `*`, or for CONNECT the authority. Printable ASCII
+    /// only, no fragment.
+    pub target: Vec<u8>,
+    /// `host[:port]` of the absolute-form target, else of Host: lower-cased, checked, without a final dot. Empty
+    /// only in HTTP/1.0 without Host and for `OPTIONS *`.
+    pub authority: Vec<u8>,
+    /// Every field line as it came.
+    pub fields: Fields,
+    /// How the content that follows is delimited.
+    pub content: Content,
+}
+
+/// How a request's content is delimited (RFC 9112 §6.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Content {
+    /// Neither Content-Length nor Transfer-Encoding: there is none.
+    #[default]
+    None,
+    /// Exactly so many bytes.
+    Length(u64),
+    /// Chunked; see [`h1::ChunkedDecoder`](crate::h1::ChunkedDecoder).
+    Chunked,
+}
+
+impl Request {
+    /// An empty request.
+    pub fn new() -> Request {
+        Request::default()
+    }
+
+    /// Makes it as empty as a new one, and keeps its memory and its scheme.
+    pub fn reset(&mut self) {
+        self.method = Method::Get;
+        self.version = Version::Http11;
+        self.target.clear();
+        self.authority.clear();
+        self.fields.clear();
+        self.content = Content::None;
+    }
+
+    /// The target up to its `?`, still percent-encoded.
+    pub fn path(&self) -> &[u8] {
+        match memchr(b'?', &self.target) {
+            Some(at) => &self.target[..at],
+            None => &self.target,
+        }
+    }
+
+    /// What follows the target's first `?`, as sent. `None` without a `?`, empty behind a final one.
+    pub fn query(&self) -> Option<&[u8]> {
+        memchr(b'?', &self.target).map(|at| &self.target[at + 1..])
+    }
+
+    /// The authority without its port. An IPv6 address keeps its brackets.
+    pub fn host(&self) -> &[u8] {
+        authority::split(&self.authority).0
+    }
+
+    /// The port that the authority names.
+    pub fn port(&self) -> Option<u16> {
+        authority::split(&self.authority).1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_and_query() {
+        type Row = (&'static [u8], &'static [u8], Option<&'static [u8]>);
+        let table: [Row; 5] = [
+            (b"/", b"/", None),
+            (b"/a/b?c=d", b"/a/b", Some(b"c=d")),
+            (b"/a?", b"/a", Some(b"")),
+            (b"/a?b?c", b"/a", Some(b"b?c")),
+            (b"*", b"*", None),
+        ];
+        for (target, path, query) in table {
+            let request = Request {
+                target: target.to_vec(),
+                ..Request::new()
+            };
+            assert_eq!((request.path(), request.query()), (path, query));
+        }
+    }
+
+    #[test]
+    fn host_and_port() {
+        let table: [(&[u8], &[u8], Option<u16>); 5] = [
+            (b"example.org", b"example.org", None),
+            (b"example.org:8080", b"example.org", Some(8080)),
+            (b"[::1]", b"[::1]", None),
+            (b"[::1]:443", b"[::1]", Some(443)),
+            (b"", b"", None),
+        ];
+        for (authority, host, port) in table {
+            let request = Request {
+                authority: authority.to_vec(),
+                ..Request::new()
+            };
+            assert_eq!((request.host(), request.port()), (host, port));
+        }
+    }
+
+    #[test]
+    fn reset_keeps_the_scheme_only() {
+        let mut request = Request {
+            method: Method::Post,
+            version: Version::Http10,
+            scheme: Scheme::Https,
+            target: b"/x".to_vec(),
+            authority: b"h".to_vec(),
+            fields: Fields::new(),
+            content: Content::Length(4),
+        };
+        request.fields.push(b"A", b"b");
+        request.reset();
+        assert_eq!(
+            request,
+            Request {
+                scheme: Scheme::Https,
+                ..Request::new()
+            }
+        );
+    }
+}
