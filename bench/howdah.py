@@ -5,6 +5,13 @@ from settings import fill
 
 CONFIGURATION = """
 listen = ["127.0.0.1:@port@"]
+# Event-loop threads: one per core.
+threads = "auto"
+user = "@account@"
+
+[limits]
+# Like the others: no connection is closed in the middle of a measurement.
+keep_alive_requests = 0
 
 [log]
 access = "off"
@@ -13,10 +20,15 @@ access = "off"
 hosts = ["*"]
 root = "@root@"
 index = ["index.php", "index.html"]
+# The others follow links as well.
+symlinks = "follow"
 
 [site.php]
 workers = @processes@
+# Like the others: workers live on.
+max_requests = 0
 ini_file = "@ini@"
+state_dir = "@folder@/state"
 """
 
 
@@ -34,6 +46,8 @@ class Howdah(Peer):
             port=self.port,
             root=self.settings.root,
             processes=self.settings.php_processes,
+            account=self.settings.account,
+            folder=self.folder,
             ini=self.settings.ini_file,
         )
         configuration = self.write("howdah.toml", text)

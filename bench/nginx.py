@@ -2,7 +2,7 @@
 
 from peers import Peer, first_line, needed
 from php_fpm import FpmPool
-from settings import fill, lines_if
+from settings import WORDPRESS_HOST, fill, lines_if
 
 CONFIGURATION = """
 daemon off;
@@ -41,6 +41,8 @@ http {
 @keepalive@    }
     server {
         listen 127.0.0.1:@port@ backlog=1024;
+        # Sent to scripts as SERVER_NAME, whatever Host says; WordPress compares it with its own name.
+        server_name @host@;
         root @root@;
         index index.php index.html;
         location / {
@@ -85,6 +87,7 @@ class NginxFpm(Peer):
             ),
             keep_connection=lines_if(self.keep_alive, "            fastcgi_keep_conn on;\n"),
             port=self.port,
+            host=WORDPRESS_HOST,
             root=self.settings.root,
         )
         configuration = self.write("nginx.conf", text)

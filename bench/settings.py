@@ -30,6 +30,10 @@ PHP_INI = {
 }
 
 
+# Sent as Host to every server for WordPress, so that links, and with them the bytes, are the same.
+WORDPRESS_HOST = "wordpress.test"
+
+
 @dataclass
 class Settings:
     """Shared by all peers of one run."""

@@ -8,10 +8,9 @@ from pathlib import Path
 from pages import Cell
 from peers import Absent, needed
 from processes import Program, answers_on, wait_until
-from settings import Settings
+from settings import WORDPRESS_HOST, Settings
 
 SOURCE = Path("/usr/share/wordpress")
-HOST = "wordpress.test"  # Sent as Host to every server, so that links, and with them the bytes, are the same.
 
 CONFIGURATION = """<?php
 define('DB_NAME', 'wordpress');
@@ -96,7 +95,7 @@ class WordPress:
         socket = self.start_database()
         self.install(socket, themes[-1])
         # The body is whatever the first server answers; the others must answer the same bytes.
-        return Cell("wordpress", "/wordpress/", "php", None, HOST)
+        return Cell("wordpress", "/wordpress/", "php", None, WORDPRESS_HOST)
 
     def start_database(self) -> Path:
         server, install, client = needed("mariadbd"), needed("mariadb-install-db"), needed("mariadb")
@@ -147,7 +146,7 @@ class WordPress:
         target = self.settings.root / "wordpress"
         # Debian links parts of it to other packages; copied as files, no server has to follow links.
         shutil.copytree(SOURCE, target, symlinks=False, ignore_dangling_symlinks=True)
-        values = {"@socket@": str(socket), "@host@": HOST, "@theme@": theme}
+        values = {"@socket@": str(socket), "@host@": WORDPRESS_HOST, "@theme@": theme}
         (target / "wp-config.php").write_text(replaced(CONFIGURATION, values))
         set_up = target / "bench-set-up.php"
         set_up.write_text(replaced(SET_UP, values))
