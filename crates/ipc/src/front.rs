@@ -138,6 +138,12 @@ impl Front {
         self.bells[thread].as_fd()
     }
 
+    /// Wakes a front thread as a worker would, but without a mark.
+    pub fn ring(&self, thread: usize) {
+        // Its counter is written by hostile workers as well; if it is full, the thread was woken all the same.
+        let _ = self.bells[thread].ring();
+    }
+
     /// Takes a free slot, if there is one.
     pub fn checkout(&self) -> Option<Slot> {
         let mut ledger = self.ledger();

@@ -1,0 +1,309 @@
+//! One zygote with its workers, as the front sees them.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use howdah_ipc::control::{FromZygote, ToZygote};
+use howdah_ipc::front::{Front, Slot};
+use howdah_ipc::{Corrupt, Geometry};
+use howdah_sys::seqpacket::SeqPacket;
+use tokio::sync::oneshot;
+
+use crate::KILL_SIGNAL;
+
+/// A zygote, its region and its control socket. It lives until the last exchange over it has ended.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) front: Front,
+    zygote: SeqPacket,
+    /// Nothing comes through here any more: the zygote died, or a worker wrote nonsense.
+    dead: AtomicBool,
+    /// For each slot: the wait status of the worker that died with it, plus one; 0 for none.
+    lost: Vec<AtomicU32>,
+    /// Length of the queue for a slot, to be read without the lock.
+    waiting: AtomicUsize,
+    /// Counts what all threads must look at: deaths.
+    alarms: AtomicU32,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Requests that wait for a slot, in order.
+    waiting: VecDeque<oneshot::Sender<Lease>>,
+    /// Process ids by worker, 0 where there is none.
+    workers: Vec<u64>,
+}
+
+/// A slot checked out of a link; goes back on drop, to who waits the longest.
+#[derive(Debug)]
+pub(crate) struct Lease {
+    pub(crate) link: Arc<Link>,
+    slot: Option<Slot>,
+}
+
+impl Lease {
+    pub(crate) fn slot(&mut self) -> &mut Slot {
+        self.slot
+            .as_mut()
+            .expect("a lease holds its slot until it is dropped")
+    }
+
+    pub(crate) fn slot_ref(&self) -> &Slot {
+        self.slot
+            .as_ref()
+            .expect("a lease holds its slot until it is dropped")
+    }
+
+    pub(crate) fn index(&self) -> usize {
+        self.slot_ref().index()
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot.take() {
+            self.link.hand_back(slot);
+        }
+    }
+}
+
+/// What a message of the zygote meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Report {
+    /// PHP has started there.
+    Ready {
+        php_version: String,
+        opcache: String,
+    },
+    Started,
+    Died {
+        pid: u64,
+        status: u32,
+    },
+    /// The zygote is gone.
+    Gone,
+}
+
+impl Link {
+    /// Makes a region and sends it to the zygote at the other end of `zygote`, which forks `workers` workers.
+    pub(crate) fn attach(zygote: SeqPacket, workers: usize, threads: usize) -> io::Result<Arc<Link>> {
+        let (front, attach) = Front::create(Geometry::for_pool(workers, threads))?;
+        attach.send(&zygote)?;
+        zygote.send(
+            &ToZygote::Scale {
+                count: workers as u64,
+            }
+            .encode(),
+            &[],
+        )?;
+        zygote.set_nonblocking(true)?;
+        let slots = front.geometry().slots;
+        Ok(Arc::new(Link {
+            front,
+            zygote,
+            dead: AtomicBool::new(false),
+            lost: (0..slots).map(|_| AtomicU32::new(0)).collect(),
+            waiting: AtomicUsize::new(0),
+            state: Mutex::new(State {
+                waiting: VecDeque::new(),
+                workers: vec![0; workers],
+            }),
+            alarms: AtomicU32::new(0),
+        }))
+    }
+
+    /// The control socket, for the event loop to watch.
+    pub(crate) fn zygote(&self) -> &SeqPacket {
+        &self.zygote
+    }
+
+    /// Grows whenever a thread must look at all its exchanges of this link: a worker, or the link, died.
+    pub(crate) fn alarms(&self) -> u32 {
+        self.alarms.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::Acquire)
+    }
+
+    /// Ends the link: who waits is sent away to wait for the next one, exchanges in flight fail, workers are killed.
+    pub(crate) fn condemn(&self) {
+        if self.dead.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let workers = {
+            let mut state = self.state();
+            state.waiting.clear();
+            self.waiting.store(0, Ordering::Relaxed);
+            state.workers.clone()
+        };
+        for (worker, pid) in workers.into_iter().enumerate().filter(|(_, pid)| *pid != 0) {
+            self.kill(worker, pid, KILL_SIGNAL);
+        }
+        self.raise_alarm();
+    }
+
+    /// A free slot, unless others wait for one already.
+    pub(crate) fn try_lease(self: &Arc<Self>) -> Option<Lease> {
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            None
+        } else {
+            self.checkout()
+        }
+    }
+
+    /// Joins the queue for a slot; `None` if `most` wait already. The receiver fails when the link dies.
+    pub(crate) fn join_queue(self: &Arc<Self>, most: usize) -> Option<oneshot::Receiver<Lease>> {
+        let mut state = self.state();
+        state.waiting.retain(|waiting| !waiting.is_closed());
+        if state.waiting.len() >= most {
+            self.waiting.store(state.waiting.len(), Ordering::Relaxed);
+            return None;
+        }
+        let (sender, receiver) = oneshot::channel();
+        if !self.is_dead() {
+            state.waiting.push_back(sender);
+            // Counted before the look for a free slot: either we find the one that comes back just now, or who brings it
+            // back finds us. The front's own lock orders the two.
+            self.waiting.store(state.waiting.len(), Ordering::Relaxed);
+            self.serve(&mut state);
+        }
+        Some(receiver)
+    }
+
+    fn hand_back(self: &Arc<Self>, slot: Slot) {
+        self.front.release(slot);
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            self.serve(&mut self.state());
+        }
+    }
+
+    /// Gives free slots to those who wait.
+    fn serve(self: &Arc<Self>, state: &mut State) {
+        while let Some(first) = state.waiting.pop_front() {
+            let Some(lease) = self.checkout() else {
+                state.waiting.push_front(first);
+                break;
+            };
+            if let Err(mut unwanted) = first.send(lease) {
+                // Not by dropping it: that would come back here while we hold the lock.
+                unwanted
+                    .slot
+                    .take()
+                    .into_iter()
+                    .for_each(|slot| self.front.release(slot));
+            }
+        }
+        self.waiting.store(state.waiting.len(), Ordering::Relaxed);
+    }
+
+    fn checkout(self: &Arc<Self>) -> Option<Lease> {
+        let slot = self.front.checkout()?;
+        self.lost[slot.index()].store(0, Ordering::Relaxed);
+        Some(Lease {
+            link: self.clone(),
+            slot: Some(slot),
+        })
+    }
+
+    /// Number of requests that wait for a slot.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// The wait status of the worker that died with this slot.
+    pub(crate) fn lost(&self, slot: usize) -> Option<u32> {
+        self.lost[slot].load(Ordering::Acquire).checked_sub(1)
+    }
+
+    /// Process ids by worker, 0 where there is none.
+    pub(crate) fn workers(&self) -> Vec<u64> {
+        self.state().workers.clone()
+    }
+
+    /// The process of a worker, 0 if there is none.
+    pub(crate) fn pid(&self, worker: usize) -> u64 {
+        self.state().workers.get(worker).copied().unwrap_or(0)
+    }
+
+    /// Has the zygote signal a worker, if it is still the process that is meant.
+    pub(crate) fn kill(&self, worker: usize, pid: u64, signal: u64) {
+        let message = ToZygote::Kill {
+            worker: worker as u64,
+            pid,
+            signal,
+        };
+        // A zygote that cannot be told is dying, and takes its workers along.
+        let _ = self.zygote.send(&message.encode(), &[]);
+    }
+
+    /// Lets the workers end after their present request.
+    pub(crate) fn stop(&self) {
+        let _ = self.zygote.send(&ToZygote::Stop.encode(), &[]);
+    }
+
+    /// Takes one message of the zygote and acts on it. `WouldBlock` if there is none.
+    pub(crate) fn hear(&self) -> io::Result<Report> {
+        let mut room = [0; 4096];
+        let received = match self.zygote.receive(&mut room) {
+            Ok(received) if received.length > 0 => received,
+            Ok(_) => return Ok(self.gone()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
+            Err(_) => return Ok(self.gone()),
+        };
+        match FromZygote::decode(&room[..received.length])? {
+            FromZygote::Ready { php_version, opcache } => Ok(Report::Ready { php_version, opcache }),
+            FromZygote::Failed { .. } => Ok(self.gone()),
+            FromZygote::Started { worker, pid } => {
+                if let Some(known) = self.state().workers.get_mut(worker as usize) {
+                    *known = pid;
+                }
+                Ok(Report::Started)
+            }
+            FromZygote::Died { worker, pid, status } => {
+                self.bury(worker as usize, pid, status as u32);
+                Ok(Report::Died {
+                    pid,
+                    status: status as u32,
+                })
+            }
+        }
+    }
+
+    fn bury(&self, worker: usize, pid: u64, status: u32) {
+        match self.state().workers.get_mut(worker) {
+            Some(known) if *known == pid => *known = 0,
+            Some(_) => {}
+            None => return,
+        }
+        match self.front.worker_died(worker) {
+            Ok(slots) if slots.is_empty() => {}
+            Ok(slots) => {
+                for slot in slots {
+                    self.lost[slot].store(status.saturating_add(1), Ordering::Release);
+                }
+                self.raise_alarm();
+            }
+            Err(Corrupt(_)) => self.condemn(),
+        }
+    }
+
+    fn gone(&self) -> Report {
+        self.condemn();
+        Report::Gone
+    }
+
+    fn raise_alarm(&self) {
+        self.alarms.fetch_add(1, Ordering::AcqRel);
+        for thread in 0..self.front.geometry().threads {
+            self.front.ring(thread);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
