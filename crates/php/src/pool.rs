@@ -1,7 +1,7 @@
 //! A pool, over all its zygotes.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -219,5 +219,11 @@ struct Watched(Arc<Link>);
 impl AsFd for Watched {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.zygote().as_fd()
+    }
+}
+
+impl AsRawFd for Watched {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
     }
 }
