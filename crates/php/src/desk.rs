@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::BorrowedFd;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::Waker;
@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use howdah_ipc::Phase;
 use howdah_ipc::front::SubmitError;
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
+use howdah_sys::readiness::Readable;
 
 use crate::exchange::Exchange;
 use crate::link::{Lease, Link};
@@ -205,14 +204,8 @@ impl Counter {
             places,
             open: Cell::new(0),
         });
-        let bell = AsyncFd::register_with_interest(
-            Bell {
-                link: counter.link.clone(),
-                thread,
-            },
-            Interest::READABLE,
-        )?;
-        tokio::task::spawn_local(listen(Rc::downgrade(&counter), bell));
+        let bell = Readable::new(counter.link.front.bell(thread))?;
+        tokio::task::spawn_local(listen(Rc::downgrade(&counter), counter.link.clone(), bell));
         Ok(counter)
     }
 
@@ -370,33 +363,13 @@ fn is_over(lease: &mut Lease) -> bool {
         .is_ok_and(|look| look.phase == Phase::Done)
 }
 
-/// A thread's bell of a link, with the link that keeps it open.
-#[derive(Debug)]
-struct Bell {
-    link: Arc<Link>,
-    thread: usize,
-}
-
-impl AsFd for Bell {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.link.front.bell(self.thread)
-    }
-}
-
-impl AsRawFd for Bell {
-    fn as_raw_fd(&self) -> RawFd {
-        self.as_fd().as_raw_fd()
-    }
-}
-
 /// Wakes who has news whenever the bell rings, until the counter is closed or the link is dead.
-async fn listen(counter: Weak<Counter>, bell: AsyncFd<Bell>) {
+async fn listen(counter: Weak<Counter>, link: Arc<Link>, bell: Readable) {
     let mut alarms = 0;
-    while let Ok(mut ready) = bell.readable().await {
+    while let Ok(mut ready) = bell.ready().await {
         // The edge was the message; the count is never read.
         ready.clear_ready();
         let Some(counter) = counter.upgrade() else { return };
-        let link = &bell.get_ref().link;
         let dead = link.is_dead();
         if std::mem::replace(&mut alarms, link.alarms()) == link.alarms() {
             counter.drain();

@@ -1,14 +1,13 @@
 //! A pool, over all its zygotes.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use howdah_sys::readiness::Readable;
 use howdah_sys::seqpacket::SeqPacket;
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 
 use crate::link::{Lease, Link, Report};
@@ -94,10 +93,10 @@ impl Pool {
         if let Some(previous) = previous {
             previous.condemn();
         }
-        let socket = AsyncFd::register_with_interest(Watched(link.clone()), Interest::READABLE)?;
+        let socket = Readable::new(link.zygote().as_fd())?;
         let mut started = 0;
         loop {
-            match socket.readable().await?.try_io(|_| link.hear()) {
+            match socket.ready().await?.try_io(|_| link.hear()) {
                 Ok(Ok(Report::Ready { php_version, opcache })) => {
                     report(PoolEvent::Ready { php_version, opcache });
                 }
@@ -211,19 +210,4 @@ pub enum PoolEvent {
         /// As `wait(2)` gives it.
         status: u32,
     },
-}
-
-/// A link's control socket, for [`AsyncFd`].
-struct Watched(Arc<Link>);
-
-impl AsFd for Watched {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.zygote().as_fd()
-    }
-}
-
-impl AsRawFd for Watched {
-    fn as_raw_fd(&self) -> RawFd {
-        self.as_fd().as_raw_fd()
-    }
 }

@@ -8,6 +8,7 @@
 pub mod eventfd;
 pub mod futex;
 pub mod memory;
+pub mod readiness;
 pub mod seqpacket;
 
 use std::io;
