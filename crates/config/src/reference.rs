@@ -116,7 +116,7 @@ mod tests {
             assert!(!chapter.about.is_empty());
             for key in chapter.keys {
                 assert!(
-                    key.doc.len() > 10 && key.why.len() > 10 && !key.kind.is_empty(),
+                    key.doc.len() > 10 && !key.why.is_empty() && !key.kind.is_empty(),
                     "{}",
                     key.name
                 );

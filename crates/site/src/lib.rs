@@ -1,1 +1,30 @@
-//! Placeholder
+//! From a request to what it stands for: which site, which file or script below its document root, or which status.
+//!
+//! ```text
+//! Host ── Sites::find ──> Site            names: exact, longest wildcard, default
+//! path ── resolve ──────> Resolution      decode once, normalise, map below the root, ask the Disk
+//! Script ── server_variables ──> $_SERVER
+//! ```
+//!
+//! The crate does no I/O. The file system is seen only through [`Disk`], which the caller implements, so every rule is
+//! a table test. [`DocumentPath`] is the only type that names a file below a root, and only this crate makes one: it
+//! is decoded, holds no NUL, no `.` and no `..`. Which symbolic links are followed is decided where it is opened.
+
+#![forbid(unsafe_code)]
+
+mod host;
+mod names;
+mod normal;
+mod path;
+pub mod properties;
+mod redirect;
+mod resolution;
+mod resolve;
+mod sites;
+mod variables;
+
+pub use path::{DocumentPath, Scratch};
+pub use resolution::{Disk, Kind, Resolution, Script};
+pub use resolve::resolve;
+pub use sites::{Site, Sites};
+pub use variables::{Endpoints, server_variables};

@@ -93,7 +93,7 @@ impl<T: TryFrom<u64> + TryInto<u64> + Copy> Kind for Size<T> {
             return String::new();
         };
         for (unit, shift) in SIZE_UNITS {
-            if bytes > 0 && bytes % (1 << shift) == 0 {
+            if bytes > 0 && bytes.is_multiple_of(1 << shift) {
                 return quoted(&format!("{}{unit}", bytes >> shift));
             }
         }
@@ -157,7 +157,8 @@ impl Kind for Span {
             .iter()
             .find(|(unit, factor)| {
                 let factor = u128::from(*factor);
-                milliseconds % factor == 0 && (milliseconds >= 2 * factor || matches!(*unit, "s" | "ms"))
+                milliseconds.is_multiple_of(factor)
+                    && (milliseconds >= 2 * factor || matches!(*unit, "s" | "ms"))
             })
             .copied()
             .unwrap_or(("ms", 1));

@@ -1,0 +1,232 @@
+//! What a file's name alone decides: whether it is PHP, and whether it may be served at all.
+
+use howdah_config::{Php, Site};
+use howdah_http::Status;
+
+/// What a file is, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileClass {
+    /// Sent as it is.
+    Plain,
+    /// Run.
+    Php,
+    /// Neither sent nor run: the source of a PHP program.
+    Refused,
+}
+
+/// The rules of a site for names.
+#[derive(Clone, Debug)]
+pub(crate) struct Names {
+    /// Endings that run, each with its dot. Empty without PHP.
+    run: Vec<Box<[u8]>>,
+    refuse: Vec<Pattern>,
+    dot_names: Vec<Pattern>,
+    /// Whether some pattern of `refuse` can match a name that does not start with a dot.
+    refuse_undotted: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Pattern {
+    stem: Box<[u8]>,
+    /// Whether any ending may follow the stem.
+    open: bool,
+}
+
+impl Names {
+    pub(crate) fn new(site: &Site) -> Self {
+        let extensions = site.php.as_ref().map_or(&[][..], |php: &Php| &php.extensions);
+        Names {
+            run: extensions
+                .iter()
+                .map(|extension| extension.as_bytes().into())
+                .collect(),
+            refuse: site.refuse.iter().map(|text| Pattern::new(text)).collect(),
+            dot_names: site.dot_names.iter().map(|text| Pattern::new(text)).collect(),
+            refuse_undotted: site.refuse.iter().any(|text| !text.starts_with('.')),
+        }
+    }
+
+    /// Whether a file of this name would run, as Debian's `<FilesMatch ".+\.ph(ar|p|tml)$">`.
+    #[inline]
+    pub(crate) fn runs(&self, name: &[u8]) -> bool {
+        self.run
+            .iter()
+            .any(|extension| name.len() > extension.len() && name.ends_with(extension))
+    }
+
+    #[inline]
+    pub(crate) fn class(&self, name: &[u8]) -> FileClass {
+        if self.runs(name) {
+            FileClass::Php
+        } else if is_php_source(name) {
+            FileClass::Refused
+        } else {
+            FileClass::Plain
+        }
+    }
+
+    /// The first component of a normal relative path that may not be served: where it starts, and what it gets.
+    /// `dotted` says whether some component starts with a dot.
+    #[inline]
+    pub(crate) fn refusal(&self, relative: &[u8], dotted: bool) -> Option<(usize, Status)> {
+        if !dotted && !self.refuse_undotted {
+            return None;
+        }
+        let mut start = 0;
+        for component in relative.split(|&byte| byte == b'/') {
+            if let Some(status) = self.refuses(component) {
+                return Some((start, status));
+            }
+            start += component.len() + 1;
+        }
+        None
+    }
+
+    fn refuses(&self, component: &[u8]) -> Option<Status> {
+        // Debian's Apache has `<FilesMatch "^\.ph(ar|p|ps|tml)$"> Require all denied`.
+        if self.refuse.iter().any(|pattern| pattern.matches(component))
+            || (component.starts_with(b".") && is_php_source(component))
+        {
+            return Some(Status::FORBIDDEN);
+        }
+        if component.starts_with(b".") && !self.dot_names.iter().any(|pattern| pattern.matches(component)) {
+            return Some(Status::NOT_FOUND);
+        }
+        None
+    }
+}
+
+impl Pattern {
+    fn new(text: &str) -> Self {
+        match text.strip_suffix('*') {
+            Some(stem) => Pattern {
+                stem: stem.as_bytes().into(),
+                open: true,
+            },
+            None => Pattern {
+                stem: text.as_bytes().into(),
+                open: false,
+            },
+        }
+    }
+
+    fn matches(&self, name: &[u8]) -> bool {
+        if self.open {
+            name.starts_with(&self.stem)
+        } else {
+            *name == *self.stem
+        }
+    }
+}
+
+/// Whether the name's last extension is one that PHP programs have or had, in any case. Those that a site does not run
+/// are refused: sent as text they would give away passwords.
+fn is_php_source(name: &[u8]) -> bool {
+    // The shortest is `.php`, the longest `.phtml`; most names fail the first test.
+    let Some(dot) = memchr::memrchr(b'.', &name[name.len().saturating_sub(6)..]) else {
+        return false;
+    };
+    let extension = &name[name.len().saturating_sub(6) + dot + 1..];
+    if extension.len() < 3 || !extension[..2].eq_ignore_ascii_case(b"ph") {
+        return false;
+    }
+    match extension.to_ascii_lowercase().as_slice() {
+        b"php" | b"phtml" | b"phar" | b"phps" | b"pht" => true,
+        [b'p', b'h', b'p', digit] => digit.is_ascii_digit(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_by_name() {
+        use FileClass::{Php, Plain, Refused};
+        let rows = [
+            ("index.php", Php),
+            ("a.phtml", Php),
+            ("a.phar", Php),
+            ("a.b.php", Php),
+            ("..php", Php),
+            (".php", Refused),
+            (".phps", Refused),
+            ("a.phps", Refused),
+            ("a.PHP", Refused),
+            ("a.Phtml", Refused),
+            ("a.php5", Refused),
+            ("a.pht", Refused),
+            ("a.php.bak", Plain),
+            ("a.php~", Plain),
+            ("php", Plain),
+            ("aphp", Plain),
+            ("a.ph", Plain),
+            ("a.phx", Plain),
+            ("a.phpx", Plain),
+            ("a.html", Plain),
+            ("a.photo", Plain),
+            ("", Plain),
+            (".", Plain),
+        ];
+        let with = Names::new(&Site::default());
+        let without = Names::new(&Site {
+            php: None,
+            ..Site::default()
+        });
+        for (name, class) in rows {
+            assert_eq!(with.class(name.as_bytes()), class, "{name}");
+            let class = if class == Php { Refused } else { class };
+            assert_eq!(without.class(name.as_bytes()), class, "{name} without PHP");
+        }
+    }
+
+    #[test]
+    fn refusals() {
+        let rows = [
+            ("a/b", None),
+            (".well-known/x", None),
+            (".well-known/.htaccess", Some((12, 403))),
+            (".htaccess", Some((0, 403))),
+            (".htpasswd", Some((0, 403))),
+            (".user.ini", Some((0, 403))),
+            (".env", Some((0, 403))),
+            (".env.local", Some((0, 403))),
+            (".git/config", Some((0, 403))),
+            (".gitignore", Some((0, 403))),
+            ("a/.git/config", Some((2, 403))),
+            (".php", Some((0, 403))),
+            (".phps", Some((0, 403))),
+            (".hidden", Some((0, 404))),
+            ("a/.b/c", Some((2, 404))),
+            (".well-knownx", Some((0, 404))),
+        ];
+        let names = Names::new(&Site::default());
+        for (relative, expected) in rows {
+            let found = names
+                .refusal(relative.as_bytes(), true)
+                .map(|(at, status)| (at, status.code()));
+            assert_eq!(found, expected, "{relative}");
+        }
+    }
+
+    #[test]
+    fn undotted_refusals_work_without_a_dotted_path() {
+        let names = Names::new(&Site {
+            refuse: vec!["vendor".into(), "secret*".into()],
+            ..Site::default()
+        });
+        for (relative, at) in [
+            ("vendor/x", Some(0)),
+            ("a/secrets.txt", Some(2)),
+            ("vendors", None),
+            ("x", None),
+        ] {
+            assert_eq!(
+                names.refusal(relative.as_bytes(), false).map(|(at, _)| at),
+                at,
+                "{relative}"
+            );
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! The only type that names a file inside a document root.
+
+use std::ffi::{CStr, OsStr};
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use howdah_config::Symlinks;
+
+/// A file or folder below a document root: decoded, normalised, without NUL, `.`, `..` or empty components.
+///
+/// One value is one key: absolute path, where the root ends in it and how links are followed are hashed and compared
+/// together, so a cache of open files finds its entry with one look-up. `Borrow`-ing it as a bare path is not
+/// offered, since two sites may reach the same file under different rules.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct DocumentPath {
+    /// Root (without a slash at its end), `/`, relative path, NUL.
+    bytes: Vec<u8>,
+    /// Length of the root in `bytes`; 0 for the root `/`.
+    root: usize,
+    symlinks: Symlinks,
+}
+
+impl DocumentPath {
+    /// The whole path.
+    pub fn absolute(&self) -> &Path {
+        Path::new(OsStr::from_bytes(self.absolute_bytes()))
+    }
+
+    /// The whole path with its final NUL, as system calls want it.
+    pub fn as_c_path(&self) -> &CStr {
+        CStr::from_bytes_with_nul(&self.bytes).expect("a document path holds exactly one NUL, at its end")
+    }
+
+    /// The document root.
+    pub fn root(&self) -> &Path {
+        let end = if self.root == 0 { 1 } else { self.root };
+        Path::new(OsStr::from_bytes(&self.bytes[..end]))
+    }
+
+    /// The path below the root, without a slash at either end; empty for the root itself.
+    pub fn relative(&self) -> &[u8] {
+        &self.bytes[self.root + 1..self.bytes.len() - 1]
+    }
+
+    /// [`relative`](Self::relative) with its final NUL, to be opened beneath the root's descriptor. The root itself
+    /// is `.`.
+    pub fn relative_c_path(&self) -> &CStr {
+        if self.relative().is_empty() {
+            return c".";
+        }
+        CStr::from_bytes_with_nul(&self.bytes[self.root + 1..])
+            .expect("a document path holds exactly one NUL, at its end")
+    }
+
+    /// The path as a URL names it, decoded: `/` and the path below the root.
+    pub fn url_path(&self) -> &[u8] {
+        &self.bytes[self.root..self.bytes.len() - 1]
+    }
+
+    /// The last component; empty for the root itself.
+    pub fn file_name(&self) -> &[u8] {
+        let relative = self.relative();
+        &relative[memchr::memrchr(b'/', relative).map_or(0, |at| at + 1)..]
+    }
+
+    /// Which symbolic links may be followed on the way below the root.
+    pub fn symlinks(&self) -> Symlinks {
+        self.symlinks
+    }
+
+    pub(crate) fn absolute_bytes(&self) -> &[u8] {
+        &self.bytes[..self.bytes.len() - 1]
+    }
+
+    pub(crate) fn root_bytes(&self) -> &[u8] {
+        &self.bytes[..self.root.max(1)]
+    }
+
+    /// A path for the root itself. `push_root` writes the root without a slash at its end; it must hold no NUL.
+    pub(crate) fn at_root(
+        mut buffer: Vec<u8>,
+        symlinks: Symlinks,
+        push_root: impl FnOnce(&mut Vec<u8>),
+    ) -> Self {
+        buffer.clear();
+        push_root(&mut buffer);
+        let root = buffer.len();
+        buffer.extend_from_slice(b"/\0");
+        DocumentPath {
+            bytes: buffer,
+            root,
+            symlinks,
+        }
+    }
+
+    /// Lets `write` add the bytes of the relative path, which must be a normal one. Only for a path at its root.
+    pub(crate) fn write_relative<T, E>(
+        &mut self,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.bytes.pop();
+        let written = write(&mut self.bytes);
+        self.bytes.push(0);
+        written
+    }
+
+    /// Adds a component below a folder, or the bytes of `name` to the root.
+    pub(crate) fn push_component(&mut self, name: &[u8]) {
+        self.bytes.pop();
+        if self.bytes.len() > self.root + 1 {
+            self.bytes.push(b'/');
+        }
+        self.bytes.extend_from_slice(name);
+        self.bytes.push(0);
+    }
+
+    /// Adds to the last component.
+    pub(crate) fn push_suffix(&mut self, suffix: &[u8]) {
+        self.bytes.pop();
+        self.bytes.extend_from_slice(suffix);
+        self.bytes.push(0);
+    }
+
+    /// Cuts the relative path to its first `length` bytes, which must end where a component ends.
+    pub(crate) fn truncate_relative(&mut self, length: usize) {
+        self.bytes.truncate(self.root + 1 + length);
+        self.bytes.push(0);
+    }
+
+    /// Whether the kernel could open it at all: longer paths name nothing.
+    pub(crate) fn fits(&self) -> bool {
+        self.bytes.len() <= PATH_MAX
+    }
+}
+
+impl fmt::Debug for DocumentPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let root = String::from_utf8_lossy(&self.bytes[..self.root]);
+        write!(f, "{:?} below {root:?}", String::from_utf8_lossy(self.relative()))
+    }
+}
+
+/// A buffer that is reused from one request to the next, so that resolving allocates nothing once it has grown.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    buffer: Vec<u8>,
+}
+
+impl Scratch {
+    /// Takes back the memory of a path that is no longer needed.
+    pub fn reuse(&mut self, path: DocumentPath) {
+        if path.bytes.capacity() > self.buffer.capacity() {
+            self.buffer = path.bytes;
+        }
+    }
+
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.buffer)
+    }
+}
+
+/// Linux's limit for a path, its NUL included.
+const PATH_MAX: usize = 4096;

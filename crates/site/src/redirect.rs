@@ -1,0 +1,71 @@
+//! The Location of a redirect to a folder's own URL.
+
+use crate::path::DocumentPath;
+
+/// The URL of the folder at `path`: its path with a slash at the end, percent-encoded anew, and the query as it was.
+///
+/// It is a path, not a whole URL, so it is right behind any proxy. It starts with exactly one slash: `//host` and
+/// `/\host` would be another server to a browser, and a backslash is always encoded.
+pub(crate) fn to_directory(path: &DocumentPath, query: Option<&[u8]>) -> Vec<u8> {
+    let url_path = path.url_path();
+    let mut location = Vec::with_capacity(url_path.len() + 1 + query.map_or(0, |query| query.len() + 1));
+    for &byte in url_path {
+        push(byte, is_path_byte(byte), &mut location);
+    }
+    if !location.ends_with(b"/") {
+        location.push(b'/');
+    }
+    if let Some(query) = query {
+        location.push(b'?');
+        for &byte in query {
+            // As sent, but for bytes that could not have come in a well-formed request.
+            push(byte, byte.is_ascii_graphic(), &mut location);
+        }
+    }
+    location
+}
+
+fn push(byte: u8, plain: bool, out: &mut Vec<u8>) {
+    if plain {
+        out.push(byte);
+    } else {
+        const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+        out.extend_from_slice(&[
+            b'%',
+            DIGITS[usize::from(byte >> 4)],
+            DIGITS[usize::from(byte & 15)],
+        ]);
+    }
+}
+
+/// What stands for itself in a path: unreserved, sub-delims, `:`, `@` and the slash (RFC 3986 §3.3).
+fn is_path_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use howdah_config::Symlinks;
+
+    #[test]
+    fn locations() {
+        let rows: [(&[u8], Option<&[u8]>, &str); 8] = [
+            (b"a", None, "/a/"),
+            (b"a/b", Some(b"x=1&y=%20"), "/a/b/?x=1&y=%20"),
+            (b"a", Some(b""), "/a/?"),
+            (b"a b?c#d%", None, "/a%20b%3Fc%23d%25/"),
+            (b"\\evil.example", None, "/%5Cevil.example/"),
+            (b"\xc3\xa9\xff", None, "/%C3%A9%FF/"),
+            (b"a:b@c", None, "/a:b@c/"),
+            (b"a", Some(b"x\r\ny z"), "/a/?x%0D%0Ay%20z"),
+        ];
+        for (relative, query, expected) in rows {
+            let mut path = DocumentPath::at_root(Vec::new(), Symlinks::Owner, |root| {
+                root.extend_from_slice(b"/srv")
+            });
+            path.push_component(relative);
+            assert_eq!(String::from_utf8(to_directory(&path, query)).unwrap(), expected);
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! From a request's path to what it stands for.
+//!
+//! ```text
+//! method ─ TRACE, CONNECT: 405 · OPTIONS *: 204
+//! path ─── normalise (400, 404) ─ names that are never served (403, 404)
+//! try ──── $uri     file ─────── by its name: run, refused (403), or sent
+//!                   folder ───── index file; without its final slash: 301
+//!                   nothing ──── the longest prefix that is a script, the rest is PATH_INFO
+//!          $uri/    folder ───── as above, and without an index file: 403
+//!          /x.php   the script ─ for the URL that it stands in for
+//!          =404
+//! ```
+
+use howdah_config::TryStep;
+use howdah_http::{Method, Request, Status};
+use memchr::memrchr;
+
+use crate::names::FileClass;
+use crate::normal::normalize;
+use crate::path::{DocumentPath, Scratch};
+use crate::redirect;
+use crate::resolution::{Disk, Kind, Resolution, Script};
+use crate::sites::Site;
+
+/// What `request` stands for on `site`. The usual request asks `disk` once, and the only memory that it needs is the
+/// path's, which `scratch` provides once a path has been [given back](Scratch::reuse).
+pub fn resolve(site: &Site, request: &Request, disk: &mut impl Disk, scratch: &mut Scratch) -> Resolution {
+    match request.method {
+        Method::Trace | Method::Connect => return not_allowed(ALLOW_SCRIPT),
+        Method::Options if request.target == b"*" => return options(ALLOW_SCRIPT),
+        _ => {}
+    }
+    match Asked::new(site, request, scratch) {
+        Ok(mut asked) => {
+            let verdict = asked.verdict(disk);
+            asked.finish(verdict)
+        }
+        Err(status) => Resolution::Status(status),
+    }
+}
+
+/// A request's path below its site's root.
+struct Asked<'a> {
+    site: &'a Site,
+    request: &'a Request,
+    /// Grows and shrinks while things are tried. A step that comes to nothing leaves it as it found it; one that comes
+    /// to a verdict leaves what the verdict is about.
+    path: DocumentPath,
+    /// Whether a slash followed.
+    slash: bool,
+    /// Where the first component starts that may not be served, and what it gets.
+    refusal: Option<(usize, Status)>,
+    /// The URL that a script stands in for.
+    redirect_url: Option<Vec<u8>>,
+}
+
+/// What is to be answered, about the path as it stands then.
+enum Verdict {
+    File { path_info: Vec<u8> },
+    Folder,
+    AddSlash,
+    Status(Status),
+}
+
+impl Verdict {
+    const FILE: Verdict = Verdict::File {
+        path_info: Vec::new(),
+    };
+    const FORBIDDEN: Verdict = Verdict::Status(Status::FORBIDDEN);
+}
+
+impl<'a> Asked<'a> {
+    fn new(site: &'a Site, request: &'a Request, scratch: &mut Scratch) -> Result<Self, Status> {
+        let mut path = site.root(request.host(), scratch.take())?;
+        let shape = path.write_relative(|bytes| normalize(request.path(), bytes))?;
+        let refusal = site.names.refusal(path.relative(), shape.dotted);
+        Ok(Asked {
+            site,
+            request,
+            path,
+            slash: shape.slash,
+            refusal,
+            redirect_url: None,
+        })
+    }
+
+    fn verdict(&mut self, disk: &mut impl Disk) -> Verdict {
+        if let Some((start, status)) = self.refusal {
+            // In PATH_INFO any name may stand: `/wiki.php/.htaccess` is a page about that file.
+            return self.script_before(start, disk).unwrap_or(Verdict::Status(status));
+        }
+        let site = self.site;
+        let mut bare_folder = false;
+        for step in site.steps() {
+            let verdict = match step {
+                TryStep::Uri => self.uri(disk, &mut bare_folder),
+                TryStep::UriDirectory => self.uri_directory(disk),
+                TryStep::UriSuffix(suffix) => self.uri_suffix(suffix.as_bytes(), disk),
+                TryStep::Path(path) => self.fixed(path.as_bytes(), disk),
+                TryStep::Status(code) => {
+                    Some(Verdict::Status(Status::new(*code).unwrap_or(Status::NOT_FOUND)))
+                }
+            };
+            if let Some(verdict) = verdict {
+                return verdict;
+            }
+        }
+        if bare_folder {
+            self.folder()
+        } else {
+            Verdict::Status(Status::NOT_FOUND)
+        }
+    }
+
+    /// `$uri`.
+    #[inline]
+    fn uri(&mut self, disk: &mut impl Disk, bare_folder: &mut bool) -> Option<Verdict> {
+        if self.path.relative().is_empty() {
+            // The root is there, so the front page asks for its index file at once.
+            *bare_folder = true;
+            return self.index(disk);
+        }
+        match kind(disk, &self.path) {
+            Kind::File if !self.slash => Some(Verdict::FILE),
+            // `/script.php/` has the PATH_INFO `/`; behind any other file there is nothing.
+            Kind::File if self.site.names.runs(self.path.file_name()) => Some(Verdict::File {
+                path_info: b"/".to_vec(),
+            }),
+            Kind::File => None,
+            Kind::Directory => {
+                *bare_folder = true;
+                self.index(disk)
+            }
+            Kind::Missing => self.script_before(self.path.relative().len(), disk),
+            Kind::Forbidden => Some(Verdict::FORBIDDEN),
+        }
+    }
+
+    /// The first index file of the folder that the path is.
+    fn index(&mut self, disk: &mut impl Disk) -> Option<Verdict> {
+        let site = self.site;
+        let length = self.path.relative().len();
+        for name in site.index() {
+            self.path.push_component(name.as_bytes());
+            match kind(disk, &self.path) {
+                Kind::File if self.slash => return Some(Verdict::FILE),
+                Kind::File => {
+                    self.path.truncate_relative(length);
+                    return Some(Verdict::AddSlash);
+                }
+                Kind::Forbidden => return Some(Verdict::FORBIDDEN),
+                Kind::Directory | Kind::Missing => self.path.truncate_relative(length),
+            }
+        }
+        None
+    }
+
+    /// The longest prefix of the path that exists, if it is a script: the rest is its PATH_INFO. Only components before
+    /// `limit` are looked at, and only those that are called like a script: what follows any other file is 404 as well
+    /// as what follows nothing, so the disk need not be asked about them.
+    fn script_before(&mut self, limit: usize, disk: &mut impl Disk) -> Option<Verdict> {
+        let mut end = limit;
+        while let Some(at) = memrchr(b'/', &self.path.relative()[..end]) {
+            end = at;
+            let prefix = &self.path.relative()[..at];
+            let name = &prefix[memrchr(b'/', prefix).map_or(0, |slash| slash + 1)..];
+            if !self.site.names.runs(name) {
+                continue;
+            }
+            let mut rest = self.path.relative()[at..].to_vec();
+            self.path.truncate_relative(at);
+            match kind(disk, &self.path) {
+                Kind::File => {
+                    if self.slash {
+                        rest.push(b'/');
+                    }
+                    return Some(Verdict::File { path_info: rest });
+                }
+                Kind::Forbidden => return Some(Verdict::FORBIDDEN),
+                Kind::Missing => self.path.push_suffix(&rest),
+                Kind::Directory => {
+                    self.path.push_suffix(&rest);
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    /// `$uri/`.
+    fn uri_directory(&mut self, disk: &mut impl Disk) -> Option<Verdict> {
+        match kind(disk, &self.path) {
+            Kind::Directory => Some(self.index(disk).unwrap_or_else(|| self.folder())),
+            Kind::Forbidden => Some(Verdict::FORBIDDEN),
+            Kind::File | Kind::Missing => None,
+        }
+    }
+
+    /// A folder without an index file.
+    fn folder(&self) -> Verdict {
+        if self.slash {
+            Verdict::Folder
+        } else {
+            Verdict::AddSlash
+        }
+    }
+
+    /// `$uri.html`.
+    fn uri_suffix(&mut self, suffix: &[u8], disk: &mut impl Disk) -> Option<Verdict> {
+        let length = self.path.relative().len();
+        if self.slash || length == 0 {
+            return None;
+        }
+        self.path.push_suffix(suffix);
+        match kind(disk, &self.path) {
+            Kind::File => Some(Verdict::FILE),
+            Kind::Forbidden => Some(Verdict::FORBIDDEN),
+            Kind::Directory | Kind::Missing => {
+                self.path.truncate_relative(length);
+                None
+            }
+        }
+    }
+
+    /// A file or script that stands in for the URL. `target` starts with `/`.
+    fn fixed(&mut self, target: &[u8], disk: &mut impl Disk) -> Option<Verdict> {
+        let mut asked_for = self.path.url_path().to_vec();
+        self.path.truncate_relative(0);
+        self.path.push_suffix(&target[1..]);
+        match kind(disk, &self.path) {
+            Kind::File => {
+                if self.slash && asked_for != b"/" {
+                    asked_for.push(b'/');
+                }
+                self.redirect_url = Some(asked_for);
+                Some(Verdict::FILE)
+            }
+            Kind::Forbidden => Some(Verdict::FORBIDDEN),
+            Kind::Directory | Kind::Missing => {
+                self.path.truncate_relative(0);
+                self.path.push_suffix(&asked_for[1..]);
+                None
+            }
+        }
+    }
+
+    fn finish(self, verdict: Verdict) -> Resolution {
+        match verdict {
+            Verdict::Status(status) => Resolution::Status(status),
+            Verdict::AddSlash => Resolution::Redirect {
+                status: Status::MOVED_PERMANENTLY,
+                location: redirect::to_directory(&self.path, self.request.query()),
+            },
+            Verdict::Folder => self.plain(|path| Resolution::Directory { path }),
+            Verdict::File { path_info } => match self.site.names.class(self.path.file_name()) {
+                FileClass::Php => Resolution::Php(Script {
+                    path: self.path,
+                    path_info,
+                    redirect_url: self.redirect_url,
+                }),
+                FileClass::Plain => self.plain(|path| Resolution::File { path }),
+                FileClass::Refused => Resolution::Status(Status::FORBIDDEN),
+            },
+        }
+    }
+
+    /// What is not a script has only the methods that read.
+    fn plain(self, resolution: impl FnOnce(DocumentPath) -> Resolution) -> Resolution {
+        match self.request.method {
+            Method::Get | Method::Head => resolution(self.path),
+            Method::Options => options(ALLOW_FILE),
+            _ => not_allowed(ALLOW_FILE),
+        }
+    }
+}
+
+#[inline]
+fn kind(disk: &mut impl Disk, path: &DocumentPath) -> Kind {
+    if path.fits() {
+        disk.kind(path)
+    } else {
+        Kind::Missing
+    }
+}
+
+fn options(methods: &'static str) -> Resolution {
+    Resolution::Allow {
+        status: Status::NO_CONTENT,
+        methods,
+    }
+}
+
+fn not_allowed(methods: &'static str) -> Resolution {
+    Resolution::Allow {
+        status: Status::METHOD_NOT_ALLOWED,
+        methods,
+    }
+}
+
+const ALLOW_FILE: &str = "GET, HEAD, OPTIONS";
+
+/// Scripts get every method that has no meaning of its own to a server.
+const ALLOW_SCRIPT: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";

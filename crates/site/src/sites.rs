@@ -1,0 +1,174 @@
+//! The sites of a server, made ready to be looked up and resolved against.
+
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+use howdah_config::{Config, HostPattern, RootTemplate, Symlinks, TryStep};
+use howdah_http::Status;
+
+use crate::host::HostName;
+use crate::names::Names;
+use crate::path::DocumentPath;
+
+/// Every site, by host name. Made once per configuration and shared by all threads.
+#[derive(Clone, Debug)]
+pub struct Sites {
+    sites: Vec<Site>,
+    exact: HashMap<Box<[u8]>, usize>,
+    /// By suffix, without `*.`.
+    wildcards: HashMap<Box<[u8]>, usize>,
+    default: Option<usize>,
+}
+
+/// One site.
+#[derive(Clone, Debug)]
+pub struct Site {
+    number: usize,
+    config: Arc<howdah_config::Site>,
+    root: Root,
+    pub(crate) names: Names,
+}
+
+#[derive(Clone, Debug)]
+enum Root {
+    /// Without a slash at its end; empty for `/`.
+    Fixed(Box<[u8]>),
+    PerHost {
+        before: Box<[u8]>,
+        after: Box<[u8]>,
+    },
+}
+
+impl Sites {
+    /// Makes the sites of `config` ready. A host that is listed twice, which the configuration's own checks refuse,
+    /// belongs to the first.
+    pub fn compile(config: &Config) -> Self {
+        let mut sites = Sites {
+            sites: Vec::new(),
+            exact: HashMap::new(),
+            wildcards: HashMap::new(),
+            default: None,
+        };
+        for (number, site) in config.sites.iter().enumerate() {
+            for pattern in &site.hosts {
+                match pattern {
+                    HostPattern::Exact(name) => {
+                        sites.exact.entry(name.as_bytes().into()).or_insert(number);
+                    }
+                    HostPattern::Wildcard(suffix) => {
+                        sites.wildcards.entry(suffix.as_bytes().into()).or_insert(number);
+                    }
+                    HostPattern::Default => {
+                        sites.default.get_or_insert(number);
+                    }
+                }
+            }
+            sites.sites.push(Site::new(number, site));
+        }
+        sites
+    }
+
+    /// The site that answers for `host`, as the request gave it (a port and a final dot are ignored, and so is case):
+    /// the one that lists the name itself, else the longest wildcard, else the default.
+    pub fn find(&self, host: &[u8]) -> Option<&Site> {
+        if self.exact.is_empty() && self.wildcards.is_empty() {
+            return self.by_number(self.default);
+        }
+        // The usual spelling needs no normalising.
+        if let Some(number) = self.exact.get(host) {
+            return self.by_number(Some(*number));
+        }
+        let found = HostName::new(host).and_then(|name| self.find_name(name.as_bytes()));
+        self.by_number(found.or(self.default))
+    }
+
+    fn find_name(&self, name: &[u8]) -> Option<usize> {
+        if let Some(number) = self.exact.get(name) {
+            return Some(*number);
+        }
+        // From left to right the suffixes grow shorter, so the first that is known is the longest.
+        memchr::memchr_iter(b'.', name)
+            .filter(|&dot| dot > 0)
+            .find_map(|dot| self.wildcards.get(&name[dot + 1..]).copied())
+    }
+
+    fn by_number(&self, number: Option<usize>) -> Option<&Site> {
+        self.sites.get(number?)
+    }
+
+    /// Every site, in the order of the configuration.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Site> {
+        self.sites.iter()
+    }
+}
+
+impl Site {
+    fn new(number: usize, config: &howdah_config::Site) -> Self {
+        let root = match &config.root {
+            RootTemplate::Fixed(path) => {
+                let mut bytes = path.as_os_str().as_bytes();
+                while let Some(shorter) = bytes.strip_suffix(b"/") {
+                    bytes = shorter;
+                }
+                Root::Fixed(bytes.into())
+            }
+            RootTemplate::PerHost { before, after } => Root::PerHost {
+                before: before.as_bytes().into(),
+                after: after.trim_end_matches('/').as_bytes().into(),
+            },
+        };
+        Site {
+            number,
+            config: Arc::new(config.clone()),
+            root,
+            names: Names::new(config),
+        }
+    }
+
+    /// Its place in the configuration, from 0.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// What logs call it.
+    pub fn name(&self) -> &str {
+        &self.config.name
+    }
+
+    /// What it was configured as.
+    pub fn config(&self) -> &howdah_config::Site {
+        &self.config
+    }
+
+    pub(crate) fn steps(&self) -> &[TryStep] {
+        &self.config.try_files
+    }
+
+    pub(crate) fn index(&self) -> &[String] {
+        &self.config.index
+    }
+
+    pub(crate) fn symlinks(&self) -> Symlinks {
+        self.config.symlinks
+    }
+
+    /// The site's document root for `host`, written into `buffer`. A host that cannot be a folder's name has no root:
+    /// 404, as for a folder that is not there.
+    pub(crate) fn root(&self, host: &[u8], buffer: Vec<u8>) -> Result<DocumentPath, Status> {
+        match &self.root {
+            Root::Fixed(root) => Ok(DocumentPath::at_root(buffer, self.symlinks(), |bytes| {
+                bytes.extend_from_slice(root)
+            })),
+            Root::PerHost { before, after } => {
+                let name = HostName::new(host).ok_or(Status::NOT_FOUND)?;
+                let component = name.as_component().ok_or(Status::NOT_FOUND)?;
+                Ok(DocumentPath::at_root(buffer, self.symlinks(), |bytes| {
+                    for part in [before, component, after] {
+                        bytes.extend_from_slice(part);
+                    }
+                }))
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! What a script finds in `$_SERVER`, as PHP developers know it from Apache.
+
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
+
+use howdah_http::{Content, Request, Scheme};
+
+use crate::resolution::Script;
+
+/// The two ends of a request's connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Endpoints {
+    /// The client.
+    pub remote: SocketAddr,
+    /// This server.
+    pub local: SocketAddr,
+}
+
+/// Gives `out` every server variable of `script`, run for `request`, as name and value.
+///
+/// PHP adds its own: `PHP_SELF` (SCRIPT_NAME and PATH_INFO), `argv`, `argc`, `REQUEST_TIME` and `REQUEST_TIME_FLOAT`,
+/// and `PHP_AUTH_*` from the Authorization field, which is handed on as HTTP_AUTHORIZATION like any other.
+pub fn server_variables(
+    request: &Request,
+    script: &Script,
+    endpoints: &Endpoints,
+    out: &mut impl FnMut(&[u8], &[u8]),
+) {
+    about_the_script(request, script, out);
+    about_the_request(request, out);
+    about_the_connection(request, endpoints, out);
+    fields(request, out);
+}
+
+fn about_the_script(request: &Request, script: &Script, out: &mut impl FnMut(&[u8], &[u8])) {
+    let path = script.path();
+    let root = path.root_bytes();
+    out(b"DOCUMENT_ROOT", root);
+    out(b"CONTEXT_DOCUMENT_ROOT", root);
+    out(b"CONTEXT_PREFIX", b"");
+    out(b"SCRIPT_FILENAME", path.absolute_bytes());
+    out(b"SCRIPT_NAME", path.url_path());
+    let path_info = script.path_info();
+    if !path_info.is_empty() {
+        out(b"PATH_INFO", path_info);
+        out(
+            b"PATH_TRANSLATED",
+            &[if root == b"/" { b"" } else { root }, path_info].concat(),
+        );
+    }
+    // PHP built with force-cgi-redirect, and some old programs, look for it: the script was not called directly.
+    out(b"REDIRECT_STATUS", b"200");
+    if let Some(url) = script.redirect_url() {
+        out(b"REDIRECT_URL", url);
+        if let Some(query) = request.query().filter(|query| !query.is_empty()) {
+            out(b"REDIRECT_QUERY_STRING", query);
+        }
+    }
+}
+
+fn about_the_request(request: &Request, out: &mut impl FnMut(&[u8], &[u8])) {
+    out(b"GATEWAY_INTERFACE", b"CGI/1.1");
+    out(b"SERVER_PROTOCOL", request.version.as_str().as_bytes());
+    out(b"REQUEST_METHOD", request.method.as_str().as_bytes());
+    out(b"REQUEST_URI", &request.target);
+    out(b"QUERY_STRING", request.query().unwrap_or_default());
+    let scheme: &[u8] = match request.scheme {
+        Scheme::Http => b"http",
+        Scheme::Https => b"https",
+    };
+    out(b"REQUEST_SCHEME", scheme);
+    if request.scheme == Scheme::Https {
+        out(b"HTTPS", b"on");
+    }
+    if let Some(kind) = request.fields.value(b"content-type") {
+        out(b"CONTENT_TYPE", kind);
+    }
+    if let Content::Length(length) = request.content {
+        with_number(length, |text| out(b"CONTENT_LENGTH", text));
+    }
+}
+
+fn about_the_connection(request: &Request, endpoints: &Endpoints, out: &mut impl FnMut(&[u8], &[u8])) {
+    out(b"SERVER_SOFTWARE", SOFTWARE);
+    out(b"SERVER_SIGNATURE", b"");
+    with_address(endpoints.local.ip(), |local| {
+        out(b"SERVER_ADDR", local);
+        // Without a Host, from HTTP/1.0, the address is all that is known of the name.
+        out(
+            b"SERVER_NAME",
+            if request.authority.is_empty() {
+                local
+            } else {
+                request.host()
+            },
+        );
+    });
+    let port = request
+        .port()
+        .unwrap_or(match (request.authority.is_empty(), request.scheme) {
+            (true, _) => endpoints.local.port(),
+            (false, Scheme::Http) => 80,
+            (false, Scheme::Https) => 443,
+        });
+    with_number(u64::from(port), |text| out(b"SERVER_PORT", text));
+    with_address(endpoints.remote.ip(), |remote| out(b"REMOTE_ADDR", remote));
+    with_number(u64::from(endpoints.remote.port()), |text| {
+        out(b"REMOTE_PORT", text)
+    });
+}
+
+/// `HTTP_` variables, one per field name: several lines of a field are joined as RFC 9110 §5.3 allows.
+fn fields(request: &Request, out: &mut impl FnMut(&[u8], &[u8])) {
+    let mut name_buffer = [0; LONGEST_NAME];
+    for (number, (field, value)) in request.fields.iter().enumerate() {
+        let Some(name) = variable_name(field, &mut name_buffer) else {
+            continue;
+        };
+        let earlier = || request.fields.iter().take(number);
+        if earlier().any(|(other, _)| other.eq_ignore_ascii_case(field)) {
+            continue;
+        }
+        let mut later = request
+            .fields
+            .iter()
+            .skip(number + 1)
+            .filter(|(other, _)| other.eq_ignore_ascii_case(field));
+        let Some((_, second)) = later.next() else {
+            out(name, value);
+            continue;
+        };
+        // RFC 6265 §5.4: the lines of Cookie are pairs, and pairs are joined by a semicolon.
+        let separator: &[u8] = if field.eq_ignore_ascii_case(b"cookie") {
+            b"; "
+        } else {
+            b", "
+        };
+        let mut joined = [value, separator, second].concat();
+        for (_, next) in later {
+            joined.extend_from_slice(separator);
+            joined.extend_from_slice(next);
+        }
+        out(name, &joined);
+    }
+}
+
+/// The variable that a field becomes, or `None` for a field that scripts must not or need not see.
+///
+/// - Names with anything but letters, digits and hyphens are dropped: `X_Real_IP` and `X-Real-IP` would become the
+///   same variable, so a client could forge what a proxy sets.
+/// - Proxy would become HTTP_PROXY, which programs take for the proxy to use (CVE-2016-5385).
+/// - Content-Type and Content-Length have variables of their own.
+fn variable_name<'b>(field: &[u8], buffer: &'b mut [u8; LONGEST_NAME]) -> Option<&'b [u8]> {
+    const HIDDEN: [&[u8]; 3] = [b"proxy", b"content-type", b"content-length"];
+    let name = buffer.get_mut(..PREFIX.len() + field.len())?;
+    if HIDDEN.iter().any(|hidden| hidden.eq_ignore_ascii_case(field)) {
+        return None;
+    }
+    name[..PREFIX.len()].copy_from_slice(PREFIX);
+    for (place, &byte) in name[PREFIX.len()..].iter_mut().zip(field) {
+        *place = match byte {
+            b'-' => b'_',
+            byte if byte.is_ascii_alphanumeric() => byte.to_ascii_uppercase(),
+            _ => return None,
+        };
+    }
+    Some(name)
+}
+
+fn with_number(number: u64, then: impl FnOnce(&[u8])) {
+    let mut buffer = [0; 20];
+    let mut rest = &mut buffer[..];
+    // Twenty digits hold every u64.
+    let _ = write!(rest, "{number}");
+    let left = rest.len();
+    then(&buffer[..20 - left]);
+}
+
+/// An IPv4 client of a socket for both families is written as IPv4, as Apache does.
+fn with_address(address: IpAddr, then: impl FnOnce(&[u8])) {
+    let mut buffer = [0; 45];
+    let mut rest = &mut buffer[..];
+    // The longest address has 45 characters.
+    let _ = write!(rest, "{}", address.to_canonical());
+    let left = rest.len();
+    then(&buffer[..45 - left]);
+}
+
+const PREFIX: &[u8] = b"HTTP_";
+
+/// Longer field names are dropped. The longest registered one has 47 characters.
+const LONGEST_NAME: usize = 256;
+
+/// WordPress, and others after it, look for the word `Apache` to learn whether they may write rewrite rules and pretty
+/// addresses for it. A script's view of Howdah is Apache's, so the word is there.
+const SOFTWARE: &[u8] = concat!(
+    "Howdah/",
+    env!("CARGO_PKG_VERSION_MAJOR"),
+    ".",
+    env!("CARGO_PKG_VERSION_MINOR"),
+    " (Apache)"
+)
+.as_bytes();
