@@ -1,2 +1,66 @@
-//! Placeholder
-fn main() {}
+//! `howdah-php`: PHP for Howdah.
+//!
+//! ```text
+//! howdah-php zygote       what the supervisor starts, once per pool; see `zygote`
+//! howdah-php run SCRIPT   runs a script in a bare loop, without a server; see `run`
+//! howdah-php version      which PHP this is, and whether opcache is on
+//! ```
+//! It is the only program of Howdah's that links PHP. Built where there is no PHP, it says so and exits with 2.
+#![allow(unsafe_code)] // PHP is C, and processes are forked here.
+
+#[cfg(not(no_php))]
+mod body;
+#[cfg(not(no_php))]
+mod call;
+#[cfg(not(no_php))]
+mod head;
+#[cfg(not(no_php))]
+mod ini;
+#[cfg(not(no_php))]
+mod log;
+#[cfg(not(no_php))]
+mod run;
+#[cfg(not(no_php))]
+mod sapi;
+#[cfg(not(no_php))]
+mod user_ini;
+
+use std::process::ExitCode;
+
+/// Bad usage, or no PHP.
+const EXIT_USAGE: u8 = 2;
+
+#[cfg(no_php)]
+fn main() -> ExitCode {
+    eprintln!("howdah-php was built without PHP: {}", env!("HOWDAH_PHP_MISSING"));
+    ExitCode::from(EXIT_USAGE)
+}
+
+#[cfg(not(no_php))]
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    let command = arguments.next();
+    match command.as_deref().and_then(|command| command.to_str()) {
+        Some("run") => run::main(arguments),
+        Some("version") => version(),
+        _ => {
+            eprintln!("usage: howdah-php zygote | run SCRIPT [OPTION]... | version");
+            ExitCode::from(EXIT_USAGE)
+        }
+    }
+}
+
+#[cfg(not(no_php))]
+fn version() -> ExitCode {
+    match sapi::Engine::start(None, &ini::PoolIni::default()) {
+        Ok(mut engine) => {
+            println!("PHP {}, opcache {}", engine.php_version(), engine.opcache());
+            engine.stop();
+            ExitCode::SUCCESS
+        }
+        Err(reason) => {
+            eprintln!("howdah-php: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,701 @@
+/*
+ * The server interface (SAPI) between PHP and Howdah's worker.
+ *
+ * This file translates and decides nothing: what a request is, what becomes of its output and which .user.ini files count
+ * is known to Rust (src/sapi.rs); how PHP wants to be told is known here. It is also the only place where PHP's bail-out
+ * (zend_bailout, a longjmp) can start or end.
+ */
+#include <signal.h>
+#include <unistd.h>
+
+#include "php.h"
+#include "SAPI.h"
+#include "php_ini.h"
+#include "php_main.h"
+#include "php_output.h"
+#include "php_variables.h"
+#include "ext/standard/head.h"
+#include "ext/standard/info.h"
+#include "zend_exceptions.h"
+#include "zend_extensions.h"
+#include "zend_ini.h"
+#include "zend_signal.h"
+#include "zend_stream.h"
+
+#include "shim.h"
+#include "shim_versions.h"
+
+static const struct howdah_callbacks *rust;
+static const struct howdah_request *current; /* null between requests */
+static HashTable *script_environment;        /* what apache_setenv() set in this request */
+static volatile sig_atomic_t timed_out;      /* a time-out signal came and was not yet looked at */
+static void (*next_interrupt)(zend_execute_data *);
+
+/* ---- Output ---- */
+
+static size_t shim_write(const char *bytes, size_t length)
+{
+	if (!current) {
+		return length;
+	}
+	if (rust->write(current->context, bytes, length) != 0) {
+		php_handle_aborted_connection();
+	}
+	return length;
+}
+
+static void shim_flush(void *server_context)
+{
+	if (!server_context) {
+		return;
+	}
+	sapi_send_headers();
+	if (rust->flush(server_context) != 0) {
+		php_handle_aborted_connection();
+	}
+}
+
+/* Field lines that need no memory of their own; WordPress sends about ten. */
+#define FEW_LINES 32
+
+static int shim_send_head(sapi_headers_struct *headers, int interim)
+{
+	struct howdah_text few[FEW_LINES], *lines = few;
+	size_t count = 0;
+	zend_llist_position at;
+	sapi_header_struct *line;
+
+	if (zend_llist_count(&headers->headers) > FEW_LINES) {
+		lines = safe_emalloc(zend_llist_count(&headers->headers), sizeof(*lines), 0);
+	}
+	for (line = zend_llist_get_first_ex(&headers->headers, &at); line;
+			line = zend_llist_get_next_ex(&headers->headers, &at)) {
+		lines[count++] = (struct howdah_text) { .at = line->header, .length = line->header_len };
+	}
+	int gone = rust->head(current->context, interim, headers->http_response_code,
+		interim ? NULL : headers->http_status_line, lines, count);
+	if (lines != few) {
+		efree(lines);
+	}
+	return gone;
+}
+
+static int shim_send_headers(sapi_headers_struct *headers)
+{
+	if (current && !SG(request_info).no_headers) {
+		/* If nobody listens, the first write of the body says so, at a place where PHP can bail out. */
+		shim_send_head(headers, 0);
+	}
+	return SAPI_HEADER_SENT_SUCCESSFULLY;
+}
+
+/* ---- Input ---- */
+
+static size_t shim_read_post(char *room, size_t length)
+{
+	return current ? rust->read_body(current->context, room, length) : 0;
+}
+
+static char *shim_read_cookies(void)
+{
+	return current ? (char *) current->cookie : NULL;
+}
+
+static char *shim_getenv(const char *name, size_t length)
+{
+	if (!current) {
+		return getenv(name);
+	}
+	if (script_environment) {
+		zval *value = zend_hash_str_find(script_environment, name, length);
+		if (value) {
+			return Z_STRVAL_P(value);
+		}
+	}
+	return (char *) rust->variable(current->context, name, length);
+}
+
+static void shim_register_variables(zval *array)
+{
+	struct howdah_pair pair;
+
+	php_import_environment_variables(array);
+	if (!current) {
+		return;
+	}
+	for (int first = 1; rust->next_variable(current->context, first, &pair); first = 0) {
+		char *value = (char *) pair.value.at;
+		size_t length;
+		/* The filter extension registers the variable itself and answers 0. */
+		if (sapi_module.input_filter(PARSE_SERVER, pair.name.at, &value, pair.value.length, &length)) {
+			php_register_variable_safe(pair.name.at, value, length, array);
+		}
+	}
+}
+
+static zend_result shim_request_time(double *time)
+{
+	if (!current) {
+		return FAILURE;
+	}
+	*time = current->time;
+	return SUCCESS;
+}
+
+static void shim_log(const char *message, int level)
+{
+	rust->log(current ? current->context : NULL, level, message);
+}
+
+/* ---- The SAPI module ---- */
+
+/*
+ * PHP calls this early in its start, when the engine is there and nothing of ours was used yet. The library's SONAME says
+ * nothing about its version, so the loader may have found another PHP than the one whose headers this was built with.
+ */
+static void shim_check_version(HashTable *configuration)
+{
+	const char *engine = get_zend_version();
+
+	(void) configuration;
+	if (strncmp(engine, HOWDAH_ENGINE_PREFIX, sizeof(HOWDAH_ENGINE_PREFIX) - 1) != 0) {
+		fprintf(stderr, "howdah-php was built for PHP %d.%d, but the loader found a libphp with %.*s\n", PHP_MAJOR_VERSION,
+			PHP_MINOR_VERSION, (int) strcspn(engine, ","), engine);
+		_exit(2);
+	}
+}
+
+/* Everything of the response has been given to PHP's output layer and has left it; what is left is freeing memory. */
+static int shim_deactivate(void)
+{
+	if (script_environment) {
+		zend_hash_destroy(script_environment);
+		FREE_HASHTABLE(script_environment);
+		script_environment = NULL;
+	}
+	if (current) {
+		rust->end(current->context);
+	}
+	return SUCCESS;
+}
+
+static int shim_startup(sapi_module_struct *module);
+
+/*
+ * The name: opcache before PHP 8.5 starts only under names that it knows. Of those, "fpm-fcgi" promises what is true here:
+ * fastcgi_finish_request() exists, .user.ini is read, `php_value` lines in .htaccess are not a matter of the SAPI (so
+ * installers like Wordfence's write a .user.ini, which works), the process is not the web server, and CLI- or
+ * CGI-specific work-arounds are not wanted. "apache2handler" would promise apache_note(), virtual() and their friends.
+ */
+static sapi_module_struct shim_module = {
+	.name = "fpm-fcgi",
+	.pretty_name = "Howdah",
+	.startup = shim_startup,
+	.shutdown = php_module_shutdown_wrapper,
+	.deactivate = shim_deactivate,
+	.ub_write = shim_write,
+	.flush = shim_flush,
+	.getenv = shim_getenv,
+	.sapi_error = php_error,
+	.send_headers = shim_send_headers,
+	.read_post = shim_read_post,
+	.read_cookies = shim_read_cookies,
+	.register_server_variables = shim_register_variables,
+	.log_message = shim_log,
+	.get_request_time = shim_request_time,
+	.ini_defaults = shim_check_version,
+	.php_ini_ignore_cwd = 1,
+};
+
+/* ---- Functions for scripts ---- */
+
+/* {{{ fastcgi_finish_request(): bool */
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_finish_request, 0, 0, _IS_BOOL, 0)
+ZEND_END_ARG_INFO()
+
+PHP_FUNCTION(fastcgi_finish_request)
+{
+	ZEND_PARSE_PARAMETERS_NONE();
+
+	if (!current) {
+		RETURN_FALSE;
+	}
+	php_output_end_all();
+	php_header();
+	RETURN_BOOL(rust->end(current->context));
+}
+/* }}} */
+
+/* {{{ getallheaders(): array, apache_request_headers(): array */
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_headers, 0, 0, IS_ARRAY, 0)
+ZEND_END_ARG_INFO()
+
+PHP_FUNCTION(apache_request_headers)
+{
+	struct howdah_pair pair;
+
+	ZEND_PARSE_PARAMETERS_NONE();
+
+	array_init(return_value);
+	for (int first = 1; current && rust->next_variable(current->context, first, &pair); first = 0) {
+		sapi_add_request_header(pair.name.at, pair.name.length, (char *) pair.value.at, pair.value.length, return_value);
+	}
+}
+/* }}} */
+
+/* {{{ apache_response_headers(): array */
+PHP_FUNCTION(apache_response_headers)
+{
+	zend_llist_position at;
+
+	ZEND_PARSE_PARAMETERS_NONE();
+
+	array_init(return_value);
+	for (sapi_header_struct *line = zend_llist_get_first_ex(&SG(sapi_headers).headers, &at); line;
+			line = zend_llist_get_next_ex(&SG(sapi_headers).headers, &at)) {
+		char *colon = memchr(line->header, ':', line->header_len);
+		if (colon) {
+			char *value = colon + 1 + strspn(colon + 1, " \t");
+			add_assoc_stringl_ex(return_value, line->header, colon - line->header, value,
+				line->header + line->header_len - value);
+		}
+	}
+}
+/* }}} */
+
+/* {{{ apache_setenv(string $variable, string $value, bool $walk_to_top = false): bool */
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_apache_setenv, 0, 2, _IS_BOOL, 0)
+	ZEND_ARG_TYPE_INFO(0, variable, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO(0, value, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, walk_to_top, _IS_BOOL, 0, "false")
+ZEND_END_ARG_INFO()
+
+PHP_FUNCTION(apache_setenv)
+{
+	zend_string *variable, *value;
+	bool walk_to_top; /* means something for Apache's subrequests only */
+
+	ZEND_PARSE_PARAMETERS_START(2, 3)
+		Z_PARAM_STR(variable)
+		Z_PARAM_STR(value)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_BOOL(walk_to_top)
+	ZEND_PARSE_PARAMETERS_END();
+
+	(void) walk_to_top;
+	if (!script_environment) {
+		ALLOC_HASHTABLE(script_environment);
+		zend_hash_init(script_environment, 8, NULL, ZVAL_PTR_DTOR, 0);
+	}
+	zval copy;
+	ZVAL_STR_COPY(&copy, value);
+	zend_hash_update(script_environment, variable, &copy);
+	RETURN_TRUE;
+}
+/* }}} */
+
+/* {{{ apache_getenv(string $variable, bool $walk_to_top = false): string|false */
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_MASK_EX(arginfo_apache_getenv, 0, 1, MAY_BE_STRING | MAY_BE_FALSE)
+	ZEND_ARG_TYPE_INFO(0, variable, IS_STRING, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, walk_to_top, _IS_BOOL, 0, "false")
+ZEND_END_ARG_INFO()
+
+PHP_FUNCTION(apache_getenv)
+{
+	zend_string *variable;
+	bool walk_to_top;
+
+	ZEND_PARSE_PARAMETERS_START(1, 2)
+		Z_PARAM_STR(variable)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_BOOL(walk_to_top)
+	ZEND_PARSE_PARAMETERS_END();
+
+	(void) walk_to_top;
+	char *value = current ? shim_getenv(ZSTR_VAL(variable), ZSTR_LEN(variable)) : NULL;
+	if (!value) {
+		RETURN_FALSE;
+	}
+	RETURN_STRING(value);
+}
+/* }}} */
+
+/* {{{ headers_send(int $status = 200): int
+ * With a status of 1xx the header lines so far go out as an interim response and stay for the final one; with any other
+ * the response's own head goes out. The name and the meaning are FrankenPHP's. */
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_headers_send, 0, 0, IS_LONG, 0)
+	ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, status, IS_LONG, 0, "200")
+ZEND_END_ARG_INFO()
+
+PHP_FUNCTION(headers_send)
+{
+	zend_long status = 200;
+
+	ZEND_PARSE_PARAMETERS_START(0, 1)
+		Z_PARAM_OPTIONAL
+		Z_PARAM_LONG(status)
+	ZEND_PARSE_PARAMETERS_END();
+
+	if (status < 100 || status > 599 || status == 101) {
+		zend_argument_value_error(1, "must be between 100 and 599, and not 101");
+		RETURN_THROWS();
+	}
+	if (!current || SG(headers_sent)) {
+		RETURN_LONG(SAPI_HEADER_SEND_FAILED);
+	}
+	if (status < 200) {
+		int final_status = SG(sapi_headers).http_response_code;
+		SG(sapi_headers).http_response_code = (int) status;
+		int gone = shim_send_head(&SG(sapi_headers), 1);
+		SG(sapi_headers).http_response_code = final_status;
+		RETURN_LONG(gone ? SAPI_HEADER_SEND_FAILED : SAPI_HEADER_SENT_SUCCESSFULLY);
+	}
+	if (ZEND_NUM_ARGS() > 0) {
+		SG(sapi_headers).http_response_code = (int) status;
+	}
+	RETURN_LONG(sapi_send_headers() == SUCCESS ? SAPI_HEADER_SENT_SUCCESSFULLY : SAPI_HEADER_SEND_FAILED);
+}
+/* }}} */
+
+static const zend_function_entry shim_functions[] = {
+	ZEND_FE(fastcgi_finish_request, arginfo_finish_request)
+	ZEND_FE(apache_request_headers, arginfo_headers)
+	ZEND_FALIAS(getallheaders, apache_request_headers, arginfo_headers)
+	ZEND_FE(apache_response_headers, arginfo_headers)
+	ZEND_FE(apache_setenv, arginfo_apache_setenv)
+	ZEND_FE(apache_getenv, arginfo_apache_getenv)
+	ZEND_FE(headers_send, arginfo_headers_send)
+	ZEND_FE_END
+};
+
+PHP_MINFO_FUNCTION(howdah)
+{
+	(void) zend_module;
+	php_info_print_table_start();
+	php_info_print_table_row(2, "Howdah", "active");
+	php_info_print_table_end();
+}
+
+/* The front keeps what is left of the request's body; without this, PHP would read it to the end to throw it away. */
+static zend_result shim_post_deactivate(void)
+{
+	SG(post_read) = 1;
+	return SUCCESS;
+}
+
+static zend_module_entry shim_extension = {
+	STANDARD_MODULE_HEADER,
+	.name = "howdah",
+	.functions = shim_functions,
+	.info_func = PHP_MINFO(howdah),
+	.version = PHP_VERSION,
+	.post_deactivate_func = shim_post_deactivate,
+	STANDARD_MODULE_PROPERTIES_EX
+};
+
+static int shim_startup(sapi_module_struct *module)
+{
+	return php_module_startup(module, &shim_extension);
+}
+
+/* ---- The time-out that the front asks for ---- */
+
+void howdah_time_out(void)
+{
+	timed_out = 1;
+	zend_atomic_bool_store_ex(&EG(vm_interrupt), true);
+}
+
+/* The engine calls this at a safe point of the script, soon after vm_interrupt was set. */
+static void shim_interrupt(zend_execute_data *execute_data)
+{
+	if (timed_out) {
+		timed_out = 0;
+		if (current && rust->is_overdue(current->context)) {
+			PG(connection_status) |= PHP_CONNECTION_TIMEOUT;
+			zend_error_noreturn(E_ERROR, "Maximum request time exceeded");
+		}
+	}
+	if (next_interrupt) {
+		next_interrupt(execute_data);
+	}
+}
+
+/* ---- Start and end of the process ---- */
+
+int howdah_start(const struct howdah_settings *settings)
+{
+	rust = settings->callbacks;
+	shim_module.php_ini_path_override = (char *) settings->ini_file;
+
+	zend_signal_startup();
+	sapi_startup(&shim_module);
+	/* sapi_startup clears this one, and works on a copy of the rest. */
+	shim_module.ini_entries = (char *) settings->ini_entries;
+	sapi_module.ini_entries = shim_module.ini_entries;
+	if (shim_module.startup(&shim_module) == FAILURE) {
+		return -1;
+	}
+
+#ifdef ZEND_SIGNALS
+	/* Nothing in a worker replaces the handlers between requests, so PHP need not ask for all seven on each one. */
+	SIGG(reset) = 0;
+#endif
+	/* The script's folder is the working directory throughout the request: one chdir() instead of a getcwd() and two. */
+	SG(options) |= SAPI_OPTION_NO_CHDIR;
+	next_interrupt = zend_interrupt_function;
+	zend_interrupt_function = shim_interrupt;
+	return 0;
+}
+
+void howdah_stop(void)
+{
+	current = NULL;
+	php_module_shutdown();
+	sapi_shutdown();
+}
+
+const char *howdah_php_version(void)
+{
+	zval *version = zend_get_constant_str("PHP_VERSION", sizeof("PHP_VERSION") - 1);
+
+	return version && Z_TYPE_P(version) == IS_STRING ? Z_STRVAL_P(version) : PHP_VERSION;
+}
+
+/* ---- Ini values ---- */
+
+static zend_ini_entry *shim_ini_entry(const char *name)
+{
+	return zend_hash_str_find_ptr(EG(ini_directives), name, strlen(name));
+}
+
+const char *howdah_ini_value(const char *name)
+{
+	zend_ini_entry *entry = shim_ini_entry(name);
+
+	return !entry ? NULL : entry->value ? ZSTR_VAL(entry->value) : "";
+}
+
+int howdah_ini_protect(const char *name)
+{
+	zend_ini_entry *entry = shim_ini_entry(name);
+
+	if (!entry) {
+		return -1;
+	}
+	entry->modifiable = ZEND_INI_SYSTEM;
+	return 0;
+}
+
+void howdah_disable_functions(const char *list)
+{
+	zend_disable_functions(list);
+}
+
+void howdah_disable_classes(const char *list)
+{
+	for (const char *at = list + strspn(list, ", "); *at; at += strspn(at, ", ")) {
+		size_t length = strcspn(at, ", ");
+		zend_disable_class(at, length);
+		at += length;
+	}
+}
+
+static void shim_apply_request_ini(void *context)
+{
+	struct howdah_pair pair;
+
+	for (int first = 1; rust->next_ini(context, first, &pair); first = 0) {
+		zend_string *name = zend_string_init(pair.name.at, pair.name.length, 0);
+		/* As mod_php does for .htaccess: not what is PHP_INI_SYSTEM, and open_basedir can only be tightened. */
+		zend_alter_ini_entry_chars(name, pair.value.at, pair.value.length, PHP_INI_PERDIR, PHP_INI_STAGE_HTACCESS);
+		zend_string_release(name);
+	}
+}
+
+static void shim_apply_user_ini(void *context)
+{
+	struct howdah_user_ini plan;
+
+	if (!PG(user_ini_filename) || !*PG(user_ini_filename)
+			|| !rust->user_ini(context, PG(user_ini_cache_ttl), &plan)) {
+		return;
+	}
+	if (plan.directory_count > 0) {
+		if (*plan.table) {
+			zend_hash_clean(*plan.table);
+		} else {
+			*plan.table = pemalloc(sizeof(HashTable), 1);
+			zend_hash_init((HashTable *) *plan.table, 0, NULL, config_zval_dtor, 1);
+		}
+		for (size_t i = 0; i < plan.directory_count; i++) {
+			php_parse_user_ini_file(plan.directories[i], PG(user_ini_filename), *plan.table);
+		}
+	}
+	if (*plan.table && zend_hash_num_elements(*plan.table) > 0) {
+		php_ini_activate_config(*plan.table, PHP_INI_PERDIR, PHP_INI_STAGE_HTACCESS);
+	}
+}
+
+void howdah_user_ini_free(void *table)
+{
+	zend_hash_destroy(table);
+	pefree(table, 1);
+}
+
+/* [HOST=...] and [PATH=...] sections of php.ini, and .user.ini files. */
+static void shim_apply_configuration(const struct howdah_request *request)
+{
+	if (php_ini_has_per_host_config()) {
+		const char *host = rust->variable(request->context, "SERVER_NAME", sizeof("SERVER_NAME") - 1);
+		if (host) {
+			char *lower = zend_str_tolower_dup(host, strlen(host));
+			php_ini_activate_per_host_config(lower, strlen(lower));
+			efree(lower);
+		}
+	}
+	if (php_ini_has_per_dir_config()) {
+		char *path = estrdup(request->script);
+		char *slash = strrchr(path, '/');
+		if (slash) {
+			slash[1] = '\0';
+			php_ini_activate_per_dir_config(path, strlen(path));
+		}
+		efree(path);
+	}
+	shim_apply_user_ini(request->context);
+	if (request->has_ini) {
+		shim_apply_request_ini(request->context);
+	}
+}
+
+/* ---- A request ---- */
+
+/*
+ * Opens the script as php_fopen_primary_script() does, without `user_dir` and `doc_root`, which Howdah's own mapping of
+ * URLs makes meaningless. With opcache this finds a cached script without a system call.
+ */
+static bool shim_open_script(const char *path, zend_file_handle *file)
+{
+	zend_string *name = zend_string_init(path, strlen(path), 0);
+	zend_string *resolved = zend_resolve_path(name);
+	bool opened = false;
+
+	memset(file, 0, sizeof(*file));
+	if (resolved) {
+		bool display_errors = PG(display_errors);
+		zend_string_release(resolved);
+		zend_stream_init_filename_ex(file, name);
+		file->primary_script = 1;
+		PG(display_errors) = 0;
+		opened = zend_stream_open(file) == SUCCESS;
+		PG(display_errors) = display_errors;
+	}
+	zend_string_release(name);
+	return opened;
+}
+
+static void shim_refuse(int status, const char *why, const char *page)
+{
+	SG(sapi_headers).http_response_code = status;
+	rust->log(current->context, LOG_NOTICE, why);
+	zend_try {
+		PHPWRITE(page, strlen(page));
+	} zend_end_try();
+}
+
+static void shim_run_script(const char *path)
+{
+	zend_file_handle file;
+
+	if (shim_open_script(path, &file)) {
+		VCWD_CHDIR_FILE(path);
+		EG(exit_status) = 0;
+		php_execute_script(&file);
+	} else if (access(path, R_OK) != 0 && errno == EACCES) {
+		shim_refuse(403, "script is not readable", "Access denied.\n");
+	} else {
+		shim_refuse(404, "script not found", "File not found.\n");
+	}
+	zend_destroy_file_handle(&file);
+}
+
+static void shim_begin(const struct howdah_request *request)
+{
+	SG(server_context) = request->context;
+	SG(sapi_headers).http_response_code = 200;
+	SG(request_info).request_method = request->method;
+	SG(request_info).path_translated = (char *) request->script;
+	SG(request_info).request_uri = (char *) request->uri;
+	SG(request_info).query_string = (char *) request->query_string;
+	SG(request_info).content_type = request->content_type ? request->content_type : "";
+	SG(request_info).content_length = request->content_length;
+	php_handle_auth_data(request->authorization);
+	current = request;
+	timed_out = 0;
+}
+
+static void shim_finish(void)
+{
+	current = NULL;
+	SG(server_context) = NULL;
+	SG(request_info).request_method = NULL;
+	SG(request_info).path_translated = NULL;
+	SG(request_info).request_uri = NULL;
+	SG(request_info).query_string = NULL;
+	SG(request_info).content_type = NULL;
+	SG(request_info).content_length = 0;
+}
+
+int howdah_execute(const struct howdah_request *request)
+{
+	volatile int outcome = 0;
+
+	zend_first_try {
+		shim_begin(request);
+		shim_apply_configuration(request);
+		if (php_request_startup() == SUCCESS) {
+			shim_run_script(request->script);
+		} else {
+			/* For example: the memory limit does not hold the form. PHP has logged why. */
+			outcome = HOWDAH_BROKEN;
+			if (!SG(headers_sent)) {
+				SG(sapi_headers).http_response_code = 500;
+			}
+		}
+		php_request_shutdown(NULL);
+	} zend_catch {
+		outcome = HOWDAH_BROKEN;
+	} zend_end_try();
+	shim_finish();
+	return outcome;
+}
+
+/* opcache's own word on whether it caches, from a request that no client sees. */
+int howdah_opcache(void)
+{
+	volatile int answer = HOWDAH_OPCACHE_MISSING;
+	/* opcache.restrict_api lets only scripts below that path ask. */
+	const char *allowed = howdah_ini_value("opcache.restrict_api");
+
+	zend_first_try {
+		SG(request_info).path_translated = (char *) allowed;
+		if (php_request_startup() == SUCCESS) {
+			zval function, scripts, status;
+			ZVAL_STRING(&function, "opcache_get_status");
+			ZVAL_FALSE(&scripts);
+			ZVAL_UNDEF(&status);
+			if (zend_hash_str_exists(CG(function_table), ZEND_STRL("opcache_get_status"))
+					&& call_user_function(NULL, NULL, &function, &status, 1, &scripts) == SUCCESS) {
+				zval *enabled = Z_TYPE(status) == IS_ARRAY
+					? zend_hash_str_find(Z_ARRVAL(status), ZEND_STRL("opcache_enabled")) : NULL;
+				answer = enabled && zend_is_true(enabled) ? HOWDAH_OPCACHE_ON : HOWDAH_OPCACHE_OFF;
+			}
+			zval_ptr_dtor(&status);
+			zval_ptr_dtor(&function);
+		}
+		php_request_shutdown(NULL);
+	} zend_end_try();
+	SG(request_info).path_translated = NULL;
+	return answer;
+}

@@ -1,0 +1,140 @@
+//! Ini values of a pool, from its settings to PHP.
+
+/// An ini setting and its value, as the configuration gives them.
+pub type Pair = (String, String);
+
+/// What PHP gets before it starts, and what is done once it runs.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct PoolIni {
+    /// Text in php.ini's form that goes before php.ini's own values.
+    pub entries: Vec<u8>,
+    /// Settings that must exist; if one does not, somebody should be told.
+    pub expected: Vec<String>,
+    /// Settings that scripts must not change.
+    pub protected: Vec<String>,
+    /// Added to `disable_functions` of php.ini, as php-fpm does.
+    pub disabled_functions: Vec<String>,
+    /// Added to `disable_classes`.
+    pub disabled_classes: Vec<String>,
+}
+
+impl PoolIni {
+    /// Sorts out `ini` (scripts may change it as far as PHP lets them) and `admin_ini` (they may not).
+    pub fn new(ini: &[Pair], admin_ini: &[Pair]) -> PoolIni {
+        let mut pool = PoolIni::default();
+        for (name, value) in ini {
+            pool.add(name, value);
+        }
+        for (name, value) in admin_ini {
+            pool.add(name, value);
+            if !is_loader(name) {
+                pool.protected.push(name.clone());
+            }
+        }
+        pool
+    }
+
+    fn add(&mut self, name: &str, value: &str) {
+        match name {
+            "disable_functions" => self.disabled_functions.push(value.to_owned()),
+            "disable_classes" => self.disabled_classes.push(value.to_owned()),
+            _ => write_entry(&mut self.entries, name, value),
+        }
+        if !is_loader(name) {
+            self.expected.push(name.to_owned());
+        }
+    }
+}
+
+/// The ini values that send a pool's temporary files to its own folders, for those that `given` leaves open.
+pub fn folders(state_dir: &str, given: &[&[Pair]]) -> Vec<Pair> {
+    let open = |name: &str| !given.iter().any(|pairs| pairs.iter().any(|(known, _)| known == name));
+    let mut pairs = Vec::new();
+    for (name, folder) in [("sys_temp_dir", "tmp"), ("upload_tmp_dir", "uploads"), ("session.save_path", "sessions")] {
+        if open(name) {
+            pairs.push((name.to_owned(), format!("{state_dir}/{folder}")));
+        }
+    }
+    // Debian's php.ini never collects old sessions: a cron job does, but only in Debian's own folder.
+    if open("session.save_path") && open("session.gc_probability") {
+        pairs.push(("session.gc_probability".to_owned(), "1".to_owned()));
+    }
+    pairs
+}
+
+/// These load a library and are no settings afterwards.
+fn is_loader(name: &str) -> bool {
+    matches!(name, "extension" | "zend_extension")
+}
+
+/// Writes `name=value` so that PHP's ini parser reads back exactly `value`, except that `error_reporting` may be written
+/// with PHP's constants, as everybody does.
+fn write_entry(out: &mut Vec<u8>, name: &str, value: &str) {
+    let is_expression = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || b"_ &|~^()".contains(&byte);
+    out.extend_from_slice(name.as_bytes());
+    out.push(b'=');
+    if name == "error_reporting" && value.bytes().all(is_expression) {
+        out.extend_from_slice(value.as_bytes());
+    } else if value.is_empty() {
+        out.extend_from_slice(b"\"\"");
+    } else {
+        // Text in single quotes is taken as it stands; adjacent quoted texts are one. NUL would end the whole text.
+        for (index, part) in value.replace('\0', "").split('\'').enumerate() {
+            if index > 0 {
+                out.extend_from_slice(b"\"'\"");
+            }
+            if !part.is_empty() {
+                out.push(b'\'');
+                out.extend_from_slice(part.as_bytes());
+                out.push(b'\'');
+            }
+        }
+    }
+    out.push(b'\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(name: &str, value: &str) -> Pair {
+        (name.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn values_are_quoted() {
+        let cases = [
+            ("memory_limit", "64M", "memory_limit='64M'\n"),
+            ("a", "", "a=\"\"\n"),
+            ("a", "it's ${HOME}; \"x\"", "a='it'\"'\"'s ${HOME}; \"x\"'\n"),
+            ("a", "'", "a=\"'\"\n"),
+            ("error_reporting", "E_ALL & ~E_NOTICE", "error_reporting=E_ALL & ~E_NOTICE\n"),
+            ("error_reporting", "1;x", "error_reporting='1;x'\n"),
+        ];
+        for (name, value, expected) in cases {
+            let mut out = Vec::new();
+            write_entry(&mut out, name, value);
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn admin_values_are_protected_and_lists_are_added() {
+        let ini = [pair("memory_limit", "64M"), pair("extension", "gd")];
+        let admin = [pair("disable_functions", "exec"), pair("open_basedir", "/srv")];
+        let pool = PoolIni::new(&ini, &admin);
+        assert_eq!(pool.entries, b"memory_limit='64M'\nextension='gd'\nopen_basedir='/srv'\n");
+        assert_eq!(pool.protected, ["disable_functions", "open_basedir"]);
+        assert_eq!(pool.expected, ["memory_limit", "disable_functions", "open_basedir"]);
+        assert_eq!(pool.disabled_functions, ["exec"]);
+    }
+
+    #[test]
+    fn folders_yield_to_what_is_given() {
+        let given = [pair("session.save_path", "tcp://cache")];
+        let names: Vec<_> = folders("/x", &[&given]).into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["sys_temp_dir", "upload_tmp_dir"]);
+        assert_eq!(folders("/x", &[]).len(), 4);
+        assert_eq!(folders("/x", &[])[0].1, "/x/tmp");
+    }
+}

@@ -1,0 +1,151 @@
+//! Lines for the pool's log, on descriptor 2.
+//!
+//! The log is a pipe that all workers of a pool share. A write of up to `PIPE_BUF` bytes arrives in one piece, so a longer
+//! message goes out as several lines.
+
+use std::borrow::Cow;
+use std::io::Write;
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// A request, or a worker, failed.
+    Error,
+    /// Something is not as it should be.
+    Warning,
+    /// Worth knowing.
+    Notice,
+    /// For those who look closely.
+    Info,
+}
+
+impl Level {
+    /// From `syslog(3)`'s numbers, which PHP uses.
+    pub fn from_syslog(level: i32) -> Level {
+        match level {
+            ..=3 => Level::Error,
+            4 => Level::Warning,
+            5 => Level::Notice,
+            _ => Level::Info,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Level::Error => "error",
+            Level::Warning => "warning",
+            Level::Notice => "notice",
+            Level::Info => "info",
+        }
+    }
+}
+
+/// The request that a message is about.
+#[derive(Debug, Clone, Copy)]
+pub struct About<'r> {
+    /// Path of the script.
+    pub script: &'r [u8],
+    /// Request method.
+    pub method: &'r [u8],
+    /// Name of the site, or nothing.
+    pub host: &'r [u8],
+    /// Path and query as the client sent them.
+    pub uri: &'r [u8],
+}
+
+/// Writes a message. A log that cannot be written to is nobody's reason to fail.
+pub fn write(level: Level, message: &[u8], about: Option<About<'_>>) {
+    let mut stderr = std::io::stderr().lock();
+    for line in lines(level, message, about) {
+        let _ = stderr.write_all(&line);
+    }
+}
+
+/// A pipe takes so much in one piece (`PIPE_BUF` of Linux).
+const LONGEST_LINE: usize = 4096;
+/// Of a message this much is written; the rest is counted.
+const LONGEST_MESSAGE: usize = 64 * 1024;
+/// Of a script's path, a host or a URL this much is shown.
+const LONGEST_PLACE: usize = 512;
+
+fn lines(level: Level, message: &[u8], about: Option<About<'_>>) -> Vec<Vec<u8>> {
+    let mut text = Vec::with_capacity(message.len() + 128);
+    escape(&mut text, &message[..message.len().min(LONGEST_MESSAGE)]);
+    if message.len() > LONGEST_MESSAGE {
+        let _ = write!(text, " ({} more bytes)", message.len() - LONGEST_MESSAGE);
+    }
+    if let Some(about) = about {
+        text.extend_from_slice(b", while running ");
+        escape(&mut text, &shortened(about.script));
+        text.extend_from_slice(b" for ");
+        escape(&mut text, &shortened(about.method));
+        text.push(b' ');
+        escape(&mut text, &shortened(about.host));
+        escape(&mut text, &shortened(about.uri));
+    }
+    let mut lines = Vec::new();
+    let mut prefix = format!("{}: ", level.name()).into_bytes();
+    let mut rest = text.as_slice();
+    loop {
+        let room = LONGEST_LINE - prefix.len() - 1;
+        let (now, later) = rest.split_at(rest.len().min(room));
+        lines.push([&prefix, now, b"\n"].concat());
+        if later.is_empty() {
+            return lines;
+        }
+        rest = later;
+        prefix = format!("{}: (continued) ", level.name()).into_bytes();
+    }
+}
+
+fn shortened(text: &[u8]) -> Cow<'_, [u8]> {
+    if text.len() <= LONGEST_PLACE {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned([&text[..LONGEST_PLACE], b"..."].concat())
+}
+
+/// One line stays one line, and a terminal that shows it stays itself.
+fn escape(out: &mut Vec<u8>, text: &[u8]) {
+    for &byte in text {
+        match byte {
+            b'\n' => out.extend_from_slice(b"\\n"),
+            b'\r' => out.extend_from_slice(b"\\r"),
+            b'\t' => out.extend_from_slice(b"\\t"),
+            0..=0x1F | 0x7F => {
+                let _ = write!(out, "\\x{byte:02x}");
+            }
+            _ => out.push(byte),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_one_line_with_its_request() {
+        let about = About { script: b"/srv/a.php", method: b"GET", host: b"a.example", uri: b"/a.php?x=\x1b" };
+        let lines = lines(Level::Error, b"PHP Fatal error:  x\n#0 {main}", Some(about));
+        let expected = "error: PHP Fatal error:  x\\n#0 {main}, while running /srv/a.php for GET a.example/a.php?x=\\x1b\n";
+        assert_eq!(String::from_utf8(lines.concat()).unwrap(), expected);
+    }
+
+    #[test]
+    fn no_line_is_longer_than_a_pipe_takes_at_once() {
+        let message = vec![b'\n'; 3 * LONGEST_MESSAGE];
+        let lines = lines(Level::Warning, &message, None);
+        assert!(lines.len() > 10);
+        assert!(lines.iter().all(|line| line.len() <= LONGEST_LINE && line.ends_with(b"\n")));
+        assert!(lines[1].starts_with(b"warning: (continued) "));
+        assert!(lines.last().unwrap().ends_with(b"(131072 more bytes)\n"));
+    }
+
+    #[test]
+    fn levels_are_syslogs() {
+        for (number, level) in [(0, Level::Error), (3, Level::Error), (4, Level::Warning), (5, Level::Notice), (7, Level::Info)] {
+            assert_eq!(Level::from_syslog(number), level);
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! `howdah-php run`: a script in a bare loop, with no server around it.
+//!
+//! What it takes per request is the floor under everything that Howdah does for that script, and how scripts behave here
+//! is how they behave in a worker: both go through the same [`Call`].
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use howdah_ipc::request::{Encoder, Request};
+use howdah_ipc::response::Kind;
+
+use crate::EXIT_USAGE;
+use crate::body::Body;
+use crate::call::{Call, Client, Facts, Field, Gone, HeadRefused};
+use crate::ini::{Pair, PoolIni};
+use crate::sapi::{Engine, Outcome};
+
+const USAGE: &str = "\
+usage: howdah-php run SCRIPT [OPTION]...
+  --repeat N              run it N times; the time per request goes to stderr
+  --discard               throw the output away
+  --head                  print status line and fields before the body
+  --close-after BYTES     be a client that goes away after so many bytes of the body
+  --method METHOD         GET
+  --uri URI               path and query; the script's own path below the document root
+  --path-info TEXT        PATH_INFO
+  --root DIR              document root; the script's folder
+  --body FILE             content of the request
+  --inline-body           hand the content over in memory, not by descriptor
+  --field 'NAME: VALUE'   header field of the request, repeatable
+  --request-ini NAME=VALUE  ini value of the request, repeatable
+  -d NAME=VALUE           ini value of the pool, repeatable
+  --admin NAME=VALUE      ini value that scripts cannot change, repeatable
+  --ini-file FILE         instead of PHP's own php.ini";
+
+/// What is to be run, how often, and what of it is shown.
+#[derive(Debug, Default)]
+struct Options {
+    script: PathBuf,
+    repeat: u64,
+    output: Output,
+    method: String,
+    uri: Option<String>,
+    path_info: String,
+    root: Option<PathBuf>,
+    body: Option<PathBuf>,
+    inline_body: bool,
+    fields: Vec<Pair>,
+    request_ini: Vec<Pair>,
+    ini: Vec<Pair>,
+    admin_ini: Vec<Pair>,
+    ini_file: Option<PathBuf>,
+}
+
+/// What becomes of the response.
+#[derive(Debug, Clone, Default)]
+struct Output {
+    discard: bool,
+    show_head: bool,
+    close_after: Option<usize>,
+    written: usize,
+}
+
+/// Runs what the arguments say.
+pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let options = match Options::parse(arguments) {
+        Ok(options) => options,
+        Err(problem) => {
+            eprintln!("howdah-php run: {problem}\n{USAGE}");
+            return ExitCode::from(EXIT_USAGE);
+        }
+    };
+    match run(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(problem) => {
+            eprintln!("howdah-php run: {problem}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+impl Options {
+    fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<Options, String> {
+        let mut options = Options { repeat: 1, method: "GET".to_owned(), ..Options::default() };
+        while let Some(argument) = arguments.next() {
+            let mut value = || arguments.next().ok_or_else(|| format!("{} needs a value", argument.display()));
+            match argument.to_str() {
+                Some("--repeat") => options.repeat = number(&value()?)?,
+                Some("--discard") => options.output.discard = true,
+                Some("--head") => options.output.show_head = true,
+                Some("--close-after") => options.output.close_after = Some(number(&value()?)?),
+                Some("--method") => options.method = text(value()?)?,
+                Some("--uri") => options.uri = Some(text(value()?)?),
+                Some("--path-info") => options.path_info = text(value()?)?,
+                Some("--root") => options.root = Some(value()?.into()),
+                Some("--body") => options.body = Some(value()?.into()),
+                Some("--inline-body") => options.inline_body = true,
+                Some("--field") => options.fields.push(pair(&text(value()?)?, ':')?),
+                Some("--request-ini") => options.request_ini.push(pair(&text(value()?)?, '=')?),
+                Some("-d") => options.ini.push(pair(&text(value()?)?, '=')?),
+                Some("--admin") => options.admin_ini.push(pair(&text(value()?)?, '=')?),
+                Some("--ini-file") => options.ini_file = Some(value()?.into()),
+                Some(option) if option.starts_with('-') => return Err(format!("unknown option {option}")),
+                _ if options.script.as_os_str().is_empty() => options.script = absolute(&argument)?,
+                _ => return Err(format!("one script only, not also {}", argument.display())),
+            }
+        }
+        if options.script.as_os_str().is_empty() { Err("no script given".to_owned()) } else { Ok(options) }
+    }
+
+    /// The request, as the front would send it.
+    fn encode<'e>(&self, encoder: &'e mut Encoder, body: &[u8], body_length: u64) -> Result<&'e [u8], String> {
+        let folder = self.script.parent().unwrap_or(Path::new("/"));
+        let root = self.root.as_deref().unwrap_or(folder);
+        let below = self.script.strip_prefix(root).unwrap_or(&self.script);
+        let script_name = format!("/{}", below.display());
+        let uri = self.uri.clone().unwrap_or_else(|| format!("{script_name}{}", self.path_info));
+        let query = uri.split_once('?').map(|(_, query)| query.as_bytes());
+        let field = |wanted: &str| {
+            let found = self.fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+            found.map(|(_, value)| value.as_bytes())
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
+        let script = self.script.as_os_str().as_bytes();
+        encoder.begin(
+            u64::try_from(now.as_micros()).unwrap_or(u64::MAX),
+            [
+                Some(self.method.as_bytes()),
+                Some(script),
+                Some(uri.as_bytes()),
+                query,
+                field("content-type"),
+                field("cookie"),
+                field("authorization"),
+                Some(root.as_os_str().as_bytes()),
+            ],
+        );
+        let php_self = format!("{script_name}{}", self.path_info);
+        let variables: [(&str, &[u8]); 13] = [
+            ("GATEWAY_INTERFACE", b"CGI/1.1"),
+            ("SERVER_SOFTWARE", b"Howdah"),
+            ("SERVER_PROTOCOL", b"HTTP/1.1"),
+            ("SERVER_NAME", b"localhost"),
+            ("SERVER_PORT", b"80"),
+            ("REMOTE_ADDR", b"127.0.0.1"),
+            ("REQUEST_METHOD", self.method.as_bytes()),
+            ("REQUEST_URI", uri.as_bytes()),
+            ("QUERY_STRING", query.unwrap_or_default()),
+            ("DOCUMENT_ROOT", root.as_os_str().as_bytes()),
+            ("SCRIPT_FILENAME", script),
+            ("SCRIPT_NAME", script_name.as_bytes()),
+            ("PHP_SELF", php_self.as_bytes()),
+        ];
+        for (name, value) in variables {
+            encoder.variable(name.as_bytes(), value);
+        }
+        if !self.path_info.is_empty() {
+            encoder.variable(b"PATH_INFO", self.path_info.as_bytes());
+        }
+        if body_length > 0 {
+            encoder.variable(b"CONTENT_LENGTH", body_length.to_string().as_bytes());
+        }
+        for (name, value) in &self.fields {
+            let name = name.to_ascii_uppercase().replace('-', "_");
+            let name = if name == "CONTENT_TYPE" { name } else { format!("HTTP_{name}") };
+            encoder.variable(name.as_bytes(), value.as_bytes());
+        }
+        for (name, value) in &self.request_ini {
+            encoder.ini(name.as_bytes(), value.as_bytes());
+        }
+        let inline = self.inline_body || body_length == 0;
+        Ok(if inline { encoder.finish_inline(body) } else { encoder.finish_file(body_length) })
+    }
+}
+
+fn run(options: &Options) -> Result<(), String> {
+    let mut engine = Engine::start(options.ini_file.as_deref(), &PoolIni::new(&options.ini, &options.admin_ini))?;
+    let mut body = Vec::new();
+    let mut body_length = 0;
+    if let Some(path) = &options.body {
+        let unreadable = |error| format!("{}: {error}", path.display());
+        body_length = path.metadata().map_err(unreadable)?.len();
+        if options.inline_body {
+            body = std::fs::read(path).map_err(unreadable)?;
+        }
+    }
+    let mut encoder = Encoder::default();
+    let encoded = options.encode(&mut encoder, &body, body_length)?;
+    let begun = Instant::now();
+    for served in 0..options.repeat {
+        let request = Request::decode(encoded).ok_or("the request is too long")?;
+        let content = match &options.body {
+            Some(path) if !options.inline_body => {
+                let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
+                Body::File { file, position: 0 }
+            }
+            _ => Body::Inline(request.inline_body()),
+        };
+        let mut output = options.output.clone();
+        let call = Call::new(request, content, &mut output, Facts { pool: c"run", served });
+        if engine.execute(call) == Outcome::Broken {
+            return Err("PHP's state is broken, a worker would end here".to_owned());
+        }
+    }
+    if options.repeat > 1 {
+        let each = begun.elapsed().as_secs_f64() * 1e6 / options.repeat as f64;
+        eprintln!("{} requests, {each:.2} µs each", options.repeat);
+    }
+    engine.stop();
+    Ok(())
+}
+
+impl Client for Output {
+    fn head(
+        &mut self,
+        kind: Kind,
+        status: u16,
+        reason: &[u8],
+        fields: &mut dyn Iterator<Item = Field<'_>>,
+    ) -> Result<(), HeadRefused> {
+        let mut head = format!("HTTP/1.1 {status} ").into_bytes();
+        head.extend_from_slice(reason);
+        head.extend_from_slice(b"\r\n");
+        for (name, value) in fields {
+            for part in [name, b": ", value, b"\r\n"] {
+                head.extend_from_slice(part);
+            }
+        }
+        head.extend_from_slice(b"\r\n");
+        let _ = kind; // An interim head looks the same, and another follows.
+        if self.show_head && !self.discard { self.put(&head).map_err(|Gone| HeadRefused::Gone) } else { Ok(()) }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Gone> {
+        if self.discard {
+            return Ok(());
+        }
+        let Some(close_after) = self.close_after else { return self.put(bytes) };
+        let wanted = close_after - self.written;
+        if bytes.len() <= wanted {
+            self.written += bytes.len();
+            return self.put(bytes);
+        }
+        self.written = close_after;
+        self.put(&bytes[..wanted])?;
+        Err(Gone)
+    }
+
+    fn flush(&mut self) -> Result<(), Gone> {
+        if self.close_after.is_some_and(|close_after| self.written >= close_after) { Err(Gone) } else { Ok(()) }
+    }
+
+    fn end(&mut self) {}
+}
+
+impl Output {
+    fn put(&self, bytes: &[u8]) -> Result<(), Gone> {
+        let mut stdout = std::io::stdout().lock();
+        stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(|_| Gone)
+    }
+}
+
+fn text(value: OsString) -> Result<String, String> {
+    value.into_string().map_err(|value| format!("not UTF-8: {}", value.display()))
+}
+
+fn number<N: std::str::FromStr>(value: &OsStr) -> Result<N, String> {
+    let parsed = value.to_str().and_then(|value| value.parse().ok());
+    parsed.ok_or_else(|| format!("not a number: {}", value.display()))
+}
+
+fn pair(value: &str, separator: char) -> Result<Pair, String> {
+    let (name, value) = value.split_once(separator).ok_or_else(|| format!("no {separator:?} in {value:?}"))?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+fn absolute(path: &OsStr) -> Result<PathBuf, String> {
+    std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()))
+}

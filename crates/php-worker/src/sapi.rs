@@ -1,0 +1,217 @@
+//! PHP, as Rust sees it: the shim's functions, and [`Engine`], which makes sure that they are called in order.
+
+use std::ffi::{CStr, CString, c_char, c_double, c_int, c_void};
+use std::path::Path;
+
+use crate::call::{self, Call};
+use crate::ini::PoolIni;
+use crate::user_ini::UserIni;
+
+/// The shapes of `shim/shim.h`.
+pub mod raw {
+    use super::*;
+
+    /// `struct howdah_text`
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    pub struct Text {
+        pub at: *const c_char,
+        pub length: usize,
+    }
+
+    /// `struct howdah_pair`
+    #[repr(C)]
+    pub struct Pair {
+        pub name: Text,
+        pub value: Text,
+    }
+
+    /// `struct howdah_request`
+    #[repr(C)]
+    pub struct Request {
+        pub context: *mut c_void,
+        pub method: *const c_char,
+        pub script: *const c_char,
+        pub uri: *const c_char,
+        pub query_string: *const c_char,
+        pub content_type: *const c_char,
+        pub cookie: *const c_char,
+        pub authorization: *const c_char,
+        pub content_length: i64,
+        pub time: c_double,
+        pub has_ini: c_int,
+    }
+
+    /// `struct howdah_user_ini`
+    #[repr(C)]
+    pub struct UserIni {
+        pub table: *mut *mut c_void,
+        pub directories: *const *const c_char,
+        pub directory_count: usize,
+    }
+
+    type Context = *mut c_void;
+
+    /// `struct howdah_callbacks`
+    #[repr(C)]
+    pub struct Callbacks {
+        pub write: unsafe extern "C" fn(Context, *const c_char, usize) -> c_int,
+        pub flush: unsafe extern "C" fn(Context) -> c_int,
+        pub head: unsafe extern "C" fn(Context, c_int, c_int, *const c_char, *const Text, usize) -> c_int,
+        pub end: unsafe extern "C" fn(Context) -> c_int,
+        pub read_body: unsafe extern "C" fn(Context, *mut c_char, usize) -> usize,
+        pub next_variable: unsafe extern "C" fn(Context, c_int, *mut Pair) -> c_int,
+        pub variable: unsafe extern "C" fn(Context, *const c_char, usize) -> *const c_char,
+        pub next_ini: unsafe extern "C" fn(Context, c_int, *mut Pair) -> c_int,
+        pub user_ini: unsafe extern "C" fn(Context, i64, *mut UserIni) -> c_int,
+        pub log: unsafe extern "C" fn(Context, c_int, *const c_char),
+        pub is_overdue: unsafe extern "C" fn(Context) -> c_int,
+    }
+
+    /// `struct howdah_settings`
+    #[repr(C)]
+    pub struct Settings {
+        pub ini_file: *const c_char,
+        pub ini_entries: *const c_char,
+        pub callbacks: *const Callbacks,
+    }
+
+    /// `HOWDAH_BROKEN`
+    pub const BROKEN: c_int = 1;
+    /// `HOWDAH_OPCACHE_MISSING`
+    pub const OPCACHE_MISSING: c_int = -1;
+    /// `HOWDAH_OPCACHE_ON`
+    pub const OPCACHE_ON: c_int = 1;
+
+    unsafe extern "C" {
+        pub fn howdah_start(settings: *const Settings) -> c_int;
+        pub fn howdah_stop();
+        pub fn howdah_execute(request: *const Request) -> c_int;
+        pub fn howdah_opcache() -> c_int;
+        pub fn howdah_php_version() -> *const c_char;
+        pub fn howdah_ini_value(name: *const c_char) -> *const c_char;
+        pub fn howdah_ini_protect(name: *const c_char) -> c_int;
+        pub fn howdah_disable_functions(list: *const c_char);
+        pub fn howdah_disable_classes(list: *const c_char);
+        pub fn howdah_user_ini_free(table: *mut c_void);
+        pub fn howdah_time_out();
+    }
+}
+
+/// PHP's module, started. There is one per process, and it does not leave the thread that started it.
+#[derive(Debug)]
+pub struct Engine {
+    user_ini: UserIni,
+    /// PHP keeps pointers to these.
+    _ini_file: Option<CString>,
+    _ini_entries: CString,
+    not_send: std::marker::PhantomData<*mut ()>,
+}
+
+/// What a request left behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The next request may come.
+    Ready,
+    /// This process must not run another request.
+    Broken,
+}
+
+impl Engine {
+    /// Starts PHP's module. Call it once in a process, before any thread exists.
+    ///
+    /// `Err` is a reason for a person; PHP itself has logged more.
+    pub fn start(ini_file: Option<&Path>, pool: &PoolIni) -> Result<Engine, String> {
+        let ini_file = ini_file.map(|path| c_string(path.as_os_str().as_encoded_bytes())).transpose()?;
+        let ini_entries = c_string(&pool.entries)?;
+        let settings = raw::Settings {
+            ini_file: ini_file.as_ref().map_or(std::ptr::null(), |path| path.as_ptr()),
+            ini_entries: ini_entries.as_ptr(),
+            callbacks: &raw const call::CALLBACKS,
+        };
+        // SAFETY: the texts live in the engine, the callbacks for ever; `settings` itself is not kept.
+        if unsafe { raw::howdah_start(&raw const settings) } != 0 {
+            return Err("PHP did not start; its reasons are in the log".to_owned());
+        }
+        // SAFETY: the function only frees a table that the shim made.
+        let user_ini = UserIni::new(|table| unsafe { raw::howdah_user_ini_free(table) });
+        let engine = Engine {
+            user_ini,
+            _ini_file: ini_file,
+            _ini_entries: ini_entries,
+            not_send: std::marker::PhantomData,
+        };
+        for list in &pool.disabled_functions {
+            let list = c_string(list.as_bytes())?;
+            // SAFETY: PHP runs, and copies what it needs of the list.
+            unsafe { raw::howdah_disable_functions(list.as_ptr()) };
+        }
+        for list in &pool.disabled_classes {
+            let list = c_string(list.as_bytes())?;
+            // SAFETY: as above.
+            unsafe { raw::howdah_disable_classes(list.as_ptr()) };
+        }
+        for name in &pool.protected {
+            let name = c_string(name.as_bytes())?;
+            // SAFETY: PHP runs; the name is only read.
+            unsafe { raw::howdah_ini_protect(name.as_ptr()) };
+        }
+        Ok(engine)
+    }
+
+    /// For example `8.2.29`.
+    pub fn php_version(&self) -> String {
+        // SAFETY: PHP runs; the answer is a NUL-terminated text that lives as long as it does.
+        unsafe { CStr::from_ptr(raw::howdah_php_version()) }.to_string_lossy().into_owned()
+    }
+
+    /// The value of an ini setting; `None` if this PHP has no such setting.
+    pub fn ini_value(&self, name: &str) -> Option<String> {
+        let name = CString::new(name).ok()?;
+        // SAFETY: PHP runs; the answer is null or a NUL-terminated text, copied before PHP runs again.
+        unsafe {
+            let value = raw::howdah_ini_value(name.as_ptr());
+            (!value.is_null()).then(|| CStr::from_ptr(value).to_string_lossy().into_owned())
+        }
+    }
+
+    /// `on`, or why opcache is off. Runs a request that no client sees.
+    pub fn opcache(&mut self) -> String {
+        // SAFETY: PHP runs, and no request is running.
+        match unsafe { raw::howdah_opcache() } {
+            raw::OPCACHE_ON => "on".to_owned(),
+            raw::OPCACHE_MISSING => "off: the extension is not loaded".to_owned(),
+            _ if self.ini_value("opcache.enable").as_deref() != Some("1") => "off: opcache.enable is off".to_owned(),
+            _ => "off: it did not start; its reasons are in the log".to_owned(),
+        }
+    }
+
+    /// Runs a request from its start to its end.
+    pub fn execute(&mut self, mut call: Call<'_>) -> Outcome {
+        call.user_ini = Some(&raw mut self.user_ini);
+        let mut request = call.raw_request();
+        request.context = (&raw mut call).cast();
+        // SAFETY: PHP runs and no other request does. `request` and the `Call` behind `context` outlive the call of the
+        // function, and nobody else uses them meanwhile: the callbacks get at the `Call` through `context` only.
+        let outcome = unsafe { raw::howdah_execute(&raw const request) };
+        if outcome & raw::BROKEN != 0 || call::has_panicked() { Outcome::Broken } else { Outcome::Ready }
+    }
+
+    /// Ends PHP's module, as a process should before it exits in peace.
+    pub fn stop(self) {
+        let Engine { user_ini, .. } = self;
+        drop(user_ini); // Its tables are PHP's memory.
+        // SAFETY: PHP runs, no request is running, and no `Engine` is left to call it again.
+        unsafe { raw::howdah_stop() };
+    }
+}
+
+/// In a signal handler: asks the script that runs, if any, to end with a fatal error.
+pub fn time_out() {
+    // SAFETY: the function only stores to two flags.
+    unsafe { raw::howdah_time_out() };
+}
+
+fn c_string(bytes: &[u8]) -> Result<CString, String> {
+    CString::new(bytes).map_err(|_| format!("a setting contains a NUL byte: {}", String::from_utf8_lossy(bytes)))
+}
