@@ -7,9 +7,13 @@
 
 pub mod eventfd;
 pub mod futex;
+pub mod inotify;
 pub mod memory;
+pub mod open;
 pub mod readiness;
+pub mod sendfile;
 pub mod seqpacket;
+pub mod stat;
 
 use std::io;
 

@@ -1,0 +1,213 @@
+//! `inotify(7)`: hearing of changes in folders.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::{check, check_size};
+
+/// A queue of changes, non-blocking.
+#[derive(Debug)]
+pub struct Inotify(OwnedFd);
+
+/// A folder that is watched. The kernel gives the same value for the same folder, by whatever path it was reached,
+/// and does not give it to another one later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Watch(i32);
+
+/// One change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// Something called `name` in the folder came, went, was written to, or has other rights.
+    Entry {
+        /// The folder.
+        folder: Watch,
+        /// What in it.
+        name: &'a [u8],
+    },
+    /// The folder itself has other rights, another place, or is gone.
+    Folder(Watch),
+    /// The folder is not watched any more: it is gone, unmounted, or [`Inotify::remove`] was called.
+    Ended(Watch),
+    /// Changes were lost: there were more than the kernel keeps for us. Anything may have changed.
+    Overflow,
+}
+
+impl Inotify {
+    /// An empty queue. Fails where the user has too many of them (`fs.inotify.max_user_instances`).
+    pub fn new() -> io::Result<Inotify> {
+        // SAFETY: no memory arguments.
+        let fd = check(unsafe { libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC) })?;
+        // SAFETY: fresh descriptor, owned by nobody else.
+        Ok(Inotify(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Watches an open folder (`O_PATH` will do, yet the folder must be readable). `StorageFull` where the user has
+    /// too many watches (`fs.inotify.max_user_watches`).
+    ///
+    /// inotify knows paths only; the descriptor's own in `/proc` is one that no rename can turn to something else.
+    pub fn watch(&self, folder: BorrowedFd<'_>) -> io::Result<Watch> {
+        let path = CString::new(format!("/proc/self/fd/{}", folder.as_raw_fd()))?;
+        self.watch_path(&path)
+    }
+
+    /// Stops watching. What is still in the queue comes, then [`Event::Ended`].
+    pub fn remove(&self, watch: Watch) -> io::Result<()> {
+        // SAFETY: no memory arguments.
+        check(unsafe { libc::inotify_rm_watch(self.0.as_raw_fd(), watch.0) })?;
+        Ok(())
+    }
+
+    /// Takes what is in the queue, as much as fits into `buffer` (at least [`LEAST_BUFFER`] bytes); nothing if it is
+    /// empty.
+    pub fn read<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Events<'a>> {
+        // SAFETY: the buffer is live and as long as we say.
+        let read = unsafe { libc::read(self.0.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) };
+        match check_size(read) {
+            Ok(length) => Ok(Events(&buffer[..length])),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Events(&[])),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn watch_path(&self, path: &CStr) -> io::Result<Watch> {
+        // SAFETY: `path` is NUL-terminated.
+        check(unsafe { libc::inotify_add_watch(self.0.as_raw_fd(), path.as_ptr(), MASK) }).map(Watch)
+    }
+}
+
+impl AsFd for Inotify {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// The changes of one [`Inotify::read`], oldest first.
+#[derive(Debug)]
+pub struct Events<'a>(&'a [u8]);
+
+impl<'a> Iterator for Events<'a> {
+    type Item = Event<'a>;
+
+    fn next(&mut self) -> Option<Event<'a>> {
+        let (head, rest) = self.0.split_first_chunk::<HEAD>()?;
+        let word = |at: usize| [head[at], head[at + 1], head[at + 2], head[at + 3]];
+        let watch = Watch(i32::from_ne_bytes(word(0)));
+        let mask = u32::from_ne_bytes(word(4));
+        let (name, rest) = rest.split_at_checked(u32::from_ne_bytes(word(12)) as usize)?;
+        self.0 = rest;
+        // The kernel fills up with NUL.
+        let name = &name[..name.iter().position(|&byte| byte == 0).unwrap_or(name.len())];
+        Some(if mask & libc::IN_Q_OVERFLOW != 0 {
+            Event::Overflow
+        } else if mask & libc::IN_IGNORED != 0 {
+            Event::Ended(watch)
+        } else if name.is_empty() {
+            Event::Folder(watch)
+        } else {
+            Event::Entry { folder: watch, name }
+        })
+    }
+}
+
+/// Room for one event with the longest name.
+pub const LEAST_BUFFER: usize = HEAD + 256;
+
+/// The fixed part of `struct inotify_event`: watch, mask, cookie, length of the name.
+const HEAD: usize = 16;
+
+/// Everything that can change what an open of a name in the folder finds. Not IN_CLOSE_WRITE: IN_MODIFY was before it.
+/// IN_EXCL_UNLINK spares us the writes to files that have no name any more.
+const MASK: u32 = libc::IN_MODIFY
+    | libc::IN_ATTRIB
+    | libc::IN_CREATE
+    | libc::IN_DELETE
+    | libc::IN_MOVE
+    | libc::IN_DELETE_SELF
+    | libc::IN_MOVE_SELF
+    | libc::IN_EXCL_UNLINK
+    | libc::IN_ONLYDIR;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, File};
+    use std::path::{Path, PathBuf};
+
+    fn folder(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("howdah-inotify-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    fn watched(path: &Path) -> (Inotify, Watch) {
+        let inotify = Inotify::new().unwrap();
+        let watch = inotify.watch(File::open(path).unwrap().as_fd()).unwrap();
+        (inotify, watch)
+    }
+
+    /// The names that something happened to, and `<words>` for what is no name.
+    fn heard(inotify: &Inotify) -> Vec<String> {
+        let mut buffer = [0; 4096];
+        let mut heard: Vec<String> = inotify
+            .read(&mut buffer)
+            .unwrap()
+            .map(|event| match event {
+                Event::Entry { name, .. } => String::from_utf8(name.to_vec()).unwrap(),
+                Event::Folder(_) => "<folder>".to_owned(),
+                Event::Ended(_) => "<ended>".to_owned(),
+                Event::Overflow => "<overflow>".to_owned(),
+            })
+            .collect();
+        heard.dedup();
+        heard
+    }
+
+    #[test]
+    fn hears_of_every_change() {
+        let path = folder("hears");
+        let (inotify, watch) = watched(&path);
+        assert_eq!(heard(&inotify), [""; 0]);
+        fs::write(path.join("a"), "1").unwrap();
+        assert_eq!(heard(&inotify), ["a"]);
+        fs::write(path.join("a"), "2").unwrap();
+        assert_eq!(heard(&inotify), ["a"]);
+        fs::rename(path.join("a"), path.join("b")).unwrap();
+        assert_eq!(heard(&inotify), ["a", "b"]);
+        let rights = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        fs::set_permissions(path.join("b"), rights).unwrap();
+        assert_eq!(heard(&inotify), ["b"]);
+        fs::remove_file(path.join("b")).unwrap();
+        assert_eq!(heard(&inotify), ["b"]);
+        let rights = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        fs::set_permissions(&path, rights).unwrap();
+        assert_eq!(heard(&inotify), ["<folder>"]);
+        inotify.remove(watch).unwrap();
+        assert_eq!(heard(&inotify), ["<ended>"]);
+        fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn one_folder_is_one_watch() {
+        let path = folder("one");
+        let (inotify, first) = watched(&path);
+        std::os::unix::fs::symlink(&path, path.join("again")).unwrap();
+        let second = inotify
+            .watch(File::open(path.join("again")).unwrap().as_fd())
+            .unwrap();
+        assert_eq!(first, second);
+        fs::remove_dir_all(path).unwrap();
+        assert_eq!(heard(&inotify).last().unwrap(), "<ended>");
+    }
+
+    #[test]
+    fn only_folders_are_watched() {
+        let inotify = Inotify::new().unwrap();
+        let file = File::open("/proc/self/exe").unwrap();
+        assert_eq!(
+            inotify.watch(file.as_fd()).unwrap_err().kind(),
+            io::ErrorKind::NotADirectory
+        );
+    }
+}

@@ -1,0 +1,246 @@
+//! `openat2(2)`: opening below a folder, where no name, link or rename may lead out of it.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::stat::{FileType, Stat};
+use crate::{check, check_size};
+
+/// What for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// To read its bytes. Never waits: a pipe without a writer opens at once.
+    Read,
+    /// Only to point at it (`O_PATH`), which needs no right to read and touches no device.
+    Point,
+    /// To point at a folder; `NotADirectory` for anything else.
+    Folder,
+}
+
+impl Access {
+    fn flags(self) -> libc::c_int {
+        libc::O_CLOEXEC
+            | match self {
+                Access::Read => libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY,
+                Access::Point => libc::O_PATH,
+                Access::Folder => libc::O_PATH | libc::O_DIRECTORY,
+            }
+    }
+}
+
+/// Points at the folder that `path` leads to, links followed: for paths that the operator wrote.
+pub fn folder(path: &CStr) -> io::Result<OwnedFd> {
+    // SAFETY: `path` is NUL-terminated.
+    let fd = check(unsafe { libc::open(path.as_ptr(), Access::Folder.flags()) })?;
+    // SAFETY: fresh descriptor, owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Opens `path` below `folder` if there is no symbolic link on the way, the last component included (`ELOOP`), and
+/// nothing leads out of the folder (`EXDEV`).
+pub fn beneath(folder: BorrowedFd<'_>, path: &CStr, access: Access) -> io::Result<OwnedFd> {
+    if !WITHOUT_OPENAT2.load(Ordering::Relaxed) {
+        match openat2(folder, path, access) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
+                WITHOUT_OPENAT2.store(true, Ordering::Relaxed);
+            }
+            // A sandbox's filter written before the call existed; or a file that says so itself, then it says it again.
+            Err(error) if error.raw_os_error() == Some(libc::EPERM) => {}
+            other => return other,
+        }
+    }
+    beneath_by_steps(folder, path, access)
+}
+
+/// Opens one component in `folder`, never through a link: with [`Access::Point`] the link itself, else `ELOOP`
+/// (`NotADirectory` with [`Access::Folder`]). The name must hold no slash and not be `..`.
+pub fn step(folder: BorrowedFd<'_>, name: &CStr, access: Access) -> io::Result<OwnedFd> {
+    if name == c".." || name.to_bytes().contains(&b'/') {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let flags = access.flags() | libc::O_NOFOLLOW;
+    // SAFETY: `name` is NUL-terminated.
+    let fd = check(unsafe { libc::openat(folder.as_raw_fd(), name.as_ptr(), flags) })?;
+    // SAFETY: fresh descriptor, owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Where a link leads that was opened with [`Access::Point`].
+pub fn link_target(link: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
+    let mut target = vec![0; LONGEST_TARGET];
+    // SAFETY: the empty name means the descriptor itself; the buffer has the length given.
+    let length = check_size(unsafe {
+        libc::readlinkat(
+            link.as_raw_fd(),
+            c"".as_ptr(),
+            target.as_mut_ptr().cast(),
+            target.len(),
+        )
+    })?;
+    target.truncate(length);
+    Ok(target)
+}
+
+fn openat2(folder: BorrowedFd<'_>, path: &CStr, access: Access) -> io::Result<OwnedFd> {
+    // SAFETY: an all-zero `open_how` is valid, and asks for nothing.
+    let mut how: libc::open_how = unsafe { std::mem::zeroed() };
+    how.flags = u64::from(access.flags().cast_unsigned());
+    how.resolve = libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS | libc::RESOLVE_NO_SYMLINKS;
+    // SAFETY: `path` is NUL-terminated, `how` is live and as long as we say.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_openat2,
+            folder.as_raw_fd(),
+            path.as_ptr(),
+            &raw const how,
+            size_of::<libc::open_how>(),
+        )
+    };
+    let fd = check(libc::c_int::try_from(result).unwrap_or(-1))?;
+    // SAFETY: fresh descriptor, owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// [`beneath`] for kernels before 5.6 and sandboxes without `openat2`: a descriptor for every folder on the way, none
+/// opened through a link.
+fn beneath_by_steps(folder: BorrowedFd<'_>, path: &CStr, access: Access) -> io::Result<OwnedFd> {
+    let path = path.to_bytes();
+    if path.starts_with(b"/") {
+        return Err(io::Error::from_raw_os_error(libc::EXDEV));
+    }
+    let mut names = path
+        .split(|&byte| byte == b'/')
+        .filter(|name| !name.is_empty() && *name != b".")
+        .peekable();
+    let mut at = step(folder, c".", Access::Folder)?;
+    if names.peek().is_none() {
+        return step(folder, c".", access);
+    }
+    while let Some(name) = names.next() {
+        if name == b".." {
+            return Err(io::Error::from_raw_os_error(libc::EXDEV));
+        }
+        let name = CString::new(name).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let access = if names.peek().is_some() {
+            Access::Folder
+        } else {
+            access
+        };
+        at = match step(at.as_fd(), &name, access) {
+            Ok(next) if access == Access::Point && is_link(&Stat::of(next.as_fd())?) => {
+                return Err(loop_error());
+            }
+            Ok(next) => next,
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                let is_link = Stat::of_name(at.as_fd(), &name).is_ok_and(|stat| is_link(&stat));
+                return Err(if is_link { loop_error() } else { error });
+            }
+            Err(error) => return Err(error),
+        };
+    }
+    Ok(at)
+}
+
+fn is_link(stat: &Stat) -> bool {
+    stat.file_type() == FileType::Link
+}
+
+fn loop_error() -> io::Error {
+    io::Error::from_raw_os_error(libc::ELOOP)
+}
+
+/// Set once the kernel has said that it does not know the call.
+static WITHOUT_OPENAT2: AtomicBool = AtomicBool::new(false);
+
+/// PATH_MAX, which no link's target passes.
+const LONGEST_TARGET: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::path::PathBuf;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let path = std::env::temp_dir().join(format!("howdah-open-{}-{name}", std::process::id()));
+            let _ = fs::remove_dir_all(&path);
+            fs::create_dir_all(path.join("a/b")).unwrap();
+            fs::write(path.join("a/b/file"), "x").unwrap();
+            symlink("b", path.join("a/link")).unwrap();
+            symlink("b/file", path.join("a/file-link")).unwrap();
+            symlink("/etc/passwd", path.join("out")).unwrap();
+            Folder(path)
+        }
+
+        fn open(&self) -> OwnedFd {
+            folder(&CString::new(self.0.to_str().unwrap()).unwrap()).unwrap()
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn both_ways_agree() {
+        let folder = Folder::new("agree");
+        let root = folder.open();
+        let rows: [(&CStr, Access, Option<i32>); 16] = [
+            (c"a/b/file", Access::Read, None),
+            (c"a/b/file", Access::Point, None),
+            (c"a/b/file", Access::Folder, Some(libc::ENOTDIR)),
+            (c"a/b", Access::Folder, None),
+            (c"a/b", Access::Read, None),
+            (c".", Access::Folder, None),
+            (c".", Access::Read, None),
+            (c"a/b/none", Access::Read, Some(libc::ENOENT)),
+            (c"none/file", Access::Read, Some(libc::ENOENT)),
+            (c"a/b/file/x", Access::Read, Some(libc::ENOTDIR)),
+            (c"a/link/file", Access::Read, Some(libc::ELOOP)),
+            (c"a/link", Access::Point, Some(libc::ELOOP)),
+            (c"a/file-link", Access::Read, Some(libc::ELOOP)),
+            (c"out", Access::Point, Some(libc::ELOOP)),
+            (c"../x", Access::Read, Some(libc::EXDEV)),
+            (c"/etc/passwd", Access::Read, Some(libc::EXDEV)),
+        ];
+        for (path, access, expected) in rows {
+            for (way, result) in [
+                ("openat2", beneath(root.as_fd(), path, access)),
+                ("steps", beneath_by_steps(root.as_fd(), path, access)),
+            ] {
+                let found = result.as_ref().err().map(|error| error.raw_os_error().unwrap());
+                assert_eq!(found, expected, "{way} {path:?} {access:?}");
+            }
+        }
+        // A folder that is a link: openat2 says ELOOP or ENOTDIR, depending on the kernel; never success.
+        assert!(beneath(root.as_fd(), c"a/link", Access::Folder).is_err());
+        assert!(beneath_by_steps(root.as_fd(), c"a/link", Access::Folder).is_err());
+    }
+
+    #[test]
+    fn a_link_is_read_by_its_descriptor() {
+        let folder = Folder::new("link");
+        let link = step(folder.open().as_fd(), c"out", Access::Point).unwrap();
+        assert_eq!(link_target(link.as_fd()).unwrap(), b"/etc/passwd");
+        assert!(step(folder.open().as_fd(), c"..", Access::Folder).is_err());
+        assert!(step(folder.open().as_fd(), c"a/b", Access::Folder).is_err());
+    }
+
+    #[test]
+    fn a_pipe_does_not_make_us_wait() {
+        let folder = Folder::new("pipe");
+        let path = CString::new(folder.0.join("pipe").to_str().unwrap()).unwrap();
+        // SAFETY: `path` is NUL-terminated.
+        assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+        let pipe = beneath(folder.open().as_fd(), c"pipe", Access::Read).unwrap();
+        assert_eq!(Stat::of(pipe.as_fd()).unwrap().file_type(), FileType::Special);
+    }
+}

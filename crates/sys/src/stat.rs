@@ -1,0 +1,158 @@
+//! `fstat(2)`: what an open file is, and how to notice that it is another one now.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use crate::check;
+
+/// What is known of a file. Two equal values mean, as far as metadata can tell, the same bytes under the same rights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// The device of the file system.
+    pub device: u64,
+    /// The file's number on that device.
+    pub inode: u64,
+    /// Type and permission bits.
+    pub mode: u32,
+    /// The owner.
+    pub owner: u32,
+    /// The owning group.
+    pub group: u32,
+    /// Bytes.
+    pub size: u64,
+    /// When its bytes were last changed, or said to be.
+    pub modified: Time,
+    /// When its bytes, rights or names were last changed. The kernel sets it, nobody can choose it.
+    pub changed: Time,
+}
+
+/// A moment: seconds since 1970, and nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time {
+    /// Whole seconds since 1970, negative before.
+    pub seconds: i64,
+    /// Nanoseconds of the second.
+    pub nanoseconds: u32,
+}
+
+/// What sort of thing a path names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileType {
+    /// Bytes.
+    Regular,
+    /// A folder.
+    Directory,
+    /// A symbolic link.
+    Link,
+    /// A device, a pipe or a socket.
+    Special,
+}
+
+impl Stat {
+    /// Of an open file; one opened with `O_PATH` will do.
+    pub fn of(file: BorrowedFd<'_>) -> io::Result<Stat> {
+        // SAFETY: an all-zero `stat` is a valid value of that plain C struct.
+        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: `stat` is a live buffer of the right type.
+        check(unsafe { libc::fstat(file.as_raw_fd(), &raw mut stat) })?;
+        Ok(Stat::from(stat))
+    }
+
+    /// Of `name` in `folder`, the link itself where it is one.
+    pub fn of_name(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<Stat> {
+        // SAFETY: an all-zero `stat` is a valid value of that plain C struct.
+        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+        let flags = libc::AT_SYMLINK_NOFOLLOW;
+        // SAFETY: `name` is NUL-terminated and `stat` is a live buffer of the right type.
+        check(unsafe { libc::fstatat(folder.as_raw_fd(), name.as_ptr(), &raw mut stat, flags) })?;
+        Ok(Stat::from(stat))
+    }
+
+    /// Of whatever `path` leads to, links followed.
+    pub fn of_path(path: &CStr) -> io::Result<Stat> {
+        // SAFETY: an all-zero `stat` is a valid value of that plain C struct.
+        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: `path` is NUL-terminated and `stat` is a live buffer of the right type.
+        check(unsafe { libc::stat(path.as_ptr(), &raw mut stat) })?;
+        Ok(Stat::from(stat))
+    }
+
+    /// What sort of thing it is.
+    pub fn file_type(&self) -> FileType {
+        match self.mode & libc::S_IFMT {
+            libc::S_IFREG => FileType::Regular,
+            libc::S_IFDIR => FileType::Directory,
+            libc::S_IFLNK => FileType::Link,
+            _ => FileType::Special,
+        }
+    }
+
+    /// Device and inode: equal for the same file, however it was reached.
+    pub fn identity(&self) -> (u64, u64) {
+        (self.device, self.inode)
+    }
+}
+
+#[allow(clippy::useless_conversion)] // The widths of these fields differ between architectures.
+impl From<libc::stat> for Stat {
+    fn from(stat: libc::stat) -> Stat {
+        let time = |seconds: libc::time_t, nanoseconds: i64| Time {
+            seconds: i64::from(seconds),
+            nanoseconds: u32::try_from(nanoseconds).unwrap_or(0),
+        };
+        Stat {
+            device: u64::from(stat.st_dev),
+            inode: u64::from(stat.st_ino),
+            mode: stat.st_mode,
+            owner: stat.st_uid,
+            group: stat.st_gid,
+            size: u64::try_from(stat.st_size).unwrap_or(0),
+            modified: time(stat.st_mtime, i64::from(stat.st_mtime_nsec)),
+            changed: time(stat.st_ctime, i64::from(stat.st_ctime_nsec)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn types() {
+        let of = |path: &CStr| Stat::of_path(path).unwrap().file_type();
+        assert_eq!(of(c"/"), FileType::Directory);
+        assert_eq!(of(c"/dev/null"), FileType::Special);
+        assert_eq!(of(c"/proc/self/exe"), FileType::Regular);
+        let here = std::fs::File::open("/proc/self").unwrap();
+        assert_eq!(
+            Stat::of_name(here.as_fd(), c"exe").unwrap().file_type(),
+            FileType::Link
+        );
+        assert!(Stat::of_path(c"/no/such/path").is_err());
+    }
+
+    #[test]
+    fn agrees_with_the_standard_library() {
+        use std::os::unix::fs::MetadataExt;
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        let (ours, theirs) = (Stat::of(file.as_fd()).unwrap(), file.metadata().unwrap());
+        assert_eq!(
+            (ours.device, ours.inode, ours.size),
+            (theirs.dev(), theirs.ino(), theirs.size())
+        );
+        assert_eq!(
+            (ours.mode, ours.owner, ours.group),
+            (theirs.mode(), theirs.uid(), theirs.gid())
+        );
+        assert_eq!(
+            (ours.modified.seconds, i64::from(ours.modified.nanoseconds)),
+            (theirs.mtime(), theirs.mtime_nsec())
+        );
+        assert_eq!(
+            (ours.changed.seconds, i64::from(ours.changed.nanoseconds)),
+            (theirs.ctime(), theirs.ctime_nsec())
+        );
+    }
+}
