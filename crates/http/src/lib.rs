@@ -25,6 +25,8 @@ pub mod conditional;
 pub mod date;
 pub mod etag;
 pub mod h1;
+#[cfg(any(test, fuzzing))]
+pub mod properties;
 pub mod range;
 
 pub use authority::check_authority;

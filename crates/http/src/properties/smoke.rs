@@ -1,0 +1,266 @@
+//! A few thousand mutated seeds for each property, the same ones on every run.
+
+use super::*;
+
+/// A multiplicative generator (splitmix64): good enough to mutate with, and the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit.max(1) as u64) as usize
+    }
+
+    fn pick<'a>(&mut self, from: &[&'a [u8]]) -> &'a [u8] {
+        from[self.below(from.len())]
+    }
+
+    /// One change of the kinds that find seams in parsers.
+    fn mutate(&mut self, bytes: &mut Vec<u8>, words: &[&[u8]]) {
+        let at = self.below(bytes.len() + 1);
+        let end = bytes.len().min(at + 1 + self.below(8));
+        match self.below(7) {
+            0 if at < bytes.len() => bytes[at] = self.next() as u8,
+            1 if at < bytes.len() => bytes[at] ^= 1 << self.below(8),
+            2 => drop(bytes.drain(at..end)),
+            3 => drop(bytes.splice(at..at, self.pick(words).iter().copied())),
+            4 => drop(bytes.splice(at..end, self.pick(words).iter().copied())),
+            5 => {
+                let piece = bytes[at..end].to_vec();
+                bytes.splice(at..at, piece);
+            }
+            _ => bytes.insert(at, b"\r\n\t :;,\0"[self.below(8)]),
+        }
+    }
+}
+
+/// Runs `property` over the seeds and `count` mutations of them; returns how many inputs `interesting` counted, so
+/// that a test can say that it did not only see rubbish.
+fn run(
+    seeds: &[&[u8]],
+    words: &[&[u8]],
+    count: usize,
+    property: fn(&[u8]),
+    interesting: fn(&[u8]) -> bool,
+) -> usize {
+    let mut random = Random(seeds.len() as u64);
+    let mut found = 0;
+    let mut check = |bytes: &[u8]| {
+        if let Err(panic) = std::panic::catch_unwind(|| property(bytes)) {
+            eprintln!("input: \"{}\"", bytes.escape_ascii());
+            std::panic::resume_unwind(panic);
+        }
+        found += usize::from(interesting(bytes));
+    };
+    seeds.iter().for_each(|seed| check(seed));
+    for _ in 0..count {
+        let mut bytes = random.pick(seeds).to_vec();
+        for _ in 0..=random.below(3) {
+            random.mutate(&mut bytes, words);
+        }
+        check(&bytes);
+    }
+    found
+}
+
+const REQUESTS: &[&[u8]] = &[
+    b"GET / HTTP/1.1\r\nHost: h\r\n\r\n",
+    b"\r\nGET /a?b=c HTTP/1.1\r\nHost: example.org:8080\r\nAccept: */*\r\nConnection: close\r\n\r\nrest",
+    b"POST /x HTTP/1.1\r\nHost: [::1]:80\r\nContent-Length: 12\r\nExpect: 100-continue\r\n\r\n",
+    b"PUT http://A.b/c HTTP/1.1\r\nHost: d\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    b"OPTIONS * HTTP/1.0\r\nX: \t y z \t\r\nEmpty:\r\n\r\n",
+    b"CONNECT h:443 HTTP/1.1\r\nHost: h:443\r\n\r\n",
+];
+
+const REQUEST_WORDS: &[&[u8]] = &[
+    b"\r\n",
+    b"\r\n\r\n",
+    b" ",
+    b":",
+    b"\r\nHost: x",
+    b"\r\nContent-Length: 5",
+    b"\r\nTransfer-Encoding: chunked",
+    b"chunked, ",
+    b"\r\n folded",
+    b"HTTP/1.0",
+    b"HTTP/2.0",
+    b"http://",
+    b"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+    b"\xff",
+    b"@",
+];
+
+fn is_accepted(bytes: &[u8]) -> bool {
+    let verdict = h1::parse_request(bytes, &Limits::default(), &mut Request::new());
+    matches!(verdict, Ok(Progress::Complete(_)))
+}
+
+#[test]
+fn request_heads() {
+    let accepted = run(REQUESTS, REQUEST_WORDS, 20_000, h1_request, is_accepted);
+    assert!(accepted > 1_000, "{accepted}");
+}
+
+/// What is accepted here, `httparse` reads as the same method, target and lines. It accepts more.
+#[test]
+fn request_heads_read_as_another_parser_reads_them() {
+    run(REQUESTS, REQUEST_WORDS, 20_000, same_as_httparse, is_accepted);
+}
+
+fn same_as_httparse(bytes: &[u8]) {
+    let mut ours = Request::new();
+    let Ok(Progress::Complete(parsed)) = h1::parse_request(bytes, &Limits::default(), &mut ours) else {
+        return;
+    };
+    let mut lines = [httparse::EMPTY_HEADER; 128];
+    let mut theirs = httparse::Request::new(&mut lines);
+    // It has no HTTP/1.2, which is read as 1.1 here.
+    let known = bytes
+        .windows(8)
+        .any(|window| window == b"HTTP/1.0" || window == b"HTTP/1.1");
+    match theirs.parse(bytes) {
+        Err(httparse::Error::Version) if !known => return,
+        status => assert_eq!(status, Ok(httparse::Status::Complete(parsed.head_length))),
+    }
+    assert_eq!(theirs.method, Some(ours.method.as_str()));
+    assert!(
+        theirs.path.unwrap().as_bytes().ends_with(&ours.target)
+            || ours.method != Method::Get
+            || ours.target == b"/"
+    );
+    assert!(
+        ours.fields.iter().eq(theirs
+            .headers
+            .iter()
+            .map(|line| (line.name.as_bytes(), line.value)))
+    );
+}
+
+#[test]
+fn chunked_content() {
+    let seeds: &[&[u8]] = &[
+        b"\x000\r\n\r\n",
+        b"\x015\r\nhello\r\n0\r\n\r\nGET",
+        b"\x025;a=b\r\nhello\r\n6 ;c\r\n world\r\n0\r\n\r\n",
+        b"\x03A\r\n0123456789\r\n0\r\nX: y\r\nZ:\r\n\r\n",
+        b"\x0400\r\n\r\n",
+    ];
+    let words: &[&[u8]] = &[
+        b"\r\n",
+        b"0\r\n\r\n",
+        b"5\r\n",
+        b";x",
+        b"\n",
+        b"\r",
+        b"ffffffffffffffff",
+        b"0000000000",
+        b"X: y\r\n",
+        b" ",
+        b"1\r\nz\r\n",
+    ];
+    let done = run(seeds, words, 20_000, chunked, |bytes| {
+        bytes
+            .split_first()
+            .is_some_and(|(_, input)| matches!(reference::chunked(input), reference::Chunked::Done(..)))
+    });
+    assert!(done > 2_000, "{done}");
+}
+
+#[test]
+fn ranges() {
+    let seeds: &[&[u8]] = &[
+        b"\x01\x3f......bytes=0-9",
+        b"\x01\x20......bytes=-5",
+        b"\x01\x30......bytes=0-0,5-6, 20-",
+        b"\x01\x30......bytes=30-31,0-3,4-5,-1",
+        b"\xf0\xff\xff\xff\xff\xff\xff\xffbytes=0-,1-18446744073709551615",
+        b"\x01\x00......bytes=0-",
+    ];
+    let words: &[&[u8]] = &[
+        b"-",
+        b",",
+        b"0-1",
+        b"9",
+        b"bytes=",
+        b"18446744073709551616",
+        b" ",
+        b"-7,",
+        b"2-3,",
+    ];
+    let partial = run(seeds, words, 20_000, range, |bytes| {
+        bytes
+            .get(8..)
+            .is_some_and(|value| matches!(range::select(value, 48), Ranges::One(_) | Ranges::Many(_)))
+    });
+    assert!(partial > 1_000, "{partial}");
+}
+
+#[test]
+fn dates() {
+    let seeds: &[&[u8]] = &[
+        b"Sun, 06 Nov 1994 08:49:37 GMT",
+        b"Sunday, 06-Nov-94 08:49:37 GMT",
+        b"Sun Nov  6 08:49:37 1994",
+        b"Thu, 29 Feb 2024 23:59:60 GMT",
+        b"\0\0\0\0\0\0\0\0",
+    ];
+    let words: &[&[u8]] = &[
+        b"00", b"29", b"Feb", b"1970", b"9999", b"31", b" GMT", b"Mon, ", b"60",
+    ];
+    let read = run(seeds, words, 20_000, date, |bytes| date::parse(bytes).is_some());
+    assert!(read > 100, "{read}");
+}
+
+#[test]
+fn conditions() {
+    let seeds: &[&[u8]] = &[
+        b"If-Match: \"v2\"\nIf-Unmodified-Since: Sun, 06 Nov 1994 08:49:37 GMT",
+        b"If-None-Match: \"v1\", W/\"v2\"\nIf-Modified-Since: Sun, 06 Nov 1994 08:49:36 GMT",
+        b"if-none-match: *\nIf-Range: \"v2\"",
+        b"If-Range: Sun, 06 Nov 1994 08:49:37 GMT\nIf-Match: *",
+        b"If-Modified-Since: Sun, 06 Nov 1994 08:49:38 GMT\nHost: h",
+    ];
+    let words: &[&[u8]] = &[
+        b"\n",
+        b"\"v2\"",
+        b"W/",
+        b",",
+        b"*",
+        b"\nIf-Match: ",
+        b"\nIf-None-Match: ",
+        b"\"",
+        b"\nIf-Range: ",
+    ];
+    let reached = run(seeds, words, 6_000, conditional, |bytes| {
+        bytes.windows(4).any(|window| window == b"\"v2\"")
+    });
+    assert!(reached > 1_000, "{reached}");
+}
+
+#[test]
+fn response_heads() {
+    let seeds: &[&[u8]] = &[
+        b"\x00\xc8\x01Content-Type=text/html;Set-Cookie=a;Set-Cookie=b",
+        b"\x01\x30\x00Content-Length=12;ETag=\"x\"",
+        b"\x00\x67\x02Link=</a>;Connection=close;Transfer-Encoding=chunked",
+        b"\x03\xe7\x03Location=/x;Upgrade=h2c;Date=now;Server=none",
+    ];
+    let words: &[&[u8]] = &[
+        b"\r\n",
+        b"\r\nSet-Cookie: x",
+        b"\0",
+        b";",
+        b"=",
+        b"Content-Length=5;",
+        b"Transfer-Encoding=chunked;",
+        b"\n\n",
+        b" ",
+    ];
+    run(seeds, words, 20_000, response_head, |_| true);
+}
