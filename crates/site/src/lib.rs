@@ -16,6 +16,7 @@ mod host;
 mod names;
 mod normal;
 mod path;
+#[cfg(any(test, fuzzing))]
 pub mod properties;
 mod redirect;
 mod resolution;
@@ -23,6 +24,7 @@ mod resolve;
 mod sites;
 mod variables;
 
+pub use howdah_config::Symlinks;
 pub use path::{DocumentPath, Scratch};
 pub use resolution::{Disk, Kind, Resolution, Script};
 pub use resolve::resolve;
