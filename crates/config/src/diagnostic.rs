@@ -7,6 +7,7 @@ use std::ops::Range;
 use toml::de::DeTable;
 
 use crate::near::nearest;
+use crate::reference;
 
 /// One mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,9 +155,10 @@ impl<'t> Report<'t> {
             } else {
                 format!("in {place}")
             };
-            let help = match nearest(name, known) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("the keys {where_} are: {}", known.join(", ")),
+            let help = match (nearest(name, known), reference::section_of(name)) {
+                (Some(near), _) => format!("did you mean `{near}`?"),
+                (None, Some(section)) => format!("`{name}` belongs {section}"),
+                (None, None) => format!("the keys {where_} are: {}", known.join(", ")),
             };
             self.add(key.span(), format!("unknown key `{name}` {where_}"), Some(help));
         }

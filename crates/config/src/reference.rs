@@ -37,6 +37,17 @@ pub fn chapters() -> Vec<Chapter> {
     ]
 }
 
+/// Where a key called `name` may stand, as in "belongs in [limits]".
+pub(crate) fn section_of(name: &str) -> Option<String> {
+    let chapter = chapters()
+        .into_iter()
+        .find(|chapter| chapter.keys.iter().any(|key| key.name == name))?;
+    Some(match chapter.heading {
+        "" => "at the top of the file, above the first `[table]`".to_owned(),
+        heading => format!("in {heading}"),
+    })
+}
+
 /// The whole manual, as Markdown.
 pub fn markdown() -> String {
     let mut page = String::from(INTRODUCTION);

@@ -128,7 +128,8 @@ mod tests {
     #[test]
     fn paths() {
         let ok = |path: &str, slash: bool| Ok((path.as_bytes().to_vec(), slash));
-        let rows: [(&[u8], Result<(Vec<u8>, bool), Status>); 45] = [
+        type Normal = Result<(Vec<u8>, bool), Status>;
+        let rows: [(&[u8], Normal); 45] = [
             (b"/", ok("", true)),
             (b"//", ok("", true)),
             (b"/a", ok("a", false)),

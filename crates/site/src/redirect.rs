@@ -50,7 +50,8 @@ mod tests {
 
     #[test]
     fn locations() {
-        let rows: [(&[u8], Option<&[u8]>, &str); 8] = [
+        type Query = Option<&'static [u8]>;
+        let rows: [(&[u8], Query, &str); 8] = [
             (b"a", None, "/a/"),
             (b"a/b", Some(b"x=1&y=%20"), "/a/b/?x=1&y=%20"),
             (b"a", Some(b""), "/a/?"),

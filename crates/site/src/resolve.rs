@@ -301,3 +301,6 @@ const ALLOW_FILE: &str = "GET, HEAD, OPTIONS";
 
 /// Scripts get every method that has no meaning of its own to a server.
 const ALLOW_SCRIPT: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+
+#[cfg(test)]
+mod tests;

@@ -172,3 +172,6 @@ impl Site {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,8 +18,14 @@ pub struct Endpoints {
 
 /// Gives `out` every server variable of `script`, run for `request`, as name and value.
 ///
+/// What is given is what Apache gives (mod_php, and php-fpm behind mod_proxy_fcgi), with these differences:
+/// - Lines of Cookie are joined by `; `, not `, `: PHP would take `a=1, b=2` for one cookie.
+/// - HTTP_AUTHORIZATION is given, as nginx does; Apache hides it, and every framework then asks for a rewrite rule.
+/// - HTTP_HOST is the authority that the request is really for: RFC 9112 §3.2.2 has a target in absolute form win over
+///   Host, and HTTP/2 need not send Host at all.
+///
 /// PHP adds its own: `PHP_SELF` (SCRIPT_NAME and PATH_INFO), `argv`, `argc`, `REQUEST_TIME` and `REQUEST_TIME_FLOAT`,
-/// and `PHP_AUTH_*` from the Authorization field, which is handed on as HTTP_AUTHORIZATION like any other.
+/// and `PHP_AUTH_*` from the Authorization field. AUTH_TYPE and REMOTE_USER are for whoever checks a password.
 pub fn server_variables(
     request: &Request,
     script: &Script,
@@ -43,14 +49,18 @@ fn about_the_script(request: &Request, script: &Script, out: &mut impl FnMut(&[u
     let path_info = script.path_info();
     if !path_info.is_empty() {
         out(b"PATH_INFO", path_info);
-        out(
-            b"PATH_TRANSLATED",
-            &[if root == b"/" { b"" } else { root }, path_info].concat(),
-        );
+        // The root `/` ends in the slash that PATH_INFO starts with.
+        let translated = if root == b"/" {
+            path_info.to_vec()
+        } else {
+            [root, path_info].concat()
+        };
+        out(b"PATH_TRANSLATED", &translated);
     }
-    // PHP built with force-cgi-redirect, and some old programs, look for it: the script was not called directly.
-    out(b"REDIRECT_STATUS", b"200");
+    // What mod_rewrite leaves behind where `.htaccess` sends everything to a front controller, which is what
+    // frameworks know. (FallbackResource leaves nothing.)
     if let Some(url) = script.redirect_url() {
+        out(b"REDIRECT_STATUS", b"200");
         out(b"REDIRECT_URL", url);
         if let Some(query) = request.query().filter(|query| !query.is_empty()) {
             out(b"REDIRECT_QUERY_STRING", query);
@@ -95,13 +105,8 @@ fn about_the_connection(request: &Request, endpoints: &Endpoints, out: &mut impl
             },
         );
     });
-    let port = request
-        .port()
-        .unwrap_or(match (request.authority.is_empty(), request.scheme) {
-            (true, _) => endpoints.local.port(),
-            (false, Scheme::Http) => 80,
-            (false, Scheme::Https) => 443,
-        });
+    // The port that the client names, else the one that it reached: Apache's UseCanonicalPhysicalPort Off.
+    let port = request.port().unwrap_or(endpoints.local.port());
     with_number(u64::from(port), |text| out(b"SERVER_PORT", text));
     with_address(endpoints.remote.ip(), |remote| out(b"REMOTE_ADDR", remote));
     with_number(u64::from(endpoints.remote.port()), |text| {
@@ -111,37 +116,69 @@ fn about_the_connection(request: &Request, endpoints: &Endpoints, out: &mut impl
 
 /// `HTTP_` variables, one per field name: several lines of a field are joined as RFC 9110 §5.3 allows.
 fn fields(request: &Request, out: &mut impl FnMut(&[u8], &[u8])) {
+    if !request.authority.is_empty() {
+        out(b"HTTP_HOST", host_as_sent(request));
+    }
+    let repeated = repeated_marks(request);
     let mut name_buffer = [0; LONGEST_NAME];
     for (number, (field, value)) in request.fields.iter().enumerate() {
         let Some(name) = variable_name(field, &mut name_buffer) else {
             continue;
         };
-        let earlier = || request.fields.iter().take(number);
-        if earlier().any(|(other, _)| other.eq_ignore_ascii_case(field)) {
-            continue;
-        }
-        let mut later = request
-            .fields
-            .iter()
-            .skip(number + 1)
-            .filter(|(other, _)| other.eq_ignore_ascii_case(field));
-        let Some((_, second)) = later.next() else {
+        if repeated & mark(field) == 0 {
             out(name, value);
             continue;
-        };
-        // RFC 6265 §5.4: the lines of Cookie are pairs, and pairs are joined by a semicolon.
+        }
+        let same = request
+            .fields
+            .iter()
+            .enumerate()
+            .filter(|(_, (other, _))| other.eq_ignore_ascii_case(field));
+        if same.clone().next().is_some_and(|(first, _)| first < number) {
+            continue;
+        }
+        // RFC 6265 §5.4: a line of Cookie holds pairs, and pairs are joined by a semicolon.
         let separator: &[u8] = if field.eq_ignore_ascii_case(b"cookie") {
             b"; "
         } else {
             b", "
         };
-        let mut joined = [value, separator, second].concat();
-        for (_, next) in later {
-            joined.extend_from_slice(separator);
-            joined.extend_from_slice(next);
-        }
-        out(name, &joined);
+        let values: Vec<&[u8]> = same.map(|(_, (_, value))| value).collect();
+        out(name, &values.join(separator));
     }
+}
+
+/// The Host field as the client spelt it, where it says the same as the authority; else the authority.
+fn host_as_sent(request: &Request) -> &[u8] {
+    match request.fields.value(b"host") {
+        Some(host)
+            if host
+                .strip_suffix(b".")
+                .unwrap_or(host)
+                .eq_ignore_ascii_case(&request.authority) =>
+        {
+            host
+        }
+        _ => &request.authority,
+    }
+}
+
+/// The marks that more than one field line has. Almost always none, so almost no line is compared with the others.
+fn repeated_marks(request: &Request) -> u64 {
+    let (mut seen, mut repeated) = (0, 0);
+    for (field, _) in request.fields.iter() {
+        let mark = mark(field);
+        repeated |= seen & mark;
+        seen |= mark;
+    }
+    repeated
+}
+
+/// One bit out of 64, the same for names that differ only in case.
+fn mark(field: &[u8]) -> u64 {
+    let letter = |byte: Option<&u8>| usize::from(byte.map_or(0, |byte| byte & 0x1f));
+    let sum = letter(field.first()) + 7 * letter(field.last()) + 11 * field.len();
+    1 << (sum % 64)
 }
 
 /// The variable that a field becomes, or `None` for a field that scripts must not or need not see.
@@ -149,9 +186,9 @@ fn fields(request: &Request, out: &mut impl FnMut(&[u8], &[u8])) {
 /// - Names with anything but letters, digits and hyphens are dropped: `X_Real_IP` and `X-Real-IP` would become the
 ///   same variable, so a client could forge what a proxy sets.
 /// - Proxy would become HTTP_PROXY, which programs take for the proxy to use (CVE-2016-5385).
-/// - Content-Type and Content-Length have variables of their own.
+/// - Content-Type and Content-Length have variables of their own, and Host is given before the others.
 fn variable_name<'b>(field: &[u8], buffer: &'b mut [u8; LONGEST_NAME]) -> Option<&'b [u8]> {
-    const HIDDEN: [&[u8]; 3] = [b"proxy", b"content-type", b"content-length"];
+    const HIDDEN: [&[u8]; 4] = [b"proxy", b"content-type", b"content-length", b"host"];
     let name = buffer.get_mut(..PREFIX.len() + field.len())?;
     if HIDDEN.iter().any(|hidden| hidden.eq_ignore_ascii_case(field)) {
         return None;
@@ -201,3 +238,6 @@ const SOFTWARE: &[u8] = concat!(
     " (Apache)"
 )
 .as_bytes();
+
+#[cfg(test)]
+mod tests;

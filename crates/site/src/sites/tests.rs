@@ -1,0 +1,132 @@
+use super::*;
+use howdah_config::Site as SiteConfig;
+
+fn sites(hosts: &[&[&str]]) -> Sites {
+    let pattern = |text: &&str| match text.strip_prefix('*') {
+        Some("") => HostPattern::Default,
+        Some(suffix) => HostPattern::Wildcard(suffix[1..].to_owned()),
+        None => HostPattern::Exact((*text).to_owned()),
+    };
+    let sites = hosts.iter().map(|hosts| SiteConfig {
+        name: hosts[0].to_owned(),
+        hosts: hosts.iter().map(pattern).collect(),
+        root: RootTemplate::Fixed("/srv".into()),
+        ..SiteConfig::default()
+    });
+    Sites::compile(&Config {
+        sites: sites.collect(),
+        ..Config::default()
+    })
+}
+
+#[test]
+fn the_best_match_wins() {
+    let sites = sites(&[
+        &["*"],
+        &["example.org", "www.example.org"],
+        &["*.example.org"],
+        &["*.deep.example.org"],
+        &["[::1]", "127.0.0.1"],
+        &["*.org"],
+    ]);
+    let rows = [
+        ("example.org", "example.org"),
+        ("EXAMPLE.org", "example.org"),
+        ("example.org.", "example.org"),
+        ("example.org:8080", "example.org"),
+        ("example.org.:8080", "example.org"),
+        ("www.example.org", "example.org"),
+        ("a.example.org", "*.example.org"),
+        ("a.b.example.org", "*.example.org"),
+        ("A.Example.Org:1", "*.example.org"),
+        ("x.deep.example.org", "*.deep.example.org"),
+        ("deep.example.org", "*.example.org"),
+        ("other.org", "*.org"),
+        ("[::1]", "[::1]"),
+        ("[0:0::1]:80", "[::1]"),
+        ("127.0.0.1:8080", "[::1]"),
+        ("[::2]", "*"),
+        (".example.org", "*.org"),
+        ("org", "*"),
+        ("", "*"),
+        ("..", "*"),
+        ("notexample.com", "*"),
+    ];
+    for (host, expected) in rows {
+        assert_eq!(
+            sites.find(host.as_bytes()).map(Site::name),
+            Some(expected),
+            "{host}"
+        );
+    }
+    let long = "a.".repeat(200) + "example.org";
+    assert_eq!(sites.find(long.as_bytes()).map(Site::name), Some("*"));
+}
+
+#[test]
+fn without_a_default_a_strange_host_finds_nothing() {
+    let sites = sites(&[&["example.org"], &["*.example.net"]]);
+    for host in [
+        "",
+        "example.com",
+        "example.net",
+        ".example.net",
+        "[::1]",
+        "[",
+        "1.2.3.4",
+    ] {
+        assert!(sites.find(host.as_bytes()).is_none(), "{host}");
+    }
+    assert_eq!(sites.find(b"a.example.net").map(Site::number), Some(1));
+}
+
+#[test]
+fn roots_follow_the_host() {
+    let rows = [
+        (
+            RootTemplate::Fixed("/srv/www".into()),
+            "any_thing",
+            Some("/srv/www"),
+        ),
+        (RootTemplate::Fixed("/srv/www//".into()), "", Some("/srv/www")),
+        (RootTemplate::Fixed("/".into()), "", Some("/")),
+        (
+            per_host("/srv/", "/public"),
+            "Example.ORG.:80",
+            Some("/srv/example.org/public"),
+        ),
+        (per_host("/srv/", ""), "a.b", Some("/srv/a.b")),
+        (per_host("/srv/", "/"), "a.b", Some("/srv/a.b")),
+        (per_host("/srv/", "/public"), "..", None),
+        (per_host("/srv/", "/public"), "", None),
+        (per_host("/srv/", "/public"), "a/../b", None),
+        (per_host("/srv/", "/public"), "a_b", None),
+        (per_host("/srv/", "/public"), "[::1]", None),
+    ];
+    for (root, host, expected) in rows {
+        let config = SiteConfig {
+            root,
+            ..SiteConfig::default()
+        };
+        let site = Site::new(0, &config);
+        let found = site.root(host.as_bytes(), b"left over".to_vec());
+        assert_eq!(
+            found.as_ref().ok().and_then(|path| path.root().to_str()),
+            expected,
+            "{host}"
+        );
+        if let Ok(path) = found {
+            assert_eq!(
+                (path.relative(), path.url_path(), path.file_name()),
+                (&b""[..], &b"/"[..], &b""[..])
+            );
+        }
+    }
+}
+
+fn per_host(before: &str, after: &str) -> RootTemplate {
+    RootTemplate::PerHost {
+        before: before.to_owned(),
+        after: after.to_owned(),
+    }
+}
