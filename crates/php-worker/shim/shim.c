@@ -165,16 +165,12 @@ static void shim_check_version(HashTable *configuration)
 	}
 }
 
-/* Everything of the response has been given to PHP's output layer and has left it; what is left is freeing memory. */
 static int shim_deactivate(void)
 {
 	if (script_environment) {
 		zend_hash_destroy(script_environment);
 		FREE_HASHTABLE(script_environment);
 		script_environment = NULL;
-	}
-	if (current) {
-		rust->end(current->context);
 	}
 	return SUCCESS;
 }

@@ -169,8 +169,10 @@ impl<'c> Call<'c> {
     fn write(&mut self, bytes: &[u8]) -> Result<(), Gone> {
         match self.stage {
             Stage::Body => self.client.write(bytes),
-            Stage::Discard => Ok(()),
-            Stage::Head | Stage::Ended => Err(Gone),
+            // php-fpm lets a script go on after fastcgi_finish_request() as long as it prints a little, and then ends it
+            // in the middle. Nobody can want the second half of that.
+            Stage::Discard | Stage::Ended => Ok(()),
+            Stage::Head => Err(Gone),
         }
     }
 

@@ -19,11 +19,17 @@ mod ini;
 #[cfg(not(no_php))]
 mod log;
 #[cfg(not(no_php))]
+mod process;
+#[cfg(not(no_php))]
 mod run;
 #[cfg(not(no_php))]
 mod sapi;
 #[cfg(not(no_php))]
 mod user_ini;
+#[cfg(not(no_php))]
+mod worker;
+#[cfg(not(no_php))]
+mod zygote;
 
 use std::process::ExitCode;
 
@@ -41,6 +47,7 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     let command = arguments.next();
     match command.as_deref().and_then(|command| command.to_str()) {
+        Some("zygote") => zygote::main(),
         Some("run") => run::main(arguments),
         Some("version") => version(),
         _ => {

@@ -18,6 +18,7 @@ use crate::EXIT_USAGE;
 use crate::body::Body;
 use crate::call::{Call, Client, Facts, Field, Gone, HeadRefused};
 use crate::ini::{Pair, PoolIni};
+use crate::process;
 use crate::sapi::{Engine, Outcome};
 
 const USAGE: &str = "\
@@ -191,7 +192,7 @@ fn run(options: &Options) -> Result<(), String> {
     }
     let mut encoder = Encoder::default();
     let encoded = options.encode(&mut encoder, &body, body_length)?;
-    let begun = Instant::now();
+    let (begun, processor_begun) = (Instant::now(), process::processor_time());
     for served in 0..options.repeat {
         let request = Request::decode(encoded).ok_or("the request is too long")?;
         let content = match &options.body {
@@ -208,8 +209,10 @@ fn run(options: &Options) -> Result<(), String> {
         }
     }
     if options.repeat > 1 {
-        let each = begun.elapsed().as_secs_f64() * 1e6 / options.repeat as f64;
-        eprintln!("{} requests, {each:.2} µs each", options.repeat);
+        let each = |seconds: f64| seconds * 1e6 / options.repeat as f64;
+        let (elapsed, processor) = (begun.elapsed().as_secs_f64(), process::processor_time() - processor_begun);
+        let (elapsed, processor) = (each(elapsed), each(processor));
+        eprintln!("{} requests, each {elapsed:.2} µs, {processor:.2} µs of the processor", options.repeat);
     }
     engine.stop();
     Ok(())

@@ -1,0 +1,109 @@
+//! A worker: one request at a time, out of the pool's shared memory, through PHP, and back.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io;
+
+use howdah_ipc::request::{Body as Place, Request};
+use howdah_ipc::response::Kind;
+use howdah_ipc::worker::{Attachment, Job, Line, Worker};
+
+use crate::body::Body;
+use crate::call::{Call, Client, Facts, Field, Gone, HeadRefused};
+use crate::log::{self, Level};
+use crate::process::{self, Pid};
+use crate::sapi::{Engine, Outcome};
+
+/// What a worker is told by its zygote.
+#[derive(Debug, Clone, Copy)]
+pub struct Orders<'z> {
+    /// Which worker of the pool this is.
+    pub index: usize,
+    /// The pool's name.
+    pub pool: &'z CStr,
+    /// End after so many requests; 0: never.
+    pub max_requests: u64,
+    /// The zygote.
+    pub parent: Pid,
+}
+
+/// A worker's life, in a process that the zygote just forked.
+pub fn main(mut engine: Engine, attachment: Attachment, orders: Orders<'_>) -> ! {
+    let prepared = process::die_with(orders.parent).and_then(|()| process::unblock_signals());
+    if prepared.is_err() {
+        process::exit_now(1); // The zygote is gone; nobody would ever end us.
+    }
+    match serve(&mut engine, attachment.worker(orders.index), orders) {
+        Ok(Outcome::Ready) => {
+            engine.stop();
+            std::process::exit(0)
+        }
+        // Whatever PHP would do to end in order relies on a state that is not.
+        Ok(Outcome::Broken) => process::exit_now(1),
+        Err(error) => {
+            log::write(Level::Error, format!("worker {} ends: {error}", orders.index).as_bytes(), None);
+            process::exit_now(1)
+        }
+    }
+}
+
+fn serve(engine: &mut Engine, mut worker: Worker, orders: Orders<'_>) -> io::Result<Outcome> {
+    let mut served = 0;
+    loop {
+        let Some(job) = worker.next(&process::STOP)? else { return Ok(Outcome::Ready) };
+        let outcome = run(engine, job, Facts { pool: orders.pool, served });
+        served += 1;
+        worker.publish_requests(served);
+        if outcome == Outcome::Broken || served == orders.max_requests {
+            return Ok(outcome);
+        }
+    }
+}
+
+/// Runs one request. A response without a head tells the front that something went wrong here.
+fn run(engine: &mut Engine, job: Job<'_>, facts: Facts<'_>) -> Outcome {
+    let Job { request, mut line } = job;
+    let Some(request) = Request::decode(request) else {
+        log::write(Level::Error, b"a request in the shared memory contradicts itself", None);
+        return Outcome::Ready;
+    };
+    let body = match request.body {
+        Place::None | Place::Inline => Body::Inline(request.inline_body()),
+        Place::File => match line.take_body() {
+            Ok(file) => Body::File { file: File::from(file), position: 0 },
+            Err(error) => {
+                log::write(Level::Error, error.to_string().as_bytes(), None);
+                return Outcome::Ready;
+            }
+        },
+    };
+    engine.execute(Call::new(request, body, &mut line, facts))
+}
+
+impl Client for Line<'_> {
+    fn head(
+        &mut self,
+        kind: Kind,
+        status: u16,
+        reason: &[u8],
+        fields: &mut dyn Iterator<Item = Field<'_>>,
+    ) -> Result<(), HeadRefused> {
+        self.send_head(kind, status, reason, fields).map_err(|refused| match refused {
+            Some(_) => HeadRefused::Gone,
+            None => HeadRefused::TooLong,
+        })
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Gone> {
+        Line::write(self, bytes).map_err(|_| Gone)
+    }
+
+    fn flush(&mut self) -> Result<(), Gone> {
+        Line::flush(self);
+        if self.is_aborted() { Err(Gone) } else { Ok(()) }
+    }
+
+    fn end(&mut self) {
+        Line::end(self);
+    }
+}
