@@ -117,7 +117,7 @@ pub(super) fn selected_bytes(value: &[u8], length: u64) -> Option<BTreeSet<u64>>
     }
     let number = |text: &str| {
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        digits.then(|| text.parse::<u128>().unwrap_or(u128::MAX))
+        digits.then(|| text.parse::<u64>().map_or(u128::from(u64::MAX), u128::from))
     };
     let mut selected = BTreeSet::new();
     for member in set
