@@ -37,7 +37,12 @@ impl Php {
     fn find() -> Result<Php, String> {
         let named = env::var("HOWDAH_PHP_CONFIG").ok();
         let mut why = String::from("no php-config found (Debian: php-dev, libphp-embed)");
-        for tool in PHP_CONFIGS.iter().copied().filter(|_| named.is_none()).chain(named.as_deref()) {
+        for tool in PHP_CONFIGS
+            .iter()
+            .copied()
+            .filter(|_| named.is_none())
+            .chain(named.as_deref())
+        {
             match Php::ask(tool) {
                 Ok(Some(php)) => return Ok(php),
                 Ok(None) => {}
@@ -49,13 +54,23 @@ impl Php {
 
     /// `None`: there is no such tool.
     fn ask(tool: &str) -> Result<Option<Php>, String> {
-        let Some(version) = answer(tool, "--version") else { return Ok(None) };
+        let Some(version) = answer(tool, "--version") else {
+            return Ok(None);
+        };
         let parts: Vec<&str> = version.split('.').collect();
-        let [major, minor, ..] = parts[..] else { return Err(format!("{tool} gives no version: {version:?}")) };
+        let [major, minor, ..] = parts[..] else {
+            return Err(format!("{tool} gives no version: {version:?}"));
+        };
         let includes = answer(tool, "--includes").unwrap_or_default();
-        let header = includes.split_whitespace().filter_map(|flag| flag.strip_prefix("-I"));
-        if !header.clone().any(|folder| Path::new(folder).join("main/SAPI.h").exists() || Path::new(folder).join("SAPI.h").exists()) {
-            return Err(format!("PHP {version} is here, its headers are not (Debian: php{major}.{minor}-dev)"));
+        let header = includes
+            .split_whitespace()
+            .filter_map(|flag| flag.strip_prefix("-I"));
+        if !header.clone().any(|folder| {
+            Path::new(folder).join("main/SAPI.h").exists() || Path::new(folder).join("SAPI.h").exists()
+        }) {
+            return Err(format!(
+                "PHP {version} is here, its headers are not (Debian: php{major}.{minor}-dev)"
+            ));
         }
         let prefix = answer(tool, "--prefix").unwrap_or_else(|| "/usr".to_owned());
         let folders = [
@@ -69,16 +84,25 @@ impl Php {
             .iter()
             .flat_map(|name| folders.iter().map(move |folder| Path::new(folder).join(name)))
             .find(|library| library.exists())
-            .ok_or_else(|| format!("PHP {version} is here, its library is not (Debian: libphp{major}.{minor}-embed)"))?;
+            .ok_or_else(|| {
+                format!("PHP {version} is here, its library is not (Debian: libphp{major}.{minor}-embed)")
+            })?;
         Ok(Some(Php { includes, library }))
     }
 
     fn build(&self) {
         let mut shim = cc::Build::new();
-        shim.file("shim/shim.c").std("gnu11").warnings(true).extra_warnings(true);
+        shim.file("shim/shim.c")
+            .std("gnu11")
+            .warnings(true)
+            .extra_warnings(true);
         // PHP's macros and callback types leave parameters unused.
         shim.flag("-Wno-unused-parameter").flag("-fno-strict-aliasing");
-        for folder in self.includes.split_whitespace().filter_map(|flag| flag.strip_prefix("-I")) {
+        for folder in self
+            .includes
+            .split_whitespace()
+            .filter_map(|flag| flag.strip_prefix("-I"))
+        {
             shim.flag("-isystem").flag(folder);
         }
         shim.compile("howdah_shim");
@@ -99,7 +123,10 @@ impl Php {
 
 fn answer(tool: &str, question: &str) -> Option<String> {
     let output = Command::new(tool).arg(question).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
 /// Takes the SONAME out of a copy of libphp that only the linker sees.

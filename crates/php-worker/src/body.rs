@@ -54,7 +54,13 @@ mod tests {
     #[test]
     fn memory_and_file_read_alike() {
         let path = std::env::temp_dir().join(format!("howdah-body-{}", std::process::id()));
-        let mut file = File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+        let mut file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&path)
+            .unwrap();
         file.write_all(b"0123456789").unwrap(); // The offset stands at the end now.
         std::fs::remove_file(&path).unwrap();
         for mut body in [Body::Inline(b"0123456789"), Body::File { file, position: 0 }] {

@@ -96,7 +96,12 @@ enum Variables<'c> {
 
 impl<'c> Call<'c> {
     /// A request with its content, and who gets the response.
-    pub fn new(request: Request<'c>, body: Body<'c>, client: &'c mut dyn Client, facts: Facts<'c>) -> Call<'c> {
+    pub fn new(
+        request: Request<'c>,
+        body: Body<'c>,
+        client: &'c mut dyn Client,
+        facts: Facts<'c>,
+    ) -> Call<'c> {
         Call {
             request,
             body,
@@ -113,7 +118,11 @@ impl<'c> Call<'c> {
 
     /// For the shim; the context is left to the caller.
     pub(crate) fn raw_request(&self) -> raw::Request {
-        let text = |which| self.request.fixed(which).map_or(ptr::null(), |text: &[u8]| text.as_ptr().cast());
+        let text = |which| {
+            self.request
+                .fixed(which)
+                .map_or(ptr::null(), |text: &[u8]| text.as_ptr().cast())
+        };
         raw::Request {
             context: ptr::null_mut(),
             method: text(Fixed::Method),
@@ -141,14 +150,20 @@ impl<'c> Call<'c> {
     }
 
     fn variable(&self, wanted: &[u8]) -> Option<&'c [u8]> {
-        self.request.variables().find(|(name, _)| *name == wanted).map(|(_, value)| value)
+        self.request
+            .variables()
+            .find(|(name, _)| *name == wanted)
+            .map(|(_, value)| value)
     }
 
     fn head(&mut self, kind: Kind, head: &Head<'_, raw::Text>) -> Result<(), Gone> {
         if self.stage != Stage::Head {
             return Err(Gone);
         }
-        match self.client.head(kind, head.status, head.reason, &mut head.fields()) {
+        match self
+            .client
+            .head(kind, head.status, head.reason, &mut head.fields())
+        {
             Ok(()) if kind == Kind::Interim => Ok(()),
             Ok(()) => {
                 self.stage = Stage::Body;
@@ -177,7 +192,11 @@ impl<'c> Call<'c> {
     }
 
     fn flush(&mut self) -> Result<(), Gone> {
-        if self.stage == Stage::Ended { Ok(()) } else { self.client.flush() }
+        if self.stage == Stage::Ended {
+            Ok(())
+        } else {
+            self.client.flush()
+        }
     }
 
     /// Whether the response was not complete before.
@@ -204,12 +223,21 @@ impl<'c> Call<'c> {
             Variables::Requests => {
                 self.variables = Variables::Pool;
                 let length = write_number(&mut self.served, self.facts.served);
-                let value = raw::Text { at: self.served.as_ptr().cast(), length };
-                Some(raw::Pair { name: raw_text(c"HOWDAH_WORKER_REQUESTS"), value })
+                let value = raw::Text {
+                    at: self.served.as_ptr().cast(),
+                    length,
+                };
+                Some(raw::Pair {
+                    name: raw_text(c"HOWDAH_WORKER_REQUESTS"),
+                    value,
+                })
             }
             Variables::Pool => {
                 self.variables = Variables::Done;
-                Some(raw::Pair { name: raw_text(c"HOWDAH_POOL"), value: raw_text(self.facts.pool) })
+                Some(raw::Pair {
+                    name: raw_text(c"HOWDAH_POOL"),
+                    value: raw_text(self.facts.pool),
+                })
             }
             Variables::Sent(_) | Variables::Done => None,
         }
@@ -229,7 +257,11 @@ impl<'c> Call<'c> {
         // SAFETY: the engine set it to its own field for the time of this request, and does not touch it meanwhile.
         let user_ini = unsafe { &mut *self.user_ini? };
         let plan = user_ini.plan(root, script, now, u64::try_from(seconds_to_live).unwrap_or(0))?;
-        Some(raw::UserIni { table: plan.table, directories: plan.directories, directory_count: plan.count })
+        Some(raw::UserIni {
+            table: plan.table,
+            directories: plan.directories,
+            directory_count: plan.count,
+        })
     }
 }
 
@@ -345,7 +377,10 @@ unsafe extern "C" fn on_read_body(context: *mut c_void, room: *mut c_char, lengt
             std::slice::from_raw_parts_mut(room.cast::<u8>(), length)
         };
         call.body.read(room).unwrap_or_else(|error| {
-            call.log(Level::Error, format!("cannot read the request's content: {error}").as_bytes());
+            call.log(
+                Level::Error,
+                format!("cannot read the request's content: {error}").as_bytes(),
+            );
             0
         })
     })
@@ -353,7 +388,9 @@ unsafe extern "C" fn on_read_body(context: *mut c_void, room: *mut c_char, lengt
 
 unsafe extern "C" fn on_next_variable(context: *mut c_void, first: c_int, pair: *mut raw::Pair) -> c_int {
     // SAFETY: called by the shim during `execute`, with room for a pair.
-    barrier(0, || unsafe { store(call_of(context).next_variable(first != 0), pair) })
+    barrier(0, || unsafe {
+        store(call_of(context).next_variable(first != 0), pair)
+    })
 }
 
 unsafe extern "C" fn on_variable(context: *mut c_void, name: *const c_char, length: usize) -> *const c_char {
@@ -366,12 +403,20 @@ unsafe extern "C" fn on_variable(context: *mut c_void, name: *const c_char, leng
 
 unsafe extern "C" fn on_next_ini(context: *mut c_void, first: c_int, pair: *mut raw::Pair) -> c_int {
     // SAFETY: called by the shim during `execute`, with room for a pair.
-    barrier(0, || unsafe { store(call_of(context).next_ini(first != 0), pair) })
+    barrier(0, || unsafe {
+        store(call_of(context).next_ini(first != 0), pair)
+    })
 }
 
-unsafe extern "C" fn on_user_ini(context: *mut c_void, seconds_to_live: i64, plan: *mut raw::UserIni) -> c_int {
+unsafe extern "C" fn on_user_ini(
+    context: *mut c_void,
+    seconds_to_live: i64,
+    plan: *mut raw::UserIni,
+) -> c_int {
     // SAFETY: called by the shim during `execute`, with room for a plan.
-    barrier(0, || unsafe { store(call_of(context).plan_user_ini(seconds_to_live), plan) })
+    barrier(0, || unsafe {
+        store(call_of(context).plan_user_ini(seconds_to_live), plan)
+    })
 }
 
 unsafe extern "C" fn on_log(context: *mut c_void, level: c_int, message: *const c_char) {
@@ -390,7 +435,9 @@ unsafe extern "C" fn on_log(context: *mut c_void, level: c_int, message: *const 
 
 unsafe extern "C" fn on_is_overdue(context: *mut c_void) -> c_int {
     // SAFETY: called by the shim during `execute`.
-    barrier(0, || (unsafe { call_of(context) }.begun.elapsed() >= YOUNGEST_OVERDUE).into())
+    barrier(0, || {
+        (unsafe { call_of(context) }.begun.elapsed() >= YOUNGEST_OVERDUE).into()
+    })
 }
 
 /// # Safety
@@ -403,12 +450,21 @@ unsafe fn store<T>(value: Option<T>, room: *mut T) -> c_int {
 }
 
 fn raw_pair((name, value): (&[u8], &[u8])) -> raw::Pair {
-    let text = |text: &[u8]| raw::Text { at: text.as_ptr().cast(), length: text.len() };
-    raw::Pair { name: text(name), value: text(value) }
+    let text = |text: &[u8]| raw::Text {
+        at: text.as_ptr().cast(),
+        length: text.len(),
+    };
+    raw::Pair {
+        name: text(name),
+        value: text(value),
+    }
 }
 
 fn raw_text(text: &CStr) -> raw::Text {
-    raw::Text { at: text.as_ptr(), length: text.count_bytes() }
+    raw::Text {
+        at: text.as_ptr(),
+        length: text.count_bytes(),
+    }
 }
 
 /// Writes `number` and a NUL; says how many digits there are.

@@ -19,7 +19,10 @@ impl<'h, L: AsRef<[u8]>> Head<'h, L> {
         let code = u16::try_from(code).unwrap_or(500);
         let from_line = status_line.and_then(|line| {
             let (version, rest) = line.split_at_checked(line.iter().position(|&byte| byte == b' ')?)?;
-            version.get(..5)?.eq_ignore_ascii_case(b"HTTP/").then(|| number_and_reason(rest))?
+            version
+                .get(..5)?
+                .eq_ignore_ascii_case(b"HTTP/")
+                .then(|| number_and_reason(rest))?
         });
         let from_field = || {
             let mut fields = lines.iter().filter_map(|line| field(line.as_ref()));
@@ -30,28 +33,42 @@ impl<'h, L: AsRef<[u8]>> Head<'h, L> {
             Some(line) if code != 200 => line,
             line => from_field().or(line).unwrap_or((code, b"")),
         };
-        Head { status, reason, lines }
+        Head {
+            status,
+            reason,
+            lines,
+        }
     }
 
     /// An informational head: the code is as given, whatever the lines say about the response's own.
     pub fn interim(code: i32, lines: &'h [L]) -> Head<'h, L> {
-        Head { status: u16::try_from(code).unwrap_or(103), reason: b"", lines }
+        Head {
+            status: u16::try_from(code).unwrap_or(103),
+            reason: b"",
+            lines,
+        }
     }
 
     /// Name and value of each field line, in order.
     pub fn fields(&self) -> impl Iterator<Item = (&'h [u8], &'h [u8])> + use<'h, L> {
         let not_modified = self.status == 304;
-        self.lines.iter().filter_map(|line| field(line.as_ref())).filter(move |(name, _)| {
-            let dropped = name.eq_ignore_ascii_case(b"Status")
-                || (not_modified && name.eq_ignore_ascii_case(b"Content-Type"));
-            !dropped
-        })
+        self.lines
+            .iter()
+            .filter_map(|line| field(line.as_ref()))
+            .filter(move |(name, _)| {
+                let dropped = name.eq_ignore_ascii_case(b"Status")
+                    || (not_modified && name.eq_ignore_ascii_case(b"Content-Type"));
+                !dropped
+            })
     }
 }
 
 /// Takes a header line apart; `None` for what is not one (no colon, no name).
 fn field(line: &[u8]) -> Option<(&[u8], &[u8])> {
-    let colon = line.iter().position(|&byte| byte == b':').filter(|&colon| colon > 0)?;
+    let colon = line
+        .iter()
+        .position(|&byte| byte == b':')
+        .filter(|&colon| colon > 0)?;
     Some((&line[..colon], line[colon + 1..].trim_ascii()))
 }
 
@@ -77,24 +94,52 @@ mod tests {
             (404, Some("HTTP/1.1 404"), &[], 404, ""),
             (200, Some("HTTP/1.0 200 Fine"), &[], 200, "Fine"),
             (200, None, &["Status: 418 Teapot"], 418, "Teapot"),
-            (302, None, &["Location: /", "status:  404  Not Found"], 404, "Not Found"),
-            (500, Some("HTTP/1.0 500 Internal Server Error"), &["Status: 404"], 500, "Internal Server Error"),
+            (
+                302,
+                None,
+                &["Location: /", "status:  404  Not Found"],
+                404,
+                "Not Found",
+            ),
+            (
+                500,
+                Some("HTTP/1.0 500 Internal Server Error"),
+                &["Status: 404"],
+                500,
+                "Internal Server Error",
+            ),
             (200, Some("HTTP/1.1 200 OK"), &["Status: 404"], 404, ""),
             (200, Some("HTTP/1.1 huh"), &["Status: huh"], 200, ""),
             (99_999, None, &[], 500, ""),
         ];
         for (code, line, lines, status, reason) in cases {
             let head = Head::interpret(code, line.map(str::as_bytes), lines);
-            assert_eq!((head.status, head.reason), (status, reason.as_bytes()), "{code} {line:?} {lines:?}");
+            assert_eq!(
+                (head.status, head.reason),
+                (status, reason.as_bytes()),
+                "{code} {line:?} {lines:?}"
+            );
         }
     }
 
     #[test]
     fn fields_are_the_lines_that_are_fields() {
-        let lines = ["X-A: 1", "Set-Cookie:a=1", "Set-Cookie: b=2 ", "junk", ": x", "Status: 404 X", "Empty:"];
+        let lines = [
+            "X-A: 1",
+            "Set-Cookie:a=1",
+            "Set-Cookie: b=2 ",
+            "junk",
+            ": x",
+            "Status: 404 X",
+            "Empty:",
+        ];
         let fields: Vec<_> = Head::interpret(200, None, &lines).fields().collect();
-        let expected: [(&[u8], &[u8]); 4] =
-            [(b"X-A", b"1"), (b"Set-Cookie", b"a=1"), (b"Set-Cookie", b"b=2"), (b"Empty", b"")];
+        let expected: [(&[u8], &[u8]); 4] = [
+            (b"X-A", b"1"),
+            (b"Set-Cookie", b"a=1"),
+            (b"Set-Cookie", b"b=2"),
+            (b"Empty", b""),
+        ];
         assert_eq!(fields, expected);
     }
 

@@ -48,9 +48,17 @@ impl PoolIni {
 
 /// The ini values that send a pool's temporary files to its own folders, for those that `given` leaves open.
 pub fn folders(state_dir: &str, given: &[&[Pair]]) -> Vec<Pair> {
-    let open = |name: &str| !given.iter().any(|pairs| pairs.iter().any(|(known, _)| known == name));
+    let open = |name: &str| {
+        !given
+            .iter()
+            .any(|pairs| pairs.iter().any(|(known, _)| known == name))
+    };
     let mut pairs = Vec::new();
-    for (name, folder) in [("sys_temp_dir", "tmp"), ("upload_tmp_dir", "uploads"), ("session.save_path", "sessions")] {
+    for (name, folder) in [
+        ("sys_temp_dir", "tmp"),
+        ("upload_tmp_dir", "uploads"),
+        ("session.save_path", "sessions"),
+    ] {
         if open(name) {
             pairs.push((name.to_owned(), format!("{state_dir}/{folder}")));
         }
@@ -70,7 +78,8 @@ fn is_loader(name: &str) -> bool {
 /// Writes `name=value` so that PHP's ini parser reads back exactly `value`, except that `error_reporting` may be written
 /// with PHP's constants, as everybody does.
 fn write_entry(out: &mut Vec<u8>, name: &str, value: &str) {
-    let is_expression = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || b"_ &|~^()".contains(&byte);
+    let is_expression =
+        |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || b"_ &|~^()".contains(&byte);
     out.extend_from_slice(name.as_bytes());
     out.push(b'=');
     if name == "error_reporting" && value.bytes().all(is_expression) {
@@ -108,7 +117,11 @@ mod tests {
             ("a", "", "a=\"\"\n"),
             ("a", "it's ${HOME}; \"x\"", "a='it'\"'\"'s ${HOME}; \"x\"'\n"),
             ("a", "'", "a=\"'\"\n"),
-            ("error_reporting", "E_ALL & ~E_NOTICE", "error_reporting=E_ALL & ~E_NOTICE\n"),
+            (
+                "error_reporting",
+                "E_ALL & ~E_NOTICE",
+                "error_reporting=E_ALL & ~E_NOTICE\n",
+            ),
             ("error_reporting", "1;x", "error_reporting='1;x'\n"),
         ];
         for (name, value, expected) in cases {
@@ -123,16 +136,25 @@ mod tests {
         let ini = [pair("memory_limit", "64M"), pair("extension", "gd")];
         let admin = [pair("disable_functions", "exec"), pair("open_basedir", "/srv")];
         let pool = PoolIni::new(&ini, &admin);
-        assert_eq!(pool.entries, b"memory_limit='64M'\nextension='gd'\nopen_basedir='/srv'\n");
+        assert_eq!(
+            pool.entries,
+            b"memory_limit='64M'\nextension='gd'\nopen_basedir='/srv'\n"
+        );
         assert_eq!(pool.protected, ["disable_functions", "open_basedir"]);
-        assert_eq!(pool.expected, ["memory_limit", "disable_functions", "open_basedir"]);
+        assert_eq!(
+            pool.expected,
+            ["memory_limit", "disable_functions", "open_basedir"]
+        );
         assert_eq!(pool.disabled_functions, ["exec"]);
     }
 
     #[test]
     fn folders_yield_to_what_is_given() {
         let given = [pair("session.save_path", "tcp://cache")];
-        let names: Vec<_> = folders("/x", &[&given]).into_iter().map(|(name, _)| name).collect();
+        let names: Vec<_> = folders("/x", &[&given])
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect();
         assert_eq!(names, ["sys_temp_dir", "upload_tmp_dir"]);
         assert_eq!(folders("/x", &[]).len(), 4);
         assert_eq!(folders("/x", &[])[0].1, "/x/tmp");

@@ -126,7 +126,12 @@ mod tests {
 
     #[test]
     fn a_message_is_one_line_with_its_request() {
-        let about = About { script: b"/srv/a.php", method: b"GET", host: b"a.example", uri: b"/a.php?x=\x1b" };
+        let about = About {
+            script: b"/srv/a.php",
+            method: b"GET",
+            host: b"a.example",
+            uri: b"/a.php?x=\x1b",
+        };
         let lines = lines(Level::Error, b"PHP Fatal error:  x\n#0 {main}", Some(about));
         let expected = "error: PHP Fatal error:  x\\n#0 {main}, while running /srv/a.php for GET a.example/a.php?x=\\x1b\n";
         assert_eq!(String::from_utf8(lines.concat()).unwrap(), expected);
@@ -137,14 +142,24 @@ mod tests {
         let message = vec![b'\n'; 3 * LONGEST_MESSAGE];
         let lines = lines(Level::Warning, &message, None);
         assert!(lines.len() > 10);
-        assert!(lines.iter().all(|line| line.len() <= LONGEST_LINE && line.ends_with(b"\n")));
+        assert!(
+            lines
+                .iter()
+                .all(|line| line.len() <= LONGEST_LINE && line.ends_with(b"\n"))
+        );
         assert!(lines[1].starts_with(b"warning: (continued) "));
         assert!(lines.last().unwrap().ends_with(b"(131072 more bytes)\n"));
     }
 
     #[test]
     fn levels_are_syslogs() {
-        for (number, level) in [(0, Level::Error), (3, Level::Error), (4, Level::Warning), (5, Level::Notice), (7, Level::Info)] {
+        for (number, level) in [
+            (0, Level::Error),
+            (3, Level::Error),
+            (4, Level::Warning),
+            (5, Level::Notice),
+            (7, Level::Info),
+        ] {
             assert_eq!(Level::from_syslog(number), level);
         }
     }

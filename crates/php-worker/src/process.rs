@@ -48,7 +48,11 @@ pub fn die_with(parent: Pid) -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: no arguments, cannot fail.
-    if unsafe { libc::getppid() } == parent { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
+    if unsafe { libc::getppid() } == parent {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::BrokenPipe.into())
+    }
 }
 
 /// Sends a signal to a child that was not reaped yet.
@@ -108,7 +112,11 @@ pub fn unblock_signals() -> io::Result<()> {
         libc::sigemptyset(&raw mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut())
     };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// Makes the environment just `variables`.
@@ -129,7 +137,10 @@ pub fn replace_environment<'v>(variables: impl Iterator<Item = (&'v str, &'v str
 
 /// Processor time of this process so far, in seconds.
 pub fn processor_time() -> f64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `time` is live.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
@@ -142,7 +153,11 @@ fn handle(signal: i32, handler: extern "C" fn(i32), flags: i32) -> io::Result<()
     action.sa_flags = flags;
     // SAFETY: `action` is initialised, and the handlers below are async-signal-safe: they only store to flags.
     let result = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 extern "C" fn on_terminate(_signal: i32) {

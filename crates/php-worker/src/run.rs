@@ -87,9 +87,17 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
 
 impl Options {
     fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<Options, String> {
-        let mut options = Options { repeat: 1, method: "GET".to_owned(), ..Options::default() };
+        let mut options = Options {
+            repeat: 1,
+            method: "GET".to_owned(),
+            ..Options::default()
+        };
         while let Some(argument) = arguments.next() {
-            let mut value = || arguments.next().ok_or_else(|| format!("{} needs a value", argument.display()));
+            let mut value = || {
+                arguments
+                    .next()
+                    .ok_or_else(|| format!("{} needs a value", argument.display()))
+            };
             match argument.to_str() {
                 Some("--repeat") => options.repeat = number(&value()?)?,
                 Some("--discard") => options.output.discard = true,
@@ -111,22 +119,39 @@ impl Options {
                 _ => return Err(format!("one script only, not also {}", argument.display())),
             }
         }
-        if options.script.as_os_str().is_empty() { Err("no script given".to_owned()) } else { Ok(options) }
+        if options.script.as_os_str().is_empty() {
+            Err("no script given".to_owned())
+        } else {
+            Ok(options)
+        }
     }
 
     /// The request, as the front would send it.
-    fn encode<'e>(&self, encoder: &'e mut Encoder, body: &[u8], body_length: u64) -> Result<&'e [u8], String> {
+    fn encode<'e>(
+        &self,
+        encoder: &'e mut Encoder,
+        body: &[u8],
+        body_length: u64,
+    ) -> Result<&'e [u8], String> {
         let folder = self.script.parent().unwrap_or(Path::new("/"));
         let root = self.root.as_deref().unwrap_or(folder);
         let below = self.script.strip_prefix(root).unwrap_or(&self.script);
         let script_name = format!("/{}", below.display());
-        let uri = self.uri.clone().unwrap_or_else(|| format!("{script_name}{}", self.path_info));
+        let uri = self
+            .uri
+            .clone()
+            .unwrap_or_else(|| format!("{script_name}{}", self.path_info));
         let query = uri.split_once('?').map(|(_, query)| query.as_bytes());
         let field = |wanted: &str| {
-            let found = self.fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+            let found = self
+                .fields
+                .iter()
+                .find(|(name, _)| name.eq_ignore_ascii_case(wanted));
             found.map(|(_, value)| value.as_bytes())
         };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_err(|error| error.to_string())?;
         let script = self.script.as_os_str().as_bytes();
         encoder.begin(
             u64::try_from(now.as_micros()).unwrap_or(u64::MAX),
@@ -168,19 +193,30 @@ impl Options {
         }
         for (name, value) in &self.fields {
             let name = name.to_ascii_uppercase().replace('-', "_");
-            let name = if name == "CONTENT_TYPE" { name } else { format!("HTTP_{name}") };
+            let name = if name == "CONTENT_TYPE" {
+                name
+            } else {
+                format!("HTTP_{name}")
+            };
             encoder.variable(name.as_bytes(), value.as_bytes());
         }
         for (name, value) in &self.request_ini {
             encoder.ini(name.as_bytes(), value.as_bytes());
         }
         let inline = self.inline_body || body_length == 0;
-        Ok(if inline { encoder.finish_inline(body) } else { encoder.finish_file(body_length) })
+        Ok(if inline {
+            encoder.finish_inline(body)
+        } else {
+            encoder.finish_file(body_length)
+        })
     }
 }
 
 fn run(options: &Options) -> Result<(), String> {
-    let mut engine = Engine::start(options.ini_file.as_deref(), &PoolIni::new(&options.ini, &options.admin_ini))?;
+    let mut engine = Engine::start(
+        options.ini_file.as_deref(),
+        &PoolIni::new(&options.ini, &options.admin_ini),
+    )?;
     let mut body = Vec::new();
     let mut body_length = 0;
     if let Some(path) = &options.body {
@@ -210,9 +246,15 @@ fn run(options: &Options) -> Result<(), String> {
     }
     if options.repeat > 1 {
         let each = |seconds: f64| seconds * 1e6 / options.repeat as f64;
-        let (elapsed, processor) = (begun.elapsed().as_secs_f64(), process::processor_time() - processor_begun);
+        let (elapsed, processor) = (
+            begun.elapsed().as_secs_f64(),
+            process::processor_time() - processor_begun,
+        );
         let (elapsed, processor) = (each(elapsed), each(processor));
-        eprintln!("{} requests, each {elapsed:.2} µs, {processor:.2} µs of the processor", options.repeat);
+        eprintln!(
+            "{} requests, each {elapsed:.2} µs, {processor:.2} µs of the processor",
+            options.repeat
+        );
     }
     engine.stop();
     Ok(())
@@ -236,14 +278,20 @@ impl Client for Output {
         }
         head.extend_from_slice(b"\r\n");
         let _ = kind; // An interim head looks the same, and another follows.
-        if self.show_head && !self.discard { self.put(&head).map_err(|Gone| HeadRefused::Gone) } else { Ok(()) }
+        if self.show_head && !self.discard {
+            self.put(&head).map_err(|Gone| HeadRefused::Gone)
+        } else {
+            Ok(())
+        }
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), Gone> {
         if self.discard {
             return Ok(());
         }
-        let Some(close_after) = self.close_after else { return self.put(bytes) };
+        let Some(close_after) = self.close_after else {
+            return self.put(bytes);
+        };
         let wanted = close_after - self.written;
         if bytes.len() <= wanted {
             self.written += bytes.len();
@@ -255,7 +303,14 @@ impl Client for Output {
     }
 
     fn flush(&mut self) -> Result<(), Gone> {
-        if self.close_after.is_some_and(|close_after| self.written >= close_after) { Err(Gone) } else { Ok(()) }
+        if self
+            .close_after
+            .is_some_and(|close_after| self.written >= close_after)
+        {
+            Err(Gone)
+        } else {
+            Ok(())
+        }
     }
 
     fn end(&mut self) {}
@@ -264,12 +319,17 @@ impl Client for Output {
 impl Output {
     fn put(&self, bytes: &[u8]) -> Result<(), Gone> {
         let mut stdout = std::io::stdout().lock();
-        stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(|_| Gone)
+        stdout
+            .write_all(bytes)
+            .and_then(|()| stdout.flush())
+            .map_err(|_| Gone)
     }
 }
 
 fn text(value: OsString) -> Result<String, String> {
-    value.into_string().map_err(|value| format!("not UTF-8: {}", value.display()))
+    value
+        .into_string()
+        .map_err(|value| format!("not UTF-8: {}", value.display()))
 }
 
 fn number<N: std::str::FromStr>(value: &OsStr) -> Result<N, String> {
@@ -278,7 +338,9 @@ fn number<N: std::str::FromStr>(value: &OsStr) -> Result<N, String> {
 }
 
 fn pair(value: &str, separator: char) -> Result<Pair, String> {
-    let (name, value) = value.split_once(separator).ok_or_else(|| format!("no {separator:?} in {value:?}"))?;
+    let (name, value) = value
+        .split_once(separator)
+        .ok_or_else(|| format!("no {separator:?} in {value:?}"))?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 

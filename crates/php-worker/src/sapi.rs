@@ -122,7 +122,9 @@ impl Engine {
     ///
     /// `Err` is a reason for a person; PHP itself has logged more.
     pub fn start(ini_file: Option<&Path>, pool: &PoolIni) -> Result<Engine, String> {
-        let ini_file = ini_file.map(|path| c_string(path.as_os_str().as_encoded_bytes())).transpose()?;
+        let ini_file = ini_file
+            .map(|path| c_string(path.as_os_str().as_encoded_bytes()))
+            .transpose()?;
         let ini_entries = c_string(&pool.entries)?;
         let settings = raw::Settings {
             ini_file: ini_file.as_ref().map_or(std::ptr::null(), |path| path.as_ptr()),
@@ -162,7 +164,9 @@ impl Engine {
     /// For example `8.2.29`.
     pub fn php_version(&self) -> String {
         // SAFETY: PHP runs; the answer is a NUL-terminated text that lives as long as it does.
-        unsafe { CStr::from_ptr(raw::howdah_php_version()) }.to_string_lossy().into_owned()
+        unsafe { CStr::from_ptr(raw::howdah_php_version()) }
+            .to_string_lossy()
+            .into_owned()
     }
 
     /// The value of an ini setting; `None` if this PHP has no such setting.
@@ -181,7 +185,9 @@ impl Engine {
         match unsafe { raw::howdah_opcache() } {
             raw::OPCACHE_ON => "on".to_owned(),
             raw::OPCACHE_MISSING => "off: the extension is not loaded".to_owned(),
-            _ if self.ini_value("opcache.enable").as_deref() != Some("1") => "off: opcache.enable is off".to_owned(),
+            _ if self.ini_value("opcache.enable").as_deref() != Some("1") => {
+                "off: opcache.enable is off".to_owned()
+            }
             _ => "off: it did not start; its reasons are in the log".to_owned(),
         }
     }
@@ -194,7 +200,11 @@ impl Engine {
         // SAFETY: PHP runs and no other request does. `request` and the `Call` behind `context` outlive the call of the
         // function, and nobody else uses them meanwhile: the callbacks get at the `Call` through `context` only.
         let outcome = unsafe { raw::howdah_execute(&raw const request) };
-        if outcome & raw::BROKEN != 0 || call::has_panicked() { Outcome::Broken } else { Outcome::Ready }
+        if outcome & raw::BROKEN != 0 || call::has_panicked() {
+            Outcome::Broken
+        } else {
+            Outcome::Ready
+        }
     }
 
     /// Ends PHP's module, as a process should before it exits in peace.
@@ -213,5 +223,10 @@ pub fn time_out() {
 }
 
 fn c_string(bytes: &[u8]) -> Result<CString, String> {
-    CString::new(bytes).map_err(|_| format!("a setting contains a NUL byte: {}", String::from_utf8_lossy(bytes)))
+    CString::new(bytes).map_err(|_| {
+        format!(
+            "a setting contains a NUL byte: {}",
+            String::from_utf8_lossy(bytes)
+        )
+    })
 }

@@ -41,28 +41,51 @@ pub struct Plan {
 impl UserIni {
     /// Nothing read yet; `free` gives a table back to the shim.
     pub fn new(free: fn(*mut c_void)) -> UserIni {
-        UserIni { folders: HashMap::new(), directories: Vec::new(), pointers: Vec::new(), free }
+        UserIni {
+            folders: HashMap::new(),
+            directories: Vec::new(),
+            pointers: Vec::new(),
+            free,
+        }
     }
 
     /// What to do for `script`, at `now` (seconds since 1970). The plan holds until the next call.
-    pub fn plan(&mut self, document_root: &[u8], script: &[u8], now: u64, seconds_to_live: u64) -> Option<Plan> {
+    pub fn plan(
+        &mut self,
+        document_root: &[u8],
+        script: &[u8],
+        now: u64,
+        seconds_to_live: u64,
+    ) -> Option<Plan> {
         let slash = script.iter().rposition(|&byte| byte == b'/')?;
         let folder = &script[..slash];
         if !self.folders.contains_key(folder) {
             if self.folders.len() >= MOST_FOLDERS {
                 self.forget();
             }
-            self.folders.insert(folder.into(), Folder { table: Box::new(ptr::null_mut()), expires: 0 });
+            self.folders.insert(
+                folder.into(),
+                Folder {
+                    table: Box::new(ptr::null_mut()),
+                    expires: 0,
+                },
+            );
         }
         let known = self.folders.get_mut(folder)?;
         let mut count = 0;
         if now >= known.expires {
             known.expires = now.saturating_add(seconds_to_live.max(1));
-            self.directories = directories(document_root, folder).filter_map(|path| CString::new(path).ok()).collect();
+            self.directories = directories(document_root, folder)
+                .filter_map(|path| CString::new(path).ok())
+                .collect();
             self.pointers = self.directories.iter().map(|path| path.as_ptr()).collect();
             count = self.pointers.len();
         }
-        Some(Plan { table: &raw mut *known.table, directories: self.pointers.as_ptr(), count })
+        Some(Plan {
+            table: &raw mut *known.table,
+            directories: self.pointers.as_ptr(),
+            count,
+        })
     }
 
     fn forget(&mut self) {
@@ -86,7 +109,9 @@ fn directories<'p>(document_root: &[u8], folder: &'p [u8]) -> impl Iterator<Item
     let inside = folder.starts_with(root) && folder.get(root.len()).is_none_or(|&byte| byte == b'/');
     let first = if inside { root.len() } else { folder.len() };
     let slashes = (first..folder.len()).filter(|&at| folder[at] == b'/');
-    slashes.chain([folder.len()]).map(|end| if end == 0 { &b"/"[..] } else { &folder[..end] })
+    slashes
+        .chain([folder.len()])
+        .map(|end| if end == 0 { &b"/"[..] } else { &folder[..end] })
 }
 
 #[cfg(test)]
@@ -97,7 +122,11 @@ mod tests {
     fn from_the_root_down_to_the_script() {
         let cases: [(&str, &str, &[&str]); 6] = [
             ("/srv/www", "/srv/www", &["/srv/www"]),
-            ("/srv/www/", "/srv/www/a/b", &["/srv/www", "/srv/www/a", "/srv/www/a/b"]),
+            (
+                "/srv/www/",
+                "/srv/www/a/b",
+                &["/srv/www", "/srv/www/a", "/srv/www/a/b"],
+            ),
             ("/srv/www", "/srv/www2/a", &["/srv/www2/a"]),
             ("/srv/www", "/opt", &["/opt"]),
             ("/", "/a", &["/", "/a"]),
@@ -113,7 +142,10 @@ mod tests {
     #[test]
     fn a_folder_is_read_again_after_its_time() {
         let mut ini = UserIni::new(|_| ());
-        let mut count = |now| ini.plan(b"/srv", b"/srv/a/b.php", now, 300).map(|plan| plan.count);
+        let mut count = |now| {
+            ini.plan(b"/srv", b"/srv/a/b.php", now, 300)
+                .map(|plan| plan.count)
+        };
         assert_eq!(count(1000), Some(2));
         assert_eq!(count(1299), Some(0));
         assert_eq!(count(1300), Some(2));

@@ -41,7 +41,11 @@ pub fn main(mut engine: Engine, attachment: Attachment, orders: Orders<'_>) -> !
         // Whatever PHP would do to end in order relies on a state that is not.
         Ok(Outcome::Broken) => process::exit_now(1),
         Err(error) => {
-            log::write(Level::Error, format!("worker {} ends: {error}", orders.index).as_bytes(), None);
+            log::write(
+                Level::Error,
+                format!("worker {} ends: {error}", orders.index).as_bytes(),
+                None,
+            );
             process::exit_now(1)
         }
     }
@@ -50,8 +54,17 @@ pub fn main(mut engine: Engine, attachment: Attachment, orders: Orders<'_>) -> !
 fn serve(engine: &mut Engine, mut worker: Worker, orders: Orders<'_>) -> io::Result<Outcome> {
     let mut served = 0;
     loop {
-        let Some(job) = worker.next(&process::STOP)? else { return Ok(Outcome::Ready) };
-        let outcome = run(engine, job, Facts { pool: orders.pool, served });
+        let Some(job) = worker.next(&process::STOP)? else {
+            return Ok(Outcome::Ready);
+        };
+        let outcome = run(
+            engine,
+            job,
+            Facts {
+                pool: orders.pool,
+                served,
+            },
+        );
         served += 1;
         worker.publish_requests(served);
         if outcome == Outcome::Broken || served == orders.max_requests {
@@ -64,13 +77,20 @@ fn serve(engine: &mut Engine, mut worker: Worker, orders: Orders<'_>) -> io::Res
 fn run(engine: &mut Engine, job: Job<'_>, facts: Facts<'_>) -> Outcome {
     let Job { request, mut line } = job;
     let Some(request) = Request::decode(request) else {
-        log::write(Level::Error, b"a request in the shared memory contradicts itself", None);
+        log::write(
+            Level::Error,
+            b"a request in the shared memory contradicts itself",
+            None,
+        );
         return Outcome::Ready;
     };
     let body = match request.body {
         Place::None | Place::Inline => Body::Inline(request.inline_body()),
         Place::File => match line.take_body() {
-            Ok(file) => Body::File { file: File::from(file), position: 0 },
+            Ok(file) => Body::File {
+                file: File::from(file),
+                position: 0,
+            },
             Err(error) => {
                 log::write(Level::Error, error.to_string().as_bytes(), None);
                 return Outcome::Ready;
@@ -88,10 +108,11 @@ impl Client for Line<'_> {
         reason: &[u8],
         fields: &mut dyn Iterator<Item = Field<'_>>,
     ) -> Result<(), HeadRefused> {
-        self.send_head(kind, status, reason, fields).map_err(|refused| match refused {
-            Some(_) => HeadRefused::Gone,
-            None => HeadRefused::TooLong,
-        })
+        self.send_head(kind, status, reason, fields)
+            .map_err(|refused| match refused {
+                Some(_) => HeadRefused::Gone,
+                None => HeadRefused::TooLong,
+            })
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), Gone> {

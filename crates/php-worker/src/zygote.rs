@@ -116,19 +116,44 @@ impl Zygote {
         }
         // PHP looks at these two while it starts, and scripts have no use for them.
         let for_php = ["PHPRC", "PHP_INI_SCAN_DIR"];
-        let for_php: Vec<_> = for_php.iter().filter_map(|&name| Some((name, std::env::var(name).ok()?))).collect();
-        let environment = || settings.environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        process::replace_environment(for_php.iter().map(|(name, value)| (*name, value.as_str())).chain(environment()));
+        let for_php: Vec<_> = for_php
+            .iter()
+            .filter_map(|&name| Some((name, std::env::var(name).ok()?)))
+            .collect();
+        let environment = || {
+            settings
+                .environment
+                .iter()
+                .map(|(name, value)| (name.as_str(), value.as_str()))
+        };
+        process::replace_environment(
+            for_php
+                .iter()
+                .map(|(name, value)| (*name, value.as_str()))
+                .chain(environment()),
+        );
         let pool_ini = PoolIni::new(&given, &settings.admin_ini);
         let ini_file = (!settings.ini_file.is_empty()).then(|| Path::new(&settings.ini_file));
         let engine = Engine::start(ini_file, &pool_ini)?;
         process::replace_environment(environment());
-        for name in pool_ini.expected.iter().filter(|name| engine.ini_value(name).is_none()) {
-            log::write(Level::Warning, format!("this PHP has no ini setting {name:?}").as_bytes(), None);
+        for name in pool_ini
+            .expected
+            .iter()
+            .filter(|name| engine.ini_value(name).is_none())
+        {
+            log::write(
+                Level::Warning,
+                format!("this PHP has no ini setting {name:?}").as_bytes(),
+                None,
+            );
         }
 
         let (engine, opcache) = ask_opcache(engine).map_err(text)?;
-        let ready = FromZygote::Ready { php_version: engine.php_version(), opcache }.encode();
+        let ready = FromZygote::Ready {
+            php_version: engine.php_version(),
+            opcache,
+        }
+        .encode();
         supervisor.send(&ready, &[]).map_err(text)?;
         front.send(&ready, &[]).map_err(text)?;
         Ok(Zygote {
@@ -137,7 +162,9 @@ impl Zygote {
             signals,
             pool: CString::new(settings.pool).map_err(|error| error.to_string())?,
             max_requests: settings.max_requests,
-            region: Region::Awaited { descriptors: Vec::new() },
+            region: Region::Awaited {
+                descriptors: Vec::new(),
+            },
             workers: Vec::new(),
             wanted: 0,
             replaced: VecDeque::new(),
@@ -205,13 +232,17 @@ impl Zygote {
             ToZygote::Settings(_) => return Err(unexpected("settings twice")),
             ToZygote::Attach { geometry, total } => self.attach(geometry, total, descriptors)?,
             ToZygote::Scale { count } => {
-                self.wanted = usize::try_from(count).unwrap_or(MOST_WORKERS).min(self.workers.len());
+                self.wanted = usize::try_from(count)
+                    .unwrap_or(MOST_WORKERS)
+                    .min(self.workers.len());
                 for index in self.wanted..self.workers.len() {
                     self.dismiss(index);
                 }
             }
             ToZygote::Kill { worker, pid, signal } => {
-                let meant = usize::try_from(worker).ok().and_then(|worker| *self.workers.get(worker)?);
+                let meant = usize::try_from(worker)
+                    .ok()
+                    .and_then(|worker| *self.workers.get(worker)?);
                 if let Some(child) = meant.filter(|&child| u64::try_from(child) == Ok(pid)) {
                     process::kill(child, i32::try_from(signal).unwrap_or(SIGKILL));
                 }
@@ -228,7 +259,10 @@ impl Zygote {
         descriptors.append(&mut more);
         if descriptors.len() as u64 >= total {
             let descriptors = std::mem::take(descriptors);
-            self.region = Region::Attached(Attachment::new(Attach { geometry, descriptors })?);
+            self.region = Region::Attached(Attachment::new(Attach {
+                geometry,
+                descriptors,
+            })?);
             self.workers = vec![None; geometry.workers];
         }
         Ok(())
@@ -239,11 +273,22 @@ impl Zygote {
         let now = Instant::now();
         if let Some(deadline) = self.deadline {
             if now >= deadline {
-                self.workers.iter().flatten().for_each(|&child| process::kill(child, SIGKILL));
+                self.workers
+                    .iter()
+                    .flatten()
+                    .for_each(|&child| process::kill(child, SIGKILL));
             }
-            return Ok(Staffed::Later(deadline.saturating_duration_since(now).max(Duration::from_millis(100))));
+            return Ok(Staffed::Later(
+                deadline
+                    .saturating_duration_since(now)
+                    .max(Duration::from_millis(100)),
+            ));
         }
-        while self.replaced.front().is_some_and(|&then| now - then >= Duration::from_secs(1)) {
+        while self
+            .replaced
+            .front()
+            .is_some_and(|&then| now - then >= Duration::from_secs(1))
+        {
             self.replaced.pop_front();
         }
         if self.replaced.len() > MOST_REPLACED_PER_SECOND {
@@ -260,7 +305,10 @@ impl Zygote {
                 Fork::Child => return Ok(Staffed::Child { index, parent }),
                 Fork::Parent(child) => {
                     self.workers[index] = Some(child);
-                    self.tell(&FromZygote::Started { worker: index as u64, pid: number(child) })?;
+                    self.tell(&FromZygote::Started {
+                        worker: index as u64,
+                        pid: number(child),
+                    })?;
                 }
             }
         }
@@ -269,17 +317,38 @@ impl Zygote {
 
     /// In the child: keeps what a worker needs, and nothing that scripts could use against the pool.
     fn become_worker(self, index: usize, parent: Pid) -> ! {
-        let Zygote { engine, front, signals, pool, max_requests, region, .. } = self;
+        let Zygote {
+            engine,
+            front,
+            signals,
+            pool,
+            max_requests,
+            region,
+            ..
+        } = self;
         drop(front);
         drop(signals);
-        let Region::Attached(attachment) = region else { process::exit_now(1) };
-        worker::main(engine, attachment, Orders { index, pool: &pool, max_requests, parent })
+        let Region::Attached(attachment) = region else {
+            process::exit_now(1)
+        };
+        worker::main(
+            engine,
+            attachment,
+            Orders {
+                index,
+                pool: &pool,
+                max_requests,
+                parent,
+            },
+        )
     }
 
     /// Takes note of the children that have ended.
     fn reap(&mut self) -> io::Result<()> {
         while let Some((child, status)) = process::reap() {
-            let Some(index) = self.workers.iter().position(|&worker| worker == Some(child)) else { continue };
+            let Some(index) = self.workers.iter().position(|&worker| worker == Some(child)) else {
+                continue;
+            };
             self.workers[index] = None;
             if let Region::Attached(attachment) = &self.region {
                 attachment.bury(index);
@@ -290,7 +359,11 @@ impl Zygote {
                     log::write(Level::Error, b"workers die faster than they are replaced", None);
                 }
             }
-            self.tell(&FromZygote::Died { worker: index as u64, pid: number(child), status: u64::from(status.unsigned_abs()) })?;
+            self.tell(&FromZygote::Died {
+                worker: index as u64,
+                pid: number(child),
+                status: u64::from(status.unsigned_abs()),
+            })?;
         }
         Ok(())
     }
@@ -314,13 +387,21 @@ impl Zygote {
     /// Nobody will ever read what the workers write, or nobody looks after this pool any more.
     fn orphaned(&mut self) {
         self.end();
-        self.deadline.get_or_insert_with(|| Instant::now() + ORPHANS_GRACE);
+        self.deadline
+            .get_or_insert_with(|| Instant::now() + ORPHANS_GRACE);
     }
 
     /// Speaks to the front. If it is gone, its socket says so in its own time.
     fn tell(&self, message: &FromZygote) -> io::Result<()> {
         match self.front.send(&message.encode(), &[]) {
-            Err(error) if !matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => Err(error),
+            Err(error)
+                if !matches!(
+                    error.kind(),
+                    io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+                ) =>
+            {
+                Err(error)
+            }
             _ => Ok(()),
         }
     }
@@ -347,13 +428,19 @@ fn receive(socket: &SeqPacket, room: &mut [u8]) -> io::Result<Option<(ToZygote, 
     if received.truncated {
         return Err(unexpected("a message that is too long"));
     }
-    Ok(Some((ToZygote::decode(&room[..received.length])?, received.descriptors)))
+    Ok(Some((
+        ToZygote::decode(&room[..received.length])?,
+        received.descriptors,
+    )))
 }
 
 /// Makes the pool's folders, and the ini values that lead PHP there.
 fn state_folders(settings: &PoolSettings) -> Result<Vec<ini::Pair>, String> {
     let pairs = ini::folders(&settings.state_dir, &[&settings.ini, &settings.admin_ini]);
-    for (_, folder) in pairs.iter().filter(|(_, value)| value.starts_with(&settings.state_dir)) {
+    for (_, folder) in pairs
+        .iter()
+        .filter(|(_, value)| value.starts_with(&settings.state_dir))
+    {
         // What is in there is for this pool's user only.
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
         made.map_err(|error| format!("cannot make the folder {folder}: {error}"))?;

@@ -1,0 +1,10 @@
+//! How scripts behave under Howdah's server interface, seen from outside: each test runs `howdah-php run` on scripts of its
+//! own and looks at the response. What is expected is what php-fpm or mod_php do, unless a test says otherwise.
+#![cfg(not(no_php))]
+
+mod errors;
+mod functions;
+mod input;
+mod output;
+mod script;
+mod settings;
