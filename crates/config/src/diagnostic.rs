@@ -14,7 +14,8 @@ use crate::reference;
 pub struct Diagnostic {
     /// The file, as it was called when it was read.
     pub file: String,
-    /// Line, column (both from 1, columns in characters) and the line's text; `None` if the whole file is meant.
+    /// Line, column (both from 1, columns in characters) and the line's text; `None` if the whole file is
+    /// meant.
     pub place: Option<Place>,
     /// What is wrong.
     pub message: String,

@@ -1,8 +1,9 @@
 //! Howdah's configuration: TOML text in, typed and checked values out.
 //!
-//! Every key is declared exactly once, in [`settings`], with its type, its default, the reason for that default
-//! and the sentence that documents it; the parser, the defaults and the reference manual all come from that one
-//! declaration. All mistakes of a file are reported together, each with file, line, column and what to do.
+//! Every key is declared exactly once, in [`settings`], with its type, its default, the reason for that
+//! default and the sentence that documents it; the parser, the defaults and the reference manual all come
+//! from that one declaration. All mistakes of a file are reported together, each with file, line, column and
+//! what to do.
 //!
 //! The crate is pure except for [`Config::load`], which reads one file.
 
@@ -50,7 +51,8 @@ impl Config {
         Config::parse(&text, &file_name)
     }
 
-    /// Parses and checks `text`. `file_name` is what errors call the file; its folder is where relative paths start.
+    /// Parses and checks `text`. `file_name` is what errors call the file; its folder is where relative paths
+    /// start.
     pub fn parse(text: &str, file_name: &str) -> Result<Config, Errors> {
         let (document, syntax_errors) = DeTable::parse_recoverable(text);
         let mut report = Report::new(file_name, text);
@@ -68,8 +70,8 @@ impl Config {
         Ok(config)
     }
 
-    /// What `howdah serve DIR` runs: one site that answers for every host name, at `directory` (best given as an
-    /// absolute path), on `127.0.0.1:8080` unless `options` says otherwise.
+    /// What `howdah serve DIR` runs: one site that answers for every host name, at `directory` (best given as
+    /// an absolute path), on `127.0.0.1:8080` unless `options` says otherwise.
     pub fn for_directory(directory: &Path, options: DirectoryOptions) -> Config {
         let mut config = Config::default();
         if !options.listen.is_empty() {

@@ -62,7 +62,8 @@ pub fn markdown() -> String {
         for key in &chapter.keys {
             let _ = writeln!(page, "\n### `{}`\n\n{}\n", key.name, flow(key.doc));
             let _ = writeln!(page, "- Value: {}", key.kind);
-            let default = if key.default.contains(' ') && !key.default.starts_with(['[', '{', '"']) {
+            let in_words = key.default.starts_with(|first: char| first.is_ascii_lowercase());
+            let default = if in_words {
                 key.default.clone()
             } else {
                 format!("`{}`", key.default)

@@ -49,7 +49,8 @@ section! {
 }
 
 section! {
-    /// What a client may send and how long it may take. Each limit says what a client gets that goes beyond it.
+    /// What a client may send and how long it may take. Each limit says what a client gets that goes beyond
+    /// it.
     pub struct Limits {
         /// Connections open at once, over all listeners. Beyond it new ones wait in the kernel's queue.
         connections ("connections"): usize as AtLeast<usize, 1> = 16_384,
@@ -69,7 +70,8 @@ section! {
         /// Bytes in a request body; 0 is no limit. Beyond it: 413. PHP's own `post_max_size` comes on top.
         body ("body"): u64 as Size<u64> = 2 << 30,
             "Lets a 1 GB upload through with its multipart wrapping, and still bounds the temporary disk space.";
-        /// From the first byte of a request (or the connection's start) to the end of its header. Beyond it: 408.
+        /// From the first byte of a request (or the connection's start) to the end of its header. Beyond it:
+        /// 408.
         head_timeout ("head_timeout"): Duration as Span = Duration::from_secs(20),
             "Apache's RequestReadTimeout: slow phones manage, slow-header attacks do not.";
         /// Between two reads of a request body. Beyond it: 408.
@@ -107,7 +109,8 @@ section! {
         /// How a line of the access log looks: `"combined"` or `"json"`.
         format ("format"): AccessFormat as Format = AccessFormat::Combined,
             "What log analysers have read for thirty years.";
-        /// The error log: `"-"` for standard error, or a file that lines are added to. PHP's errors go there too.
+        /// The error log: `"-"` for standard error, or a file that lines are added to. PHP's errors go there
+        /// too.
         error ("error"): ErrorTarget as Errors = ErrorTarget::Stderr,
             "Seen at once in a terminal, collected by service managers.";
     }
@@ -123,8 +126,8 @@ section! {
         /// Ports are not part of it. The longest match wins.
         hosts ("hosts"): Vec<HostPattern> as Hosts = vec![HostPattern::Default],
             "A site that names no host is meant for whoever comes.";
-        /// The document root: the folder that URLs are looked up in. `{host}` as a whole component of the path is
-        /// replaced by the request's host name, so that one entry serves thousands of sites:
+        /// The document root: the folder that URLs are looked up in. `{host}` as a whole component of the
+        /// path is replaced by the request's host name, so that one entry serves thousands of sites:
         /// `"/srv/www/{host}/public"`. A relative path starts at the folder of the configuration file.
         root ("root"): RootTemplate as Root = RootTemplate::Fixed(PathBuf::new()),
             "Must be given: a guess could publish the wrong folder.";
@@ -132,10 +135,10 @@ section! {
         index ("index"): Vec<String> as List<PlainName> =
             ["index.php", "index.html", "index.htm"].map(str::to_owned).to_vec(),
             "PHP comes first because a site that has both means its application.";
-        /// What to try for a path, in order. `$uri` is the file or script that the path names, or the index file of
-        /// the folder that it names; `$uri/` is that folder even without an index file; `$uri.html` is the path with
-        /// a suffix; a path such as `/index.php` is that script, which sees the URL in REQUEST_URI and always the
-        /// query string; `=404` (last) is that status. The last step is final.
+        /// What to try for a path, in order. `$uri` is the file or script that the path names, or the index
+        /// file of the folder that it names; `$uri/` is that folder even without an index file; `$uri.html`
+        /// is the path with a suffix; a path such as `/index.php` is that script, which sees the URL in
+        /// REQUEST_URI and always the query string; `=404` (last) is that status. The last step is final.
         try_files ("try"): Vec<TryStep> as Try = vec![TryStep::Uri],
             "What is not there is 404. Frameworks want `[\"$uri\", \"/index.php\"]`.";
         /// Which symbolic links below the root are followed: `"owner"` (link and target have the same owner),
@@ -145,8 +148,8 @@ section! {
         /// Files and folders whose names start with a dot are not served (404), except these.
         dot_names ("dot_names"): Vec<String> as List<NamePattern> = vec![".well-known".to_owned()],
             "Dot files hold secrets, histories and editors' leavings; `.well-known` is meant for the public.";
-        /// Files and folders that are never served (403), even below a folder that is. A `*` at the end stands for
-        /// any ending.
+        /// Files and folders that are never served (403), even below a folder that is. A `*` at the end
+        /// stands for any ending.
         refuse ("refuse"): Vec<String> as List<NamePattern> =
             [".ht*", ".user.ini", ".env*", ".git*", ".svn", ".hg", ".bzr"].map(str::to_owned).to_vec(),
             "Apache's own rule for `.ht*`, and names that have leaked passwords and sources elsewhere.";
@@ -193,7 +196,8 @@ section! {
         /// php.ini values that scripts and `.user.ini` files cannot change.
         admin_ini ("admin_ini"): Vec<(String, String)> as Ini = Vec::new(),
             "The distribution's php.ini decides.";
-        /// Environment variables that scripts see. Nothing else of the server's environment reaches them, except PATH.
+        /// Environment variables that scripts see. Nothing else of the server's environment reaches them,
+        /// except `PATH`.
         env ("env"): Vec<(String, String)> as Environment = Vec::new(),
             "The server's own environment may hold secrets that are none of a script's business.";
         /// The folder below which the pool keeps its temporary files, uploads and sessions.
@@ -243,8 +247,9 @@ impl Config {
 }
 
 impl Site {
-    /// Where the site's pool keeps its state: the folder configured, or the usual place for who runs the server.
-    /// The caller makes it, for its owner alone, and must not trust one that it finds with another owner.
+    /// Where the site's pool keeps its state: the folder configured, or the usual place for who runs the
+    /// server. The caller makes it, for its owner alone, and must not trust one that it finds with another
+    /// owner.
     pub fn state_dir(&self, as_root: bool, uid: u32, temporary: &Path) -> PathBuf {
         match self.php.as_ref().and_then(|php| php.state_dir.as_ref()) {
             Some(path) => path.clone(),

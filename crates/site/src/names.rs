@@ -65,8 +65,8 @@ impl Names {
         }
     }
 
-    /// The first component of a normal relative path that may not be served: where it starts, and what it gets.
-    /// `dotted` says whether some component starts with a dot.
+    /// The first component of a normal relative path that may not be served: where it starts, and what it
+    /// gets. `dotted` says whether some component starts with a dot.
     #[inline]
     pub(crate) fn refusal(&self, relative: &[u8], dotted: bool) -> Option<(usize, Status)> {
         if !dotted && !self.refuse_undotted {
@@ -119,8 +119,8 @@ impl Pattern {
     }
 }
 
-/// Whether the name's last extension is one that PHP programs have or had, in any case. Those that a site does not run
-/// are refused: sent as text they would give away passwords.
+/// Whether the name's last extension is one that PHP programs have or had, in any case. Those that a site
+/// does not run are refused: sent as text they would give away passwords.
 fn is_php_source(name: &[u8]) -> bool {
     // The shortest is `.php`, the longest `.phtml`; most names fail the first test.
     let Some(dot) = memchr::memrchr(b'.', &name[name.len().saturating_sub(6)..]) else {

@@ -11,11 +11,12 @@ pub(crate) struct Shape {
     pub(crate) dotted: bool,
 }
 
-/// Appends the normal form of `raw` to `out`: components joined by single slashes, none at either end, none of them
-/// empty, `.` or `..`, no NUL. On error `out` holds what was written so far.
+/// Appends the normal form of `raw` to `out`: components joined by single slashes, none at either end, none
+/// of them empty, `.` or `..`, no NUL. On error `out` holds what was written so far.
 ///
-/// As Apache's `ap_normalize_path` with MergeSlashes and AllowEncodedSlashes Off: an encoded slash is 404, a `..` above
-/// the root and a broken escape are 400. A NUL is 400. Backslashes and bytes that are not UTF-8 are ordinary.
+/// As Apache's `ap_normalize_path` with MergeSlashes and AllowEncodedSlashes Off: an encoded slash is 404, a
+/// `..` above the root and a broken escape are 400. A NUL is 400. Backslashes and bytes that are not UTF-8
+/// are ordinary.
 #[inline]
 pub(crate) fn normalize(raw: &[u8], out: &mut Vec<u8>) -> Result<Shape, Status> {
     match raw {
@@ -36,8 +37,8 @@ pub(crate) fn normalize(raw: &[u8], out: &mut Vec<u8>) -> Result<Shape, Status> 
     }
 }
 
-/// Whether `rest` (behind the first slash) is its own normal form but for a slash at the end, with no dot at the start
-/// of any component. Most paths are.
+/// Whether `rest` (behind the first slash) is its own normal form but for a slash at the end, with no dot at
+/// the start of any component. Most paths are.
 fn is_normal(rest: &[u8]) -> bool {
     let mut at_start = true;
     for &byte in rest {

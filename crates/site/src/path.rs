@@ -9,9 +9,9 @@ use howdah_config::Symlinks;
 
 /// A file or folder below a document root: decoded, normalised, without NUL, `.`, `..` or empty components.
 ///
-/// One value is one key: absolute path, where the root ends in it and how links are followed are hashed and compared
-/// together, so a cache of open files finds its entry with one look-up. `Borrow`-ing it as a bare path is not
-/// offered, since two sites may reach the same file under different rules.
+/// One value is one key: absolute path, where the root ends in it and how links are followed are hashed and
+/// compared together, so a cache of open files finds its entry with one look-up. `Borrow`-ing it as a bare
+/// path is not offered, since two sites may reach the same file under different rules.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct DocumentPath {
     /// Root (without a slash at its end), `/`, relative path, NUL.
@@ -43,8 +43,8 @@ impl DocumentPath {
         &self.bytes[self.root + 1..self.bytes.len() - 1]
     }
 
-    /// [`relative`](Self::relative) with its final NUL, to be opened beneath the root's descriptor. The root itself
-    /// is `.`.
+    /// [`relative`](Self::relative) with its final NUL, to be opened beneath the root's descriptor. The root
+    /// itself is `.`.
     pub fn relative_c_path(&self) -> &CStr {
         if self.relative().is_empty() {
             return c".";
@@ -77,7 +77,8 @@ impl DocumentPath {
         &self.bytes[..self.root.max(1)]
     }
 
-    /// A path for the root itself. `push_root` writes the root without a slash at its end; it must hold no NUL.
+    /// A path for the root itself. `push_root` writes the root without a slash at its end; it must hold no
+    /// NUL.
     pub(crate) fn at_root(
         mut buffer: Vec<u8>,
         symlinks: Symlinks,
@@ -94,7 +95,8 @@ impl DocumentPath {
         }
     }
 
-    /// Lets `write` add the bytes of the relative path, which must be a normal one. Only for a path at its root.
+    /// Lets `write` add the bytes of the relative path, which must be a normal one. Only for a path at its
+    /// root.
     pub(crate) fn write_relative<T, E>(
         &mut self,
         write: impl FnOnce(&mut Vec<u8>) -> Result<T, E>,
@@ -141,7 +143,8 @@ impl fmt::Debug for DocumentPath {
     }
 }
 
-/// A buffer that is reused from one request to the next, so that resolving allocates nothing once it has grown.
+/// A buffer that is reused from one request to the next, so that resolving allocates nothing once it has
+/// grown.
 #[derive(Debug, Default)]
 pub struct Scratch {
     buffer: Vec<u8>,

@@ -1,4 +1,5 @@
-//! What holds for any bytes: the property that the fuzz target asserts, and a short run of it with every test.
+//! What holds for any bytes: the property that the fuzz target asserts, and a short run of it with every
+//! test.
 
 use howdah_config::{Config, HostPattern, RootTemplate, Site as SiteConfig, TryStep};
 use howdah_http::{Method, Request};
@@ -13,9 +14,9 @@ mod smoke;
 
 /// `data` is a host, a target and a disk's answers, with a line feed between each.
 ///
-/// Nothing that the disk is asked about and nothing that is accepted leaves its root or holds a NUL, `.`, `..` or an
-/// empty component; a Location is printable and starts with one slash; a file that is sent is not called like a PHP
-/// source; and a used buffer gives the same resolution as a fresh one.
+/// Nothing that the disk is asked about and nothing that is accepted leaves its root or holds a NUL, `.`,
+/// `..` or an empty component; a Location is printable and starts with one slash; a file that is sent is not
+/// called like a PHP source; and a used buffer gives the same resolution as a fresh one.
 pub fn resolution(data: &[u8]) {
     let mut parts = data.splitn(3, |&byte| byte == b'\n');
     let mut part = || parts.next().unwrap_or_default();

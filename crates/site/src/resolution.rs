@@ -13,8 +13,8 @@ pub enum Kind {
     Directory,
     /// Nothing, also where a component on the way is a file or a name is too long.
     Missing,
-    /// Something that may not be served: no permission on the way, a link that the rule forbids, a loop of links, a
-    /// device, socket or pipe.
+    /// Something that may not be served: no permission on the way, a link that the rule forbids, a loop of
+    /// links, a device, socket or pipe.
     Forbidden,
 }
 

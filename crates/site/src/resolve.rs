@@ -22,8 +22,8 @@ use crate::redirect;
 use crate::resolution::{Disk, Kind, Resolution, Script};
 use crate::sites::Site;
 
-/// What `request` stands for on `site`. The usual request asks `disk` once, and the only memory that it needs is the
-/// path's, which `scratch` provides once a path has been [given back](Scratch::reuse).
+/// What `request` stands for on `site`. The usual request asks `disk` once, and the only memory that it needs
+/// is the path's, which `scratch` provides once a path has been [given back](Scratch::reuse).
 pub fn resolve(site: &Site, request: &Request, disk: &mut impl Disk, scratch: &mut Scratch) -> Resolution {
     match request.method {
         Method::Trace | Method::Connect => return not_allowed(ALLOW_SCRIPT),
@@ -43,8 +43,8 @@ pub fn resolve(site: &Site, request: &Request, disk: &mut impl Disk, scratch: &m
 struct Asked<'a> {
     site: &'a Site,
     request: &'a Request,
-    /// Grows and shrinks while things are tried. A step that comes to nothing leaves it as it found it; one that comes
-    /// to a verdict leaves what the verdict is about.
+    /// Grows and shrinks while things are tried. A step that comes to nothing leaves it as it found it; one
+    /// that comes to a verdict leaves what the verdict is about.
     path: DocumentPath,
     /// Whether a slash followed.
     slash: bool,
@@ -155,9 +155,9 @@ impl<'a> Asked<'a> {
         None
     }
 
-    /// The longest prefix of the path that exists, if it is a script: the rest is its PATH_INFO. Only components before
-    /// `limit` are looked at, and only those that are called like a script: what follows any other file is 404 as well
-    /// as what follows nothing, so the disk need not be asked about them.
+    /// The longest prefix of the path that exists, if it is a script: the rest is its PATH_INFO. Only
+    /// components before `limit` are looked at, and only those that are called like a script: what follows
+    /// any other file is 404 as well as what follows nothing, so the disk need not be asked about them.
     fn script_before(&mut self, limit: usize, disk: &mut impl Disk) -> Option<Verdict> {
         let mut end = limit;
         while let Some(at) = memrchr(b'/', &self.path.relative()[..end]) {

@@ -20,12 +20,14 @@ pub struct Endpoints {
 ///
 /// What is given is what Apache gives (mod_php, and php-fpm behind mod_proxy_fcgi), with these differences:
 /// - Lines of Cookie are joined by `; `, not `, `: PHP would take `a=1, b=2` for one cookie.
-/// - HTTP_AUTHORIZATION is given, as nginx does; Apache hides it, and every framework then asks for a rewrite rule.
-/// - HTTP_HOST is the authority that the request is really for: RFC 9112 §3.2.2 has a target in absolute form win over
-///   Host, and HTTP/2 need not send Host at all.
+/// - HTTP_AUTHORIZATION is given, as nginx does; Apache hides it, and every framework then asks for a rewrite
+///   rule.
+/// - HTTP_HOST is the authority that the request is really for: RFC 9112 §3.2.2 has a target in absolute form
+///   win over Host, and HTTP/2 need not send Host at all.
 ///
-/// PHP adds its own: `PHP_SELF` (SCRIPT_NAME and PATH_INFO), `argv`, `argc`, `REQUEST_TIME` and `REQUEST_TIME_FLOAT`,
-/// and `PHP_AUTH_*` from the Authorization field. AUTH_TYPE and REMOTE_USER are for whoever checks a password.
+/// PHP adds its own: `PHP_SELF` (SCRIPT_NAME and PATH_INFO), `argv`, `argc`, `REQUEST_TIME` and
+/// `REQUEST_TIME_FLOAT`, and `PHP_AUTH_*` from the Authorization field. AUTH_TYPE and REMOTE_USER are for
+/// whoever checks a password.
 pub fn server_variables(
     request: &Request,
     script: &Script,
@@ -163,7 +165,8 @@ fn host_as_sent(request: &Request) -> &[u8] {
     }
 }
 
-/// The marks that more than one field line has. Almost always none, so almost no line is compared with the others.
+/// The marks that more than one field line has. Almost always none, so almost no line is compared with the
+/// others.
 fn repeated_marks(request: &Request) -> u64 {
     let (mut seen, mut repeated) = (0, 0);
     for (field, _) in request.fields.iter() {
@@ -183,8 +186,8 @@ fn mark(field: &[u8]) -> u64 {
 
 /// The variable that a field becomes, or `None` for a field that scripts must not or need not see.
 ///
-/// - Names with anything but letters, digits and hyphens are dropped: `X_Real_IP` and `X-Real-IP` would become the
-///   same variable, so a client could forge what a proxy sets.
+/// - Names with anything but letters, digits and hyphens are dropped: `X_Real_IP` and `X-Real-IP` would
+///   become the same variable, so a client could forge what a proxy sets.
 /// - Proxy would become HTTP_PROXY, which programs take for the proxy to use (CVE-2016-5385).
 /// - Content-Type and Content-Length have variables of their own, and Host is given before the others.
 fn variable_name<'b>(field: &[u8], buffer: &'b mut [u8; LONGEST_NAME]) -> Option<&'b [u8]> {
@@ -228,8 +231,8 @@ const PREFIX: &[u8] = b"HTTP_";
 /// Longer field names are dropped. The longest registered one has 47 characters.
 const LONGEST_NAME: usize = 256;
 
-/// WordPress, and others after it, look for the word `Apache` to learn whether they may write rewrite rules and pretty
-/// addresses for it. A script's view of Howdah is Apache's, so the word is there.
+/// WordPress, and others after it, look for the word `Apache` to learn whether they may write rewrite rules
+/// and pretty addresses for it. A script's view of Howdah is Apache's, so the word is there.
 const SOFTWARE: &[u8] = concat!(
     "Howdah/",
     env!("CARGO_PKG_VERSION_MAJOR"),

@@ -1,5 +1,5 @@
-//! The same requests to a real Apache with mod_php and to this crate: what a path stands for, and what `$_SERVER`
-//! holds, must be the same, but for differences that are listed here with their reasons.
+//! The same requests to a real Apache with mod_php and to this crate: what a path stands for, and what
+//! `$_SERVER` holds, must be the same, but for differences that are listed here with their reasons.
 //!
 //! Skipped, with the reason printed, where Debian's apache2 and libapache2-mod-php are not installed.
 
@@ -177,7 +177,8 @@ fn a_front_controller_sees_the_same() {
         let head = format!("GET {target} HTTP/1.1\r\nHost: foo.example:81\r\nConnection: close\r\n\r\n");
         let mut outcomes: [Outcome; 2] = both(&apache, apache.rewritten, &sites, &head).into();
         for outcome in &mut outcomes {
-            // Where rules apply, Apache says `redirect:/index.php` for the path of `/route`, which helps nobody.
+            // Where rules apply, Apache says `redirect:/index.php` for the path of `/route`, which helps
+            // nobody.
             if let Outcome::Script(variables) = outcome {
                 variables.remove("PATH_TRANSLATED");
             }

@@ -1,4 +1,5 @@
-//! The kinds of values: how each is read, how its default is shown, what it is called in messages and in the manual.
+//! The kinds of values: how each is read, how its default is shown, what it is called in messages and in the
+//! manual.
 
 mod amounts;
 mod logs;

@@ -199,8 +199,8 @@ fn host_pattern(text: &str) -> Result<HostPattern, Problem> {
     })
 }
 
-/// Whether `name` is a host name by RFC 1123 §2.1: labels of letters, digits and inner hyphens. Underscores are let
-/// through here, unlike in names that become paths, since some internal networks have them.
+/// Whether `name` is a host name by RFC 1123 §2.1: labels of letters, digits and inner hyphens. Underscores
+/// are let through here, unlike in names that become paths, since some internal networks have them.
 fn check_host_name(name: &str) -> Result<(), &'static str> {
     if name.len() > 253 {
         return Err("is longer than 253 characters");

@@ -77,8 +77,8 @@ impl Kind for Address {
     }
 }
 
-/// The addresses that `text` names: `127.0.0.1:8080`, `[::1]:8080`, or `:80` and `*:80` for the port on both families
-/// (the IPv6 socket is then to be bound for IPv6 only). The error is what is wrong and what to do.
+/// The addresses that `text` names: `127.0.0.1:8080`, `[::1]:8080`, or `:80` and `*:80` for the port on both
+/// families (the IPv6 socket is then to be bound for IPv6 only). The error is what is wrong and what to do.
 pub fn listen_addresses(text: &str) -> Result<Vec<SocketAddr>, (String, String)> {
     const FORMS: &str = "write `\"127.0.0.1:8080\"`, `\"[::1]:8080\"`, or `\":80\"` for every address";
     let wrong = |message: &str, help: &str| Err((format!("`{text}` {message}"), help.to_owned()));

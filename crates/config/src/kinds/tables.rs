@@ -214,7 +214,8 @@ fn read_pairs(
     sound.then(|| pairs.into_iter().map(|(_, name, value)| (name, value)).collect())
 }
 
-/// `opcache.enable = true` without quotes is a table `opcache` to TOML. What is meant is plain, so it is taken.
+/// `opcache.enable = true` without quotes is a table `opcache` to TOML. What is meant is plain, so it is
+/// taken.
 fn collect_pairs(
     table: &DeTable<'_>,
     prefix: &str,
@@ -244,7 +245,8 @@ fn collect_pairs(
 fn scalar(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<String> {
     let text = match value.get_ref() {
         DeValue::String(text) => text.to_string(),
-        // PHP reads decimal, and 0x and 0o as in TOML; decimal is what everything that looks at the value expects.
+        // PHP reads decimal, and 0x and 0o as in TOML; decimal is what everything that looks at the value
+        // expects.
         DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
             Ok(number) => number.to_string(),
             Err(_) => {

@@ -80,7 +80,8 @@ fn framework() -> Sites {
     site(|site| site.try_files = vec![TryStep::Uri, TryStep::Path("/index.php".into())])
 }
 
-/// A resolution in one line: `file a.txt`, `php dump.php + /info < /url`, `folder empty`, `301 /dir/`, `405 …`, `404`.
+/// A resolution in one line: `file a.txt`, `php dump.php + /info < /url`, `folder empty`, `301 /dir/`, `405
+/// …`, `404`.
 fn shown(resolution: &Resolution) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match resolution {

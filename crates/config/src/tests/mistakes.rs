@@ -1,0 +1,252 @@
+use crate::*;
+
+fn errors(text: &str) -> String {
+    match Config::parse(text, "howdah.toml") {
+        Ok(config) => panic!("accepted: {config:#?}\nfrom\n{text}"),
+        Err(errors) => errors.to_string(),
+    }
+}
+
+#[test]
+fn a_mistake_is_shown_where_it_is() {
+    let text = "listen = [\":80\"]\n\n[[site]]\nroot = \"/srv\"\n\n[site.php]\n\trequest_timout = \"60s\"\n";
+    assert_eq!(
+        errors(text),
+        "howdah.toml:7:2: unknown key `request_timout` in [site.php]\n \
+         7 | \trequest_timout = \"60s\"\n   \
+           | \t^^^^^^^^^^^^^^\n   \
+         help: did you mean `request_timeout`?"
+    );
+}
+
+#[test]
+fn all_mistakes_are_reported_at_once_in_order() {
+    let found = errors(
+        "lissten = 1\nthreads = 0\n[limits]\nbody = \"1X\"\nhead_timeout = 5\n[[site]]\nhosts = [\"a:1\", \"b..c\"]\n\
+         [site.php]\nworkers = -1\nini = { a = 1.5 }\n",
+    );
+    let heads: Vec<&str> = found
+        .lines()
+        .filter(|line| line.starts_with("howdah.toml:"))
+        .collect();
+    assert_eq!(
+        heads,
+        [
+            "howdah.toml:1:1: unknown key `lissten` at the top level",
+            "howdah.toml:2:11: 0 is too small",
+            "howdah.toml:4:8: `1X` is not a size",
+            "howdah.toml:5:16: 5 is a duration without a unit",
+            "howdah.toml:6:1: the site has no root",
+            "howdah.toml:7:10: `a:1` holds a port",
+            "howdah.toml:7:17: `b..c` has an empty label",
+            "howdah.toml:9:11: -1 is negative",
+            "howdah.toml:10:13: expected a string, a whole number, `true` or `false`, found a float",
+        ]
+    );
+}
+
+/// Each row a file and what must be said about it.
+#[test]
+fn mistakes_and_what_is_said_about_them() {
+    let site = "[[site]]\nroot = \"/srv\"\n";
+    let rows = [
+        ("", vec!["there is no site", "add one: `[[site]]`"]),
+        ("= 3", vec!["howdah.toml:1:1: this is not TOML"]),
+        (
+            "listen = [\":80\"\n[[site]]\nroot = \"/srv\"",
+            vec!["this is not TOML"],
+        ),
+        ("site = 1", vec!["the sites are not a list of tables"]),
+        (
+            "[site]\nroot = \"/srv\"",
+            vec!["the sites are not a list of tables", "two pairs of brackets"],
+        ),
+        (
+            "[[sites]]\nroot = \"/srv\"",
+            vec!["unknown key `sites`", "did you mean `site`?"],
+        ),
+        (
+            &format!("workers = 3\n{site}"),
+            vec!["unknown key `workers` at the top level", "belongs in [site.php]"],
+        ),
+        (
+            &format!("{site}body = \"1M\""),
+            vec!["unknown key `body` in [[site]]", "belongs in [limits]"],
+        ),
+        (
+            &format!("{site}colour = 1"),
+            vec![
+                "unknown key `colour`",
+                "the keys in [[site]] are: name, hosts, root",
+            ],
+        ),
+        (
+            &format!("limits = 3\n{site}"),
+            vec!["expected a table `[limits]`, found an integer"],
+        ),
+        (
+            &format!("listen = []\n{site}"),
+            vec!["the list of addresses is empty"],
+        ),
+        (
+            &format!("listen = [\":80\", \"[::]:80\"]\n{site}"),
+            vec!["[::]:80 is listed twice"],
+        ),
+        (
+            &format!("listen = 80\n{site}"),
+            vec!["expected an address such as `\"127.0.0.1:8080\"`, found an integer"],
+        ),
+        (
+            &format!("threads = \"many\"\n{site}"),
+            vec!["`many` is not a count", "`\"auto\"`"],
+        ),
+        (&format!("user = \"\"\n{site}"), vec!["the name is empty"]),
+        (&format!("{site}hosts = []"), vec!["the list of hosts is empty"]),
+        (
+            &format!("{site}symlinks = \"some\""),
+            vec!["`some` is not a policy", "`\"owner\"`"],
+        ),
+        (&format!("{site}try = []"), vec!["there is nothing to try"]),
+        (
+            &format!("{site}try = [\"=404\", \"$uri\"]"),
+            vec!["`=404` is not the last step"],
+        ),
+        (
+            &format!("{site}try = [\"/index.php?$args\"]"),
+            vec!["names the query string", "always kept"],
+        ),
+        (
+            &format!("{site}index = [\"a/b\"]"),
+            vec!["`a/b` is not a plain name"],
+        ),
+        (
+            &format!("{site}refuse = [\"*.bak\"]"),
+            vec!["`*.bak` is not the name of a file"],
+        ),
+        (
+            &format!("{site}name = \"../x\""),
+            vec!["`../x` is not a plain name"],
+        ),
+        (
+            &format!("{site}php = 3"),
+            vec!["expected a table `[site.php]`, found an integer"],
+        ),
+        (
+            &format!("{site}[site.php]\nextensions = [\".phps\"]"),
+            vec!["`.phps` shows source code"],
+        ),
+        (
+            &format!("{site}[site.php]\nini = {{ \"a b\" = 1 }}"),
+            vec!["`a b` is not a php.ini name"],
+        ),
+        (
+            &format!("{site}[site.php]\nini = {{ a = \"1\\n2\" }}"),
+            vec!["holds a line break"],
+        ),
+        (
+            &format!("{site}[site.php]\nini = \"x\""),
+            vec!["expected a table of php.ini names and values"],
+        ),
+        (
+            &format!("{site}[site.php]\nenv = {{ \"A-B\" = 1 }}"),
+            vec!["is not the name of an environment variable"],
+        ),
+        (
+            &format!("[log]\nerror = \"off\"\n{site}"),
+            vec!["the error log cannot be turned off"],
+        ),
+        (
+            &format!("[log]\naccess = \"\"\n{site}"),
+            vec!["the log's place is empty"],
+        ),
+        (
+            &format!("[limits]\nbody_timeout = \"0s\"\n{site}"),
+            vec!["the duration is zero"],
+        ),
+        (
+            &format!("[limits]\nconnections = 9223372036854775808\n{site}"),
+            vec!["9223372036854775808 is too large"],
+        ),
+        (
+            &format!("{site}hosts = \"*.a.org\"\n{site}hosts = [\"b.org\", \"*.a.org\"]"),
+            vec!["howdah.toml:6:19: the host `*.a.org` is listed twice; first at line 3"],
+        ),
+        (
+            &format!("{site}{site}"),
+            vec![
+                "howdah.toml:3:1: two sites answer for every other host (`*`)",
+                "at line 1",
+            ],
+        ),
+        (
+            &format!("{site}hosts = \"*.a.org\"\n{site}hosts = \"a.org\""),
+            vec![
+                "two sites are called `a.org`; the first is at line 1",
+                "give each site a `name`",
+            ],
+        ),
+        (
+            &format!("{site}name = \"x\"\n{site}hosts = \"a.org\"\nname = \"x\""),
+            vec!["howdah.toml:7:8: two sites are called `x`"],
+        ),
+        (
+            "[[site]]\nhosts = \"a.org\"\nroot = \"/srv/{host}\"",
+            vec!["`{host}` in the root of a site with a single host"],
+        ),
+    ];
+    for (text, said) in rows {
+        let found = errors(text);
+        for words in said {
+            assert!(
+                found.contains(words),
+                "{text}\n\n{found}\n\ndoes not say: {words}"
+            );
+        }
+        assert!(
+            !found.contains("two sites answer") || !found.contains("are called"),
+            "{found}"
+        );
+    }
+}
+
+/// Broken files must be refused, never panicked at, whatever is in the way.
+#[test]
+fn no_damage_to_a_file_makes_a_panic() {
+    const PIECES: [&str; 16] = [
+        "\n",
+        "[",
+        "]",
+        "[[site]]",
+        "=",
+        "\"",
+        "'",
+        "{host}",
+        "\u{e9}",
+        "\0",
+        "-1",
+        "9e999",
+        "\r\n",
+        "\u{1f418}",
+        ".",
+        "{",
+    ];
+    let example = include_str!("../../../../docs/examples/several-sites.toml");
+    let mut random: u64 = 0x2545_f491_4f6c_dd1d;
+    let mut below = |limit: usize| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random >> 33) as usize % limit
+    };
+    for _ in 0..1500 {
+        let mut text = example.to_owned();
+        for _ in 0..=below(3) {
+            let from = text.floor_char_boundary(below(text.len()));
+            let to = text.floor_char_boundary((from + below(30)).min(text.len()));
+            text.replace_range(from..to.max(from), PIECES[below(PIECES.len())]);
+        }
+        if let Err(errors) = Config::parse(&text, "howdah.toml") {
+            assert!(!errors.0.is_empty() && errors.to_string().contains("howdah.toml"));
+        }
+    }
+}
