@@ -1,1 +1,77 @@
-//! Placeholder
+//! Static files: what is at a path, and what a request for it gets.
+//!
+//! ```text
+//! DocumentPath ── Store::kind ────> Kind       for `site`, which resolves
+//! DocumentPath ── Store::answer ──> Answer     head (ready-made for the plain 200), body in memory or in an open file
+//! ```
+//!
+//! A [`Store`] belongs to one thread of the front. It remembers what it has opened, and for files up to
+//! [`Limits::small`] their bytes. A second request for the same file makes no system call, and the two questions of one
+//! request cost one look-up.
+//!
+//! # How the front uses it
+//! ```no_run
+//! # use howdah_files::{Answer, FileBody, Limits, Store};
+//! # use howdah_http::Request;
+//! # use howdah_site::{DocumentPath, Resolution, Scratch, Site};
+//! # fn example(request: &Request, site: &Site, scratch: &mut Scratch, seconds_since_1970: u64) {
+//! let mut store = Store::new(Limits::default()); // one per thread
+//! // The event loop waits for `store.changes()` to be readable, then calls `store.drain_events()`.
+//!
+//! store.tick(seconds_since_1970); // once per request, before it is resolved
+//! let Resolution::File { path } = howdah_site::resolve(site, request, &mut store, scratch) else { return };
+//! match store.answer(request, &path) {
+//!     // `head` ends behind its last field line: write head, `Date: …` and `Connection: …` if need be, an empty line.
+//!     Answer::Prepared { head, body } => {}
+//!     // Goes through `h1::encode_head` with `Framing::of(method, version, head.status, Some(length))`.
+//!     Answer::Composed { head, length, body } => {}
+//!     // An error page of the front's own.
+//!     Answer::Status(status) => {}
+//! }
+//! # }
+//! ```
+//! [`FileBody`] says how the content is sent, and what to do when a file shrinks meanwhile.
+//!
+//! # How fresh an answer is
+//! The folders on the way to a file, from the document root down and through links, are watched with inotify. The
+//! kernel queues a change before the call that made it returns, so once [`Store::drain_events`] has run, an edit,
+//! rename, removal, chmod or swapped link is seen. Because the descriptor was readable before the request that follows
+//! the edit, an event loop that handles what is ready in the order in which it became ready never answers from before.
+//!
+//! What inotify cannot see (another machine's write to NFS, a write through a memory mapping or another hard link,
+//! a change above the root) is seen within a second: an entry that was checked in an earlier second is compared with
+//! the disk before it is used. A folder that cannot be watched (no watches left, no right to read it) has its entries
+//! compared at every request.
+//!
+//! # What is opened
+//! Only a [`DocumentPath`](howdah_site::DocumentPath), only below the root's descriptor, never through a magic link of
+//! `/proc`, and through symbolic links as the site's rule says:
+//!
+//! | rule | a link that stays below the root | a link that leaves it |
+//! |---|---|---|
+//! | `inside` | followed | 403 |
+//! | `owner` | followed | followed if it belongs to root or to the owner of what it leads to, else 403 |
+//! | `follow` | followed | followed |
+//!
+//! Only regular files are sent; devices, pipes and sockets are 403 and never make us wait. A name that belongs to PHP
+//! is never sent, whatever the caller thinks.
+
+#![forbid(unsafe_code)]
+
+mod answer;
+mod body;
+mod document;
+mod entry;
+mod folders;
+mod limits;
+mod locate;
+mod media_type;
+mod shelf;
+mod store;
+mod watches;
+
+pub use answer::Answer;
+pub use body::{FileBody, OpenFile};
+pub use limits::Limits;
+pub use media_type::media_type;
+pub use store::{Figures, Store};

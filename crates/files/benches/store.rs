@@ -1,0 +1,198 @@
+//! What the store costs: a hit, a check against the disk, a file seen for the first time.
+//!
+//! `cargo bench -p howdah-files`. Each figure is the least of several rounds, which is what the code costs when nothing else
+//! runs; it is not what a server gets done.
+
+use std::fs;
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use howdah_config::Config;
+use howdah_files::{Answer, Limits, Store};
+use howdah_http::Request;
+use howdah_site::{Disk, DocumentPath, Kind, Scratch, Sites};
+
+fn main() {
+    let folder = Folder::new();
+    fs::create_dir_all(folder.0.join("assets/css")).expect("a temporary folder can be written");
+    fs::write(folder.0.join("HelloWorld.txt"), "Hello, World!\n").expect("as above");
+    fs::write(folder.0.join("assets/css/large.css"), vec![b' '; 100_000]).expect("as above");
+    for number in 0..FILES {
+        fs::write(
+            folder.0.join(format!("assets/css/{number}.css")),
+            vec![b' '; 2000],
+        )
+        .expect("as above");
+    }
+    let sites = sites(&folder.0);
+    let plain = request(&[]);
+    let browser = request(BROWSER);
+    let conditional = request(&[("If-None-Match", "\"0-0\"")]);
+    let ranged = request(&[("Range", "bytes=0-4")]);
+    let small = path(&sites, "/HelloWorld.txt");
+    let large = path(&sites, "/assets/css/large.css");
+
+    let mut store = Store::new(Limits::default());
+    store.tick(1);
+    let mut hit = |name: &str, request: &Request, path: &DocumentPath| {
+        measure(name, HITS, || {
+            assert!(store.kind(black_box(path)) == Kind::File);
+            black_box(store.answer(black_box(request), path));
+        });
+    };
+    hit("hit, small file", &plain, &small);
+    hit("hit, small file, a browser's fields", &browser, &small);
+    hit("hit, 100 kB file", &plain, &large);
+    hit("If-None-Match that does not match", &conditional, &small);
+    hit("range", &ranged, &small);
+
+    let alternating: Vec<DocumentPath> = (0..64)
+        .map(|number| path(&sites, &format!("/assets/css/{number}.css")))
+        .collect();
+    let mut next = 0;
+    hit_each(&mut store, &plain, &alternating);
+    measure("hit, 64 files in turn", HITS, || {
+        next = (next + 1) % alternating.len();
+        assert!(store.kind(&alternating[next]) == Kind::File);
+        black_box(store.answer(&plain, &alternating[next]));
+    });
+
+    let mut scratch = Scratch::default();
+    let mut request = plain.clone();
+    request.target = b"/HelloWorld.txt".to_vec();
+    let site = sites.find(b"x").expect("the default site");
+    measure("resolve and hit", HITS, || {
+        let resolution = howdah_site::resolve(site, black_box(&request), &mut store, &mut scratch);
+        let howdah_site::Resolution::File { path } = resolution else {
+            panic!("{resolution:?}")
+        };
+        black_box(store.answer(&request, &path));
+        scratch.reuse(path);
+    });
+
+    let mut now = 1;
+    measure("check after a second", HITS / 100, || {
+        now += 1;
+        store.tick(now);
+        assert!(store.kind(&small) == Kind::File);
+    });
+
+    let paths: Vec<DocumentPath> = (0..FILES)
+        .map(|number| path(&sites, &format!("/assets/css/{number}.css")))
+        .collect();
+    measure("first open, 2 kB file in a known folder", 1, || {
+        hit_each(&mut store_at(1), &plain, &paths)
+    })
+    .per(FILES);
+    measure("first open, new store: two folders to watch", 200, || {
+        hit_each(&mut store_at(1), &plain, std::slice::from_ref(&large));
+    });
+}
+
+/// Prints the least time that `count` calls took, per call, over some rounds.
+fn measure(name: &str, count: usize, mut call: impl FnMut()) -> Measured {
+    let least = (0..ROUNDS)
+        .map(|_| {
+            let start = Instant::now();
+            (0..count).for_each(|_| call());
+            start.elapsed().as_nanos() as f64 / count as f64
+        })
+        .fold(f64::INFINITY, f64::min);
+    println!("{name:<48} {least:>10.0} ns");
+    Measured(least)
+}
+
+struct Measured(f64);
+
+impl Measured {
+    fn per(&self, count: usize) {
+        println!("{:<48} {:>10.0} ns", "  of these, each", self.0 / count as f64);
+    }
+}
+
+fn hit_each(store: &mut Store, request: &Request, paths: &[DocumentPath]) {
+    for path in paths {
+        assert!(store.kind(path) == Kind::File);
+        assert!(matches!(store.answer(request, path), Answer::Prepared { .. }));
+    }
+}
+
+fn store_at(now: u64) -> Store {
+    let mut store = Store::new(Limits::default());
+    store.tick(now);
+    store
+}
+
+fn sites(root: &Path) -> Sites {
+    let text = format!(
+        "[[site]]\nhosts = [\"*\"]\nroot = {:?}\nphp = false\n",
+        root.display().to_string()
+    );
+    Sites::compile(&Config::parse(&text, "bench.toml").expect("the configuration is right"))
+}
+
+fn request(fields: &[(&str, &str)]) -> Request {
+    let mut request = Request::new();
+    request.authority = b"x".to_vec();
+    fields
+        .iter()
+        .for_each(|(name, value)| request.fields.push(name.as_bytes(), value.as_bytes()));
+    request
+}
+
+/// The path that `site` asks for when it resolves `url`.
+fn path(sites: &Sites, url: &str) -> DocumentPath {
+    struct Asked(Option<DocumentPath>);
+    impl Disk for Asked {
+        fn kind(&mut self, path: &DocumentPath) -> Kind {
+            self.0.get_or_insert_with(|| path.clone());
+            Kind::File
+        }
+    }
+    let mut asked = Asked(None);
+    let mut request = request(&[]);
+    request.target = url.as_bytes().to_vec();
+    let site = sites.find(b"x").expect("the default site");
+    howdah_site::resolve(site, &request, &mut asked, &mut Scratch::default());
+    asked.0.expect("the disk is asked about it")
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        let path = std::env::temp_dir().join(format!("howdah-files-bench-{}", std::process::id()));
+        fs::create_dir_all(&path).expect("the temporary folder can be written to");
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const ROUNDS: usize = 7;
+const HITS: usize = 200_000;
+const FILES: usize = 1000;
+
+/// What Firefox sends.
+const BROWSER: &[(&str, &str)] = &[
+    ("Host", "example.org"),
+    (
+        "User-Agent",
+        "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0",
+    ),
+    ("Accept", "text/css,*/*;q=0.1"),
+    ("Accept-Language", "de,en-US;q=0.7,en;q=0.3"),
+    ("Accept-Encoding", "gzip, deflate, br, zstd"),
+    ("Connection", "keep-alive"),
+    ("Referer", "https://example.org/"),
+    ("Cookie", "a=b; c=d"),
+    ("Sec-Fetch-Dest", "style"),
+    ("Sec-Fetch-Mode", "no-cors"),
+    ("Sec-Fetch-Site", "same-origin"),
+    ("Priority", "u=2"),
+];

@@ -1,0 +1,87 @@
+//! What is sent behind the head.
+
+use std::fmt;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+use std::rc::Rc;
+
+/// The content of a response. It stays as it is, whatever happens to the store: it holds its memory or its open file.
+#[derive(Clone, Debug)]
+pub enum FileBody {
+    /// Nothing: HEAD, 304, or an empty file.
+    None,
+    /// These bytes of a small file.
+    Memory(Rc<[u8]>, Range<usize>),
+    /// `length` bytes of `file` from `offset` on, at least one.
+    File {
+        /// Shared with other responses, so it has no position of its own: every read names its offset.
+        file: Rc<OpenFile>,
+        /// Where to begin.
+        offset: u64,
+        /// How many bytes were promised in the head.
+        length: u64,
+    },
+    /// `multipart/byteranges`: these, one behind the other. None of them is itself of this kind.
+    Multipart(Vec<FileBody>),
+}
+
+impl FileBody {
+    /// How many bytes will be sent.
+    pub fn length(&self) -> u64 {
+        match self {
+            FileBody::None => 0,
+            FileBody::Memory(_, range) => range.len() as u64,
+            FileBody::File { length, .. } => *length,
+            FileBody::Multipart(parts) => parts.iter().map(FileBody::length).sum(),
+        }
+    }
+}
+
+/// A regular file, open for reading.
+///
+/// A file can become shorter while it is sent, and its length stands in the head by then. [`send`](Self::send) and
+/// [`read_at`](Self::read_at) tell it by answering 0 where bytes were asked for. The connection must then be closed
+/// at once (a reset stream in HTTP/2): padding would be taken for content, and the next response for the rest.
+pub struct OpenFile(File);
+
+impl OpenFile {
+    pub(crate) fn new(file: File) -> OpenFile {
+        OpenFile(file)
+    }
+
+    /// Sends up to `count` bytes from `offset` on into a socket, without a copy through our memory; answers how many
+    /// went. `WouldBlock` where a non-blocking socket is full. 0: the file has been cut short, close the connection.
+    pub fn send(&self, socket: BorrowedFd<'_>, offset: u64, count: u64) -> io::Result<usize> {
+        howdah_sys::sendfile::sendfile(
+            socket,
+            self.0.as_fd(),
+            offset,
+            usize::try_from(count).unwrap_or(usize::MAX),
+        )
+    }
+
+    /// Reads from `offset` on, for a connection that cannot take the kernel's short cut (TLS). 0: as above.
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        loop {
+            match self.0.read_at(buffer, offset) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => return other,
+            }
+        }
+    }
+}
+
+impl AsFd for OpenFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl fmt::Debug for OpenFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0.as_fd())
+    }
+}

@@ -1,0 +1,207 @@
+//! A file that can be sent: its bytes, or the descriptor to send them from, and everything that is said about it.
+
+use std::fs::File;
+use std::hash::{BuildHasher, Hasher};
+use std::io::{self, Read, Seek};
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+
+use howdah_http::conditional::Validators;
+use howdah_http::{Fields, Text, date, etag};
+use howdah_sys::stat::Stat;
+
+use crate::body::{FileBody, OpenFile};
+use crate::media_type::media_type;
+
+/// A regular file, ready to be sent.
+#[derive(Debug)]
+pub(crate) struct Document {
+    size: u64,
+    /// Seconds since 1970.
+    modified: u64,
+    /// [`modified`](Self::modified) as it is told: never later than when the document was made.
+    last_modified: [u8; 29],
+    /// Whether `last_modified` had to be earlier than `modified`.
+    dated: bool,
+    etag: Text,
+    content_type: &'static str,
+    prepared_head: Rc<[u8]>,
+    content: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    Memory(Rc<[u8]>),
+    File(Rc<OpenFile>),
+}
+
+impl Document {
+    /// Takes over an open file called `name` of which `stat` is known, and answers what it is, and what is known of it
+    /// now. Up to `small` bytes are read into memory. `now` is in seconds since 1970.
+    pub(crate) fn open(
+        file: OwnedFd,
+        stat: Stat,
+        name: &[u8],
+        small: u64,
+        now: u64,
+    ) -> io::Result<(Document, Stat)> {
+        let mut file = File::from(file);
+        let (bytes, stat) = match read(&mut file, stat, small)? {
+            (Some(bytes), stat) => (bytes, stat),
+            (None, stat) => {
+                let content = Content::File(Rc::new(OpenFile::new(file)));
+                return Ok((Document::new(content, stat.size, &stat, &[], name, now), stat));
+            }
+        };
+        let digest = digest(&bytes);
+        let size = bytes.len() as u64;
+        Ok((
+            Document::new(Content::Memory(bytes.into()), size, &stat, &digest, name, now),
+            stat,
+        ))
+    }
+
+    fn new(content: Content, size: u64, stat: &Stat, variant: &[u8], name: &[u8], now: u64) -> Document {
+        let modified = u64::try_from(stat.modified.seconds).unwrap_or(0);
+        let etag = etag::of_file(size, modified, stat.modified.nanoseconds, variant);
+        // A date of the future may not be told (RFC 9110 §8.8.2.1); the present one is told instead, and told anew when
+        // the entry is checked.
+        let last_modified = date::format(modified.min(now));
+        let content_type = media_type(name);
+        let prepared_head = prepare_head(size, content_type, &last_modified, &etag).into();
+        Document {
+            size,
+            modified,
+            last_modified,
+            dated: modified > now,
+            etag,
+            content_type,
+            prepared_head,
+            content,
+        }
+    }
+
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    pub(crate) fn content_type(&self) -> &'static str {
+        self.content_type
+    }
+
+    /// The whole 200, without Date, Connection and the empty line.
+    #[inline]
+    pub(crate) fn prepared_head(&self) -> &Rc<[u8]> {
+        &self.prepared_head
+    }
+
+    pub(crate) fn validators(&self) -> Validators<'_> {
+        Validators {
+            etag: Some(&self.etag),
+            last_modified: Some(self.modified),
+        }
+    }
+
+    pub(crate) fn push_validators(&self, fields: &mut Fields) {
+        fields.push(b"Last-Modified", &self.last_modified);
+        fields.push(b"ETag", &self.etag);
+    }
+
+    /// `length` bytes from `offset` on, which must lie within the file.
+    #[inline]
+    pub(crate) fn body(&self, offset: u64, length: u64) -> FileBody {
+        if length == 0 {
+            return FileBody::None;
+        }
+        match &self.content {
+            Content::Memory(bytes) => {
+                let offset = offset as usize;
+                FileBody::Memory(Rc::clone(bytes), offset..offset + length as usize)
+            }
+            Content::File(file) => FileBody::File {
+                file: Rc::clone(file),
+                offset,
+                length,
+            },
+        }
+    }
+
+    /// Bytes held in memory.
+    pub(crate) fn memory(&self) -> usize {
+        match &self.content {
+            Content::Memory(bytes) => bytes.len(),
+            Content::File(_) => 0,
+        }
+    }
+
+    /// Descriptors held open.
+    pub(crate) fn descriptors(&self) -> usize {
+        match &self.content {
+            Content::Memory(_) => 0,
+            Content::File(_) => 1,
+        }
+    }
+
+    /// Whether what is said of it was true only when it was made.
+    pub(crate) fn is_dated(&self) -> bool {
+        self.dated
+    }
+}
+
+/// As [`howdah_http::h1::encode_head`] would, in an order of our own.
+fn prepare_head(size: u64, content_type: &str, last_modified: &[u8], etag: &[u8]) -> Vec<u8> {
+    let length = Text::decimal(size);
+    let lines: [(&[u8], &[u8]); 6] = [
+        (b"Server", b"Howdah"),
+        (b"Content-Type", content_type.as_bytes()),
+        (b"Content-Length", &length),
+        (b"Last-Modified", last_modified),
+        (b"ETag", etag),
+        (b"Accept-Ranges", b"bytes"),
+    ];
+    let mut head = b"HTTP/1.1 200 OK\r\n".to_vec();
+    for (name, value) in lines {
+        head.extend_from_slice(name);
+        head.extend_from_slice(b": ");
+        head.extend_from_slice(value);
+        head.extend_from_slice(b"\r\n");
+    }
+    head
+}
+
+/// The whole file unless it is longer than `small`, and its state when it had been read. A file that is being written is
+/// read again; if it does not come to rest, what was read last is as good as any: the writes to come will be noticed.
+fn read(file: &mut File, mut stat: Stat, small: u64) -> io::Result<(Option<Vec<u8>>, Stat)> {
+    let mut bytes = Vec::new();
+    for _ in 0..ATTEMPTS {
+        if stat.size > small {
+            return Ok((None, stat));
+        }
+        bytes.clear();
+        bytes.reserve_exact(stat.size as usize + 1);
+        file.rewind()?;
+        // One byte more than there should be, to find the end without another call, and to notice growth.
+        file.take(stat.size + 1).read_to_end(&mut bytes)?;
+        let after = Stat::of(file.as_fd())?;
+        let at_rest = after == stat && bytes.len() as u64 == stat.size;
+        stat = after;
+        if at_rest {
+            break;
+        }
+    }
+    Ok((Some(bytes), stat))
+}
+
+/// A part of a small file's tag that depends on its bytes: kernels before 6.13 count time in steps of up to 10 ms, and two
+/// edits within one step can leave size and modification time equal. Every thread and every start computes the same.
+fn digest(bytes: &[u8]) -> Vec<u8> {
+    let mut hasher = foldhash::quality::FixedState::with_seed(0).build_hasher();
+    hasher.write(bytes);
+    let mut digest = Text::new();
+    digest.push(b"-");
+    digest.push_hexadecimal(hasher.finish() >> 32);
+    digest.to_vec()
+}
+
+/// How often a file that changes while it is read is read.
+const ATTEMPTS: usize = 3;

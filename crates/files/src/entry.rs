@@ -1,0 +1,120 @@
+//! What is remembered of one path.
+
+use std::rc::Rc;
+
+use howdah_site::{DocumentPath, Kind};
+use howdah_sys::stat::{Stat, Time};
+
+use crate::document::Document;
+use crate::folders::{Folder, Root};
+
+/// What is remembered of one path.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub hash: u64,
+    pub path: DocumentPath,
+    pub root: Rc<Root>,
+    /// The folder that it is in, or the first on the way to it that is none.
+    pub folder: Rc<Folder>,
+    pub found: Found,
+    /// What the file was when it was found; `None` where nothing was.
+    pub stat: Option<Stat>,
+    /// Whether every folder that led here is watched. If not, the disk is asked every time.
+    pub watched: bool,
+    /// The second in which the disk was last asked.
+    pub checked: u64,
+    /// Whether a change that comes after this was read must show in the file's times; see [`is_settled`].
+    pub settled: bool,
+    /// Set by every use, cleared by the clock's hand.
+    pub used: bool,
+}
+
+/// What was found at a path.
+#[derive(Debug)]
+pub(crate) enum Found {
+    Missing,
+    Forbidden,
+    Directory,
+    /// A regular file with a name of PHP's: it is never opened here.
+    Script,
+    /// A regular file that can be sent.
+    File(Document),
+}
+
+impl Found {
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Found::Missing => Kind::Missing,
+            Found::Forbidden => Kind::Forbidden,
+            Found::Directory => Kind::Directory,
+            Found::Script | Found::File(_) => Kind::File,
+        }
+    }
+}
+
+impl Entry {
+    /// Whether it can be used without a look at the disk.
+    #[inline]
+    pub(crate) fn is_fresh(&self, now: u64) -> bool {
+        self.watched && self.checked == now
+    }
+
+    /// Bytes held in memory.
+    pub(crate) fn memory(&self) -> usize {
+        match &self.found {
+            Found::File(document) => document.memory(),
+            _ => 0,
+        }
+    }
+
+    /// Descriptors held open.
+    pub(crate) fn descriptors(&self) -> usize {
+        match &self.found {
+            Found::File(document) => document.descriptors(),
+            _ => 0,
+        }
+    }
+}
+
+/// Whether a file that had these times at `read` cannot be changed any more without its times showing it.
+///
+/// Kernels before 6.13 take the time from the last tick of their clock, up to 10 ms ago. A file that was changed within
+/// the tick in which it was read can be changed again with no trace in its times; one that has been left alone for
+/// longer cannot.
+pub(crate) fn is_settled(stat: &Stat, read: Time) -> bool {
+    let nanoseconds = |time: Time| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
+    nanoseconds(read) - nanoseconds(stat.changed) > LONGEST_TICK
+}
+
+/// Nanoseconds: two ticks of a kernel with 100 of them a second.
+const LONGEST_TICK: i128 = 20_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settled_after_two_ticks() {
+        let stat = |seconds, nanoseconds| {
+            let time = Time { seconds, nanoseconds };
+            Stat {
+                device: 1,
+                inode: 1,
+                mode: 0,
+                owner: 0,
+                group: 0,
+                size: 0,
+                modified: time,
+                changed: time,
+            }
+        };
+        let read = Time {
+            seconds: 100,
+            nanoseconds: 10_000_000,
+        };
+        assert!(is_settled(&stat(99, 980_000_000), read));
+        assert!(!is_settled(&stat(99, 999_000_000), read));
+        assert!(!is_settled(&stat(100, 10_000_000), read));
+        assert!(!is_settled(&stat(200, 0), read));
+    }
+}

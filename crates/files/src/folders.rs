@@ -1,0 +1,373 @@
+//! Document roots, and the folders below them: which are there, and which are watched.
+
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use howdah_site::{DocumentPath, Symlinks};
+use howdah_sys::open;
+use howdah_sys::stat::{FileType, Stat};
+
+use crate::limits::Limits;
+use crate::locate::{self, Obstacle, Reading};
+use crate::watches::{Change, Place, Watches};
+
+/// A document root under one rule for links, held open.
+#[derive(Debug)]
+pub(crate) struct Root {
+    number: u32,
+    path: CString,
+    real_path: PathBuf,
+    symlinks: Symlinks,
+    folder: OwnedFd,
+    identity: (u64, u64),
+}
+
+/// A folder below a root, or the first thing on a path that is none.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    /// Keeps what is above in memory, since watching this is worth nothing without it.
+    _above: Option<Rc<Folder>>,
+    /// Whether there is a folder. If not, nothing is below it either, until the folder above changes.
+    exists: bool,
+    /// Whether this and everything that leads here is watched.
+    pub watched: bool,
+    made: u64,
+}
+
+/// All roots and folders of one store.
+pub(crate) struct Folders {
+    limits: Limits,
+    roots: HashMap<(Box<[u8]>, Symlinks), KnownRoot>,
+    next_root: u32,
+    /// By the root's number, four bytes, and the path below it.
+    known: HashMap<Box<[u8]>, Rc<Folder>>,
+    watches: Watches,
+    /// When room was last made.
+    swept: u64,
+}
+
+struct KnownRoot {
+    root: Rc<Root>,
+    /// The second in which the path was last compared with what is open.
+    checked: u64,
+}
+
+impl Root {
+    fn open(number: u32, path: &DocumentPath) -> Result<Root, Obstacle> {
+        let name = path.root();
+        let path_name = CString::new(name.as_os_str().as_bytes()).map_err(|_| Obstacle::Missing)?;
+        let folder = open::folder(&path_name)?;
+        Ok(Root {
+            number,
+            identity: Stat::of(folder.as_fd())?.identity(),
+            folder,
+            path: path_name,
+            real_path: name.canonicalize()?,
+            symlinks: path.symlinks(),
+        })
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// As configured, without a slash at its end, unless it is `/`.
+    pub(crate) fn path(&self) -> &[u8] {
+        self.path.as_bytes()
+    }
+
+    /// Where that was when it was opened, without links.
+    pub(crate) fn real_path(&self) -> &Path {
+        &self.real_path
+    }
+
+    pub(crate) fn symlinks(&self) -> Symlinks {
+        self.symlinks
+    }
+
+    pub(crate) fn folder(&self) -> BorrowedFd<'_> {
+        self.folder.as_fd()
+    }
+
+    pub(crate) fn identity(&self) -> (u64, u64) {
+        self.identity
+    }
+
+    /// Whether the path still leads to the same folder.
+    fn is_current(&self) -> bool {
+        Stat::of_path(&self.path).is_ok_and(|stat| stat.identity() == self.identity)
+    }
+}
+
+impl Folders {
+    pub(crate) fn new(limits: Limits) -> Folders {
+        Folders {
+            limits,
+            roots: HashMap::new(),
+            next_root: 0,
+            known: HashMap::new(),
+            watches: Watches::new(limits.folders),
+            swept: 0,
+        }
+    }
+
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.watches.descriptor()
+    }
+
+    pub(crate) fn read_changes(&mut self) -> Option<Vec<Change>> {
+        self.watches.read()
+    }
+
+    /// The root of `path`, opened if it is not open yet. An open one that its path does not lead to any more, or that has to
+    /// make room, is answered as well: what is known of it is to be forgotten.
+    pub(crate) fn root(
+        &mut self,
+        path: &DocumentPath,
+        now: u64,
+    ) -> (Result<Rc<Root>, Obstacle>, Option<Rc<Root>>) {
+        let key = (Box::from(path.root().as_os_str().as_bytes()), path.symlinks());
+        let mut gone = None;
+        if let Some(known) = self.roots.get_mut(&key) {
+            if known.checked == now || known.root.is_current() {
+                known.checked = now;
+                return (Ok(Rc::clone(&known.root)), None);
+            }
+            gone = Some(Rc::clone(&known.root));
+        } else if self.roots.len() >= self.limits.roots.max(1) {
+            let oldest = self.roots.values().min_by_key(|known| known.checked);
+            gone = oldest.map(|known| Rc::clone(&known.root));
+        }
+        if let Some(gone) = &gone {
+            self.forget_root(gone.number);
+        }
+        let opened = Root::open(self.next_root, path).map(Rc::new);
+        if let Ok(root) = &opened {
+            self.next_root = self.next_root.wrapping_add(1);
+            self.roots.insert(
+                key,
+                KnownRoot {
+                    root: Rc::clone(root),
+                    checked: now,
+                },
+            );
+        }
+        (opened, gone)
+    }
+
+    pub(crate) fn root_by_number(&self, number: u32) -> Option<Rc<Root>> {
+        self.roots
+            .values()
+            .find(|known| known.root.number == number)
+            .map(|known| Rc::clone(&known.root))
+    }
+
+    /// The folder at `path`, or the first on the way to it that is none, watched as far as possible.
+    pub(crate) fn folder(&mut self, root: &Rc<Root>, path: &[u8], now: u64) -> Rc<Folder> {
+        let mut folder = self.enter(root, b"", None, now);
+        let mut end = 0;
+        while folder.exists && end < path.len() {
+            let from = if end == 0 { 0 } else { end + 1 };
+            end = path[from..]
+                .iter()
+                .position(|&byte| byte == b'/')
+                .map_or(path.len(), |at| from + at);
+            folder = self.enter(root, &path[..end], Some(folder), now);
+        }
+        folder
+    }
+
+    /// Watches a folder on the way of the link at `path`. Says whether it is watched now.
+    pub(crate) fn watch_step(
+        &mut self,
+        root: &Root,
+        folder: BorrowedFd<'_>,
+        name: &[u8],
+        path: &[u8],
+    ) -> bool {
+        self.watches.add(
+            folder,
+            Place {
+                root: root.number,
+                path: path.into(),
+                name: Some(name.into()),
+            },
+        )
+    }
+
+    /// Whether that folder, or what is there instead of it, is known.
+    pub(crate) fn knows(&self, root: u32, path: &[u8]) -> bool {
+        self.known.contains_key(&*key(root, path))
+    }
+
+    /// Forgets what is at one of these paths or below, and their watches.
+    pub(crate) fn forget(&mut self, trees: &[Change]) {
+        self.known.retain(|key, _| {
+            let (root, path) = split(key);
+            !trees.iter().any(|tree| tree.covers(root, path))
+        });
+        self.watches
+            .retain(|place| !trees.iter().any(|tree| tree.covers(place.root, &place.path)));
+        for tree in trees.iter().filter(|tree| tree.path.is_empty()) {
+            self.roots.retain(|_, known| known.root.number != tree.root);
+        }
+    }
+
+    pub(crate) fn forget_all(&mut self) {
+        self.roots.clear();
+        self.known.clear();
+        self.watches.retain(|_| false);
+    }
+
+    fn forget_root(&mut self, number: u32) {
+        self.forget(&[Change {
+            root: number,
+            path: Vec::new(),
+            whole: true,
+        }]);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    pub(crate) fn watched(&self) -> usize {
+        self.watches.len()
+    }
+
+    /// One folder, whose parent is `above`.
+    fn enter(&mut self, root: &Rc<Root>, path: &[u8], above: Option<Rc<Folder>>, now: u64) -> Rc<Folder> {
+        let key = key(root.number, path);
+        if let Some(known) = self.known.get(&key)
+            && !known.wants_another_try(now)
+        {
+            return Rc::clone(known);
+        }
+        let mut keep = self.has_room(now);
+        let mut watched = keep && above.as_ref().is_none_or(|above| above.watched);
+        let exists = match self.open_folder(root, path, &mut watched) {
+            Ok(folder) => {
+                watched = watched
+                    && self.watches.add(
+                        folder.as_fd(),
+                        Place {
+                            root: root.number,
+                            path: path.into(),
+                            name: None,
+                        },
+                    );
+                true
+            }
+            Err(Obstacle::Missing | Obstacle::Forbidden) => false,
+            Err(Obstacle::Failed(_)) => {
+                watched = false;
+                keep = false;
+                false
+            }
+        };
+        let folder = Rc::new(Folder {
+            _above: above,
+            exists,
+            watched,
+            made: now,
+        });
+        if keep {
+            self.known.insert(key, Rc::clone(&folder));
+        }
+        folder
+    }
+
+    fn open_folder(&mut self, root: &Root, path: &[u8], watched: &mut bool) -> Result<OwnedFd, Obstacle> {
+        let name = CString::new(if path.is_empty() { b"." } else { path }).map_err(|_| Obstacle::Missing)?;
+        let located = locate::locate(root, &name, Reading::No, &mut |folder, name, path| {
+            *watched = *watched && self.watch_step(root, folder, name, path);
+        })?;
+        match located.stat.file_type() {
+            FileType::Directory => Ok(located.file),
+            _ => Err(Obstacle::Missing),
+        }
+    }
+
+    /// Whether one more folder can be remembered and watched. If there are too many, those that no entry needs are
+    /// forgotten, at most once a second since that looks at all of them.
+    fn has_room(&mut self, now: u64) -> bool {
+        self.known.len() < self.limits.folders && self.watches.len() < self.limits.folders || {
+            if self.swept == now {
+                return false;
+            }
+            self.swept = now;
+            self.sweep();
+            self.known.len() < self.limits.folders && self.watches.len() < self.limits.folders
+        }
+    }
+
+    /// Forgets the folders that nobody holds, from the deepest up, and what was watched for their sake.
+    fn sweep(&mut self) {
+        let mut keys: Vec<Box<[u8]>> = self.known.keys().cloned().collect();
+        keys.sort_unstable_by_key(|key| std::cmp::Reverse(key.len()));
+        for key in keys {
+            if self
+                .known
+                .get(&key)
+                .is_some_and(|folder| Rc::strong_count(folder) == 1)
+            {
+                self.known.remove(&key);
+            }
+        }
+        let known = &self.known;
+        self.watches.retain(|place| {
+            // The way of a link to a file is kept for the folder that the link is in.
+            let path = if place.name.is_some() {
+                parent(&place.path)
+            } else {
+                &*place.path
+            };
+            known.contains_key(&*key(place.root, path)) || known.contains_key(&*key(place.root, &place.path))
+        });
+    }
+}
+
+impl Folder {
+    /// Whether it is to be looked at anew: it could not be watched, which may have been a passing state.
+    pub(crate) fn wants_another_try(&self, now: u64) -> bool {
+        !self.watched && now.abs_diff(self.made) >= RETRY
+    }
+
+    pub(crate) fn exists(&self) -> bool {
+        self.exists
+    }
+}
+
+impl Change {
+    /// Whether that path is the changed one or below it.
+    pub(crate) fn covers(&self, root: u32, path: &[u8]) -> bool {
+        self.root == root
+            && (self.path.is_empty()
+                || path
+                    .strip_prefix(&*self.path)
+                    .is_some_and(|rest| rest.is_empty() || rest[0] == b'/'))
+    }
+}
+
+/// The part before the last slash.
+pub(crate) fn parent(path: &[u8]) -> &[u8] {
+    &path[..path.iter().rposition(|&byte| byte == b'/').unwrap_or(0)]
+}
+
+fn key(root: u32, path: &[u8]) -> Box<[u8]> {
+    [&root.to_ne_bytes()[..], path].concat().into()
+}
+
+fn split(key: &[u8]) -> (u32, &[u8]) {
+    let (root, path) = key
+        .split_first_chunk()
+        .expect("every key begins with a root's number");
+    (u32::from_ne_bytes(*root), path)
+}
+
+/// Seconds after which an unwatched folder is tried again.
+const RETRY: u64 = 30;

@@ -1,0 +1,35 @@
+//! How much one [`Store`](crate::Store) may hold on to.
+
+/// Bounds of one store, that is of one thread of the front. At a bound, what was not used for longest goes (an
+/// approximation: a clock with one bit per entry), so no bound ever makes an answer fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Paths that are remembered, also those where nothing is. About 600 bytes each.
+    pub entries: usize,
+    /// Files kept open. Responses under way may hold more: each keeps its own open until it is sent.
+    pub descriptors: usize,
+    /// Bytes of small files held in memory. 16 MiB are twice what the pages and the dashboard of a WordPress load
+    /// together; what does not fit is in the page cache, a few microseconds away.
+    pub memory: usize,
+    /// The longest file that is held in memory. Up to here one `write` of head and content costs less than a `write`
+    /// and a `sendfile`; longer ones are sent from the page cache, which needs no second copy of them.
+    pub small: u64,
+    /// Folders that are watched, and folders that are remembered. The kernel keeps about 1 KiB for each. Beyond, the
+    /// entries of a folder are compared with the disk at every request.
+    pub folders: usize,
+    /// Document roots that are held open.
+    pub roots: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            entries: 8192,
+            descriptors: 512,
+            memory: 16 << 20,
+            small: 64 << 10,
+            folders: 4096,
+            roots: 512,
+        }
+    }
+}

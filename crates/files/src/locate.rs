@@ -1,0 +1,319 @@
+//! Opening what a path names below a document root, through the links that the site's rule allows.
+//!
+//! Without links on the way one `openat2` does it. With links we walk: one descriptor per component, none ever opened
+//! through a link, each link read by its own descriptor. So what is checked is what is opened, whoever renames what
+//! meanwhile; a `..` in a link goes back to the descriptor we came from, not to where the folder may have been moved to.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use howdah_site::Symlinks;
+use howdah_sys::open::errno::{EACCES, ELOOP, ENAMETOOLONG, ENODEV, ENOENT, ENOTDIR, ENXIO, EPERM, EXDEV};
+use howdah_sys::open::{self, Access};
+use howdah_sys::stat::{FileType, Stat};
+
+use crate::folders::Root;
+
+/// Something below a root.
+#[derive(Debug)]
+pub(crate) struct Located {
+    /// Open for reading, or, where it is no regular file or [`Reading::No`] was asked, a pointer only.
+    pub file: OwnedFd,
+    pub stat: Stat,
+    /// Whether `file` can be read.
+    pub readable: bool,
+}
+
+/// Why there is nothing to be had.
+#[derive(Debug)]
+pub(crate) enum Obstacle {
+    /// There is nothing.
+    Missing,
+    /// It may not be reached.
+    Forbidden,
+    /// Not now: no descriptors left, a broken disk.
+    Failed(io::Error),
+}
+
+/// Whether a regular file is wanted open for reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    Yes,
+    No,
+}
+
+/// Hears where the walk goes because of a link, so that those folders can be watched as well: the folder, the name looked
+/// up in it, and the path below the root up to the link that led there.
+pub(crate) type Trail<'a> = &'a mut dyn FnMut(BorrowedFd<'_>, &[u8], &[u8]);
+
+/// Opens what `path` names below `root`. `path` is normalised; `.` is the root itself.
+pub(crate) fn locate(
+    root: &Root,
+    path: &CStr,
+    reading: Reading,
+    trail: Trail<'_>,
+) -> Result<Located, Obstacle> {
+    match plain(root, path, reading) {
+        Err(error) if error.raw_os_error() == Some(ELOOP) => {}
+        other => return other.map_err(Obstacle::from),
+    }
+    for _ in 1..ATTEMPTS {
+        match Walk::new(root, path).run(reading, trail) {
+            Err(Obstacle::Failed(error)) if error.kind() == io::ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+    Walk::new(root, path).run(reading, trail)
+}
+
+/// For paths without links; else `ELOOP`.
+fn plain(root: &Root, path: &CStr, reading: Reading) -> io::Result<Located> {
+    if reading == Reading::Yes {
+        match open::beneath(root.folder(), path, Access::Read) {
+            Ok(file) => {
+                let stat = Stat::of(file.as_fd())?;
+                return Ok(Located {
+                    file,
+                    stat,
+                    readable: stat.file_type() == FileType::Regular,
+                });
+            }
+            // A file that we may not read, or a folder that we may enter but not list; a socket, which nobody can open.
+            Err(error) if matches!(error.raw_os_error(), Some(EACCES | ENXIO)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let file = open::beneath(root.folder(), path, Access::Point)?;
+    let stat = Stat::of(file.as_fd())?;
+    Ok(Located {
+        file,
+        stat,
+        readable: false,
+    })
+}
+
+/// A walk from the root to what a path names.
+struct Walk<'a> {
+    root: &'a Root,
+    /// The folders from where the walk began (the root, or `/` after a link that left it) to where it is.
+    folders: Vec<Folder>,
+    /// What is still to be done; the next one last.
+    steps: Vec<Step>,
+    /// How many bytes of the path were walked outside links: up to the link that is being followed, that included.
+    path: Vec<u8>,
+    links: usize,
+    /// Links that are being followed.
+    depth: usize,
+    /// What the last step reached, if that is no folder.
+    end: Option<(CString, Located)>,
+}
+
+struct Folder {
+    fd: OwnedFd,
+    stat: Stat,
+    /// Whether this is the root or below it.
+    inside: bool,
+}
+
+enum Step {
+    Name(Vec<u8>),
+    /// `..` in a link.
+    Up,
+    /// `/` at the beginning of a link.
+    Top,
+    /// A link of this owner has been followed to its end.
+    EndOfLink {
+        owner: u32,
+    },
+}
+
+impl<'a> Walk<'a> {
+    fn new(root: &'a Root, path: &CStr) -> Walk<'a> {
+        let mut walk = Walk {
+            root,
+            folders: Vec::new(),
+            steps: Vec::new(),
+            path: Vec::new(),
+            links: 0,
+            depth: 0,
+            end: None,
+        };
+        walk.push_steps(path.to_bytes());
+        walk
+    }
+
+    fn run(mut self, reading: Reading, trail: Trail<'_>) -> Result<Located, Obstacle> {
+        let fd = open::step(self.root.folder(), c".", Access::Folder)?;
+        self.enter(fd)?;
+        while let Some(step) = self.steps.pop() {
+            match step {
+                Step::Name(name) => self.name(name, trail)?,
+                Step::Up => self.up()?,
+                Step::Top => self.top()?,
+                Step::EndOfLink { owner } => self.end_of_link(owner)?,
+            }
+        }
+        self.finish(reading)
+    }
+
+    fn name(&mut self, name: Vec<u8>, trail: Trail<'_>) -> Result<(), Obstacle> {
+        if self.end.is_some() {
+            return Err(Obstacle::Missing); // a file on the way
+        }
+        if self.depth == 0 {
+            if !self.path.is_empty() {
+                self.path.push(b'/');
+            }
+            self.path.extend_from_slice(&name);
+        }
+        let folder = self.here()?.fd.as_fd();
+        if self.depth > 0 {
+            trail(folder, &name, &self.path);
+        }
+        let name = CString::new(name).map_err(|_| Obstacle::Missing)?;
+        let fd = open::step(folder, &name, Access::Point)?;
+        let stat = Stat::of(fd.as_fd())?;
+        match stat.file_type() {
+            FileType::Directory => self.push_folder(fd, stat),
+            FileType::Link => self.follow(&open::link_target(fd.as_fd())?, stat.owner)?,
+            _ => {
+                self.end = Some((
+                    name,
+                    Located {
+                        file: fd,
+                        stat,
+                        readable: false,
+                    },
+                ))
+            }
+        }
+        Ok(())
+    }
+
+    fn follow(&mut self, target: &[u8], owner: u32) -> Result<(), Obstacle> {
+        self.links += 1;
+        if self.links > MOST_LINKS {
+            return Err(Obstacle::Forbidden);
+        }
+        self.depth += 1;
+        self.steps.push(Step::EndOfLink { owner });
+        self.push_steps(target);
+        Ok(())
+    }
+
+    /// Back to the folder that we came through. Above the root we came through none, so from there it begins at `/`.
+    fn up(&mut self) -> Result<(), Obstacle> {
+        if self.end.is_some() {
+            return Err(Obstacle::Missing);
+        }
+        if self.folders.len() > 1 {
+            self.folders.pop();
+        } else if self.here()?.inside {
+            // `/` has nothing above it, and is what is above it.
+            let above = self.root.real_path().parent().unwrap_or(Path::new("/"));
+            self.push_steps(above.as_os_str().as_bytes());
+        }
+        Ok(())
+    }
+
+    fn top(&mut self) -> Result<(), Obstacle> {
+        if self.end.is_some() {
+            return Err(Obstacle::Missing);
+        }
+        self.folders.clear();
+        self.enter(open::folder(c"/")?)?;
+        Ok(())
+    }
+
+    /// Where a link has led, the site's rule decides.
+    fn end_of_link(&mut self, owner: u32) -> Result<(), Obstacle> {
+        self.depth -= 1;
+        let here = self.here()?;
+        let target = self.end.as_ref().map_or(&here.stat, |(_, end)| &end.stat);
+        let allowed = match self.root.symlinks() {
+            Symlinks::Follow => true,
+            Symlinks::Inside => here.inside,
+            // Root's links are the administrator's word; anybody else can only give away what is theirs.
+            Symlinks::Owner => here.inside || owner == 0 || owner == target.owner,
+        };
+        if allowed { Ok(()) } else { Err(Obstacle::Forbidden) }
+    }
+
+    fn finish(self, reading: Reading) -> Result<Located, Obstacle> {
+        let Some(here) = self.folders.into_iter().next_back() else {
+            return Err(Obstacle::Missing);
+        };
+        let Some((name, pointer)) = self.end else {
+            return Ok(Located {
+                file: here.fd,
+                stat: here.stat,
+                readable: false,
+            });
+        };
+        if reading == Reading::No || pointer.stat.file_type() != FileType::Regular {
+            return Ok(pointer);
+        }
+        let file = match open::step(here.fd.as_fd(), &name, Access::Read) {
+            Err(error) if error.raw_os_error() == Some(EACCES) => return Ok(pointer),
+            other => other?,
+        };
+        let stat = Stat::of(file.as_fd())?;
+        if stat.identity() != pointer.stat.identity() {
+            // Replaced between the two calls: what was checked is not what was opened.
+            return Err(Obstacle::Failed(io::ErrorKind::Interrupted.into()));
+        }
+        Ok(Located {
+            file,
+            stat,
+            readable: true,
+        })
+    }
+
+    fn here(&self) -> Result<&Folder, Obstacle> {
+        self.folders.last().ok_or(Obstacle::Missing)
+    }
+
+    fn enter(&mut self, fd: OwnedFd) -> Result<(), Obstacle> {
+        let stat = Stat::of(fd.as_fd())?;
+        self.push_folder(fd, stat);
+        Ok(())
+    }
+
+    fn push_folder(&mut self, fd: OwnedFd, stat: Stat) {
+        let above = self.folders.last().is_some_and(|above| above.inside);
+        let inside = above || stat.identity() == self.root.identity();
+        self.folders.push(Folder { fd, stat, inside });
+    }
+
+    fn push_steps(&mut self, path: &[u8]) {
+        for name in path.rsplit(|&byte| byte == b'/') {
+            match name {
+                b"" | b"." => {}
+                b".." => self.steps.push(Step::Up),
+                name => self.steps.push(Step::Name(name.to_vec())),
+            }
+        }
+        if path.first() == Some(&b'/') {
+            self.steps.push(Step::Top);
+        }
+    }
+}
+
+impl From<io::Error> for Obstacle {
+    fn from(error: io::Error) -> Obstacle {
+        match error.raw_os_error() {
+            Some(ENOENT | ENOTDIR | ENAMETOOLONG) => Obstacle::Missing,
+            Some(EACCES | EPERM | ELOOP | EXDEV | ENXIO | ENODEV) => Obstacle::Forbidden,
+            _ => Obstacle::Failed(error),
+        }
+    }
+}
+
+/// How often a walk is begun that finds a file replaced under its hands.
+const ATTEMPTS: usize = 3;
+
+/// As many as Linux follows.
+const MOST_LINKS: usize = 40;

@@ -1,0 +1,147 @@
+//! Content types, by the end of a file's name.
+
+/// The media type that is sent for a file of that name.
+///
+/// By the last extension alone, whatever its case: `page.html.bak` is not a page. A name that tells nothing is
+/// `application/octet-stream`, as with nginx: without any type (Apache's way) a browser guesses from the bytes, and what a
+/// visitor uploaded could become a page of the site.
+///
+/// No `charset` is added to `text/*`, as neither Apache nor nginx does in Debian: it would overrule the page's own
+/// `<meta charset>`, and a site that has been Latin-1 for twenty years would break.
+pub fn media_type(name: &[u8]) -> &'static str {
+    let Some(extension) = extension(name) else {
+        return UNKNOWN;
+    };
+    match OVERRIDES
+        .iter()
+        .find(|(known, _)| known.eq_ignore_ascii_case(extension))
+    {
+        Some((_, media_type)) => media_type,
+        None => mime_guess::from_ext(extension).first_raw().unwrap_or(UNKNOWN),
+    }
+}
+
+/// Whether a file of that name is PHP's, and must not be sent as text by any mistake of ours: what Debian's Apache runs
+/// (`.php`, `.phtml`, `.phar`) or refuses (`.phps`), the names of old versions, and any of them in capitals.
+pub(crate) fn is_script(name: &[u8]) -> bool {
+    extension(name).is_some_and(|extension| {
+        let extension = extension.to_ascii_lowercase();
+        matches!(extension.as_str(), "php" | "phtml" | "phar" | "pht" | "phps")
+            || extension
+                .strip_prefix("php")
+                .is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit()))
+    })
+}
+
+/// Behind the last dot.
+fn extension(name: &[u8]) -> Option<&str> {
+    let dot = name.iter().rposition(|&byte| byte == b'.')?;
+    std::str::from_utf8(&name[dot + 1..]).ok()
+}
+
+const UNKNOWN: &str = "application/octet-stream";
+
+/// Where the web has moved on, or where the table of `mime_guess` means something that no web site does.
+const OVERRIDES: &[(&str, &str)] = &[
+    ("js", "text/javascript"),  // RFC 9239
+    ("mjs", "text/javascript"), // RFC 9239; a browser runs a module under no other type
+    ("cjs", "text/javascript"),
+    ("map", "application/json"), // source maps
+    ("ts", "video/mp2t"),        // as Apache and nginx have it: streams, not TypeScript
+    ("ico", "image/x-icon"),
+    ("xsl", "text/xsl"), // browsers apply a style sheet under this type
+    ("rss", "application/rss+xml"),
+    ("atom", "application/atom+xml"),
+    ("webmanifest", "application/manifest+json"),
+    ("md", "text/markdown"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_site_is_made_of() {
+        let rows = [
+            ("index.html", "text/html"),
+            ("INDEX.HTM", "text/html"),
+            ("style.css", "text/css"),
+            ("app.js", "text/javascript"),
+            ("app.mjs", "text/javascript"),
+            ("app.min.js.map", "application/json"),
+            ("data.json", "application/json"),
+            ("a.txt", "text/plain"),
+            ("feed.xml", "text/xml"),
+            ("feed.rss", "application/rss+xml"),
+            ("a.svg", "image/svg+xml"),
+            ("a.png", "image/png"),
+            ("a.jpg", "image/jpeg"),
+            ("a.jpeg", "image/jpeg"),
+            ("a.gif", "image/gif"),
+            ("a.webp", "image/webp"),
+            ("a.avif", "image/avif"),
+            ("favicon.ico", "image/x-icon"),
+            ("a.woff", "font/woff"),
+            ("a.woff2", "font/woff2"),
+            ("a.ttf", "font/ttf"),
+            ("a.otf", "font/otf"),
+            ("a.eot", "application/vnd.ms-fontobject"),
+            ("a.pdf", "application/pdf"),
+            ("a.zip", "application/zip"),
+            ("a.tar.gz", "application/gzip"),
+            ("a.wasm", "application/wasm"),
+            ("a.mp4", "video/mp4"),
+            ("a.webm", "video/webm"),
+            ("a.m3u8", "application/vnd.apple.mpegurl"),
+            ("a.ts", "video/mp2t"),
+            ("a.mp3", "audio/mpeg"),
+            ("a.m4a", "audio/m4a"),
+            ("a.ogg", "audio/ogg"),
+            ("a.csv", "text/csv"),
+            ("a.ics", "text/calendar"),
+            ("a.vtt", "text/vtt"),
+            ("site.webmanifest", "application/manifest+json"),
+        ];
+        let wrong: Vec<_> = rows
+            .iter()
+            .map(|&(name, expected)| (name, expected, media_type(name.as_bytes())))
+            .filter(|(_, expected, found)| expected != found)
+            .collect();
+        assert!(wrong.is_empty(), "{wrong:?}");
+    }
+
+    #[test]
+    fn what_tells_nothing() {
+        for name in [
+            "LICENSE",
+            "a.",
+            "",
+            "a.unheard-of",
+            "page.html.unheard-of",
+            "a.\u{fc}",
+        ] {
+            assert_eq!(media_type(name.as_bytes()), UNKNOWN, "{name}");
+        }
+        assert_eq!(media_type(b"a.\xff"), UNKNOWN);
+    }
+
+    #[test]
+    fn scripts() {
+        for name in [
+            "a.php", "a.PHP", "a.phtml", "a.phar", "a.pht", "a.phps", "a.php3", "a.php82", ".php",
+        ] {
+            assert!(is_script(name.as_bytes()), "{name}");
+        }
+        for name in [
+            "a.php.bak",
+            "a.php~",
+            "php",
+            "a.phpx",
+            "a.txt",
+            "a.html",
+            "a.php.",
+        ] {
+            assert!(!is_script(name.as_bytes()), "{name}");
+        }
+    }
+}

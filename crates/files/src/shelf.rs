@@ -1,0 +1,179 @@
+//! The entries: found by path, bounded in number, memory and descriptors.
+
+use std::hash::{BuildHasher, Hasher};
+use std::os::unix::ffi::OsStrExt;
+
+use hashbrown::HashTable;
+use howdah_site::{DocumentPath, Symlinks};
+
+use crate::entry::Entry;
+use crate::folders::Root;
+use crate::limits::Limits;
+
+/// Entries in numbered places, an index by path, and a clock that chooses who goes.
+///
+/// Invariant: `index` holds exactly the places of `entries` that are taken, each under its entry's hash; `memory` and
+/// `descriptors` are the sums over them.
+pub(crate) struct Shelf {
+    limits: Limits,
+    hasher: foldhash::fast::RandomState,
+    index: HashTable<u32>,
+    entries: Vec<Option<Entry>>,
+    free: Vec<u32>,
+    hand: usize,
+    memory: usize,
+    descriptors: usize,
+}
+
+impl Shelf {
+    pub(crate) fn new(limits: Limits) -> Shelf {
+        Shelf {
+            limits,
+            hasher: foldhash::fast::RandomState::default(),
+            index: HashTable::new(),
+            entries: Vec::new(),
+            free: Vec::new(),
+            hand: 0,
+            memory: 0,
+            descriptors: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn hash(&self, path: &DocumentPath) -> u64 {
+        self.hash_parts(
+            path.root().as_os_str().as_bytes(),
+            path.symlinks(),
+            path.relative(),
+        )
+    }
+
+    /// The place of the entry for `path`, of which `hash` is the [`hash`](Self::hash).
+    #[inline]
+    pub(crate) fn find(&self, hash: u64, path: &DocumentPath) -> Option<u32> {
+        let found = self.index.find(hash, |&place| self.is_at(place, path))?;
+        Some(*found)
+    }
+
+    /// Whether the entry at `place` is that of `path`.
+    #[inline]
+    pub(crate) fn is_at(&self, place: u32, path: &DocumentPath) -> bool {
+        matches!(self.entries.get(place as usize), Some(Some(entry)) if entry.path == *path)
+    }
+
+    /// The entry at a place that [`find`](Self::find) or [`insert`](Self::insert) answered, if it is still there.
+    #[inline]
+    pub(crate) fn at(&mut self, place: u32) -> Option<&mut Entry> {
+        self.entries.get_mut(place as usize)?.as_mut()
+    }
+
+    /// Puts a new entry on the shelf, which must not hold one for its path, and makes room for it.
+    pub(crate) fn insert(&mut self, entry: Entry) -> u32 {
+        while self.index.len() >= self.limits.entries.max(1) {
+            self.evict(None, |_| true);
+        }
+        self.memory += entry.memory();
+        self.descriptors += entry.descriptors();
+        let hash = entry.hash;
+        let place = match self.free.pop() {
+            Some(place) => {
+                self.entries[place as usize] = Some(entry);
+                place
+            }
+            None => {
+                self.entries.push(Some(entry));
+                (self.entries.len() - 1) as u32
+            }
+        };
+        let entries = &self.entries;
+        self.index.insert_unique(hash, place, |&place| {
+            entries[place as usize].as_ref().map_or(0, |entry| entry.hash)
+        });
+        while self.memory > self.limits.memory && self.evict(Some(place), |entry| entry.memory() > 0) {}
+        while self.descriptors > self.limits.descriptors
+            && self.evict(Some(place), |entry| entry.descriptors() > 0)
+        {}
+        place
+    }
+
+    /// Takes the entry at `place` away, if there is one.
+    pub(crate) fn remove(&mut self, place: u32) {
+        let Some(entry) = self.entries.get_mut(place as usize).and_then(Option::take) else {
+            return;
+        };
+        if let Ok(found) = self.index.find_entry(entry.hash, |&other| other == place) {
+            found.remove();
+        }
+        self.free.push(place);
+        self.memory -= entry.memory();
+        self.descriptors -= entry.descriptors();
+    }
+
+    /// Takes away the entry for a path below that root; says whether there was one.
+    pub(crate) fn remove_path(&mut self, root: &Root, relative: &[u8]) -> bool {
+        let hash = self.hash_parts(root.path(), root.symlinks(), relative);
+        let found = self.index.find(hash, |&place| {
+            matches!(&self.entries[place as usize], Some(entry)
+                if entry.root.number() == root.number() && entry.path.relative() == relative)
+        });
+        let place = found.copied();
+        place.inspect(|&place| self.remove(place)).is_some()
+    }
+
+    /// Takes away what `keep` does not want; answers how many that were.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&Entry) -> bool) -> u64 {
+        let mut removed = 0;
+        for place in 0..self.entries.len() as u32 {
+            if matches!(&self.entries[place as usize], Some(entry) if !keep(entry)) {
+                self.remove(place);
+                removed += 1;
+            }
+        }
+        removed
+    }
+
+    /// Closes every file, for when the process has no descriptors left.
+    pub(crate) fn close_files(&mut self) {
+        self.retain(|entry| entry.descriptors() == 0);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        self.memory
+    }
+
+    pub(crate) fn descriptors(&self) -> usize {
+        self.descriptors
+    }
+
+    /// Moves the hand to the next entry that counts and has not been used since the hand last passed, and takes it away.
+    /// Says whether there was any that counts.
+    fn evict(&mut self, spared: Option<u32>, counts: impl Fn(&Entry) -> bool) -> bool {
+        // In the first round every entry may have to lose its mark, so the second finds one.
+        for _ in 0..2 * self.entries.len() {
+            self.hand = (self.hand + 1) % self.entries.len();
+            let place = self.hand as u32;
+            let Some(entry) = &mut self.entries[self.hand] else {
+                continue;
+            };
+            if Some(place) == spared || !counts(entry) || std::mem::take(&mut entry.used) {
+                continue;
+            }
+            self.remove(place);
+            return true;
+        }
+        false
+    }
+
+    #[inline]
+    fn hash_parts(&self, root: &[u8], symlinks: Symlinks, relative: &[u8]) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(root);
+        hasher.write(relative);
+        hasher.write_u8(symlinks as u8);
+        hasher.finish()
+    }
+}

@@ -1,0 +1,339 @@
+//! The open-file cache.
+
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use howdah_http::{Request, Status};
+use howdah_site::{Disk, DocumentPath, Kind};
+use howdah_sys::open::errno::{EMFILE, ENFILE};
+use howdah_sys::stat::{FileType, Stat, Time};
+
+use crate::answer::{self, Answer};
+use crate::document::Document;
+use crate::entry::{Entry, Found, is_settled};
+use crate::folders::{Folders, Root, parent};
+use crate::limits::Limits;
+use crate::locate::{Located, Obstacle, Reading, locate};
+use crate::media_type::is_script;
+use crate::shelf::Shelf;
+use crate::watches::Change;
+
+/// The files that one thread of the front knows. See the [crate's own page](crate) for how to use it.
+pub struct Store {
+    limits: Limits,
+    shelf: Shelf,
+    folders: Folders,
+    /// Seconds since 1970, as of the last [`tick`](Store::tick).
+    now: u64,
+    /// The place of the entry that was last used: `answer` asks for what `kind` was asked for.
+    last: u32,
+    figures: Figures,
+}
+
+/// What a store holds, and what it has done since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Paths remembered.
+    pub entries: usize,
+    /// Bytes of small files in memory.
+    pub memory: usize,
+    /// Files kept open.
+    pub descriptors: usize,
+    /// Folders remembered.
+    pub folders: usize,
+    /// Folders watched.
+    pub watched: usize,
+    /// Paths looked up on the disk.
+    pub loads: u64,
+    /// Entries compared with the disk.
+    pub checks: u64,
+    /// Entries forgotten because something changed.
+    pub changes: u64,
+}
+
+impl Store {
+    /// An empty store.
+    pub fn new(limits: Limits) -> Store {
+        Store {
+            limits,
+            shelf: Shelf::new(limits),
+            folders: Folders::new(limits),
+            now: 0,
+            last: u32::MAX,
+            figures: Figures::default(),
+        }
+    }
+
+    /// Tells the time, in seconds since 1970. To be called before each request is resolved (it costs nothing): what was
+    /// checked in another second is checked again.
+    #[inline]
+    pub fn tick(&mut self, now: u64) {
+        self.now = now;
+    }
+
+    /// Readable when something has changed on disk; then call [`drain_events`](Self::drain_events). Level-triggered or
+    /// edge-triggered will do. `None` where the user has no inotify queue left: then every request asks the disk.
+    pub fn changes(&self) -> Option<BorrowedFd<'_>> {
+        self.folders.descriptor()
+    }
+
+    /// Forgets everything that has changed. Never waits.
+    pub fn drain_events(&mut self) {
+        match self.folders.read_changes() {
+            Some(changes) => self.apply(changes),
+            None => self.forget_all(),
+        }
+    }
+
+    /// What `request`, a GET or HEAD, gets for the file at `path`.
+    #[inline]
+    pub fn answer(&mut self, request: &Request, path: &DocumentPath) -> Answer {
+        let now = self.now;
+        match self.entry(path) {
+            Ok(Entry {
+                found: Found::File(document),
+                ..
+            }) => answer::answer(document, request, now),
+            // `site` asks for none of these to be sent. Were it mistaken, no script's source would leave through here.
+            Ok(Entry {
+                found: Found::Script | Found::Directory | Found::Forbidden,
+                ..
+            })
+            | Err(Obstacle::Forbidden) => Answer::Status(Status::FORBIDDEN),
+            Ok(Entry {
+                found: Found::Missing,
+                ..
+            })
+            | Err(Obstacle::Missing) => Answer::Status(Status::NOT_FOUND),
+            Err(Obstacle::Failed(_)) => Answer::Status(Status::SERVICE_UNAVAILABLE),
+        }
+    }
+
+    /// What the store holds and has done, for the metrics.
+    pub fn figures(&self) -> Figures {
+        Figures {
+            entries: self.shelf.len(),
+            memory: self.shelf.memory(),
+            descriptors: self.shelf.descriptors(),
+            folders: self.folders.len(),
+            watched: self.folders.watched(),
+            ..self.figures
+        }
+    }
+
+    /// The entry for `path`, which agrees with the disk.
+    #[inline]
+    fn entry(&mut self, path: &DocumentPath) -> Result<&Entry, Obstacle> {
+        let place = self.place(path)?;
+        self.last = place;
+        let entry = self.shelf.at(place).ok_or(Obstacle::Missing)?;
+        entry.used = true;
+        Ok(entry)
+    }
+
+    #[inline]
+    fn place(&mut self, path: &DocumentPath) -> Result<u32, Obstacle> {
+        if self.shelf.is_at(self.last, path) && self.is_fresh(self.last) {
+            return Ok(self.last);
+        }
+        let hash = self.shelf.hash(path);
+        match self.shelf.find(hash, path) {
+            Some(place) if self.is_fresh(place) => Ok(place),
+            found => self.look(hash, path, found),
+        }
+    }
+
+    #[inline]
+    fn is_fresh(&mut self, place: u32) -> bool {
+        let now = self.now;
+        self.shelf.at(place).is_some_and(|entry| entry.is_fresh(now))
+    }
+
+    /// Asks the disk: about what is known, then about what is not.
+    #[cold]
+    fn look(&mut self, hash: u64, path: &DocumentPath, known: Option<u32>) -> Result<u32, Obstacle> {
+        let root = self.root(path)?;
+        if let Some(place) = known
+            && self.shelf.is_at(place, path)
+        {
+            if self.still_holds(place, &root) {
+                return Ok(place);
+            }
+            self.shelf.remove(place);
+        }
+        match self.load(hash, path, &root) {
+            Err(Obstacle::Failed(error)) if matches!(error.raw_os_error(), Some(EMFILE | ENFILE)) => {
+                self.shelf.close_files();
+                self.load(hash, path, &root)
+            }
+            other => other,
+        }
+    }
+
+    /// Whether the entry at `place` still says what the disk says; if so, that is true of this second.
+    fn still_holds(&mut self, place: u32, root: &Rc<Root>) -> bool {
+        let now = self.now;
+        self.figures.checks += 1;
+        let Some(entry) = self.shelf.at(place) else {
+            return false;
+        };
+        let is_dated = matches!(&entry.found, Found::File(document) if document.is_dated());
+        if entry.root.number() != root.number()
+            || !entry.settled
+            || is_dated
+            || entry.folder.wants_another_try(now)
+        {
+            return false;
+        }
+        let holds = match locate(root, entry.path.relative_c_path(), Reading::No, &mut |_, _, _| {}) {
+            Ok(located) => entry.stat == Some(located.stat),
+            Err(Obstacle::Missing) => matches!(entry.found, Found::Missing),
+            Err(Obstacle::Forbidden) => matches!(entry.found, Found::Forbidden) && entry.stat.is_none(),
+            // The disk cannot be asked just now. What is watched is good without.
+            Err(Obstacle::Failed(_)) => entry.watched,
+        };
+        if holds {
+            entry.checked = now;
+        }
+        holds
+    }
+
+    /// Finds out what is at `path` and remembers it. First the folders are watched, then the file is opened: a change in
+    /// between is one that will be heard of.
+    fn load(&mut self, hash: u64, path: &DocumentPath, root: &Rc<Root>) -> Result<u32, Obstacle> {
+        self.figures.loads += 1;
+        let above = parent(path.relative());
+        let mut folder = self.folders.folder(root, above, self.now);
+        let read = clock();
+        let mut watched = true;
+        let reading = if is_script(path.file_name()) {
+            Reading::No
+        } else {
+            Reading::Yes
+        };
+        let located = locate(
+            root,
+            path.relative_c_path(),
+            reading,
+            &mut |folder, name, path| {
+                watched = watched && self.folders.watch_step(root, folder, name, path);
+            },
+        );
+        if located.is_ok() && !folder.exists() {
+            // What was known of the way here is out of date, and nobody told us.
+            let first = above.split(|&byte| byte == b'/').next().unwrap_or(above);
+            self.apply(vec![Change {
+                root: root.number(),
+                path: first.to_vec(),
+                whole: true,
+            }]);
+            folder = self.folders.folder(root, above, self.now);
+        }
+        watched = watched && folder.watched;
+        let (found, stat) = match located {
+            Ok(located) => self.recognise(located, path, reading)?,
+            Err(Obstacle::Missing) if watched => (Found::Missing, None),
+            Err(Obstacle::Forbidden) => (Found::Forbidden, None),
+            // Nothing to be remembered, since the disk would have to be asked again all the same.
+            Err(obstacle) => return Err(obstacle),
+        };
+        let settled = stat.is_none_or(|stat| is_settled(&stat, read));
+        Ok(self.shelf.insert(Entry {
+            hash,
+            path: path.clone(),
+            root: Rc::clone(root),
+            folder,
+            found,
+            stat,
+            watched,
+            checked: self.now,
+            settled,
+            used: false,
+        }))
+    }
+
+    fn recognise(
+        &self,
+        located: Located,
+        path: &DocumentPath,
+        reading: Reading,
+    ) -> Result<(Found, Option<Stat>), Obstacle> {
+        let stat = located.stat;
+        let found = match stat.file_type() {
+            FileType::Directory => Found::Directory,
+            FileType::Regular if reading == Reading::No => Found::Script,
+            FileType::Regular if located.readable => {
+                let name = path.file_name();
+                let (document, stat) = Document::open(located.file, stat, name, self.limits.small, self.now)
+                    .map_err(Obstacle::Failed)?;
+                return Ok((Found::File(document), Some(stat)));
+            }
+            FileType::Regular | FileType::Special | FileType::Link => Found::Forbidden,
+        };
+        Ok((found, Some(stat)))
+    }
+
+    fn root(&mut self, path: &DocumentPath) -> Result<Rc<Root>, Obstacle> {
+        let (root, gone) = self.folders.root(path, self.now);
+        if let Some(gone) = gone {
+            self.figures.changes += self.shelf.retain(|entry| entry.root.number() != gone.number());
+        }
+        root
+    }
+
+    fn apply(&mut self, changes: Vec<Change>) {
+        let mut trees: Vec<Change> = Vec::new();
+        for change in changes {
+            if change.whole || self.folders.knows(change.root, &change.path) {
+                if !trees.contains(&change) {
+                    trees.push(change);
+                }
+                if trees.len() > MOST_TREES {
+                    return self.forget_all();
+                }
+            } else if let Some(root) = self.folders.root_by_number(change.root)
+                && self.shelf.remove_path(&root, &change.path)
+            {
+                self.figures.changes += 1;
+            }
+        }
+        if trees.is_empty() {
+            return;
+        }
+        self.figures.changes += self.shelf.retain(|entry| {
+            let (root, path) = (entry.root.number(), entry.path.relative());
+            !trees.iter().any(|tree| tree.covers(root, path))
+        });
+        self.folders.forget(&trees);
+    }
+
+    fn forget_all(&mut self) {
+        self.figures.changes += self.shelf.retain(|_| false);
+        self.folders.forget_all();
+    }
+}
+
+impl Disk for Store {
+    #[inline]
+    fn kind(&mut self, path: &DocumentPath) -> Kind {
+        match self.entry(path) {
+            Ok(entry) => entry.found.kind(),
+            Err(Obstacle::Missing) => Kind::Missing,
+            Err(Obstacle::Forbidden) => Kind::Forbidden,
+            // So that `answer` is asked, and says 503: neither 404 nor 403 would be true.
+            Err(Obstacle::Failed(_)) => Kind::File,
+        }
+    }
+}
+
+fn clock() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time {
+        seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+        nanoseconds: since.subsec_nanos(),
+    }
+}
+
+/// Beyond so many changed folders at once it is cheaper to begin anew.
+const MOST_TREES: usize = 32;

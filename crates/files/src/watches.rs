@@ -1,0 +1,174 @@
+//! Which watched folder means which paths.
+
+use std::collections::{HashMap, HashSet};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::rc::Rc;
+
+use howdah_sys::inotify::{Event, Inotify, LEAST_BUFFER, Watch};
+
+/// Why a folder is watched: what a change in it means.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    /// The number of the document root that this is about.
+    pub root: u32,
+    /// A path below that root.
+    pub path: Rc<[u8]>,
+    /// `None`: the folder is what is at `path`, so a change of a name in it is a change of `path/name`. Otherwise the folder
+    /// lies on the way of a link at `path`, and only a change of this name in it matters; it is a change of `path`.
+    pub name: Option<Box<[u8]>>,
+}
+
+/// A path below a root that is not what it was.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub root: u32,
+    pub path: Vec<u8>,
+    /// Whether everything below may be another as well. If not, that is so only if `path` was known to be a folder.
+    pub whole: bool,
+}
+
+/// The watched folders.
+///
+/// A folder reached by several paths, through links or from several roots, is one watch with several places.
+#[derive(Debug)]
+pub(crate) struct Watches {
+    /// `None` where the user has no inotify queue left: then nothing is watched.
+    inotify: Option<Inotify>,
+    places: HashMap<Watch, HashSet<Place>>,
+    limit: usize,
+    buffer: Box<[u8]>,
+}
+
+impl Watches {
+    /// At most `limit` folders.
+    pub(crate) fn new(limit: usize) -> Watches {
+        Watches {
+            inotify: Inotify::new().ok(),
+            places: HashMap::new(),
+            limit,
+            buffer: vec![0; BUFFER].into(),
+        }
+    }
+
+    /// Readable when there is something to [`read`](Self::read).
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.inotify.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Watches an open folder for the sake of `place`. Says whether it is watched now: the user's watches may be used up,
+    /// or ours, or the folder may not be read.
+    pub(crate) fn add(&mut self, folder: BorrowedFd<'_>, place: Place) -> bool {
+        let Some(inotify) = &self.inotify else {
+            return false;
+        };
+        let Ok(watch) = inotify.watch(folder) else {
+            return false;
+        };
+        if self.places.len() >= self.limit && !self.places.contains_key(&watch) {
+            let _ = inotify.remove(watch);
+            return false;
+        }
+        self.places.entry(watch).or_default().insert(place);
+        true
+    }
+
+    /// Forgets the places that `keep` does not want, and stops to watch folders without any.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&Place) -> bool) {
+        let inotify = &self.inotify;
+        self.places.retain(|watch, places| {
+            places.retain(&mut keep);
+            if let Some(inotify) = inotify
+                && places.is_empty()
+            {
+                // It can only fail where the kernel has ended the watch already.
+                let _ = inotify.remove(*watch);
+            }
+            !places.is_empty()
+        });
+    }
+
+    /// Takes what has happened since the last call. `None`: more than the kernel kept for us, so anything may have changed.
+    pub(crate) fn read(&mut self) -> Option<Vec<Change>> {
+        let mut changes = Vec::new();
+        let Some(inotify) = &self.inotify else {
+            return Some(changes);
+        };
+        // Bounded, so that a folder that is written to without an end cannot keep us here.
+        for _ in 0..MOST_READS {
+            // What else than "nothing there" could go wrong with our own queue would go wrong again and again.
+            let events = inotify.read(&mut self.buffer).ok()?;
+            let before = changes.len();
+            let mut any = false;
+            for event in events {
+                any = true;
+                match event {
+                    Event::Entry { folder, name } => {
+                        self.places.get(&folder).into_iter().flatten().for_each(|place| {
+                            if let Some(change) = change_of_name(place, name)
+                                && changes.last() != Some(&change)
+                            {
+                                changes.push(change);
+                            }
+                        })
+                    }
+                    Event::Folder(folder) => {
+                        changes.extend(
+                            self.places
+                                .get(&folder)
+                                .into_iter()
+                                .flatten()
+                                .map(change_of_folder),
+                        );
+                    }
+                    Event::Ended(folder) => {
+                        changes.extend(self.places.remove(&folder).iter().flatten().map(change_of_folder));
+                    }
+                    Event::Overflow => return None,
+                }
+            }
+            if !any {
+                break;
+            }
+            if changes.len() - before > MOST_CHANGES {
+                return None;
+            }
+        }
+        Some(changes)
+    }
+
+    /// Folders that are watched.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+}
+
+fn change_of_name(place: &Place, name: &[u8]) -> Option<Change> {
+    let path = match &place.name {
+        None if place.path.is_empty() => name.to_vec(),
+        None => [&place.path, &b"/"[..], name].concat(),
+        Some(step) if **step == *name => place.path.to_vec(),
+        Some(_) => return None,
+    };
+    Some(Change {
+        root: place.root,
+        path,
+        whole: false,
+    })
+}
+
+fn change_of_folder(place: &Place) -> Change {
+    Change {
+        root: place.root,
+        path: place.path.to_vec(),
+        whole: true,
+    }
+}
+
+/// Bytes read at once: some 100 events.
+const BUFFER: usize = 16 * LEAST_BUFFER;
+
+/// Reads of one [`Watches::read`].
+const MOST_READS: usize = 64;
+
+/// Beyond so many changes it is cheaper to begin anew.
+const MOST_CHANGES: usize = 100_000;
