@@ -83,6 +83,13 @@ pub fn link_target(link: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
     Ok(target)
 }
 
+/// What opening can end with, as [`io::Error::raw_os_error`] has it: `io::ErrorKind` does not tell all of them apart.
+pub mod errno {
+    pub use libc::{
+        EACCES, ELOOP, EMFILE, ENAMETOOLONG, ENFILE, ENODEV, ENOENT, ENOTDIR, ENXIO, EPERM, EXDEV,
+    };
+}
+
 fn openat2(folder: BorrowedFd<'_>, path: &CStr, access: Access) -> io::Result<OwnedFd> {
     // SAFETY: an all-zero `open_how` is valid, and asks for nothing.
     let mut how: libc::open_how = unsafe { std::mem::zeroed() };
