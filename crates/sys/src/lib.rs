@@ -5,14 +5,22 @@
 //! that callers need no `unsafe`.
 #![allow(unsafe_code)] // This crate is where the system calls live.
 
+pub mod credentials;
+pub mod descriptor;
 pub mod eventfd;
+pub mod folder;
 pub mod futex;
 pub mod inotify;
+pub mod listen;
 pub mod memory;
 pub mod open;
+pub mod poll;
+pub mod process;
 pub mod readiness;
 pub mod sendfile;
 pub mod seqpacket;
+pub mod signal;
+pub mod socket;
 pub mod stat;
 
 use std::io;

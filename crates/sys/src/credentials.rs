@@ -1,0 +1,193 @@
+//! Users and groups: who a process is, and how it becomes somebody with fewer rights, for good.
+
+use std::ffi::{CStr, CString};
+use std::io;
+
+use crate::check;
+
+/// Whom a process can run as.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// The user's name, or its number where it has none.
+    pub name: String,
+    /// User number.
+    pub uid: u32,
+    /// Primary group.
+    pub gid: u32,
+    /// All groups, the primary one among them.
+    pub groups: Vec<u32>,
+}
+
+impl Identity {
+    /// Who this process is.
+    pub fn current() -> io::Result<Identity> {
+        // SAFETY: these calls have no arguments and cannot fail.
+        let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
+        let mut groups = vec![0; 64];
+        loop {
+            let room = libc::c_int::try_from(groups.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
+            // SAFETY: `groups` has room for that many.
+            match check(unsafe { libc::getgroups(room, groups.as_mut_ptr()) }) {
+                Ok(count) => {
+                    groups.truncate(usize::try_from(count).unwrap_or(0));
+                    break;
+                }
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                    groups.resize(groups.len() * 4, 0)
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let name = user_by_number(uid)?.unwrap_or_else(|| uid.to_string());
+        Ok(Identity {
+            name,
+            uid,
+            gid,
+            groups,
+        })
+    }
+
+    /// The user called `name` with the groups that the system gives it, in `group` instead of its primary group if given.
+    /// `Ok(None)`: there is no such user.
+    pub fn of_user(name: &str, group: Option<u32>) -> io::Result<Option<Identity>> {
+        let key = CString::new(name)?;
+        let Some((uid, primary)) = look_up(|record, room, length, found| {
+            // SAFETY: all pointers are live for the call, `key` is NUL-terminated.
+            unsafe { libc::getpwnam_r(key.as_ptr(), record, room, length, found) }
+        })?
+        .map(|record| (record.0.pw_uid, record.0.pw_gid)) else {
+            return Ok(None);
+        };
+        let gid = group.unwrap_or(primary);
+        Ok(Some(Identity {
+            name: name.to_owned(),
+            uid,
+            gid,
+            groups: groups_of(&key, gid)?,
+        }))
+    }
+
+    /// Whether this is the superuser.
+    pub fn is_root(&self) -> bool {
+        self.uid == 0
+    }
+}
+
+/// The number of the group called `name`.
+pub fn group_number(name: &str) -> io::Result<Option<u32>> {
+    let key = CString::new(name)?;
+    let found = look_up(|record: *mut libc::group, room, length, found| {
+        // SAFETY: all pointers are live for the call, `key` is NUL-terminated.
+        unsafe { libc::getgrnam_r(key.as_ptr(), record, room, length, found) }
+    })?;
+    Ok(found.map(|record| record.0.gr_gid))
+}
+
+fn user_by_number(uid: u32) -> io::Result<Option<String>> {
+    let found = look_up(|record: *mut libc::passwd, room, length, found| {
+        // SAFETY: all pointers are live for the call.
+        unsafe { libc::getpwuid_r(uid, record, room, length, found) }
+    })?;
+    Ok(found.map(|(record, _buffer)| {
+        // SAFETY: the name is NUL-terminated and points into the buffer, which lives as long as this block.
+        let name = unsafe { CStr::from_ptr(record.pw_name) };
+        name.to_string_lossy().into_owned()
+    }))
+}
+
+/// Calls one of the `get…_r` family with as much room as it wants. The record points into the buffer beside it.
+fn look_up<Record>(
+    call: impl Fn(*mut Record, *mut libc::c_char, usize, *mut *mut Record) -> libc::c_int,
+) -> io::Result<Option<(Record, Vec<libc::c_char>)>> {
+    let mut room = vec![0; 4096];
+    loop {
+        // SAFETY: `passwd` and `group` are plain C structs for which all-zero is valid.
+        let mut record: Record = unsafe { std::mem::zeroed() };
+        let mut found = std::ptr::null_mut();
+        match call(&raw mut record, room.as_mut_ptr(), room.len(), &raw mut found) {
+            0 if found.is_null() => return Ok(None),
+            0 => return Ok(Some((record, room))),
+            libc::ERANGE if room.len() < 1 << 24 => room.resize(room.len() * 4, 0),
+            libc::EINTR => {}
+            // Some databases say so for "not there".
+            libc::ENOENT | libc::ESRCH | libc::EBADF | libc::EPERM => return Ok(None),
+            error => return Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+}
+
+fn groups_of(user: &CStr, primary: u32) -> io::Result<Vec<u32>> {
+    let mut groups = vec![0; 64];
+    loop {
+        let mut count = libc::c_int::try_from(groups.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        // SAFETY: `groups` has room for `count` numbers.
+        let result =
+            unsafe { libc::getgrouplist(user.as_ptr(), primary, groups.as_mut_ptr(), &raw mut count) };
+        let count = usize::try_from(count).unwrap_or(0);
+        if result >= 0 {
+            groups.truncate(count);
+            return Ok(groups);
+        }
+        groups.resize(count.max(groups.len() * 2), 0);
+    }
+}
+
+/// Becomes `identity` for good: supplementary groups first, the user last, since only root may set the others. Checks
+/// afterwards that it happened and that there is no way back.
+///
+/// Async-signal-safe. The error names the step.
+pub(crate) fn assume(identity: &Identity) -> Result<(), (&'static str, io::Error)> {
+    let Identity { uid, gid, groups, .. } = identity;
+    // SAFETY: `groups` is a live array of that length.
+    check(unsafe { libc::setgroups(groups.len(), groups.as_ptr()) }).map_err(|error| ("setgroups", error))?;
+    // SAFETY: no memory arguments.
+    check(unsafe { libc::setresgid(*gid, *gid, *gid) }).map_err(|error| ("setgid", error))?;
+    // SAFETY: no memory arguments.
+    check(unsafe { libc::setresuid(*uid, *uid, *uid) }).map_err(|error| ("setuid", error))?;
+    let (mut users, mut our_groups) = ([u32::MAX; 3], [u32::MAX; 3]);
+    let [real, effective, saved] = &mut users;
+    // SAFETY: three live numbers.
+    check(unsafe { libc::getresuid(real, effective, saved) }).map_err(|error| ("getresuid", error))?;
+    let [real, effective, saved] = &mut our_groups;
+    // SAFETY: three live numbers.
+    check(unsafe { libc::getresgid(real, effective, saved) }).map_err(|error| ("getresgid", error))?;
+    // SAFETY: no memory arguments; it must fail, and nothing relies on it.
+    let way_back = *uid != 0 && unsafe { libc::setuid(0) } == 0;
+    if users != [*uid; 3] || our_groups != [*gid; 3] || way_back {
+        return Err(("giving up root's rights", io::ErrorKind::PermissionDenied.into()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knows_root() {
+        let root = Identity::of_user("root", None).unwrap().unwrap();
+        assert_eq!((root.uid, root.gid, root.is_root()), (0, 0, true));
+        assert!(root.groups.contains(&0));
+        assert_eq!(user_by_number(0).unwrap().as_deref(), Some("root"));
+    }
+
+    #[test]
+    fn a_group_replaces_the_primary_one() {
+        let daemon = group_number("daemon").unwrap().unwrap();
+        let root = Identity::of_user("root", Some(daemon)).unwrap().unwrap();
+        assert_eq!(root.gid, daemon);
+        assert!(root.groups.contains(&daemon));
+    }
+
+    #[test]
+    fn nobody_of_that_name() {
+        assert_eq!(Identity::of_user("no-such-user-here", None).unwrap(), None);
+        assert_eq!(group_number("no-such-group-here").unwrap(), None);
+    }
+
+    #[test]
+    fn this_process_is_somebody() {
+        // SAFETY: no arguments.
+        assert_eq!(Identity::current().unwrap().uid, unsafe { libc::geteuid() });
+    }
+}

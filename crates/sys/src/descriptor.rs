@@ -1,0 +1,140 @@
+//! File descriptors as such: where they stand, what they survive.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use crate::check;
+
+/// Makes every later call on this open file return `WouldBlock` instead of waiting.
+pub fn set_nonblocking(descriptor: impl AsFd) -> io::Result<()> {
+    let fd = descriptor.as_fd().as_raw_fd();
+    // SAFETY: no memory arguments.
+    let flags = check(unsafe { libc::fcntl(fd, libc::F_GETFL) })?;
+    // SAFETY: no memory arguments.
+    check(unsafe { libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) })?;
+    Ok(())
+}
+
+/// Whether `descriptor` stays open when this process executes another program.
+pub fn set_inheritable(descriptor: BorrowedFd<'_>, inheritable: bool) -> io::Result<()> {
+    let flags = if inheritable { 0 } else { libc::FD_CLOEXEC };
+    // SAFETY: no memory arguments.
+    check(unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_SETFD, flags) })?;
+    Ok(())
+}
+
+/// Takes over a descriptor that this process was started with, and makes it close-on-exec.
+///
+/// A number that is close-on-exec already is refused: it was opened by this process, or taken over before, so it has an
+/// owner. The standard ones are refused too.
+pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: no memory arguments.
+    let flags = check(unsafe { libc::fcntl(number, libc::F_GETFD) })?;
+    if number <= libc::STDERR_FILENO || flags & libc::FD_CLOEXEC != 0 {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("descriptor {number} was not inherited"),
+        ));
+    }
+    // SAFETY: no memory arguments.
+    check(unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) })?;
+    // SAFETY: it is open, and everything that this process opens itself is close-on-exec, so nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Puts the open file `new` behind the descriptor `old`, at one stroke: whoever writes to `old` meanwhile writes to
+/// either the former file or the new one.
+pub fn replace(old: BorrowedFd<'_>, new: BorrowedFd<'_>) -> io::Result<()> {
+    if old.as_raw_fd() == new.as_raw_fd() {
+        return Ok(());
+    }
+    // SAFETY: both are open; the number `old` stays owned by whom it was.
+    check(unsafe { libc::dup3(new.as_raw_fd(), old.as_raw_fd(), libc::O_CLOEXEC) })?;
+    Ok(())
+}
+
+/// Closes every descriptor above the standard ones but those in `keep`.
+///
+/// # Safety
+/// Only for a fresh child process in which no owner of one of the others will ever use or drop it.
+pub(crate) unsafe fn close_all_but(keep: &[RawFd]) {
+    let mut keep: Vec<RawFd> = keep
+        .iter()
+        .copied()
+        .filter(|fd| *fd > libc::STDERR_FILENO)
+        .collect();
+    keep.sort_unstable();
+    let mut first = libc::STDERR_FILENO + 1;
+    for fd in keep {
+        if first < fd {
+            close_range(first, fd - 1, 0);
+        }
+        first = fd + 1;
+    }
+    close_range(first, RawFd::MAX, 0);
+}
+
+/// Makes every descriptor from `first` on close-on-exec.
+pub(crate) fn close_on_exec_from(first: RawFd) {
+    close_range(first, RawFd::MAX, libc::CLOSE_RANGE_CLOEXEC);
+}
+
+/// `close_range(2)`, or one by one on kernels before 5.11.
+fn close_range(first: RawFd, last: RawFd, flags: libc::c_uint) {
+    // SAFETY: no memory arguments; that the descriptors may be closed is for the callers above to know.
+    if unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) } == 0 {
+        return;
+    }
+    // SAFETY: no memory arguments.
+    let most = unsafe { libc::sysconf(libc::_SC_OPEN_MAX) };
+    let most = RawFd::try_from(most).unwrap_or(1024);
+    for fd in first..=last.min(most) {
+        // SAFETY: as above.
+        unsafe {
+            if flags & libc::CLOSE_RANGE_CLOEXEC == 0 {
+                libc::close(fd);
+            } else {
+                libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::io::{Read, Write};
+
+    #[test]
+    fn what_we_opened_ourselves_was_not_inherited() {
+        let (reader, _writer) = io::pipe().unwrap();
+        assert!(inherited(reader.as_raw_fd()).is_err());
+        assert!(inherited(2).is_err());
+    }
+
+    #[test]
+    fn an_inherited_descriptor_is_taken_over_once() {
+        let (reader, _writer) = io::pipe().unwrap();
+        let number = OwnedFd::from(reader);
+        set_inheritable(number.as_fd(), true).unwrap();
+        let number = std::os::fd::IntoRawFd::into_raw_fd(number);
+        let ours = inherited(number).unwrap();
+        assert!(inherited(number).is_err());
+        drop(ours);
+    }
+
+    #[test]
+    fn a_replaced_descriptor_leads_to_the_new_file() {
+        let (_former_reader, former) = io::pipe().unwrap();
+        let (mut reader, new) = io::pipe().unwrap();
+        replace(former.as_fd(), new.as_fd()).unwrap();
+        drop(new);
+        let mut former = File::from(OwnedFd::from(former));
+        former.write_all(b"here").unwrap();
+        drop(former);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "here");
+    }
+}

@@ -1,0 +1,282 @@
+//! Child processes: forking, starting programs, their end.
+
+mod exec;
+mod program;
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+
+use crate::credentials::{self, Identity};
+use crate::{check, descriptor, signal};
+
+pub use exec::execute;
+pub use program::Program;
+
+/// The number of a process, never 0 or 1, which mean something else to `kill(2)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Pid(libc::pid_t);
+
+impl Pid {
+    /// The process with that number.
+    pub fn from_number(number: u32) -> Option<Pid> {
+        libc::pid_t::try_from(number).ok().filter(|pid| *pid > 1).map(Pid)
+    }
+
+    /// As a number.
+    pub fn number(self) -> u32 {
+        self.0.unsigned_abs()
+    }
+
+    /// Sends a signal to the process. One that is gone already is no error.
+    pub fn signal(self, signal: i32) -> io::Result<()> {
+        // SAFETY: no memory arguments.
+        gone_is_fine(check(unsafe { libc::kill(self.0, signal) }))
+    }
+
+    /// Sends a signal to the whole process group that the process leads. An empty group is no error.
+    pub fn signal_group(self, signal: i32) -> io::Result<()> {
+        // SAFETY: no memory arguments.
+        gone_is_fine(check(unsafe { libc::kill(-self.0, signal) }))
+    }
+}
+
+impl fmt::Display for Pid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+fn gone_is_fine(result: io::Result<libc::c_int>) -> io::Result<()> {
+    match result {
+        Err(error) if error.raw_os_error() != Some(libc::ESRCH) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// By itself, with this status.
+    Status(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl Exit {
+    /// From what `wait(2)` says.
+    pub fn from_wait(status: i32) -> Exit {
+        if libc::WIFSIGNALED(status) {
+            Exit::Signal(libc::WTERMSIG(status))
+        } else {
+            Exit::Status(libc::WEXITSTATUS(status))
+        }
+    }
+}
+
+impl fmt::Display for Exit {
+    /// The end of a sentence that begins with the process.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Exit::Status(status) => write!(f, "ended with status {status}"),
+            Exit::Signal(number) => match signal_name(*number) {
+                Some(name) => write!(f, "was killed by {name}"),
+                None => write!(f, "was killed by signal {number}"),
+            },
+        }
+    }
+}
+
+/// The usual name of a signal that ends processes.
+pub fn signal_name(number: i32) -> Option<&'static str> {
+    let name = match number {
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGALRM => "SIGALRM",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGFPE => "SIGFPE",
+        libc::SIGHUP => "SIGHUP",
+        libc::SIGILL => "SIGILL",
+        libc::SIGINT => "SIGINT",
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGPIPE => "SIGPIPE",
+        libc::SIGQUIT => "SIGQUIT",
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGSYS => "SIGSYS",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGTRAP => "SIGTRAP",
+        libc::SIGXCPU => "SIGXCPU",
+        libc::SIGXFSZ => "SIGXFSZ",
+        _ => return None,
+    };
+    Some(name)
+}
+
+/// A child that has ended and was not reaped yet, so that its number still means it. [`reap`] comes next.
+pub fn ended_child() -> io::Result<Option<Pid>> {
+    // SAFETY: an all-zero `siginfo_t` is valid.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: `info` is live.
+    match check(unsafe { libc::waitid(libc::P_ALL, 0, &raw mut info, options) }) {
+        // SAFETY: for a wait, the kernel filled in the pid, or left it 0.
+        Ok(_) => Ok(Some(unsafe { info.si_pid() }).filter(|pid| *pid > 1).map(Pid)),
+        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Takes the end of a child off the kernel's books. `Ok(None)`: it still runs.
+pub fn reap(child: Pid) -> io::Result<Option<Exit>> {
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` is live.
+        match check(unsafe { libc::waitpid(child.0, &raw mut status, libc::WNOHANG) }) {
+            Ok(0) => return Ok(None),
+            Ok(_) => return Ok(Some(Exit::from_wait(status))),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Forks. The child runs `child` in a process group of its own, with default signals, no terminal on its standard input,
+/// and only the standard descriptors and `keep` open; it ends with the status that `child` answers.
+///
+/// Refused in a process of several threads, in whose child locks could stay locked for ever. `child` must not use, nor
+/// drop, a descriptor that is not in `keep`.
+pub fn fork(keep: &[BorrowedFd<'_>], child: impl FnOnce() -> u8) -> io::Result<Pid> {
+    if std::fs::read_dir("/proc/self/task")?.count() != 1 {
+        return Err(io::Error::other("a process of several threads cannot fork"));
+    }
+    let keep: Vec<RawFd> = keep.iter().map(AsRawFd::as_raw_fd).collect();
+    // SAFETY: there is one thread, so the child is whole.
+    let pid = check(unsafe { libc::fork() })?;
+    if pid != 0 {
+        return Ok(Pid(pid));
+    }
+    let run = std::panic::AssertUnwindSafe(|| {
+        // SAFETY: this is the child, the parent's frames below never run in it, and `child` keeps to its own.
+        unsafe { descriptor::close_all_but(&keep) };
+        // SAFETY: no memory arguments. It cannot fail for a fresh child.
+        unsafe { libc::setpgid(0, 0) };
+        match signal::reset().and_then(|()| null_input()) {
+            Ok(()) => child(),
+            Err(_) => 70,
+        }
+    });
+    // Unwinding must not reach the parent's frames. 101 is what a panicking Rust program ends with.
+    let status = std::panic::catch_unwind(run).unwrap_or(101);
+    std::process::exit(status.into());
+}
+
+fn null_input() -> io::Result<()> {
+    let null = std::fs::File::open("/dev/null")?;
+    // SAFETY: both descriptors are open; standard input has no owner.
+    check(unsafe { libc::dup2(null.as_raw_fd(), libc::STDIN_FILENO) })?;
+    Ok(())
+}
+
+/// Becomes `identity` for good, checked, and gives up the way back through set-id programs.
+pub fn become_for_good(identity: &Identity) -> io::Result<()> {
+    credentials::assume(identity)
+        .map_err(|(step, error)| io::Error::new(error.kind(), format!("{step}: {error}")))?;
+    // SAFETY: no memory arguments.
+    check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
+    Ok(())
+}
+
+/// When `parent` dies this process has so many seconds left. Fails if it is dead already.
+///
+/// Takes SIGUSR2 and SIGALRM for it. To be called after a change of user, which makes the kernel forget.
+pub fn outlive_parent_by(parent: Pid, seconds: u8) -> io::Result<()> {
+    GRACE.store(seconds, std::sync::atomic::Ordering::Relaxed);
+    let handler = start_the_alarm as extern "C" fn(libc::c_int);
+    signal::disposition(libc::SIGUSR2, handler as libc::sighandler_t)?;
+    // SAFETY: no memory arguments.
+    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGUSR2, 0, 0, 0) })?;
+    // SAFETY: no arguments.
+    if unsafe { libc::getppid() } != parent.0 {
+        return Err(io::Error::other("the parent process is gone"));
+    }
+    Ok(())
+}
+
+static GRACE: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
+
+extern "C" fn start_the_alarm(_signal: libc::c_int) {
+    let seconds = GRACE.load(std::sync::atomic::Ordering::Relaxed);
+    // SAFETY: async-signal-safe, no memory arguments. SIGALRM ends the process.
+    unsafe { libc::alarm(seconds.into()) };
+}
+
+/// The process itself.
+pub fn own_pid() -> Pid {
+    // SAFETY: no arguments.
+    Pid(unsafe { libc::getpid() })
+}
+
+/// Soft and hard limit of open descriptors.
+pub fn descriptor_limit() -> io::Result<(u64, u64)> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `limit` is live.
+    check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
+    Ok((limit.rlim_cur, limit.rlim_max))
+}
+
+/// Raises the soft limit of open descriptors to `wanted`, and the hard one if this process may; as far as it goes.
+/// Never lowers it. Answers what it is now.
+pub fn raise_descriptor_limit(wanted: u64) -> io::Result<u64> {
+    let (soft, hard) = descriptor_limit()?;
+    if soft >= wanted {
+        return Ok(soft);
+    }
+    if wanted > hard && set_descriptor_limit(wanted, wanted).is_ok() {
+        return Ok(wanted);
+    }
+    let soft = wanted.min(hard);
+    set_descriptor_limit(soft, hard)?;
+    Ok(soft)
+}
+
+/// Async-signal-safe.
+fn set_descriptor_limit(soft: u64, hard: u64) -> io::Result<()> {
+    let limit = libc::rlimit {
+        rlim_cur: soft,
+        rlim_max: hard,
+    };
+    // SAFETY: `limit` is live.
+    check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) })?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_of_several_threads_does_not_fork() {
+        std::thread::scope(|scope| {
+            let (done, wait) = std::sync::mpsc::channel::<()>();
+            scope.spawn(move || wait.recv());
+            assert!(fork(&[], || 0).is_err());
+            drop(done);
+        });
+    }
+
+    #[test]
+    fn pids_that_mean_something_else_are_none() {
+        assert_eq!(Pid::from_number(0), None);
+        assert_eq!(Pid::from_number(1), None);
+        assert_eq!(Pid::from_number(u32::MAX), None);
+        assert_eq!(Pid::from_number(7).unwrap().number(), 7);
+    }
+
+    #[test]
+    fn says_how_a_process_ended() {
+        assert_eq!(Exit::from_wait(9).to_string(), "was killed by SIGKILL");
+        assert_eq!(Exit::from_wait(2 << 8).to_string(), "ended with status 2");
+    }
+}

@@ -1,0 +1,214 @@
+//! Starting a program with everything about it said beforehand.
+
+use std::ffi::CString;
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use super::exec::pointers;
+use super::{Pid, own_pid, set_descriptor_limit};
+use crate::credentials::{self, Identity};
+use crate::{check, descriptor, signal};
+
+/// A program to start, and the process that it is to run in.
+#[derive(Debug)]
+pub struct Program {
+    /// The file to execute.
+    pub path: CString,
+    /// Its arguments, the name that it goes by first.
+    pub arguments: Vec<CString>,
+    /// The whole environment, as `NAME=value`.
+    pub environment: Vec<CString>,
+    /// The descriptors 0, 1, 2, … that it finds; it gets no others.
+    pub descriptors: Vec<OwnedFd>,
+    /// Who it runs as; `None`: as this process.
+    pub identity: Option<Identity>,
+    /// File mode creation mask.
+    pub umask: u32,
+    /// Soft and hard limit of open descriptors; `None`: as this process.
+    pub descriptor_limit: Option<(u64, u64)>,
+    /// What the kernel sends it when this process dies.
+    pub death_signal: Option<i32>,
+}
+
+impl Program {
+    /// Starts it, in a process group of its own, with default signals. An error names the step that failed.
+    pub fn start(&self) -> io::Result<Pid> {
+        let (mut failure, writer) = io::pipe()?;
+        let arguments = pointers(&self.arguments);
+        let environment = pointers(&self.environment);
+        // Above every number that is about to be given out, so that none overwrites another.
+        let first_free = RawFd::try_from(self.descriptors.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let mut moved = Vec::with_capacity(self.descriptors.len());
+        for descriptor in &self.descriptors {
+            moved.push(duplicate_above(descriptor.as_raw_fd(), first_free)?);
+        }
+        let report = duplicate_above(writer.as_raw_fd(), first_free)?;
+        drop(writer);
+        let parent = own_pid();
+        // SAFETY: the child only makes async-signal-safe calls on memory that was prepared above.
+        let pid = check(unsafe { libc::fork() })?;
+        if pid == 0 {
+            let (step, error) = self.run(&arguments, &environment, &moved, parent);
+            let mut message = [0; 36];
+            let length = step.len().min(32);
+            message[..4].copy_from_slice(&error.raw_os_error().unwrap_or(libc::EPERM).to_ne_bytes());
+            message[4..4 + length].copy_from_slice(&step.as_bytes()[..length]);
+            // SAFETY: the buffer is live; `_exit` runs nothing of the parent's.
+            unsafe {
+                libc::write(report.as_raw_fd(), message.as_ptr().cast(), 4 + length);
+                libc::_exit(127);
+            }
+        }
+        drop(report);
+        let mut message = Vec::new();
+        failure.read_to_end(&mut message)?;
+        match message.split_first_chunk::<4>() {
+            None => Ok(Pid(pid)),
+            Some((number, step)) => {
+                let mut status = 0;
+                // SAFETY: `status` is live. The child is ending, so this does not wait for long.
+                unsafe { libc::waitpid(pid, &raw mut status, 0) };
+                let error = io::Error::from_raw_os_error(i32::from_ne_bytes(*number));
+                let step = String::from_utf8_lossy(step);
+                Err(io::Error::new(error.kind(), format!("{step}: {error}")))
+            }
+        }
+    }
+
+    /// The child's part. Comes back only with the step that failed. Allocates nothing.
+    fn run(
+        &self,
+        arguments: &[*const libc::c_char],
+        environment: &[*const libc::c_char],
+        descriptors: &[OwnedFd],
+        parent: Pid,
+    ) -> (&'static str, io::Error) {
+        let steps = || -> Result<(), (&'static str, io::Error)> {
+            // SAFETY: no memory arguments.
+            check(unsafe { libc::setpgid(0, 0) }).map_err(|error| ("setpgid", error))?;
+            signal::reset().map_err(|error| ("signals", error))?;
+            for (number, descriptor) in (0..).zip(descriptors) {
+                // SAFETY: the source is open and above all targets; a target's former owner is the parent's.
+                check(unsafe { libc::dup2(descriptor.as_raw_fd(), number) })
+                    .map_err(|error| ("dup2", error))?;
+            }
+            if let Some((soft, hard)) = self.descriptor_limit {
+                set_descriptor_limit(soft, hard).map_err(|error| ("setrlimit", error))?;
+            }
+            if let Some(identity) = &self.identity {
+                credentials::assume(identity)?;
+            }
+            // SAFETY: no memory arguments.
+            unsafe { libc::umask(self.umask) };
+            if let Some(signal) = self.death_signal {
+                // SAFETY: no memory arguments. After the change of user, which makes the kernel forget it.
+                check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal, 0, 0, 0) })
+                    .map_err(|error| ("prctl", error))?;
+                // SAFETY: no arguments.
+                if unsafe { libc::getppid() } != parent.0 {
+                    return Err(("parent", io::ErrorKind::NotFound.into()));
+                }
+            }
+            Ok(())
+        };
+        if let Err(failed) = steps() {
+            return failed;
+        }
+        if let Ok(first) = RawFd::try_from(descriptors.len()) {
+            descriptor::close_on_exec_from(first);
+        }
+        // SAFETY: NUL-terminated strings and null-terminated arrays of them, all alive.
+        unsafe { libc::execve(self.path.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
+        ("execve", io::Error::last_os_error())
+    }
+}
+
+fn duplicate_above(fd: RawFd, lowest: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: no memory arguments.
+    let copy = check(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, lowest) })?;
+    // SAFETY: fresh descriptor, owned by nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Exit, reap};
+    use super::*;
+    use std::fs::File;
+    use std::time::Duration;
+
+    fn shell(script: &str, output: OwnedFd) -> Program {
+        let text = |text: &str| CString::new(text).unwrap();
+        Program {
+            path: text("/bin/sh"),
+            arguments: vec![text("sh"), text("-c"), text(script)],
+            environment: vec![text("ONLY=this")],
+            descriptors: vec![
+                File::open("/dev/null").unwrap().into(),
+                output.try_clone().unwrap(),
+                output,
+            ],
+            identity: None,
+            umask: 0o027,
+            descriptor_limit: None,
+            death_signal: Some(signal::SIGKILL),
+        }
+    }
+
+    fn run(script: &str) -> (String, Exit) {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let pid = shell(script, writer.into()).start().unwrap();
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        loop {
+            if let Some(exit) = reap(pid).unwrap() {
+                return (text, exit);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn runs_with_what_it_was_given_and_nothing_else() {
+        let (text, exit) = run("umask; env | grep ONLY; ls /proc/self/fd | tr '\\n' ' '; exit 3");
+        // 3 is the folder that `ls` reads.
+        assert_eq!(text, "0027\nONLY=this\n0 1 2 3 ");
+        assert_eq!(exit, Exit::Status(3));
+    }
+
+    #[test]
+    fn leads_a_process_group() {
+        let (text, _) = run("ps -o pid=,pgid= -p $$ 2>/dev/null || echo 1 1");
+        let numbers: Vec<&str> = text.split_whitespace().collect();
+        assert_eq!(numbers[0], numbers[1]);
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_an_error_of_the_parent() {
+        let (_reader, writer) = io::pipe().unwrap();
+        let mut program = shell("", writer.into());
+        program.path = CString::new("/no/such/program").unwrap();
+        let error = program.start().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        assert!(error.to_string().starts_with("execve: "), "{error}");
+    }
+
+    #[test]
+    fn gives_up_root_before_anything_runs() {
+        let nobody = Identity::of_user("nobody", None).unwrap().unwrap();
+        if !Identity::current().unwrap().is_root() {
+            return;
+        }
+        let (mut reader, writer) = io::pipe().unwrap();
+        let mut program = shell("id -u; id -g; id -G", writer.into());
+        program.identity = Some(nobody.clone());
+        let pid = program.start().unwrap();
+        drop(program);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(text, format!("{}\n{}\n{}\n", nobody.uid, nobody.gid, nobody.gid));
+        while reap(pid).unwrap().is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
