@@ -83,11 +83,12 @@ def warm_up(cell: Cell, peer: Peer, loader: Loader, result: PeerCell) -> None:
     def read_memory():
         result.pss_kib_under_load = pss_kib(peer.roots())
 
-    reader = threading.Timer(loader.warm_up_seconds * 0.7, read_memory)
+    seconds = max(loader.warm_up_seconds, cell.least_seconds)
+    reader = threading.Timer(seconds * 0.7, read_memory)
     try:
         check_sample(peer.port, cell, SAMPLE_COUNT)
         reader.start()
-        load = run_wrk(loader.wrk, loader.script, peer.port, cell, loader.connections, loader.warm_up_seconds)
+        load = run_wrk(loader.wrk, loader.script, peer.port, cell, loader.connections, seconds)
         check_sample(peer.port, cell, SAMPLE_COUNT)
         if load.requests == 0:
             raise Wrong("not one answer under load")
@@ -104,7 +105,8 @@ def measure_round(cell: Cell, peer: Peer, loader: Loader) -> Round:
     try:
         check_sample(peer.port, cell, SAMPLE_COUNT)
         before = cpu_seconds(peer.roots())
-        load = run_wrk(loader.wrk, loader.script, peer.port, cell, loader.connections, loader.seconds)
+        seconds = max(loader.seconds, cell.least_seconds)
+        load = run_wrk(loader.wrk, loader.script, peer.port, cell, loader.connections, seconds)
         time.sleep(SETTLE_SECONDS)
         used = cpu_seconds(peer.roots()) - before
         result.requests, result.seconds, result.bytes = load.requests, load.seconds, load.bytes

@@ -62,6 +62,7 @@ class Cell:
     kind: str  # "php" or "static"
     body: bytes | None = None  # None: taken from the first server's answer, the others must give the same.
     host: str | None = None  # The Host field, where a page depends on it.
+    least_seconds: int = 1  # Of load: a slow page gives too few answers to count in less.
 
 
 def write_documents(root: Path) -> None:

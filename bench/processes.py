@@ -48,7 +48,7 @@ class Program:
 
     def stop(self) -> None:
         """SIGTERM to the root, and SIGKILL by pid to whatever of its tree is left."""
-        below = [pid for pid in tree([self.pid]) if pid != self.pid]
+        below = with_start_times(pid for pid in tree([self.pid]) if pid != self.pid)
         if not self.has_ended():
             self.process.terminate()
             try:
@@ -56,16 +56,16 @@ class Program:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-        for pid, started in below_started(below):
-            if start_time(pid) == started and session_of(pid) == self.pid:
+        for pid, started in below:
+            if start_time(pid) == started:
                 try:
                     os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:
                     pass
 
 
-def below_started(pids: list[int]) -> list[tuple[int, int]]:
-    """The pids that still run, each with its start time: a pid alone may have been given to somebody else."""
+def with_start_times(pids) -> list[tuple[int, int]]:
+    """The pids that run, each with its start time: later the pid alone may belong to somebody else."""
     return [(pid, started) for pid in pids if (started := start_time(pid)) is not None]
 
 
@@ -81,11 +81,6 @@ def stat_fields(pid: int) -> list[bytes] | None:
 def start_time(pid: int) -> int | None:
     fields = stat_fields(pid)
     return int(fields[19]) if fields else None
-
-
-def session_of(pid: int) -> int | None:
-    fields = stat_fields(pid)
-    return int(fields[3]) if fields else None
 
 
 def tree(roots: list[int]) -> list[int]:

@@ -95,7 +95,7 @@ class WordPress:
         socket = self.start_database()
         self.install(socket, themes[-1])
         # The body is whatever the first server answers; the others must answer the same bytes.
-        return Cell("wordpress", "/wordpress/", "php", None, WORDPRESS_HOST)
+        return Cell("wordpress", "/wordpress/", "php", None, WORDPRESS_HOST, least_seconds=5)
 
     def start_database(self) -> Path:
         server, install, client = needed("mariadbd"), needed("mariadb-install-db"), needed("mariadb")
