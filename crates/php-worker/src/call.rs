@@ -1,9 +1,8 @@
-//! One request, between PHP and whoever wants the response: what the shim's callbacks do.
+//! One request, between PHP and whoever wants the response.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ffi::CStr;
+use std::io;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use howdah_ipc::request::{Fixed, Pairs, Request};
@@ -138,7 +137,7 @@ impl<'c> Call<'c> {
         }
     }
 
-    fn log(&self, level: Level, message: &[u8]) {
+    pub(crate) fn log(&self, level: Level, message: &[u8]) {
         let text = |which| self.request.fixed(which).unwrap_or_default();
         let about = About {
             script: text(Fixed::Script),
@@ -149,14 +148,14 @@ impl<'c> Call<'c> {
         log::write(level, message, Some(about));
     }
 
-    fn variable(&self, wanted: &[u8]) -> Option<&'c [u8]> {
+    pub(crate) fn variable(&self, wanted: &[u8]) -> Option<&'c [u8]> {
         self.request
             .variables()
             .find(|(name, _)| *name == wanted)
             .map(|(_, value)| value)
     }
 
-    fn head(&mut self, kind: Kind, head: &Head<'_, raw::Text>) -> Result<(), Gone> {
+    pub(crate) fn head(&mut self, kind: Kind, head: &Head<'_, raw::Text>) -> Result<(), Gone> {
         if self.stage != Stage::Head {
             return Err(Gone);
         }
@@ -181,7 +180,7 @@ impl<'c> Call<'c> {
         }
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Gone> {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Gone> {
         match self.stage {
             Stage::Body => self.client.write(bytes),
             // php-fpm lets a script go on after fastcgi_finish_request() as long as it prints a little, and then ends it
@@ -191,7 +190,7 @@ impl<'c> Call<'c> {
         }
     }
 
-    fn flush(&mut self) -> Result<(), Gone> {
+    pub(crate) fn flush(&mut self) -> Result<(), Gone> {
         if self.stage == Stage::Ended {
             Ok(())
         } else {
@@ -200,7 +199,7 @@ impl<'c> Call<'c> {
     }
 
     /// Whether the response was not complete before.
-    fn end(&mut self) -> bool {
+    pub(crate) fn end(&mut self) -> bool {
         if self.stage == Stage::Ended {
             return false;
         }
@@ -209,7 +208,7 @@ impl<'c> Call<'c> {
         true
     }
 
-    fn next_variable(&mut self, first: bool) -> Option<raw::Pair> {
+    pub(crate) fn next_variable(&mut self, first: bool) -> Option<raw::Pair> {
         if first {
             self.variables = Variables::Sent(self.request.variables());
         }
@@ -243,14 +242,30 @@ impl<'c> Call<'c> {
         }
     }
 
-    fn next_ini(&mut self, first: bool) -> Option<raw::Pair> {
+    /// Whether a time-out signal that just came can be meant for this request.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.begun.elapsed() >= YOUNGEST_OVERDUE
+    }
+
+    /// Fills `room` with content of the request as far as there is any.
+    pub(crate) fn read_body(&mut self, room: &mut [u8]) -> usize {
+        self.body.read(room).unwrap_or_else(|error: io::Error| {
+            self.log(
+                Level::Error,
+                format!("cannot read the request's content: {error}").as_bytes(),
+            );
+            0
+        })
+    }
+
+    pub(crate) fn next_ini(&mut self, first: bool) -> Option<raw::Pair> {
         if first {
             self.ini = Some(self.request.ini());
         }
         self.ini.as_mut()?.next().map(raw_pair)
     }
 
-    fn plan_user_ini(&mut self, seconds_to_live: i64) -> Option<raw::UserIni> {
+    pub(crate) fn plan_user_ini(&mut self, seconds_to_live: i64) -> Option<raw::UserIni> {
         let script = self.request.fixed(Fixed::Script)?;
         let root = self.request.fixed(Fixed::DocumentRoot).unwrap_or_default();
         let now = self.request.time / 1_000_000;
@@ -265,189 +280,9 @@ impl<'c> Call<'c> {
     }
 }
 
-impl AsRef<[u8]> for raw::Text {
-    fn as_ref(&self) -> &[u8] {
-        // SAFETY: the shim makes these of PHP's strings for the time of a callback, and they are not kept any longer.
-        unsafe { bytes(self.at, self.length) }
-    }
-}
-
-/// What the shim calls. Each entry is a leaf: it does not call PHP.
-pub static CALLBACKS: raw::Callbacks = raw::Callbacks {
-    write: on_write,
-    flush: on_flush,
-    head: on_head,
-    end: on_end,
-    read_body: on_read_body,
-    next_variable: on_next_variable,
-    variable: on_variable,
-    next_ini: on_next_ini,
-    user_ini: on_user_ini,
-    log: on_log,
-    is_overdue: on_is_overdue,
-};
-
-/// Whether a callback has ever panicked in this process.
-pub fn has_panicked() -> bool {
-    PANICKED.load(Ordering::Relaxed)
-}
-
-static PANICKED: AtomicBool = AtomicBool::new(false);
-
 /// A request younger than this is not the one that the front has lost patience with: the signal came late, and was meant
 /// for the request before.
 const YOUNGEST_OVERDUE: Duration = Duration::from_millis(100);
-
-/// Keeps a panic from unwinding into C. The process is then not used for another request.
-fn barrier<T>(fallback: T, action: impl FnOnce() -> T) -> T {
-    catch_unwind(AssertUnwindSafe(action)).unwrap_or_else(|_| {
-        PANICKED.store(true, Ordering::Relaxed);
-        fallback
-    })
-}
-
-/// The request behind a context.
-///
-/// # Safety
-/// `context` must be what [`crate::sapi::Engine::execute`] gave the shim, during that call, and the reference must be gone
-/// when the callback returns.
-unsafe fn call_of<'a>(context: *mut c_void) -> &'a mut Call<'a> {
-    // SAFETY: the caller vouches for it. Callbacks do not call PHP, so there are never two of these at a time.
-    unsafe { &mut *context.cast::<Call<'a>>() }
-}
-
-/// # Safety
-/// `at` must point to `length` readable bytes that do not change for `'a`, or be null with a length of 0.
-unsafe fn bytes<'a>(at: *const c_char, length: usize) -> &'a [u8] {
-    if at.is_null() {
-        return &[];
-    }
-    // SAFETY: the caller vouches for it.
-    unsafe { std::slice::from_raw_parts(at.cast(), length) }
-}
-
-fn code(result: Result<(), Gone>) -> c_int {
-    if result.is_ok() { 0 } else { -1 }
-}
-
-unsafe extern "C" fn on_write(context: *mut c_void, at: *const c_char, length: usize) -> c_int {
-    // SAFETY: called by the shim during `execute`, with bytes that PHP holds meanwhile.
-    barrier(-1, || unsafe { code(call_of(context).write(bytes(at, length))) })
-}
-
-unsafe extern "C" fn on_flush(context: *mut c_void) -> c_int {
-    // SAFETY: called by the shim during `execute`.
-    barrier(-1, || unsafe { code(call_of(context).flush()) })
-}
-
-unsafe extern "C" fn on_head(
-    context: *mut c_void,
-    interim: c_int,
-    status: c_int,
-    status_line: *const c_char,
-    lines: *const raw::Text,
-    count: usize,
-) -> c_int {
-    barrier(-1, || {
-        // SAFETY: a NUL-terminated text or null.
-        let status_line = (!status_line.is_null()).then(|| unsafe { CStr::from_ptr(status_line) }.to_bytes());
-        // SAFETY: `lines` has `count` entries; called by the shim during `execute`.
-        let (call, lines) = unsafe { (call_of(context), std::slice::from_raw_parts(lines, count)) };
-        code(if interim == 0 {
-            call.head(Kind::Final, &Head::interpret(status, status_line, lines))
-        } else {
-            call.head(Kind::Interim, &Head::interim(status, lines))
-        })
-    })
-}
-
-unsafe extern "C" fn on_end(context: *mut c_void) -> c_int {
-    // SAFETY: called by the shim during `execute`.
-    barrier(0, || unsafe { call_of(context).end() }.into())
-}
-
-unsafe extern "C" fn on_read_body(context: *mut c_void, room: *mut c_char, length: usize) -> usize {
-    barrier(0, || {
-        // SAFETY: called by the shim during `execute`.
-        let call = unsafe { call_of(context) };
-        // SAFETY: PHP gives a buffer of that length, which it does not read before it was told how much is filled. It may
-        // be uninitialised, so it is zeroed before a reference to it is made.
-        let room = unsafe {
-            ptr::write_bytes(room, 0, length);
-            std::slice::from_raw_parts_mut(room.cast::<u8>(), length)
-        };
-        call.body.read(room).unwrap_or_else(|error| {
-            call.log(
-                Level::Error,
-                format!("cannot read the request's content: {error}").as_bytes(),
-            );
-            0
-        })
-    })
-}
-
-unsafe extern "C" fn on_next_variable(context: *mut c_void, first: c_int, pair: *mut raw::Pair) -> c_int {
-    // SAFETY: called by the shim during `execute`, with room for a pair.
-    barrier(0, || unsafe {
-        store(call_of(context).next_variable(first != 0), pair)
-    })
-}
-
-unsafe extern "C" fn on_variable(context: *mut c_void, name: *const c_char, length: usize) -> *const c_char {
-    barrier(ptr::null(), || {
-        // SAFETY: called by the shim during `execute`, with a text that PHP holds meanwhile.
-        let value = unsafe { call_of(context).variable(bytes(name, length)) };
-        value.map_or(ptr::null(), |value| value.as_ptr().cast())
-    })
-}
-
-unsafe extern "C" fn on_next_ini(context: *mut c_void, first: c_int, pair: *mut raw::Pair) -> c_int {
-    // SAFETY: called by the shim during `execute`, with room for a pair.
-    barrier(0, || unsafe {
-        store(call_of(context).next_ini(first != 0), pair)
-    })
-}
-
-unsafe extern "C" fn on_user_ini(
-    context: *mut c_void,
-    seconds_to_live: i64,
-    plan: *mut raw::UserIni,
-) -> c_int {
-    // SAFETY: called by the shim during `execute`, with room for a plan.
-    barrier(0, || unsafe {
-        store(call_of(context).plan_user_ini(seconds_to_live), plan)
-    })
-}
-
-unsafe extern "C" fn on_log(context: *mut c_void, level: c_int, message: *const c_char) {
-    barrier((), || {
-        // SAFETY: a NUL-terminated text.
-        let message = unsafe { CStr::from_ptr(message) }.to_bytes();
-        let level = Level::from_syslog(level);
-        if context.is_null() {
-            log::write(level, message, None);
-        } else {
-            // SAFETY: called by the shim during `execute`.
-            unsafe { call_of(context) }.log(level, message);
-        }
-    });
-}
-
-unsafe extern "C" fn on_is_overdue(context: *mut c_void) -> c_int {
-    // SAFETY: called by the shim during `execute`.
-    barrier(0, || {
-        (unsafe { call_of(context) }.begun.elapsed() >= YOUNGEST_OVERDUE).into()
-    })
-}
-
-/// # Safety
-/// `room` must be good for a write of a `T`.
-unsafe fn store<T>(value: Option<T>, room: *mut T) -> c_int {
-    let Some(value) = value else { return 0 };
-    // SAFETY: the caller vouches for it.
-    unsafe { room.write(value) };
-    1
-}
 
 fn raw_pair((name, value): (&[u8], &[u8])) -> raw::Pair {
     let text = |text: &[u8]| raw::Text {

@@ -87,7 +87,14 @@ mod tests {
 
     #[test]
     fn status_comes_from_line_field_or_code() {
-        let cases: [(i32, Option<&str>, &[&str], u16, &str); 11] = [
+        type Case = (
+            i32,
+            Option<&'static str>,
+            &'static [&'static str],
+            u16,
+            &'static str,
+        );
+        let cases: [Case; 11] = [
             (200, None, &[], 200, ""),
             (404, None, &[], 404, ""),
             (404, Some("HTTP/1.1 404 Nope"), &[], 404, "Nope"),

@@ -13,6 +13,8 @@ mod body;
 #[cfg(not(no_php))]
 mod call;
 #[cfg(not(no_php))]
+mod callbacks;
+#[cfg(not(no_php))]
 mod head;
 #[cfg(not(no_php))]
 mod ini;

@@ -96,7 +96,12 @@ pub fn set_name(name: &str) {
 /// - [`TIME_OUT`] reaches the script, and interrupts the system call that it may be waiting in.
 /// - SIGINT and SIGHUP do nothing: a terminal sends them to every process, and it is the supervisor who decides. They are
 ///   not ignored, because what a script executes would inherit that.
+/// - SIGSEGV and SIGBUS end the process and say so to whoever waits for it: the handlers that Rust's runtime has for them
+///   swallow one that was sent, and turn a stack that PHP has overflowed into an abort.
 pub fn install_handlers() -> io::Result<()> {
+    for signal in [libc::SIGSEGV, libc::SIGBUS] {
+        disposition(signal, libc::SIG_DFL, 0)?;
+    }
     handle(libc::SIGTERM, on_terminate, libc::SA_RESTART)?;
     handle(TIME_OUT, on_time_out, 0)?;
     handle(libc::SIGINT, on_nothing, libc::SA_RESTART)?;
@@ -147,9 +152,13 @@ pub fn processor_time() -> f64 {
 }
 
 fn handle(signal: i32, handler: extern "C" fn(i32), flags: i32) -> io::Result<()> {
+    disposition(signal, handler as *const () as libc::sighandler_t, flags)
+}
+
+fn disposition(signal: i32, handler: libc::sighandler_t, flags: i32) -> io::Result<()> {
     // SAFETY: an all-zero `sigaction` is valid: no flags, empty mask.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = handler as *const () as libc::sighandler_t;
+    action.sa_sigaction = handler;
     action.sa_flags = flags;
     // SAFETY: `action` is initialised, and the handlers below are async-signal-safe: they only store to flags.
     let result = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };

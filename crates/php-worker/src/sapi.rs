@@ -3,7 +3,8 @@
 use std::ffi::{CStr, CString, c_char, c_double, c_int, c_void};
 use std::path::Path;
 
-use crate::call::{self, Call};
+use crate::call::Call;
+use crate::callbacks;
 use crate::ini::PoolIni;
 use crate::user_ini::UserIni;
 
@@ -129,7 +130,7 @@ impl Engine {
         let settings = raw::Settings {
             ini_file: ini_file.as_ref().map_or(std::ptr::null(), |path| path.as_ptr()),
             ini_entries: ini_entries.as_ptr(),
-            callbacks: &raw const call::CALLBACKS,
+            callbacks: &raw const callbacks::CALLBACKS,
         };
         // SAFETY: the texts live in the engine, the callbacks for ever; `settings` itself is not kept.
         if unsafe { raw::howdah_start(&raw const settings) } != 0 {
@@ -200,7 +201,7 @@ impl Engine {
         // SAFETY: PHP runs and no other request does. `request` and the `Call` behind `context` outlive the call of the
         // function, and nobody else uses them meanwhile: the callbacks get at the `Call` through `context` only.
         let outcome = unsafe { raw::howdah_execute(&raw const request) };
-        if outcome & raw::BROKEN != 0 || call::has_panicked() {
+        if outcome & raw::BROKEN != 0 || callbacks::has_panicked() {
             Outcome::Broken
         } else {
             Outcome::Ready

@@ -29,8 +29,8 @@ fn a_missing_script_is_not_found() {
 #[test]
 fn an_unreadable_script_is_forbidden() {
     let script = Script::new("echo 'secret';");
-    fs::set_permissions(script.at("index.php"), fs::Permissions::from_mode(0)).unwrap();
-    let response = script.as_nobody().response();
+    fs::set_permissions(script.at("index.php"), fs::Permissions::from_mode(0o0)).unwrap();
+    let response = script.by_nobody().response();
     assert_eq!(
         (response.status, response.body.as_str()),
         (403, "Access denied.\n")

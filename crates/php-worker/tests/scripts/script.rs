@@ -91,7 +91,7 @@ impl Script {
     }
 
     /// Runs it as a user without rights, if we are root, whom no file mode stops.
-    pub fn as_nobody(mut self) -> Script {
+    pub fn by_nobody(mut self) -> Script {
         let owner = fs::metadata("/proc/self").unwrap().uid();
         self.user = (owner == 0).then_some(65534);
         self

@@ -1,0 +1,185 @@
+//! What the shim calls: thin wrappers around [`Call`] that keep panics and lifetimes on this side.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use howdah_ipc::response::Kind;
+
+use crate::call::{Call, Gone};
+use crate::head::Head;
+use crate::log::{self, Level};
+use crate::sapi::raw;
+
+impl AsRef<[u8]> for raw::Text {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: the shim makes these of PHP's strings for the time of a callback, and they are not kept any longer.
+        unsafe { bytes(self.at, self.length) }
+    }
+}
+
+/// What the shim calls. Each entry is a leaf: it does not call PHP.
+pub static CALLBACKS: raw::Callbacks = raw::Callbacks {
+    write: on_write,
+    flush: on_flush,
+    head: on_head,
+    end: on_end,
+    read_body: on_read_body,
+    next_variable: on_next_variable,
+    variable: on_variable,
+    next_ini: on_next_ini,
+    user_ini: on_user_ini,
+    log: on_log,
+    is_overdue: on_is_overdue,
+};
+
+/// Whether a callback has ever panicked in this process.
+pub fn has_panicked() -> bool {
+    PANICKED.load(Ordering::Relaxed)
+}
+
+static PANICKED: AtomicBool = AtomicBool::new(false);
+
+/// Keeps a panic from unwinding into C. The process is then not used for another request.
+fn barrier<T>(fallback: T, action: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(action)).unwrap_or_else(|_| {
+        PANICKED.store(true, Ordering::Relaxed);
+        fallback
+    })
+}
+
+/// The request behind a context.
+///
+/// # Safety
+/// `context` must be what [`crate::sapi::Engine::execute`] gave the shim, during that call, and the reference must be gone
+/// when the callback returns.
+unsafe fn call_of<'a>(context: *mut c_void) -> &'a mut Call<'a> {
+    // SAFETY: the caller vouches for it. Callbacks do not call PHP, so there are never two of these at a time.
+    unsafe { &mut *context.cast::<Call<'a>>() }
+}
+
+/// # Safety
+/// `at` must point to `length` readable bytes that do not change for `'a`, or be null with a length of 0.
+unsafe fn bytes<'a>(at: *const c_char, length: usize) -> &'a [u8] {
+    if at.is_null() {
+        return &[];
+    }
+    // SAFETY: the caller vouches for it.
+    unsafe { std::slice::from_raw_parts(at.cast(), length) }
+}
+
+fn code(result: Result<(), Gone>) -> c_int {
+    if result.is_ok() { 0 } else { -1 }
+}
+
+unsafe extern "C" fn on_write(context: *mut c_void, at: *const c_char, length: usize) -> c_int {
+    // SAFETY: called by the shim during `execute`, with bytes that PHP holds meanwhile.
+    barrier(-1, || unsafe { code(call_of(context).write(bytes(at, length))) })
+}
+
+unsafe extern "C" fn on_flush(context: *mut c_void) -> c_int {
+    // SAFETY: called by the shim during `execute`.
+    barrier(-1, || unsafe { code(call_of(context).flush()) })
+}
+
+unsafe extern "C" fn on_head(
+    context: *mut c_void,
+    interim: c_int,
+    status: c_int,
+    status_line: *const c_char,
+    lines: *const raw::Text,
+    count: usize,
+) -> c_int {
+    barrier(-1, || {
+        // SAFETY: a NUL-terminated text or null.
+        let status_line = (!status_line.is_null()).then(|| unsafe { CStr::from_ptr(status_line) }.to_bytes());
+        // SAFETY: `lines` has `count` entries; called by the shim during `execute`.
+        let (call, lines) = unsafe { (call_of(context), std::slice::from_raw_parts(lines, count)) };
+        code(if interim == 0 {
+            call.head(Kind::Final, &Head::interpret(status, status_line, lines))
+        } else {
+            call.head(Kind::Interim, &Head::interim(status, lines))
+        })
+    })
+}
+
+unsafe extern "C" fn on_end(context: *mut c_void) -> c_int {
+    // SAFETY: called by the shim during `execute`.
+    barrier(0, || unsafe { call_of(context).end() }.into())
+}
+
+unsafe extern "C" fn on_read_body(context: *mut c_void, room: *mut c_char, length: usize) -> usize {
+    barrier(0, || {
+        // SAFETY: called by the shim during `execute`.
+        let call = unsafe { call_of(context) };
+        // SAFETY: PHP gives a buffer of that length, which it does not read before it was told how much is filled. It may
+        // be uninitialised, so it is zeroed before a reference to it is made.
+        let room = unsafe {
+            ptr::write_bytes(room, 0, length);
+            std::slice::from_raw_parts_mut(room.cast::<u8>(), length)
+        };
+        call.read_body(room)
+    })
+}
+
+unsafe extern "C" fn on_next_variable(context: *mut c_void, first: c_int, pair: *mut raw::Pair) -> c_int {
+    // SAFETY: called by the shim during `execute`, with room for a pair.
+    barrier(0, || unsafe {
+        store(call_of(context).next_variable(first != 0), pair)
+    })
+}
+
+unsafe extern "C" fn on_variable(context: *mut c_void, name: *const c_char, length: usize) -> *const c_char {
+    barrier(ptr::null(), || {
+        // SAFETY: called by the shim during `execute`, with a text that PHP holds meanwhile.
+        let value = unsafe { call_of(context).variable(bytes(name, length)) };
+        value.map_or(ptr::null(), |value| value.as_ptr().cast())
+    })
+}
+
+unsafe extern "C" fn on_next_ini(context: *mut c_void, first: c_int, pair: *mut raw::Pair) -> c_int {
+    // SAFETY: called by the shim during `execute`, with room for a pair.
+    barrier(0, || unsafe {
+        store(call_of(context).next_ini(first != 0), pair)
+    })
+}
+
+unsafe extern "C" fn on_user_ini(
+    context: *mut c_void,
+    seconds_to_live: i64,
+    plan: *mut raw::UserIni,
+) -> c_int {
+    // SAFETY: called by the shim during `execute`, with room for a plan.
+    barrier(0, || unsafe {
+        store(call_of(context).plan_user_ini(seconds_to_live), plan)
+    })
+}
+
+unsafe extern "C" fn on_log(context: *mut c_void, level: c_int, message: *const c_char) {
+    barrier((), || {
+        // SAFETY: a NUL-terminated text.
+        let message = unsafe { CStr::from_ptr(message) }.to_bytes();
+        let level = Level::from_syslog(level);
+        if context.is_null() {
+            log::write(level, message, None);
+        } else {
+            // SAFETY: called by the shim during `execute`.
+            unsafe { call_of(context) }.log(level, message);
+        }
+    });
+}
+
+unsafe extern "C" fn on_is_overdue(context: *mut c_void) -> c_int {
+    // SAFETY: called by the shim during `execute`.
+    barrier(0, || unsafe { call_of(context).is_overdue().into() })
+}
+
+/// # Safety
+/// `room` must be good for a write of a `T`.
+unsafe fn store<T>(value: Option<T>, room: *mut T) -> c_int {
+    let Some(value) = value else { return 0 };
+    // SAFETY: the caller vouches for it.
+    unsafe { room.write(value) };
+    1
+}

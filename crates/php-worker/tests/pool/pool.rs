@@ -1,0 +1,389 @@
+//! A pool, and the test as its supervisor and front.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use howdah_ipc::control::{FromZygote, MOST_BYTES, PoolSettings, ToZygote};
+use howdah_ipc::front::{Front, Slot};
+use howdah_ipc::request::Encoder;
+use howdah_ipc::response::{Head, Kind, PREFIX, decode_prefix};
+use howdah_ipc::{Geometry, Phase};
+use howdah_sys::poll;
+use howdah_sys::process::{Pid, Program, reap};
+use howdah_sys::seqpacket::SeqPacket;
+
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A folder of scripts, removed at the end of the test.
+pub struct Site {
+    pub root: PathBuf,
+}
+
+impl Site {
+    /// Each script is given without its `<?php`.
+    pub fn new(scripts: &[(&str, &str)]) -> Site {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let root = std::env::temp_dir().join(format!("howdah-pool-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&root).unwrap();
+        for (name, php) in scripts {
+            std::fs::write(root.join(name), format!("<?php {php}")).unwrap();
+        }
+        Site { root }
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.root);
+    }
+}
+
+/// A running zygote with its workers.
+pub struct Pool {
+    zygote: Pid,
+    reaped: bool,
+    supervisor: Option<SeqPacket>,
+    front_socket: Option<SeqPacket>,
+    front: Front,
+    log: std::io::PipeReader,
+    workers: Vec<Option<u64>>,
+    encoder: Encoder,
+    pub php_version: String,
+    pub opcache: String,
+}
+
+/// A response that has arrived.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+impl Pool {
+    /// Starts a zygote and `workers` workers, all of them alive.
+    pub fn start(_site: &Site, mut settings: PoolSettings, workers: usize) -> Pool {
+        settings.pool = "test".to_owned();
+        let (supervisor, their_supervisor) = SeqPacket::pair().unwrap();
+        let (front_socket, their_front) = SeqPacket::pair().unwrap();
+        let (log, their_log) = std::io::pipe().unwrap();
+        let null = File::options().read(true).write(true).open("/dev/null").unwrap();
+        let descriptors = vec![
+            OwnedFd::from(null.try_clone().unwrap()),
+            OwnedFd::from(null),
+            OwnedFd::from(their_log),
+            OwnedFd::from(their_supervisor),
+            OwnedFd::from(their_front),
+        ];
+        let text = |text: &str| CString::new(text).unwrap();
+        let program = Program {
+            path: text(env!("CARGO_BIN_EXE_howdah-php")),
+            arguments: vec![text("howdah-php"), text("zygote")],
+            environment: vec![text("HOME=/nowhere")],
+            descriptors,
+            identity: None,
+            umask: 0o022,
+            descriptor_limit: None,
+            death_signal: Some(9),
+        };
+        let zygote = program.start().unwrap();
+        drop(program);
+        supervisor
+            .send(&ToZygote::Settings(settings).encode(), &[])
+            .unwrap();
+        let (front, attach) = Front::create(Geometry::for_pool(workers, 1)).unwrap();
+        attach.send(&front_socket).unwrap();
+        front_socket
+            .send(
+                &ToZygote::Scale {
+                    count: workers as u64,
+                }
+                .encode(),
+                &[],
+            )
+            .unwrap();
+        let mut pool = Pool {
+            zygote,
+            reaped: false,
+            supervisor: Some(supervisor),
+            front_socket: Some(front_socket),
+            front,
+            log,
+            workers: vec![None; workers],
+            encoder: Encoder::default(),
+            php_version: String::new(),
+            opcache: String::new(),
+        };
+        let ready = pool.expect(|message| matches!(message, FromZygote::Ready { .. }));
+        let FromZygote::Ready { php_version, opcache } = ready else {
+            unreachable!()
+        };
+        (pool.php_version, pool.opcache) = (php_version, opcache);
+        for worker in 0..workers {
+            pool.worker_pid(worker);
+        }
+        pool
+    }
+
+    /// Runs a script to its end; `script` may have a query.
+    pub fn get(&mut self, site: &Site, script: &str) -> Answer {
+        let slot = self.submit(site, script);
+        self.finish(slot)
+    }
+
+    /// Runs a script with content.
+    pub fn post(&mut self, site: &Site, script: &str, content: &[u8], as_file: bool) -> Answer {
+        let slot = self.submit_with(site, script, "POST", content, as_file);
+        self.finish(slot)
+    }
+
+    /// Begins a request.
+    pub fn submit(&mut self, site: &Site, script: &str) -> Slot {
+        self.submit_with(site, script, "GET", b"", false)
+    }
+
+    fn submit_with(
+        &mut self,
+        site: &Site,
+        script: &str,
+        method: &str,
+        content: &[u8],
+        as_file: bool,
+    ) -> Slot {
+        let (path, query) = script
+            .split_once('?')
+            .map_or((script, None), |(path, query)| (path, Some(query)));
+        let uri = format!("/{script}");
+        let file = site.root.join(path).display().to_string();
+        let root = site.root.display().to_string();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let query = query.map(str::as_bytes);
+        self.encoder.begin(
+            now.as_micros() as u64,
+            [
+                Some(method.as_bytes()),
+                Some(file.as_bytes()),
+                Some(uri.as_bytes()),
+                query,
+                Some(b"application/octet-stream"),
+                None,
+                None,
+                Some(root.as_bytes()),
+            ],
+        );
+        self.encoder.variable(b"HTTP_HOST", b"a.example");
+        let body = as_file.then(|| {
+            let path = site.root.join("content");
+            let mut file = File::options()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .open(&path)
+                .unwrap();
+            file.write_all(content).unwrap();
+            std::fs::remove_file(path).unwrap();
+            file
+        });
+        let encoded = match &body {
+            Some(_) => self.encoder.finish_file(content.len() as u64),
+            None => self.encoder.finish_inline(content),
+        };
+        let slot = self.front.checkout().unwrap();
+        self.front
+            .submit(&slot, 0, encoded, body.as_ref().map(AsFd::as_fd))
+            .unwrap();
+        slot
+    }
+
+    /// Waits for the end of a request. Status 0: there was no head.
+    pub fn finish(&mut self, mut slot: Slot) -> Answer {
+        let begun = Instant::now();
+        let mut received = Vec::new();
+        loop {
+            self.note_news(Duration::ZERO);
+            let look = self.front.look(&mut slot).unwrap();
+            let mut room = vec![0; 65536];
+            let length = self.front.copy(&slot, 0, &mut room);
+            received.extend_from_slice(&room[..length]);
+            self.front.consume(&mut slot, length as u64);
+            if length > 0 {
+                continue;
+            }
+            if look.phase == Phase::Done {
+                break;
+            }
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "no answer; the log: {}",
+                self.read_log()
+            );
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        self.front.release(slot);
+        split(&received)
+    }
+
+    /// The process of a worker, once it has been started.
+    pub fn worker_pid(&mut self, worker: usize) -> u64 {
+        let begun = Instant::now();
+        loop {
+            if let Some(pid) = self.workers[worker] {
+                return pid;
+            }
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "worker {worker} was not started; the log: {}",
+                self.read_log()
+            );
+            self.note_news(Duration::from_millis(10));
+        }
+    }
+
+    /// Speaks to the zygote, as the front.
+    pub fn send(&self, message: &ToZygote) {
+        self.front_socket
+            .as_ref()
+            .unwrap()
+            .send(&message.encode(), &[])
+            .unwrap();
+    }
+
+    /// The next message to the front that is of interest.
+    pub fn expect(&mut self, wanted: impl Fn(&FromZygote) -> bool) -> FromZygote {
+        let begun = Instant::now();
+        loop {
+            match self.note_news(Duration::from_millis(10)) {
+                Some(message) if wanted(&message) => return message,
+                _ => assert!(
+                    begun.elapsed() < PATIENCE,
+                    "no message; the log: {}",
+                    self.read_log()
+                ),
+            }
+        }
+    }
+
+    /// Takes one message to the front, if there is one.
+    fn note_news(&mut self, patience: Duration) -> Option<FromZygote> {
+        let socket = self.front_socket.as_ref()?;
+        if !poll::readable(&[socket.as_fd()], Some(patience)).unwrap()[0] {
+            return None;
+        }
+        let mut room = vec![0; MOST_BYTES];
+        let received = socket.receive(&mut room).unwrap();
+        if received.length == 0 {
+            return None;
+        }
+        let message = FromZygote::decode(&room[..received.length]).unwrap();
+        match message {
+            FromZygote::Started { worker, pid } => self.workers[worker as usize] = Some(pid),
+            FromZygote::Died { worker, .. } => {
+                self.workers[worker as usize] = None;
+                self.front.worker_died(worker as usize).unwrap();
+            }
+            _ => {}
+        }
+        Some(message)
+    }
+
+    pub fn close_front(&mut self) {
+        self.front_socket = None;
+    }
+
+    pub fn close_supervisor(&mut self) {
+        self.supervisor = None;
+    }
+
+    pub fn kill_zygote(&mut self) {
+        self.zygote.signal(9).unwrap();
+        self.wait_for_end(PATIENCE);
+    }
+
+    /// Ends the pool in order; what was logged.
+    pub fn stop(&mut self) -> String {
+        self.send(&ToZygote::Stop);
+        self.wait_for_end(PATIENCE);
+        self.read_log()
+    }
+
+    pub fn wait_for_end(&mut self, patience: Duration) {
+        wait_until(patience, || {
+            self.note_news(Duration::ZERO);
+            reap(self.zygote).unwrap().is_some()
+        });
+        self.reaped = true;
+    }
+
+    /// What is in the log now; waits for no more.
+    fn read_log(&mut self) -> String {
+        let mut log = Vec::new();
+        let mut room = [0; 65536];
+        while poll::readable(&[self.log.as_fd()], Some(Duration::ZERO)).unwrap()[0] {
+            match self.log.read(&mut room).unwrap() {
+                0 => break,
+                length => log.extend_from_slice(&room[..length]),
+            }
+        }
+        String::from_utf8_lossy(&log).into_owned()
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if !self.reaped {
+            let _ = self.zygote.signal_group(9);
+            let _ = reap(self.zygote);
+        }
+    }
+}
+
+/// Heads and body of what came through the ring.
+fn split(mut received: &[u8]) -> Answer {
+    loop {
+        let Some((prefix, rest)) = received.split_first_chunk::<PREFIX>() else {
+            return Answer {
+                status: 0,
+                body: Vec::new(),
+            };
+        };
+        let (kind, length) = decode_prefix(*prefix).unwrap();
+        let (head, rest) = rest.split_at(length);
+        let head = Head::decode(head).unwrap();
+        if kind == Kind::Final {
+            return Answer {
+                status: head.status,
+                body: rest.to_vec(),
+            };
+        }
+        received = rest;
+    }
+}
+
+/// Whether a process is there and not just waiting to be reaped.
+pub fn runs(pid: u64) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+/// Waits for something to become true.
+pub fn wait_until(patience: Duration, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < patience, "it took longer than {patience:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
