@@ -22,7 +22,7 @@ pub struct DocumentPath {
 }
 
 impl DocumentPath {
-    /// The whole path.
+    /// The whole path. Only the root itself has a slash at its end.
     pub fn absolute(&self) -> &Path {
         Path::new(OsStr::from_bytes(self.absolute_bytes()))
     }

@@ -105,18 +105,18 @@ impl<'a> Asked<'a> {
                 return verdict;
             }
         }
-        if bare_folder {
-            self.folder()
-        } else {
-            Verdict::Status(Status::NOT_FOUND)
+        // A root that was taken to be there may be missing, as for a host of mass hosting without a folder.
+        if bare_folder && (!self.path.relative().is_empty() || kind(disk, &self.path) == Kind::Directory) {
+            return self.folder();
         }
+        Verdict::Status(Status::NOT_FOUND)
     }
 
     /// `$uri`.
     #[inline]
     fn uri(&mut self, disk: &mut impl Disk, bare_folder: &mut bool) -> Option<Verdict> {
         if self.path.relative().is_empty() {
-            // The root is there, so the front page asks for its index file at once.
+            // The root is nearly always there, so the front page asks for its index file at once.
             *bare_folder = true;
             return self.index(disk);
         }
@@ -213,7 +213,11 @@ impl<'a> Asked<'a> {
         }
         self.path.push_suffix(suffix);
         match kind(disk, &self.path) {
-            Kind::File => Some(Verdict::FILE),
+            // `/secret` must not reach a `secret.html` that is refused by its whole name.
+            Kind::File => match self.site.names.refusal(self.path.file_name(), false) {
+                Some((_, status)) => Some(Verdict::Status(status)),
+                None => Some(Verdict::FILE),
+            },
             Kind::Forbidden => Some(Verdict::FORBIDDEN),
             Kind::Directory | Kind::Missing => {
                 self.path.truncate_relative(length);

@@ -197,34 +197,66 @@ fn variable_name<'b>(field: &[u8], buffer: &'b mut [u8; LONGEST_NAME]) -> Option
         return None;
     }
     name[..PREFIX.len()].copy_from_slice(PREFIX);
+    let mut sound = true;
     for (place, &byte) in name[PREFIX.len()..].iter_mut().zip(field) {
-        *place = match byte {
-            b'-' => b'_',
-            byte if byte.is_ascii_alphanumeric() => byte.to_ascii_uppercase(),
-            _ => return None,
-        };
+        *place = NAME_BYTES[usize::from(byte)];
+        sound &= *place != 0;
     }
-    Some(name)
+    sound.then_some(name)
 }
 
+/// What each byte of a field's name becomes in a variable's name; 0 for one that may not be in it.
+const NAME_BYTES: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut byte: u8 = 0;
+    while byte < 128 {
+        if byte.is_ascii_alphanumeric() {
+            table[byte as usize] = byte.to_ascii_uppercase();
+        }
+        byte += 1;
+    }
+    table[b'-' as usize] = b'_';
+    table
+};
+
 fn with_number(number: u64, then: impl FnOnce(&[u8])) {
-    let mut buffer = [0; 20];
-    let mut rest = &mut buffer[..];
-    // Twenty digits hold every u64.
-    let _ = write!(rest, "{number}");
-    let left = rest.len();
-    then(&buffer[..20 - left]);
+    // The formatting machinery of the standard library takes several times as long.
+    let mut digits = [0; 20];
+    let mut start = digits.len();
+    let mut rest = number;
+    while start == digits.len() || rest > 0 {
+        start -= 1;
+        digits[start] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    then(&digits[start..]);
 }
 
 /// An IPv4 client of a socket for both families is written as IPv4, as Apache does.
 fn with_address(address: IpAddr, then: impl FnOnce(&[u8])) {
-    let mut buffer = [0; 45];
+    let mut buffer = [0; LONGEST_ADDRESS];
     let mut rest = &mut buffer[..];
-    // The longest address has 45 characters.
-    let _ = write!(rest, "{}", address.to_canonical());
+    match address.to_canonical() {
+        IpAddr::V4(address) => {
+            for (number, octet) in address.octets().into_iter().enumerate() {
+                let dot = if number > 0 { &b"."[..] } else { b"" };
+                // Writing to a slice fails only where it is full, and the longest address fits.
+                let _ = rest.write_all(dot);
+                with_number(u64::from(octet), |digits| {
+                    let _ = rest.write_all(digits);
+                });
+            }
+        }
+        IpAddr::V6(address) => {
+            let _ = write!(rest, "{address}");
+        }
+    }
     let left = rest.len();
-    then(&buffer[..45 - left]);
+    then(&buffer[..LONGEST_ADDRESS - left]);
 }
+
+/// Eight groups of four digits and their colons, or the mixed form.
+const LONGEST_ADDRESS: usize = 45;
 
 const PREFIX: &[u8] = b"HTTP_";
 

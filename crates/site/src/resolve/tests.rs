@@ -1,37 +1,9 @@
-use std::collections::HashMap;
+mod tree;
 
 use super::*;
 use crate::sites::Sites;
 use howdah_config::{Config, RootTemplate, Site as SiteConfig};
-
-/// A file system in memory: folders end in `/`, `!` marks what is forbidden. It counts how often it is asked.
-struct Tree {
-    kinds: HashMap<String, Kind>,
-    asked: usize,
-}
-
-impl Tree {
-    fn new(names: &[&str]) -> Tree {
-        let mut kinds = HashMap::from([("/srv/".to_owned(), Kind::Directory)]);
-        for name in names {
-            let (name, kind) = match (name.strip_suffix('/'), name.strip_suffix('!')) {
-                (Some(name), _) => (name, Kind::Directory),
-                (None, Some(name)) => (name, Kind::Forbidden),
-                (None, None) => (*name, Kind::File),
-            };
-            kinds.insert(format!("/srv/{name}"), kind);
-        }
-        Tree { kinds, asked: 0 }
-    }
-}
-
-impl Disk for Tree {
-    fn kind(&mut self, path: &DocumentPath) -> Kind {
-        self.asked += 1;
-        let name = String::from_utf8_lossy(path.absolute_bytes());
-        self.kinds.get(name.as_ref()).copied().unwrap_or(Kind::Missing)
-    }
-}
+use tree::{Tree, shown};
 
 const TREE: [&str; 28] = [
     "index.php",
@@ -78,29 +50,6 @@ fn site(change: impl FnOnce(&mut SiteConfig)) -> Sites {
 
 fn framework() -> Sites {
     site(|site| site.try_files = vec![TryStep::Uri, TryStep::Path("/index.php".into())])
-}
-
-/// A resolution in one line: `file a.txt`, `php dump.php + /info < /url`, `folder empty`, `301 /dir/`, `405
-/// …`, `404`.
-fn shown(resolution: &Resolution) -> String {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    match resolution {
-        Resolution::File { path } => format!("file {}", text(path.relative())),
-        Resolution::Directory { path } => format!("folder {}", text(path.relative())),
-        Resolution::Php(script) => {
-            let mut line = format!("php {}", text(script.path().relative()));
-            if !script.path_info().is_empty() {
-                line += &format!(" + {}", text(script.path_info()));
-            }
-            if let Some(url) = script.redirect_url() {
-                line += &format!(" < {}", text(url));
-            }
-            line
-        }
-        Resolution::Redirect { status, location } => format!("{status} {}", text(location)),
-        Resolution::Allow { status, methods } => format!("{status} {methods}"),
-        Resolution::Status(status) => status.to_string(),
-    }
 }
 
 fn resolved(sites: &Sites, method: &str, target: &str, tree: &mut Tree) -> String {
@@ -360,6 +309,18 @@ fn steps_are_tried_in_order() {
 }
 
 #[test]
+fn a_suffix_does_not_reach_what_is_refused() {
+    let refusing = site(|site| {
+        site.refuse = vec!["page.html".into()];
+        site.try_files = vec![TryStep::Uri, TryStep::UriSuffix(".html".into())];
+    });
+    check(
+        &refusing,
+        &[("/page.html", "403"), ("/page", "403"), ("/none", "404")],
+    );
+}
+
+#[test]
 fn methods() {
     let rows = [
         ("HEAD", "/a.txt", "file a.txt"),
@@ -430,6 +391,8 @@ fn mass_hosting() {
         ("..", "/x.txt", "404"),
         ("a_b", "/x.txt", "404"),
         ("", "/x.txt", "404"),
+        ("a.example", "/", "/srv/a.example/web "),
+        ("b.example", "/", "404"),
     ];
     for (authority, target, expected) in rows {
         let request = Request {
@@ -441,10 +404,10 @@ fn mass_hosting() {
         let found = match resolve(
             site,
             &request,
-            &mut Tree::new(&["a.example/web/x.txt"]),
+            &mut Tree::new(&["a.example/web//", "a.example/web/x.txt"]),
             &mut Scratch::default(),
         ) {
-            Resolution::File { path } => {
+            Resolution::File { path } | Resolution::Directory { path } => {
                 format!(
                     "{} {}",
                     path.root().display(),

@@ -256,3 +256,26 @@ fn wordpress_takes_the_server_for_apache() {
         "{software}"
     );
 }
+
+#[test]
+fn numbers_and_addresses_are_written_in_full() {
+    for number in [0, 1, 9, 10, 80, 65535, u64::MAX] {
+        with_number(number, |text| assert_eq!(text, number.to_string().as_bytes()));
+    }
+    let rows = [
+        ("0.0.0.0", "0.0.0.0"),
+        ("255.255.255.255", "255.255.255.255"),
+        ("192.0.2.7", "192.0.2.7"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("::1", "::1"),
+        (
+            "2001:db8:1111:2222:3333:4444:5555:6666",
+            "2001:db8:1111:2222:3333:4444:5555:6666",
+        ),
+    ];
+    for (address, expected) in rows {
+        with_address(address.parse().unwrap(), |text| {
+            assert_eq!(text, expected.as_bytes())
+        });
+    }
+}
