@@ -16,7 +16,7 @@ MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 help:
 	@echo 'make serve     build and serve the demo at http://$(LISTEN)'
 	@echo 'make test      everything that is checked before a change is taken'
-	@echo 'make lint      formatting, clippy, the rules between the crates'
+	@echo 'make lint      formatting, clippy, the rules between the crates, the bench and the demo'
 	@echo 'make unit      unit and end-to-end tests'
 	@echo 'make loom      the shared-memory protocol under the loom model checker'
 	@echo 'make release   both binaries, optimised, in $(TARGET)/release'
@@ -45,6 +45,8 @@ lint:
 	@scripts/require-cargo
 	$(CARGO) fmt --all --check
 	scripts/check-dependencies
+	python3 -m unittest discover --start-directory bench --pattern '*_test.py'
+	find demo -name '*.php' -print0 | xargs -0 -n 1 php -l >/dev/null
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
 # `build` comes first because the end-to-end tests start both binaries: built together with the tests, with the same
