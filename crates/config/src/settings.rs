@@ -38,10 +38,10 @@ section! {
             "Unset is no file: service managers follow the process itself.";
         /// What a client may send and how long it may take.
         limits ("limits"): Limits as Table<Limits> = Limits::default(),
-            "See [limits].";
+            "See `[limits]` below.";
         /// Where logs go.
         log ("log"): Log as Table<Log> = Log::default(),
-            "See [log].";
+            "See `[log]` below.";
         /// The sites, one `[[site]]` each. There must be at least one.
         sites ("site"): Vec<Site> as Sites = Vec::new(),
             "A server without a site has nothing to serve, so it must be given.";
