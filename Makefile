@@ -57,7 +57,7 @@ unit: build
 # Its own target folder: another RUSTFLAGS would throw the whole build away twice.
 loom:
 	@scripts/require-cargo
-	RUSTFLAGS="--cfg loom" $(CARGO) test --package howdah-ipc --lib --target-dir $(TARGET)/loom
+	RUSTFLAGS="--cfg loom" $(CARGO) test --release --package howdah-ipc --test loom --target-dir $(TARGET)/loom
 
 # `make release && sudo make install` works where root has no cargo: then what was built is installed as it is.
 install:

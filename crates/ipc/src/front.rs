@@ -10,9 +10,10 @@ use howdah_sys::seqpacket::SeqPacket;
 
 use crate::Corrupt;
 use crate::control::Attach;
-use crate::layout::{Geometry, Phase, State};
+use crate::layout::{Geometry, LIVES, Phase, State};
+use crate::queue::Producer;
 use crate::region::Region;
-use crate::sync::{Ordering, fence};
+use crate::sync::Ordering;
 
 /// The front's end: shared by all of its threads.
 #[derive(Debug)]
@@ -20,14 +21,23 @@ pub struct Front {
     region: Region,
     bells: Vec<EventFd>,
     /// One per slot: descriptors of bodies go through it.
-    hand_over: Vec<SeqPacket>,
+    hand_over: Vec<HandOver>,
     ledger: Mutex<Ledger>,
+}
+
+/// Both ends of a slot's socket: the front sends bodies into one, and takes what no worker took back from the other.
+#[derive(Debug)]
+struct HandOver {
+    ours: SeqPacket,
+    theirs: SeqPacket,
 }
 
 /// What the front knows by itself and never reads back from the region.
 #[derive(Debug)]
 struct Ledger {
-    tail: u32,
+    producer: Producer,
+    /// By worker: how many processes in its place have died, modulo [`LIVES`]; so, which one lives there now.
+    lives: Vec<u16>,
     /// Slots nobody uses; the last one given back is the first one used again, its pages are warm.
     free: Vec<u16>,
     slots: Vec<Entry>,
@@ -37,6 +47,7 @@ struct Ledger {
 struct Entry {
     generation: u32,
     submitted: bool,
+    body: bool,
 }
 
 /// A slot that is checked out: the right to use it. It comes back only through [`Front::release`].
@@ -106,11 +117,12 @@ impl Front {
             let (ours, theirs) = SeqPacket::pair()?;
             ours.set_nonblocking(true)?;
             theirs.set_nonblocking(true)?;
-            hand_over.push(ours);
-            descriptors.push(theirs.into());
+            descriptors.push(theirs.as_fd().try_clone_to_owned()?);
+            hand_over.push(HandOver { ours, theirs });
         }
         let ledger = Mutex::new(Ledger {
-            tail: 0,
+            producer: Producer::new(geometry.slots),
+            lives: vec![0; geometry.workers],
             free: (0..geometry.slots as u16).rev().collect(),
             slots: vec![Entry::default(); geometry.slots],
         });
@@ -162,7 +174,11 @@ impl Front {
     /// cancelled, or it is Done, or its worker is dead.
     pub fn release(&self, slot: Slot) {
         let mut ledger = self.ledger();
-        ledger.slots[slot.index()].submitted = false;
+        let entry = &mut ledger.slots[slot.index()];
+        entry.submitted = false;
+        if std::mem::take(&mut entry.body) {
+            self.take_body_back(slot.index());
+        }
         ledger.free.push(slot.index);
     }
 
@@ -181,6 +197,7 @@ impl Front {
         if let Some(body) = body {
             let tag = slot.generation.to_ne_bytes();
             self.hand_over[slot.index()]
+                .ours
                 .send(&tag, &[body])
                 .map_err(SubmitError::Io)?;
         }
@@ -188,58 +205,32 @@ impl Front {
         let line = self.region.slot(slot.index());
         line.thread.store(thread as u32, Ordering::Relaxed);
         line.written.store(0, Ordering::Relaxed);
-        line.consumed.store(0, Ordering::Relaxed);
         line.ended.store(0, Ordering::Relaxed);
-        line.aborted.store(0, Ordering::Relaxed);
-        line.starved.store(0, Ordering::Relaxed);
-        let state = State {
-            generation: slot.generation,
-            worker: 0,
-            phase: Phase::Queued,
-        };
-        line.state.store(state.pack(), Ordering::Release);
+        line.room.reset();
+        line.state.submit(slot.generation);
         let mut ledger = self.ledger();
-        ledger.slots[slot.index()].submitted = true;
-        let entry = queue_entry(slot.index, slot.generation);
-        let pushed = self
-            .region
-            .queue()
-            .push(&mut ledger.tail, entry)
+        let entry = &mut ledger.slots[slot.index()];
+        entry.submitted = true;
+        entry.body = body.is_some();
+        ledger
+            .producer
+            .enter(&self.region.queue(), slot.index())
             .map_err(SubmitError::Corrupt)?;
         drop(ledger);
-        if !pushed {
-            // Every slot fits twice; only entries of dead workers, or a hostile head, can fill it up.
-            return Err(SubmitError::Corrupt(Corrupt(
-                "the queue is full although slots are free",
-            )));
-        }
         self.wake_worker();
         Ok(())
     }
 
     /// Takes a request back that no worker has begun. `false`: one has.
     pub fn cancel(&self, slot: &Slot) -> bool {
-        let queued = State {
-            generation: slot.generation,
-            worker: 0,
-            phase: Phase::Queued,
-        };
-        let free = State {
-            phase: Phase::Free,
-            ..queued
-        };
-        let state = self.region.slot(slot.index()).state;
-        state
-            .compare_exchange(queued.pack(), free.pack(), Ordering::AcqRel, Ordering::Acquire)
-            .is_ok()
+        self.region.slot(slot.index()).state.cancel(slot.generation)
     }
 
     /// Looks how far the slot is, and checks what the worker says.
     pub fn look(&self, slot: &mut Slot) -> Result<Look, Corrupt> {
         let line = self.region.slot(slot.index());
         // The state first: who sees Done must see every byte written before it.
-        let state = State::unpack(line.state.load(Ordering::Acquire))
-            .ok_or(Corrupt("a slot is in no known state"))?;
+        let state = line.state.look().ok_or(Corrupt("a slot is in no known state"))?;
         let ended = line.ended.load(Ordering::Acquire) != 0;
         let written = line.written.load(Ordering::Acquire);
         if state.generation != slot.generation || state.phase == Phase::Free {
@@ -297,26 +288,20 @@ impl Front {
 
     /// Gives `length` bytes of the ring back to the worker, and wakes it if it waits for room.
     pub fn consume(&self, slot: &mut Slot, length: u64) {
-        slot.consumed = slot.written.min(slot.consumed + length);
-        let line = self.region.slot(slot.index());
-        line.consumed.store(slot.consumed, Ordering::Release);
-        fence(Ordering::SeqCst);
+        slot.consumed = slot.written.min(slot.consumed.saturating_add(length));
         // Waking the worker for a few bytes of room would make both sides take turns at every page.
         let half_free = slot.written - slot.consumed <= self.geometry().ring_bytes as u64 / 2;
-        if half_free
-            && line.starved.load(Ordering::Relaxed) != 0
-            && line.starved.swap(0, Ordering::AcqRel) != 0
-        {
-            howdah_sys::futex::wake(line.starved);
+        let room = self.region.slot(slot.index()).room;
+        if room.give_back(slot.consumed, half_free) {
+            howdah_sys::futex::wake(room.starved);
         }
     }
 
     /// Tells the worker that nobody wants the rest.
     pub fn abort(&self, slot: &Slot) {
-        let line = self.region.slot(slot.index());
-        line.aborted.store(1, Ordering::Release);
-        line.starved.store(0, Ordering::Release);
-        howdah_sys::futex::wake(line.starved);
+        let room = self.region.slot(slot.index()).room;
+        room.abort();
+        howdah_sys::futex::wake(room.starved);
     }
 
     /// Before a front thread sleeps. `false`: there is news, so it must not.
@@ -336,29 +321,38 @@ impl Front {
 
     /// The zygote said that a worker is dead. Enters requests anew that no worker has begun, since the dead one may have
     /// taken one of them from the queue, or slept through a wake-up meant for it. Answers with the slots that died with it.
+    ///
+    /// Must be called once for each death, in order: the zygote may have put a successor in the dead one's place long ago,
+    /// and what that one runs is told apart by the number of deaths before it.
     pub fn worker_died(&self, worker: usize) -> Result<Vec<usize>, Corrupt> {
         let mut lost = Vec::new();
         let mut queued = 0;
         let mut ledger = self.ledger();
-        let Ledger { tail, slots, .. } = &mut *ledger;
+        let Ledger {
+            producer,
+            lives,
+            slots,
+            ..
+        } = &mut *ledger;
+        let life = lives
+            .get_mut(worker)
+            .ok_or(Corrupt("a worker died that does not exist"))?;
+        let dead = std::mem::replace(life, (*life + 1) % LIVES);
         for (index, entry) in slots.iter().enumerate().filter(|(_, entry)| entry.submitted) {
-            let state = State::unpack(self.region.slot(index).state.load(Ordering::Acquire));
+            let state = self.region.slot(index).state.look();
             match state.filter(|state| state.generation == entry.generation) {
                 Some(State {
                     phase: Phase::Queued, ..
                 }) => {
-                    // At most one entry too many for each worker that is just now between the queue and the slot.
-                    let entry = queue_entry(index as u16, entry.generation);
-                    if !self.region.queue().holds(*tail, entry) {
-                        self.region.queue().push(tail, entry)?;
-                    }
+                    producer.enter(&self.region.queue(), index)?;
                     queued += 1;
                 }
                 Some(State {
                     phase: Phase::Taken,
                     worker: by,
+                    life,
                     ..
-                }) if usize::from(by) == worker => lost.push(index),
+                }) if usize::from(by) == worker && !is_after(life, dead) => lost.push(index),
                 _ => {}
             }
         }
@@ -392,13 +386,24 @@ impl Front {
         }
     }
 
+    /// Empties a slot's socket of descriptors that no worker took, which would keep their files on the disk.
+    fn take_body_back(&self, slot: usize) {
+        // Only we send into it, so there is an end to it.
+        while let Ok(message) = self.hand_over[slot].theirs.receive_now(&mut [0; 4]) {
+            if message.length == 0 {
+                break;
+            }
+        }
+    }
+
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
         // Nothing in these sections panics halfway, so a poisoned ledger is still whole.
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Slot and the low half of its generation: enough to tell a stale entry, since a slot is in the queue twice at most.
-pub(crate) fn queue_entry(slot: u16, generation: u32) -> u32 {
-    u32::from(slot) | generation << 16
+/// Whether `life` is that of a successor of `dead`, in a count that wraps.
+fn is_after(life: u16, dead: u16) -> bool {
+    let ahead = life.wrapping_sub(dead) % LIVES;
+    (1..LIVES / 2).contains(&ahead)
 }

@@ -58,9 +58,9 @@ impl Geometry {
             && self.ring_bytes.is_power_of_two()
     }
 
-    /// Entries of the queue: each slot once, and once more after workers died.
+    /// Entries of the queue: no slot waits in it twice.
     pub(crate) fn queue_entries(&self) -> usize {
-        (self.slots * 2).next_power_of_two()
+        self.slots.next_power_of_two()
     }
 
     /// 64-bit words of the idle set.
@@ -158,21 +158,27 @@ pub enum Phase {
 pub struct State {
     /// Which use of the slot this is.
     pub generation: u32,
-    /// Who took it; meaningful in Taken and Done.
+    /// Who took it; meaningful in Taken and Done, otherwise 0.
     pub worker: u16,
+    /// Which process in that worker's place, below [`LIVES`]; meaningful likewise.
+    pub life: u16,
     /// What it is doing.
     pub phase: Phase,
 }
 
+/// Processes in a worker's place are counted up to here, and then again from 0.
+pub const LIVES: u16 = 1 << 12;
+
 impl State {
     /// As one word.
     pub fn pack(self) -> u64 {
-        u64::from(self.generation) << 32 | u64::from(self.worker) << 16 | self.phase as u64
+        let life = u64::from(self.life % LIVES);
+        u64::from(self.generation) << 32 | u64::from(self.worker) << 16 | life << 4 | self.phase as u64
     }
 
     /// From one word; `None` for a phase that does not exist.
     pub fn unpack(word: u64) -> Option<State> {
-        let phase = match word & 0xFFFF {
+        let phase = match word & 0xF {
             0 => Phase::Free,
             1 => Phase::Queued,
             2 => Phase::Taken,
@@ -182,6 +188,7 @@ impl State {
         Some(State {
             generation: (word >> 32) as u32,
             worker: (word >> 16) as u16,
+            life: (word >> 4) as u16 % LIVES,
             phase,
         })
     }
@@ -222,6 +229,7 @@ mod tests {
         let state = State {
             generation: 0xDEAD_BEEF,
             worker: 1023,
+            life: LIVES - 1,
             phase: Phase::Done,
         };
         assert_eq!(State::unpack(state.pack()), Some(state));

@@ -6,7 +6,7 @@
 //!
 //! | part | words | written by |
 //! |---|---|---|
-//! | queue | `head`, `tail`, entries (slot + generation) | `tail` and entries: front; `head`: workers |
+//! | queue | `head`, `tail`, entries (indices of slots) | `tail` and entries: front; `head`: workers |
 //! | idle set | one bit per worker | worker sets its own; front, or the worker itself, clears it |
 //! | worker line | `wake` (futex), `requests` | `wake`: front and zygote set, worker clears; the rest: worker |
 //! | thread line | `sleeping`, ready set (one bit per slot) | front thread sets `sleeping` and clears bits; workers clear `sleeping`, set bits |
@@ -15,8 +15,9 @@
 //! | response ring | one per slot | the worker that took the slot |
 //!
 //! # The life of a slot
-//! `state` is one 64-bit word: generation, worker, [`Phase`]. The generation grows with each use, so a stale queue entry
-//! or a late write of a former owner never matches.
+//! `state` is one 64-bit word: generation, worker, which process in that worker's place, [`Phase`]. The generation grows
+//! with each use, so a late write of a former owner never matches. A queue entry only says where to look: whoever takes it
+//! takes what is Queued there, or nothing; [`queue`] says why no slot is in the queue twice.
 //!
 //! ```text
 //!            submit (front)                take (worker, CAS)              finish (worker)
@@ -33,7 +34,9 @@
 //! | Done | nobody | nobody writes | front writes | front: release |
 //!
 //! # Memory order
-//! - A request is published by the queue's `tail` (Release) and taken by the compare-and-swap of `state` (Acquire).
+//! - A request is published by `state` (Release) and taken by its compare-and-swap (Acquire). The queue's `tail` (Release)
+//!   publishes the entry that leads there. An entry of an earlier use may still wait: the front stores `state`, fences SeqCst
+//!   and looks whether it does; a worker takes the entry, fences SeqCst and looks at `state`.
 //! - Ring bytes are published by `written` (Release) and given back by `consumed` (Release).
 //! - `finish` stores `state` with Release after the last `written`: who sees Done sees every byte.
 //! - A wake-up is never lost: the sleeper announces itself (idle bit, `sleeping`, `starved`), fences SeqCst and looks once
@@ -41,9 +44,12 @@
 //!
 //! # If somebody dies
 //! - A worker before its compare-and-swap on `state`: the slot is still Queued, but its queue entry may be gone.
-//!   [`front::Front::worker_died`] enters every Queued slot anew; an entry too many finds no Queued slot of its generation.
+//!   [`front::Front::worker_died`] enters every Queued slot anew; an entry too many finds nothing Queued.
 //! - A worker that was woken and died: the same call rings another idle worker.
-//! - A worker in Taken: the front learns of the death from the zygote, answers for it, and takes the slot back.
+//! - A worker in Taken: the front learns of the death from the zygote, answers for it, and takes the slot back. By then a
+//!   successor may run in the same worker's place; zygote and front each count the deaths there, and `state` bears the count.
+//! - A worker before it took the body's descriptor, or the request's cancelling: the front takes it back from the slot's
+//!   socket, of which it keeps both ends, before the slot is used again.
 //! - A worker after Done: nothing to do.
 //! - The front: the zygote sees its socket close and ends the workers; a new front makes a new region.
 //!
@@ -56,6 +62,8 @@
 
 pub mod layout;
 pub mod queue;
+pub mod room;
+pub mod slot;
 mod sync;
 
 #[cfg(not(loom))]

@@ -1,13 +1,17 @@
-//! The request queue and the idle set: how work finds a worker.
+//! The request queue, the idle set and the front's doorbells: how work finds a worker, and its answer the way back.
 //!
 //! The queue is a bounded ring with one producer (the front's threads take turns behind a lock of the front's own) and
 //! many consumers. A consumer claims an entry with a single compare-and-swap on `head`, so one that dies before it has
 //! claimed nothing, and one that dies after has left no half-finished state behind that others would wait for.
+//!
+//! An entry is the index of a slot and says: look there. What is to be done there, the slot's state word says alone. So
+//! the entry of a request that was cancelled stays in the queue and serves the slot's next request; no slot is in the
+//! queue twice, and the queue never overflows.
 
 use crate::Corrupt;
-use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, clear, fence};
 
-/// The queue's words. All counters only grow, wrapping at 2³².
+/// The queue's words. Both counters only grow, wrapping at 2³².
 #[derive(Debug, Clone, Copy)]
 pub struct Queue<'r> {
     /// How many entries were taken. Written by consumers.
@@ -19,25 +23,8 @@ pub struct Queue<'r> {
 }
 
 impl Queue<'_> {
-    /// Puts `entry` in. `tail` is the producer's own count, never read back from shared memory.
-    ///
-    /// `Ok(false)` says that the queue is full.
-    pub fn push(&self, tail: &mut u32, entry: u32) -> Result<bool, Corrupt> {
-        let used = tail.wrapping_sub(self.head.load(Ordering::Acquire));
-        let room = self.entries.len() as u32;
-        if used > room {
-            return Err(Corrupt("the head of the queue is not behind its tail"));
-        }
-        if used == room {
-            return Ok(false);
-        }
-        self.entries[(*tail & (room - 1)) as usize].store(entry, Ordering::Relaxed);
-        *tail = tail.wrapping_add(1);
-        self.tail.store(*tail, Ordering::Release);
-        Ok(true)
-    }
-
-    /// Takes the oldest entry.
+    /// Takes the oldest entry. What the producer did to the slot before it found this entry still waiting is visible
+    /// to the caller.
     pub fn pop(&self) -> Option<u32> {
         let mask = self.entries.len() as u32 - 1;
         let mut head = self.head.load(Ordering::Acquire);
@@ -53,25 +40,75 @@ impl Queue<'_> {
                 .head
                 .compare_exchange_weak(head, next, Ordering::AcqRel, Ordering::Acquire)
             {
-                Ok(_) => return Some(entry),
+                Ok(_) => {
+                    // The other half of the fence in `Producer::enter`.
+                    fence(Ordering::SeqCst);
+                    return Some(entry);
+                }
                 Err(moved) => head = moved,
             }
         }
     }
 
-    /// Whether `entry` still waits in the queue, as far as can be told while others take from it.
-    pub fn holds(&self, tail: u32, entry: u32) -> bool {
-        let room = self.entries.len() as u32;
-        let waiting = tail.wrapping_sub(self.head.load(Ordering::Acquire)).min(room);
-        (1..=waiting).any(|back| {
-            let position = tail.wrapping_sub(back) & (room - 1);
-            self.entries[position as usize].load(Ordering::Relaxed) == entry
-        })
-    }
-
     /// Whether there was nothing to take just now.
     pub fn is_empty(&self) -> bool {
         self.head.load(Ordering::Acquire) == self.tail.load(Ordering::Acquire)
+    }
+}
+
+/// What the producer knows by itself: of the queue it reads nothing but `head`, and that with suspicion.
+#[derive(Debug)]
+pub struct Producer {
+    /// How many entries were put in. Its low half is the queue's `tail`.
+    tail: u64,
+    /// By slot: `tail` after its last entry was put in; 0 for none.
+    entered: Vec<u64>,
+}
+
+impl Producer {
+    /// The producer of an empty queue that has room for an entry of each slot.
+    pub fn new(slots: usize) -> Producer {
+        Producer {
+            tail: 0,
+            entered: vec![0; slots],
+        }
+    }
+
+    /// Sees to it that a consumer will look at `slot`, whose state was stored before: puts an entry in, unless the one
+    /// of a former use of the slot still waits there.
+    pub fn enter(&mut self, queue: &Queue<'_>, slot: usize) -> Result<(), Corrupt> {
+        if self.waits(queue, slot)? {
+            // A consumer may take that entry just now. Either it has not and will see the slot's new state, or we see
+            // that it has.
+            fence(Ordering::SeqCst);
+            if self.waits(queue, slot)? {
+                return Ok(());
+            }
+        }
+        let room = queue.entries.len() as u32;
+        if self.waiting(queue)? == u64::from(room) {
+            return Err(Corrupt("the queue is full although no slot is in it twice"));
+        }
+        let position = self.tail as u32 & (room - 1);
+        queue.entries[position as usize].store(slot as u32, Ordering::Relaxed);
+        self.tail += 1;
+        self.entered[slot] = self.tail;
+        queue.tail.store(self.tail as u32, Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether the last entry of `slot` has not been taken yet.
+    fn waits(&self, queue: &Queue<'_>, slot: usize) -> Result<bool, Corrupt> {
+        Ok(self.tail - self.entered[slot] < self.waiting(queue)?)
+    }
+
+    /// How many entries have not been taken yet.
+    fn waiting(&self, queue: &Queue<'_>) -> Result<u64, Corrupt> {
+        let waiting = (self.tail as u32).wrapping_sub(queue.head.load(Ordering::Acquire));
+        if waiting as usize > queue.entries.len() {
+            return Err(Corrupt("the head of the queue is not behind its tail"));
+        }
+        Ok(waiting.into())
     }
 }
 
@@ -93,6 +130,30 @@ impl IdleSet<'_> {
     pub fn withdraw(&self, worker: usize) -> bool {
         let bit = 1 << (worker % 64);
         self.0[worker / 64].fetch_and(!bit, Ordering::AcqRel) & bit != 0
+    }
+
+    /// The worker sleeps until it is woken through `wake`, `queue` has something to take, or `stop` says so.
+    ///
+    /// `wait` must sleep only while the word it is given is 0; it may come back too early.
+    pub fn sleep<E>(
+        &self,
+        worker: usize,
+        wake: &AtomicU32,
+        queue: &Queue<'_>,
+        stop: impl Fn() -> bool,
+        mut wait: impl FnMut(&AtomicU32) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.announce(worker);
+        if !queue.is_empty() && self.withdraw(worker) {
+            return Ok(());
+        }
+        while wake.load(Ordering::Acquire) == 0 && !stop() {
+            wait(wake)?;
+        }
+        self.withdraw(worker);
+        // A wake-up that comes after this wakes us once too often; one before it was for what we look for next.
+        wake.store(0, Ordering::Release);
+        Ok(())
     }
 
     /// Claims a sleeping worker below `workers`; the caller must wake it. Call it after the work was published.
@@ -130,7 +191,7 @@ impl Doorbell<'_> {
     pub fn mark(&self, slot: usize) -> bool {
         self.ready[slot / 64].fetch_or(1 << (slot % 64), Ordering::AcqRel);
         fence(Ordering::SeqCst);
-        self.sleeping.load(Ordering::Relaxed) == 1 && self.sleeping.swap(0, Ordering::AcqRel) == 1
+        self.sleeping.load(Ordering::Relaxed) == 1 && clear(self.sleeping)
     }
 
     /// The thread is about to sleep. `false`: there is news, do not sleep.
@@ -183,35 +244,37 @@ mod tests {
             tail: &tail,
             entries: &entries,
         };
-        let mut count = 0;
-        for entry in 10..14 {
-            assert_eq!(queue.push(&mut count, entry), Ok(true));
+        let mut producer = Producer::new(5);
+        for slot in 0..4 {
+            assert_eq!(producer.enter(&queue, slot), Ok(()));
         }
-        assert_eq!(queue.push(&mut count, 14), Ok(false));
-        assert_eq!(queue.pop(), Some(10));
-        assert_eq!(queue.push(&mut count, 14), Ok(true));
+        assert!(producer.enter(&queue, 4).is_err());
+        assert_eq!(queue.pop(), Some(0));
+        assert_eq!(producer.enter(&queue, 4), Ok(()));
         assert_eq!(
-            (11..15).map(|_| queue.pop().unwrap()).collect::<Vec<_>>(),
-            [11, 12, 13, 14]
+            (0..4).map(|_| queue.pop().unwrap()).collect::<Vec<_>>(),
+            [1, 2, 3, 4]
         );
         assert_eq!(queue.pop(), None);
         assert!(queue.is_empty());
     }
 
     #[test]
-    fn an_entry_is_held_until_it_is_taken() {
-        let (head, tail, entries) = (AtomicU32::new(0), AtomicU32::new(0), words::<4>());
+    fn a_slot_that_waits_already_is_not_entered_again() {
+        let (head, tail, entries) = (AtomicU32::new(0), AtomicU32::new(0), words::<2>());
         let queue = Queue {
             head: &head,
             tail: &tail,
             entries: &entries,
         };
-        let mut count = 0;
-        queue.push(&mut count, 5).unwrap();
-        queue.push(&mut count, 6).unwrap();
-        assert!(queue.holds(count, 5) && queue.holds(count, 6) && !queue.holds(count, 7));
-        queue.pop();
-        assert!(!queue.holds(count, 5) && queue.holds(count, 6));
+        let mut producer = Producer::new(2);
+        for _ in 0..10 {
+            assert_eq!(producer.enter(&queue, 1), Ok(()));
+            assert_eq!(producer.enter(&queue, 0), Ok(()));
+        }
+        assert_eq!((queue.pop(), queue.pop(), queue.pop()), (Some(1), Some(0), None));
+        assert_eq!(producer.enter(&queue, 0), Ok(()));
+        assert_eq!(queue.pop(), Some(0));
     }
 
     #[test]
@@ -223,10 +286,15 @@ mod tests {
             tail: &tail,
             entries: &entries,
         };
-        let mut count = start;
-        for entry in 0..8 {
-            assert_eq!(queue.push(&mut count, entry), Ok(true));
-            assert_eq!(queue.pop(), Some(entry));
+        let mut producer = Producer {
+            tail: start.into(),
+            entered: vec![0; 2],
+        };
+        for slot in [0, 1, 1, 0, 1, 0, 0, 1] {
+            assert_eq!(producer.enter(&queue, slot), Ok(()));
+            assert_eq!(producer.enter(&queue, slot), Ok(()));
+            assert_eq!(queue.pop(), Some(slot as u32));
+            assert_eq!(queue.pop(), None);
         }
     }
 
@@ -238,7 +306,7 @@ mod tests {
             tail: &tail,
             entries: &entries,
         };
-        assert!(queue.push(&mut 0, 1).is_err());
+        assert!(Producer::new(4).enter(&queue, 1).is_err());
     }
 
     #[test]

@@ -7,6 +7,8 @@ use howdah_sys::memory::{self, Mapping};
 
 use crate::layout::{Geometry, slot_line, thread_line, worker_line};
 use crate::queue::{Doorbell, IdleSet, Queue};
+use crate::room::Room;
+use crate::slot::StateWord;
 use crate::sync::{AtomicU32, AtomicU64};
 
 /// A pool's shared memory, as one process sees it.
@@ -87,12 +89,14 @@ impl Region {
         assert!(slot < self.geometry.slots);
         let line = self.geometry.slot(slot);
         SlotLine {
-            state: self.long(line + slot_line::STATE),
+            state: StateWord(self.long(line + slot_line::STATE)),
             written: self.long(line + slot_line::WRITTEN),
             ended: self.word(line + slot_line::ENDED),
-            starved: self.word(line + slot_line::STARVED),
-            consumed: self.long(line + slot_line::CONSUMED),
-            aborted: self.word(line + slot_line::ABORTED),
+            room: Room {
+                consumed: self.long(line + slot_line::CONSUMED),
+                starved: self.word(line + slot_line::STARVED),
+                aborted: self.word(line + slot_line::ABORTED),
+            },
             thread: self.word(line + slot_line::THREAD),
         }
     }
@@ -186,11 +190,9 @@ pub(crate) struct WorkerLine<'r> {
 
 /// A slot's words.
 pub(crate) struct SlotLine<'r> {
-    pub(crate) state: &'r AtomicU64,
+    pub(crate) state: StateWord<'r>,
     pub(crate) written: &'r AtomicU64,
     pub(crate) ended: &'r AtomicU32,
-    pub(crate) starved: &'r AtomicU32,
-    pub(crate) consumed: &'r AtomicU64,
-    pub(crate) aborted: &'r AtomicU32,
+    pub(crate) room: Room<'r>,
     pub(crate) thread: &'r AtomicU32,
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU16};
 use std::time::Duration;
 
 use howdah_sys::eventfd::EventFd;
@@ -10,11 +10,11 @@ use howdah_sys::futex;
 use howdah_sys::seqpacket::SeqPacket;
 
 use crate::control::Attach;
-use crate::layout::{Geometry, Phase, State};
+use crate::layout::{Geometry, LIVES, State};
 use crate::region::Region;
 use crate::request::Request;
 use crate::response::{HeadEncoder, Kind};
-use crate::sync::{Ordering, fence};
+use crate::sync::Ordering;
 
 /// After this many bytes without a word to the front it is told, so that it sends while the script goes on.
 const NEWS_BYTES: u64 = 64 * 1024;
@@ -27,6 +27,8 @@ pub struct Attachment {
     region: Region,
     bells: Vec<EventFd>,
     hand_over: Vec<SeqPacket>,
+    /// By worker: how many in its place were buried, modulo [`LIVES`]. The zygote's own memory, copied by each fork.
+    lives: Vec<AtomicU16>,
 }
 
 impl Attachment {
@@ -57,6 +59,7 @@ impl Attachment {
             region,
             bells,
             hand_over,
+            lives: (0..geometry.workers).map(|_| AtomicU16::new(0)).collect(),
         })
     }
 
@@ -72,8 +75,11 @@ impl Attachment {
         futex::wake(wake);
     }
 
-    /// In the zygote, after a worker's death and before its successor: nobody must wake the dead one.
+    /// In the zygote: once for each worker's death, before the front is told and before its successor is forked. Nobody
+    /// must wake the dead one, nor take what the successor runs for what the dead one left.
     pub fn bury(&self, worker: usize) {
+        let life = self.lives[worker].load(Ordering::Relaxed);
+        self.lives[worker].store((life + 1) % LIVES, Ordering::Relaxed);
         self.region.idle().withdraw(worker);
         self.region.worker(worker).wake.store(0, Ordering::Release);
     }
@@ -123,7 +129,7 @@ impl Worker {
             }
             match self.shared.region.queue().pop() {
                 Some(entry) => {
-                    if let Some((slot, state)) = self.take(entry) {
+                    if let Some((slot, state)) = self.take(entry as usize) {
                         return Ok(Some(self.begin(slot, state)));
                     }
                 }
@@ -132,24 +138,14 @@ impl Worker {
         }
     }
 
-    /// Claims the slot that a queue entry names; `None` if the entry is stale.
-    fn take(&self, entry: u32) -> Option<(usize, State)> {
-        let slot = (entry & 0xFFFF) as usize;
+    /// Takes the slot that a queue entry names; `None` if nothing waits there any more.
+    fn take(&self, slot: usize) -> Option<(usize, State)> {
         if slot >= self.shared.geometry().slots {
             return None;
         }
-        let word = self.shared.region.slot(slot).state;
-        let queued = State::unpack(word.load(Ordering::Acquire))?;
-        if queued.phase != Phase::Queued || queued.generation & 0xFFFF != entry >> 16 {
-            return None;
-        }
-        let taken = State {
-            worker: self.index as u16,
-            phase: Phase::Taken,
-            ..queued
-        };
-        let swapped = word.compare_exchange(queued.pack(), taken.pack(), Ordering::AcqRel, Ordering::Acquire);
-        swapped.is_ok().then_some((slot, taken))
+        let life = self.shared.lives[self.index].load(Ordering::Relaxed);
+        let state = self.shared.region.slot(slot).state;
+        state.take(self.index as u16, life).map(|taken| (slot, taken))
     }
 
     fn begin(&mut self, slot: usize, state: State) -> Job<'_> {
@@ -184,18 +180,16 @@ impl Worker {
     }
 
     fn sleep(&self, stop: &AtomicBool) -> io::Result<()> {
-        let idle = self.shared.region.idle();
-        let wake = self.shared.region.worker(self.index).wake;
-        idle.announce(self.index);
-        if !self.shared.region.queue().is_empty() && idle.withdraw(self.index) {
-            return Ok(());
-        }
-        while wake.load(Ordering::Acquire) == 0 && !stop.load(Ordering::Acquire) {
-            futex::wait(wake, 0, None)?;
-        }
-        idle.withdraw(self.index);
-        wake.store(0, Ordering::Release);
-        Ok(())
+        let region = &self.shared.region;
+        let stop = || stop.load(Ordering::Acquire);
+        let wait = |word: &_| futex::wait(word, 0, None).map(drop);
+        region.idle().sleep(
+            self.index,
+            region.worker(self.index).wake,
+            &region.queue(),
+            stop,
+            wait,
+        )
     }
 }
 
@@ -284,6 +278,7 @@ impl Line<'_> {
             }
             if self.written - self.consumed >= ring {
                 self.consumed = line
+                    .room
                     .consumed
                     .load(Ordering::Acquire)
                     .clamp(self.consumed, self.written);
@@ -324,7 +319,7 @@ impl Line<'_> {
 
     /// Whether the client is gone.
     pub fn is_aborted(&self) -> bool {
-        self.shared.region.slot(self.slot).aborted.load(Ordering::Acquire) != 0
+        self.shared.region.slot(self.slot).room.is_aborted()
     }
 
     /// Bytes written so far, heads included.
@@ -341,15 +336,11 @@ impl Line<'_> {
     }
 
     fn wait_for_room(&mut self) {
-        let line = self.shared.region.slot(self.slot);
-        line.starved.store(1, Ordering::Release);
-        self.tell();
-        fence(Ordering::SeqCst);
-        if line.consumed.load(Ordering::Acquire) == self.consumed && !self.is_aborted() {
-            // Any way of coming back is a reason to look again.
-            let _ = futex::wait(line.starved, 1, Some(ROOM_CHECK));
-        }
-        line.starved.store(0, Ordering::Release);
+        let room = self.shared.region.slot(self.slot).room;
+        let seen = self.consumed;
+        // Any way of coming back is a reason to look again.
+        let sleep = |word: &_| drop(futex::wait(word, 1, Some(ROOM_CHECK)));
+        room.wait(seen, || self.tell(), sleep);
     }
 }
 
@@ -359,15 +350,7 @@ impl Drop for Line<'_> {
             return;
         }
         self.finished = true;
-        let done = State {
-            phase: Phase::Done,
-            ..self.state
-        };
-        self.shared
-            .region
-            .slot(self.slot)
-            .state
-            .store(done.pack(), Ordering::Release);
+        self.shared.region.slot(self.slot).state.finish(self.state);
         self.tell();
     }
 }

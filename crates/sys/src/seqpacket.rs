@@ -100,6 +100,15 @@ impl SeqPacket {
 
     /// Receives one message into `room`.
     pub fn receive(&self, room: &mut [u8]) -> io::Result<Received> {
+        self.receive_with(room, 0)
+    }
+
+    /// Receives one message, or fails with `WouldBlock` at once, even on a socket that another process made blocking.
+    pub fn receive_now(&self, room: &mut [u8]) -> io::Result<Received> {
+        self.receive_with(room, libc::MSG_DONTWAIT)
+    }
+
+    fn receive_with(&self, room: &mut [u8], flags: libc::c_int) -> io::Result<Received> {
         let mut part = libc::iovec {
             iov_base: room.as_mut_ptr().cast(),
             iov_len: room.len(),
@@ -113,7 +122,13 @@ impl SeqPacket {
         header.msg_controllen = size_of_val(&control.0);
         let length = loop {
             // SAFETY: the header points to live, writable buffers of the stated sizes.
-            let got = unsafe { libc::recvmsg(self.0.as_raw_fd(), &raw mut header, libc::MSG_CMSG_CLOEXEC) };
+            let got = unsafe {
+                libc::recvmsg(
+                    self.0.as_raw_fd(),
+                    &raw mut header,
+                    libc::MSG_CMSG_CLOEXEC | flags,
+                )
+            };
             match check_size(got) {
                 Ok(length) => break length,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
