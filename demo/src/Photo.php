@@ -43,7 +43,8 @@ final class Photo
         return self::decode($upload['tmp_name']);
     }
 
-    public function save(string $path, PhotoSize $size): void
+    /** The bytes of a JPEG file in that size. */
+    public function jpeg(PhotoSize $size): string
     {
         [$width, $height] = $this->dimensions($size);
         $canvas = imagecreatetruecolor($width, $height);
@@ -61,9 +62,12 @@ final class Photo
             imagesy($this->image),
         );
         imageinterlace($canvas, true);
-        if (!imagejpeg($canvas, $path, self::JPEG_QUALITY)) {
-            throw new RuntimeException("cannot write $path");
+        $bytes = fopen('php://memory', 'w+b');
+        if (!imagejpeg($canvas, $bytes, self::JPEG_QUALITY)) {
+            throw new RuntimeException('gd cannot encode the photo');
         }
+        rewind($bytes);
+        return stream_get_contents($bytes);
     }
 
     /** @return array{int, int} width and height in that size; never larger than the picture is */
