@@ -67,6 +67,8 @@ pub struct Call<'c> {
     begun: Instant,
     variables: Variables<'c>,
     ini: Option<Pairs<'c>>,
+    /// Where the texts of some variables are put together.
+    php_self: Vec<u8>,
     served: [u8; 24],
     /// Set by the engine, which owns it and outlives the call.
     pub(crate) user_ini: Option<*mut UserIni>,
@@ -88,6 +90,7 @@ enum Stage {
 /// Where the walk through `$_SERVER` stands.
 enum Variables<'c> {
     Sent(Pairs<'c>),
+    PhpSelf,
     Requests,
     Pool,
     Done,
@@ -110,6 +113,7 @@ impl<'c> Call<'c> {
             begun: Instant::now(),
             variables: Variables::Done,
             ini: None,
+            php_self: Vec::new(),
             served: [0; 24],
             user_ini: None,
         }
@@ -216,30 +220,40 @@ impl<'c> Call<'c> {
             if let Some(pair) = pairs.next() {
                 return Some(raw_pair(pair));
             }
-            self.variables = Variables::Requests;
+            self.variables = Variables::PhpSelf;
         }
-        match self.variables {
+        let (name, value, next) = match self.variables {
+            Variables::PhpSelf => (c"PHP_SELF", self.php_self(), Variables::Requests),
             Variables::Requests => {
-                self.variables = Variables::Pool;
                 let length = write_number(&mut self.served, self.facts.served);
-                let value = raw::Text {
-                    at: self.served.as_ptr().cast(),
-                    length,
-                };
-                Some(raw::Pair {
-                    name: raw_text(c"HOWDAH_WORKER_REQUESTS"),
-                    value,
-                })
+                (
+                    c"HOWDAH_WORKER_REQUESTS",
+                    raw_text(&self.served[..length]),
+                    Variables::Pool,
+                )
             }
-            Variables::Pool => {
-                self.variables = Variables::Done;
-                Some(raw::Pair {
-                    name: raw_text(c"HOWDAH_POOL"),
-                    value: raw_text(self.facts.pool),
-                })
-            }
-            Variables::Sent(_) | Variables::Done => None,
-        }
+            Variables::Pool => (
+                c"HOWDAH_POOL",
+                raw_text(self.facts.pool.to_bytes()),
+                Variables::Done,
+            ),
+            Variables::Sent(_) | Variables::Done => return None,
+        };
+        self.variables = next;
+        Some(raw::Pair {
+            name: raw_text(name.to_bytes()),
+            value,
+        })
+    }
+
+    /// SCRIPT_NAME and PATH_INFO.
+    fn php_self(&mut self) -> raw::Text {
+        let script_name = self.variable(b"SCRIPT_NAME").unwrap_or(c"".to_bytes());
+        let Some(path_info) = self.variable(b"PATH_INFO") else {
+            return raw_text(script_name);
+        };
+        self.php_self = [script_name, path_info, b"\0"].concat();
+        raw_text(&self.php_self[..self.php_self.len() - 1])
     }
 
     /// Whether a time-out signal that just came can be meant for this request.
@@ -285,20 +299,17 @@ impl<'c> Call<'c> {
 const YOUNGEST_OVERDUE: Duration = Duration::from_millis(100);
 
 fn raw_pair((name, value): (&[u8], &[u8])) -> raw::Pair {
-    let text = |text: &[u8]| raw::Text {
-        at: text.as_ptr().cast(),
-        length: text.len(),
-    };
     raw::Pair {
-        name: text(name),
-        value: text(value),
+        name: raw_text(name),
+        value: raw_text(value),
     }
 }
 
-fn raw_text(text: &CStr) -> raw::Text {
+/// `text` must be followed by a NUL, as those of a request are.
+fn raw_text(text: &[u8]) -> raw::Text {
     raw::Text {
-        at: text.as_ptr(),
-        length: text.count_bytes(),
+        at: text.as_ptr().cast(),
+        length: text.len(),
     }
 }
 

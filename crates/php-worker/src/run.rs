@@ -166,8 +166,7 @@ impl Options {
                 Some(root.as_os_str().as_bytes()),
             ],
         );
-        let php_self = format!("{script_name}{}", self.path_info);
-        let variables: [(&str, &[u8]); 13] = [
+        let variables: [(&str, &[u8]); 12] = [
             ("GATEWAY_INTERFACE", b"CGI/1.1"),
             ("SERVER_SOFTWARE", b"Howdah"),
             ("SERVER_PROTOCOL", b"HTTP/1.1"),
@@ -180,7 +179,6 @@ impl Options {
             ("DOCUMENT_ROOT", root.as_os_str().as_bytes()),
             ("SCRIPT_FILENAME", script),
             ("SCRIPT_NAME", script_name.as_bytes()),
-            ("PHP_SELF", php_self.as_bytes()),
         ];
         for (name, value) in variables {
             encoder.variable(name.as_bytes(), value);

@@ -14,7 +14,7 @@ use howdah_ipc::request::Encoder;
 use howdah_ipc::response::{Head, Kind, PREFIX, decode_prefix};
 use howdah_ipc::{Geometry, Phase};
 use howdah_sys::poll;
-use howdah_sys::process::{Pid, Program, reap};
+use howdah_sys::process::{Pid, Program};
 use howdah_sys::seqpacket::SeqPacket;
 
 /// Longer than anything here takes on a busy machine.
@@ -48,7 +48,7 @@ impl Drop for Site {
 /// A running zygote with its workers.
 pub struct Pool {
     zygote: Pid,
-    reaped: bool,
+    ended: bool,
     supervisor: Option<SeqPacket>,
     front_socket: Option<SeqPacket>,
     front: Front,
@@ -116,7 +116,7 @@ impl Pool {
             .unwrap();
         let mut pool = Pool {
             zygote,
-            reaped: false,
+            ended: false,
             supervisor: Some(supervisor),
             front_socket: Some(front_socket),
             front,
@@ -322,9 +322,9 @@ impl Pool {
     pub fn wait_for_end(&mut self, patience: Duration) {
         wait_until(patience, || {
             self.note_news(Duration::ZERO);
-            reap(self.zygote).unwrap().is_some()
+            !runs(self.zygote.number().into())
         });
-        self.reaped = true;
+        self.ended = true;
     }
 
     /// What is in the log now; waits for no more.
@@ -343,9 +343,8 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        if !self.reaped {
+        if !self.ended {
             let _ = self.zygote.signal_group(9);
-            let _ = reap(self.zygote);
         }
     }
 }
@@ -372,7 +371,7 @@ fn split(mut received: &[u8]) -> Answer {
     }
 }
 
-/// Whether a process is there and not just waiting to be reaped.
+/// Whether a process is there and not just waiting to be ended.
 pub fn runs(pid: u64) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ")
