@@ -3,9 +3,10 @@
 mod exec;
 mod program;
 
+use std::ffi::CStr;
 use std::fmt;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 
 use crate::credentials::{self, Identity};
 use crate::{check, descriptor, signal};
@@ -111,28 +112,28 @@ pub fn signal_name(number: i32) -> Option<&'static str> {
     Some(name)
 }
 
-/// A child that has ended and was not reaped yet, so that its number still means it. [`reap`] comes next.
-pub fn ended_child() -> io::Result<Option<Pid>> {
-    // SAFETY: an all-zero `siginfo_t` is valid.
-    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-    // SAFETY: `info` is live.
-    match check(unsafe { libc::waitid(libc::P_ALL, 0, &raw mut info, options) }) {
-        // SAFETY: for a wait, the kernel filled in the pid, or left it 0.
-        Ok(_) => Ok(Some(unsafe { info.si_pid() }).filter(|pid| *pid > 1).map(Pid)),
-        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// Takes the end of a child off the kernel's books. `Ok(None)`: it still runs.
-pub fn reap(child: Pid) -> io::Result<Option<Exit>> {
+/// Takes the end of some child off the kernel's books, if one has ended.
+pub fn reap() -> io::Result<Option<(Pid, Exit)>> {
     let mut status = 0;
     loop {
         // SAFETY: `status` is live.
-        match check(unsafe { libc::waitpid(child.0, &raw mut status, libc::WNOHANG) }) {
+        match check(unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) }) {
             Ok(0) => return Ok(None),
-            Ok(_) => return Ok(Some(Exit::from_wait(status))),
+            Ok(pid) => return Ok(Some((Pid(pid), Exit::from_wait(status)))),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.raw_os_error() == Some(libc::ECHILD) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Waits for the end of a child.
+pub fn wait(child: Pid) -> io::Result<Exit> {
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` is live.
+        match check(unsafe { libc::waitpid(child.0, &raw mut status, 0) }) {
+            Ok(_) => return Ok(Exit::from_wait(status)),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
@@ -144,11 +145,10 @@ pub fn reap(child: Pid) -> io::Result<Option<Exit>> {
 ///
 /// Refused in a process of several threads, in whose child locks could stay locked for ever. `child` must not use, nor
 /// drop, a descriptor that is not in `keep`.
-pub fn fork(keep: &[BorrowedFd<'_>], child: impl FnOnce() -> u8) -> io::Result<Pid> {
+pub fn fork(keep: &[RawFd], child: impl FnOnce() -> u8) -> io::Result<Pid> {
     if std::fs::read_dir("/proc/self/task")?.count() != 1 {
         return Err(io::Error::other("a process of several threads cannot fork"));
     }
-    let keep: Vec<RawFd> = keep.iter().map(AsRawFd::as_raw_fd).collect();
     // SAFETY: there is one thread, so the child is whole.
     let pid = check(unsafe { libc::fork() })?;
     if pid != 0 {
@@ -156,7 +156,7 @@ pub fn fork(keep: &[BorrowedFd<'_>], child: impl FnOnce() -> u8) -> io::Result<P
     }
     let run = std::panic::AssertUnwindSafe(|| {
         // SAFETY: this is the child, the parent's frames below never run in it, and `child` keeps to its own.
-        unsafe { descriptor::close_all_but(&keep) };
+        unsafe { descriptor::close_all_but(keep) };
         // SAFETY: no memory arguments. It cannot fail for a fresh child.
         unsafe { libc::setpgid(0, 0) };
         match signal::reset().and_then(|()| null_input()) {
@@ -176,10 +176,14 @@ fn null_input() -> io::Result<()> {
     Ok(())
 }
 
-/// Becomes `identity` for good, checked, and gives up the way back through set-id programs.
+/// Becomes `identity` for good, and checks that it happened.
 pub fn become_for_good(identity: &Identity) -> io::Result<()> {
     credentials::assume(identity)
-        .map_err(|(step, error)| io::Error::new(error.kind(), format!("{step}: {error}")))?;
+        .map_err(|(step, error)| io::Error::new(error.kind(), format!("{step}: {error}")))
+}
+
+/// From now on no program that this process executes gives it more rights, whatever its set-id bits say.
+pub fn refuse_new_privileges() -> io::Result<()> {
     // SAFETY: no memory arguments.
     check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
     Ok(())
@@ -207,6 +211,18 @@ extern "C" fn start_the_alarm(_signal: libc::c_int) {
     let seconds = GRACE.load(std::sync::atomic::Ordering::Relaxed);
     // SAFETY: async-signal-safe, no memory arguments. SIGALRM ends the process.
     unsafe { libc::alarm(seconds.into()) };
+}
+
+/// What `ps` and `top` show, cut to 15 bytes by the kernel.
+pub fn set_name(name: &CStr) {
+    // SAFETY: a NUL-terminated string. It cannot fail.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+}
+
+/// Sets the mode bits that files of this process are made without.
+pub fn set_umask(mask: u32) {
+    // SAFETY: no memory arguments. It cannot fail.
+    unsafe { libc::umask(mask) };
 }
 
 /// The process itself.

@@ -65,9 +65,7 @@ impl Program {
         match message.split_first_chunk::<4>() {
             None => Ok(Pid(pid)),
             Some((number, step)) => {
-                let mut status = 0;
-                // SAFETY: `status` is live. The child is ending, so this does not wait for long.
-                unsafe { libc::waitpid(pid, &raw mut status, 0) };
+                super::wait(Pid(pid))?;
                 let error = io::Error::from_raw_os_error(i32::from_ne_bytes(*number));
                 let step = String::from_utf8_lossy(step);
                 Err(io::Error::new(error.kind(), format!("{step}: {error}")))
@@ -132,10 +130,9 @@ fn duplicate_above(fd: RawFd, lowest: RawFd) -> io::Result<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Exit, reap};
+    use super::super::{Exit, wait};
     use super::*;
     use std::fs::File;
-    use std::time::Duration;
 
     fn shell(script: &str, output: OwnedFd) -> Program {
         let text = |text: &str| CString::new(text).unwrap();
@@ -160,12 +157,7 @@ mod tests {
         let pid = shell(script, writer.into()).start().unwrap();
         let mut text = String::new();
         reader.read_to_string(&mut text).unwrap();
-        loop {
-            if let Some(exit) = reap(pid).unwrap() {
-                return (text, exit);
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        (text, wait(pid).unwrap())
     }
 
     #[test]
@@ -207,8 +199,6 @@ mod tests {
         let mut text = String::new();
         reader.read_to_string(&mut text).unwrap();
         assert_eq!(text, format!("{}\n{}\n{}\n", nobody.uid, nobody.gid, nobody.gid));
-        while reap(pid).unwrap().is_none() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        wait(pid).unwrap();
     }
 }

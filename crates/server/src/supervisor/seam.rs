@@ -1,0 +1,273 @@
+//! What supervisor and front say to each other, and what a front starts with.
+//!
+//! One message per packet: a kind byte, then numbers as 8 bytes and texts as an 8-byte length and their bytes, in the order
+//! of the variant's fields. Both ends come from the same program, or, after a take-over, from two versions of it; then
+//! only [`ToFront::Drain`] and [`FromFront::Drained`] are spoken, whose encoding must not change.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use howdah_config::Config;
+use howdah_sys::seqpacket::SeqPacket;
+
+use crate::log::{ErrorLog, Target};
+
+/// Everything that a front starts with.
+#[derive(Debug)]
+pub(crate) struct FrontStart {
+    pub(crate) config: Arc<Config>,
+    /// Non-blocking, with the addresses that they really have.
+    pub(crate) listeners: Vec<(TcpListener, SocketAddr)>,
+    /// To the supervisor.
+    pub(crate) channel: SeqPacket,
+    pub(crate) pools: Vec<PoolLink>,
+    pub(crate) log: Arc<ErrorLog>,
+    /// The access log, unless it is off.
+    pub(crate) access: Option<Target>,
+}
+
+/// The way to a pool's zygote.
+#[derive(Debug)]
+pub(crate) struct PoolLink {
+    /// Which of the configuration's sites it belongs to.
+    pub(crate) site: usize,
+    pub(crate) name: String,
+    pub(crate) zygote: SeqPacket,
+}
+
+/// Supervisor to front.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ToFront {
+    /// Accept nothing more, finish what is in flight, stop the zygotes, say [`FromFront::Drained`] and end.
+    Drain {
+        /// Whether connections without a request may stay for one more: somebody else serves the address from now on.
+        keep_idle: bool,
+    },
+    /// A pool has a new zygote, whose socket comes along.
+    PoolReplaced {
+        /// Position among [`FrontStart::pools`].
+        pool: usize,
+    },
+    /// Say how you are.
+    Status {
+        /// Comes back with the answer.
+        id: u64,
+    },
+    /// Go on with new log files. They come along: first the error log's if it is a file, then the access log's if it is one.
+    ReopenLogs,
+}
+
+/// Front to supervisor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum FromFront {
+    /// A request that arrives now is answered. Once.
+    Ready {
+        /// In the order of [`FrontStart::pools`].
+        pools: Vec<PoolFacts>,
+    },
+    /// Nothing is in flight any more.
+    Drained,
+    /// The answer to [`ToFront::Status`].
+    Status {
+        /// The question's.
+        id: u64,
+        /// Lines for a person.
+        text: String,
+    },
+    /// A pool does what no honest pool does. It is killed and replaced.
+    PoolBroken {
+        /// Position among [`FrontStart::pools`].
+        pool: usize,
+        /// For the log.
+        reason: String,
+    },
+}
+
+/// What a pool turned out to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PoolFacts {
+    /// For example `8.2.29`.
+    pub(crate) php_version: String,
+    /// `on`, or why opcache is off.
+    pub(crate) opcache: String,
+    /// Workers that are ready.
+    pub(crate) workers: usize,
+}
+
+/// Puts the files that come with [`ToFront::ReopenLogs`] in the place of the present ones.
+pub(crate) fn replace_logs(
+    log: &ErrorLog,
+    access: Option<&Target>,
+    descriptors: Vec<OwnedFd>,
+) -> io::Result<()> {
+    let files = [Some(log.target()), access].into_iter().flatten();
+    let files = files.filter(|target| target.path().is_some());
+    for (target, descriptor) in files.zip(descriptors) {
+        target.replace(descriptor)?;
+    }
+    Ok(())
+}
+
+impl ToFront {
+    /// As bytes of one packet.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        match self {
+            ToFront::Drain { keep_idle } => Writer::kind(1).number(u64::from(*keep_idle)).0,
+            ToFront::PoolReplaced { pool } => Writer::kind(2).number(*pool as u64).0,
+            ToFront::Status { id } => Writer::kind(3).number(*id).0,
+            ToFront::ReopenLogs => Writer::kind(4).0,
+        }
+    }
+
+    /// From the bytes of one packet.
+    pub(crate) fn decode(bytes: &[u8]) -> io::Result<ToFront> {
+        let (kind, mut input) = Reader::kind(bytes)?;
+        Ok(match kind {
+            1 => ToFront::Drain { keep_idle: input.number()? != 0 },
+            2 => ToFront::PoolReplaced { pool: input.size()? },
+            3 => ToFront::Status { id: input.number()? },
+            4 => ToFront::ReopenLogs,
+            _ => return Err(malformed()),
+        })
+    }
+}
+
+impl FromFront {
+    /// As bytes of one packet.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        match self {
+            FromFront::Ready { pools } => {
+                let mut out = Writer::kind(1).number(pools.len() as u64);
+                for PoolFacts { php_version, opcache, workers } in pools {
+                    out = out.text(php_version).text(opcache).number(*workers as u64);
+                }
+                out.0
+            }
+            FromFront::Drained => Writer::kind(2).0,
+            FromFront::Status { id, text } => Writer::kind(3).number(*id).text(text).0,
+            FromFront::PoolBroken { pool, reason } => Writer::kind(4).number(*pool as u64).text(reason).0,
+        }
+    }
+
+    /// From the bytes of one packet.
+    pub(crate) fn decode(bytes: &[u8]) -> io::Result<FromFront> {
+        let (kind, mut input) = Reader::kind(bytes)?;
+        Ok(match kind {
+            1 => {
+                let count = input.number()?;
+                let facts = |_| {
+                    Ok(PoolFacts { php_version: input.text()?, opcache: input.text()?, workers: input.size()? })
+                };
+                FromFront::Ready { pools: (0..count).map(facts).collect::<io::Result<_>>()? }
+            }
+            2 => FromFront::Drained,
+            3 => FromFront::Status { id: input.number()?, text: input.text()? },
+            4 => FromFront::PoolBroken { pool: input.size()?, reason: input.text()? },
+            _ => return Err(malformed()),
+        })
+    }
+}
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn kind(kind: u8) -> Writer {
+        Writer(vec![kind])
+    }
+
+    fn number(mut self, number: u64) -> Writer {
+        self.0.extend_from_slice(&number.to_ne_bytes());
+        self
+    }
+
+    fn text(self, text: &str) -> Writer {
+        let mut out = self.number(text.len() as u64);
+        out.0.extend_from_slice(text.as_bytes());
+        out
+    }
+}
+
+struct Reader<'b>(&'b [u8]);
+
+impl<'b> Reader<'b> {
+    fn kind(bytes: &'b [u8]) -> io::Result<(u8, Reader<'b>)> {
+        let (kind, rest) = bytes.split_first().ok_or_else(malformed)?;
+        Ok((*kind, Reader(rest)))
+    }
+
+    fn number(&mut self) -> io::Result<u64> {
+        let (number, rest) = self.0.split_first_chunk::<8>().ok_or_else(malformed)?;
+        self.0 = rest;
+        Ok(u64::from_ne_bytes(*number))
+    }
+
+    fn size(&mut self) -> io::Result<usize> {
+        usize::try_from(self.number()?).map_err(|_| malformed())
+    }
+
+    fn text(&mut self) -> io::Result<String> {
+        let length = self.size()?;
+        let (text, rest) = self.0.split_at_checked(length).ok_or_else(malformed)?;
+        self.0 = rest;
+        String::from_utf8(text.to_vec()).map_err(|_| malformed())
+    }
+}
+
+fn malformed() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "a message between supervisor and front is malformed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn to_front() -> Vec<ToFront> {
+        vec![
+            ToFront::Drain { keep_idle: true },
+            ToFront::Drain { keep_idle: false },
+            ToFront::PoolReplaced { pool: 3 },
+            ToFront::Status { id: u64::MAX },
+            ToFront::ReopenLogs,
+        ]
+    }
+
+    fn from_front() -> Vec<FromFront> {
+        let facts = |workers| PoolFacts { php_version: "8.2.29".into(), opcache: "on".into(), workers };
+        vec![
+            FromFront::Ready { pools: vec![] },
+            FromFront::Ready { pools: vec![facts(8), facts(0)] },
+            FromFront::Drained,
+            FromFront::Status { id: 7, text: "all\nwell".into() },
+            FromFront::PoolBroken { pool: 1, reason: "nonsense".into() },
+        ]
+    }
+
+    #[test]
+    fn messages_survive_the_way() {
+        for message in to_front() {
+            assert_eq!(ToFront::decode(&message.encode()).unwrap(), message);
+        }
+        for message in from_front() {
+            assert_eq!(FromFront::decode(&message.encode()).unwrap(), message);
+        }
+    }
+
+    #[test]
+    fn a_message_that_is_cut_off_is_malformed() {
+        for bytes in to_front().iter().map(ToFront::encode) {
+            for end in 0..bytes.len() {
+                assert!(ToFront::decode(&bytes[..end]).is_err());
+            }
+        }
+        for bytes in from_front().iter().map(FromFront::encode) {
+            for end in 0..bytes.len() {
+                assert!(FromFront::decode(&bytes[..end]).is_err());
+            }
+        }
+        assert!(ToFront::decode(&[99]).is_err());
+        let endless = [&[1][..], &u64::MAX.to_ne_bytes()].concat();
+        assert!(FromFront::decode(&endless).is_err());
+    }
+}
