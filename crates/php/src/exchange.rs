@@ -19,7 +19,7 @@ use crate::link::Lease;
 pub struct Exchange {
     counter: Rc<Counter>,
     lease: Option<Lease>,
-    /// The response is complete: no more bytes will come than are written now.
+    /// The response is complete, or nobody wants the rest: the script may go on undisturbed.
     complete: bool,
     kill: bool,
 }
@@ -126,6 +126,11 @@ impl Exchange {
         let lease = self.lease.as_mut().expect("held until dropped");
         let link = lease.link.clone();
         link.front.consume(lease.slot(), length as u64);
+    }
+
+    /// Lets the script run to its end without a reader: what it still writes is thrown away, and nobody tells it.
+    pub fn detach(mut self) {
+        self.complete = true;
     }
 
     fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<Result<(Kind, usize), Failure>> {

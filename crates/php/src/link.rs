@@ -9,7 +9,7 @@ use howdah_ipc::control::{FromZygote, ToZygote};
 use howdah_ipc::front::{Front, Slot};
 use howdah_ipc::{Corrupt, Geometry};
 use howdah_sys::seqpacket::SeqPacket;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::KILL_SIGNAL;
 
@@ -26,6 +26,8 @@ pub(crate) struct Link {
     waiting: AtomicUsize,
     /// Counts what all threads must look at: deaths.
     alarms: AtomicU32,
+    /// Told when the link dies.
+    pub(crate) condemned: Notify,
     state: Mutex<State>,
 }
 
@@ -112,6 +114,7 @@ impl Link {
                 workers: vec![0; workers],
             }),
             alarms: AtomicU32::new(0),
+            condemned: Notify::new(),
         }))
     }
 
@@ -134,6 +137,7 @@ impl Link {
         if self.dead.swap(true, Ordering::AcqRel) {
             return;
         }
+        self.condemned.notify_one();
         let workers = {
             let mut state = self.state();
             state.waiting.clear();

@@ -96,7 +96,11 @@ impl Pool {
         let socket = Readable::new(link.zygote().as_fd())?;
         let mut started = 0;
         loop {
-            match socket.ready().await?.try_io(|_| link.hear()) {
+            let mut ready = tokio::select! {
+                ready = socket.ready() => ready?,
+                () = link.condemned.notified() => return Err(io::Error::other(NONSENSE)),
+            };
+            match ready.try_io(|_| link.hear()) {
                 Ok(Ok(Report::Ready { php_version, opcache })) => {
                     report(PoolEvent::Ready { php_version, opcache });
                 }
@@ -190,6 +194,8 @@ impl Pool {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+const NONSENSE: &str = "its shared memory or its sockets were tampered with";
 
 /// What happened to a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,0 +1,53 @@
+//! The time of day, as often as it changes.
+
+use std::cell::{Cell, RefCell};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The wall clock with its second already formatted.
+#[derive(Debug)]
+pub(super) struct Clock {
+    last: Cell<Now>,
+    second: Cell<u64>,
+    date: RefCell<[u8; 29]>,
+}
+
+/// A point in time of the wall clock.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Now {
+    /// Microseconds since 1970.
+    pub(super) microseconds: u64,
+}
+
+impl Now {
+    /// Seconds since 1970.
+    pub(super) fn seconds(self) -> u64 {
+        self.microseconds / 1_000_000
+    }
+}
+
+impl Clock {
+    pub(super) fn new() -> Clock {
+        Clock { last: Cell::new(Now { microseconds: 0 }), second: Cell::new(0), date: RefCell::new(howdah_http::date::format(0)) }
+    }
+
+    /// Reads the clock. A clock set before 1970 reads as 1970.
+    pub(super) fn now(&self) -> Now {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = Now { microseconds: since.as_secs() * 1_000_000 + u64::from(since.subsec_micros()) };
+        self.last.set(now);
+        now
+    }
+
+    /// When the clock was last read.
+    pub(super) fn last(&self) -> Now {
+        self.last.get()
+    }
+
+    /// The value of a Date field.
+    pub(super) fn date(&self, now: Now) -> [u8; 29] {
+        if self.second.replace(now.seconds()) != now.seconds() {
+            *self.date.borrow_mut() = howdah_http::date::format(now.seconds());
+        }
+        *self.date.borrow()
+    }
+}

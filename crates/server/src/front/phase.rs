@@ -1,0 +1,33 @@
+//! What a connection is doing, in the words that its errors end with.
+
+use std::fmt;
+
+/// The steps of a request's way, as logs and errors name them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Nothing has come of the next request.
+    Idle,
+    /// Part of a head has come.
+    ReadingHead,
+    /// The script's input is being received.
+    ReadingBody,
+    /// All workers are busy.
+    WaitingForWorker,
+    /// A worker runs the script and has not answered yet.
+    WaitingForScript,
+    /// The response is on its way.
+    Sending,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Phase::Idle => "while waiting for a request",
+            Phase::ReadingHead => "while reading the head of a request",
+            Phase::ReadingBody => "while reading the body of",
+            Phase::WaitingForWorker => "while waiting for a worker for",
+            Phase::WaitingForScript => "while waiting for the response to",
+            Phase::Sending => "while sending the response to",
+        })
+    }
+}

@@ -1,0 +1,124 @@
+//! Having a pool run a script.
+
+use std::future::poll_fn;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::pin::pin;
+use std::task::{Context, Poll};
+
+use howdah_http::{Request, ResponseHead, Status, Version};
+use howdah_php::{Body as Input, Encoder, Failure, Kind, decode_head};
+use howdah_site::{Endpoints, Script, Site, server_variables};
+
+use super::answer::{Answer, Body, Head};
+use super::body::Received;
+use super::clock::Now;
+use super::connection::Connection;
+use super::phase::Phase;
+use super::trouble::Trouble;
+use super::workspace::Workspace;
+
+/// Receives the request's content, has a worker run the script, and waits for the head of its response.
+pub(super) async fn answer(
+    connection: &mut Connection,
+    work: &mut Workspace,
+    site: &Site,
+    script: &Script,
+    began: Now,
+    expect_continue: bool,
+) -> Result<Answer, Trouble> {
+    let thread = connection.thread().clone();
+    let Some(desk) = thread.desk(site.number()) else { return Ok(Answer::error(Status::FORBIDDEN)) };
+    let received = connection.receive_body(work, expect_continue).await;
+    let received = received.map_err(|error| Trouble::body(connection, &work.request, site, &error))?;
+    let endpoints = Endpoints { remote: connection.remote, local: connection.local };
+    let request = &work.request;
+    let input = match &received {
+        Received::Memory(bytes) => Input::Memory(bytes),
+        Received::File(file, length) => Input::File(file.as_fd(), *length),
+    };
+    connection.set_phase(Phase::WaitingForWorker);
+    let encode = |encoder: &mut Encoder| encode(encoder, request, script, &endpoints, began);
+    // Who leaves the queue makes room in it, so here a closed connection is enough.
+    let dispatch = desk.dispatch(thread.encoder(), encode, input);
+    let dispatched = match unless(|context| connection.poll_closed(context), dispatch).await {
+        Some(dispatched) => dispatched,
+        None => return Err(Trouble::gone(connection, request, site)),
+    };
+    let mut exchange = dispatched.map_err(|refused| Trouble::refused(connection, request, site, refused))?;
+    drop(received);
+    connection.set_phase(Phase::WaitingForScript);
+    loop {
+        // A running script is only told that its client is gone when that is certain, as by Apache.
+        let wait = exchange.head(&mut work.head);
+        let head = match unless(|context| connection.poll_broken(context), wait).await {
+            Some(head) => head,
+            None => return Err(Trouble::gone(connection, &work.request, site)),
+        };
+        let failed = |failure| Trouble::script(connection, &work.request, site, script, failure);
+        let kind = head.map_err(failed)?;
+        let head = checked_head(&work.head).map_err(failed)?;
+        if kind == Kind::Final {
+            return Ok(Answer { head: Head::Plain(head), body: Body::Script(exchange) });
+        }
+        // HTTP/1.0 knows no interim responses (RFC 9110 §15.2).
+        if work.request.version != Version::Http10 && head.status.is_informational() {
+            super::send::send_interim(connection, work, &head).await;
+        }
+    }
+}
+
+/// Runs `wait` unless `gone` says that its result is not wanted any more.
+async fn unless<T>(gone: impl Fn(&mut Context<'_>) -> bool, wait: impl Future<Output = T>) -> Option<T> {
+    let mut wait = pin!(wait);
+    poll_fn(|context| match wait.as_mut().poll(context) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending if gone(context) => Poll::Ready(None),
+        Poll::Pending => Poll::Pending,
+    })
+    .await
+}
+
+/// The request as its worker gets it.
+fn encode(encoder: &mut Encoder, request: &Request, script: &Script, endpoints: &Endpoints, began: Now) {
+    let path = script.path();
+    let mut cookies = request.fields.values(b"cookie");
+    let joined;
+    let cookie = match (cookies.next(), cookies.next()) {
+        (Some(first), Some(second)) => {
+            joined = [first, second].into_iter().chain(cookies).collect::<Vec<_>>().join(&b"; "[..]);
+            Some(joined.as_slice())
+        }
+        (only, _) => only,
+    };
+    encoder.begin(
+        began.microseconds,
+        [
+            Some(request.method.as_str().as_bytes()),
+            Some(path.absolute().as_os_str().as_bytes()),
+            Some(&request.target),
+            request.query(),
+            request.fields.value(b"content-type"),
+            cookie,
+            request.fields.value(b"authorization"),
+            Some(path.root().as_os_str().as_bytes()),
+        ],
+    );
+    server_variables(request, script, endpoints, &mut |name, value| encoder.variable(name, value));
+}
+
+/// A worker's head as HTTP. Fields that cannot be sent are left out, a status that does not exist is no response.
+fn checked_head(bytes: &[u8]) -> Result<ResponseHead, Failure> {
+    let sent = decode_head(bytes)?;
+    let status = Status::new(sent.status).unwrap_or(Status::INTERNAL_SERVER_ERROR);
+    let mut head = ResponseHead::new(status);
+    if !sent.reason.is_empty() {
+        head.reason = Some(sent.reason.into());
+    }
+    for (name, value) in sent.fields() {
+        // PHP itself refuses line breaks in header(); what comes here all the same is not worth a broken response.
+        let _ = head.push(name, value);
+    }
+    Ok(head)
+}
+

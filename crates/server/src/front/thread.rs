@@ -1,0 +1,364 @@
+//! One thread of the front: an event loop, its connections, and what they share.
+
+use std::cell::{Cell, RefCell, RefMut};
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use howdah_config::Config;
+use howdah_files::Store;
+use howdah_http::Limits;
+use howdah_php::{Desk, Encoder, Pool};
+use howdah_site::Sites;
+use howdah_sys::readiness::Readable;
+use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::{mpsc, watch};
+
+use super::access::{AccessLog, Record};
+use super::clock::Clock;
+use super::connection;
+use super::deadline::{SWEEP, Watches};
+use super::spool::SpoolLimits;
+use super::trouble::Trouble;
+use super::workspace::Workspace;
+use crate::log::{ErrorLog, Level};
+
+/// What all threads of the front share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) config: Arc<Config>,
+    pub(super) sites: Sites,
+    /// By site; `None` where there is no PHP.
+    pub(super) pools: Vec<Option<Arc<Pool>>>,
+    pub(super) listeners: Vec<(TcpListener, SocketAddr)>,
+    pub(super) log: Arc<ErrorLog>,
+    pub(super) access: Option<crate::log::Target>,
+    /// Connections by thread.
+    pub(super) loads: Vec<AtomicUsize>,
+    /// Where each thread takes connections that another accepted.
+    pub(super) inboxes: Vec<mpsc::UnboundedSender<Accepted>>,
+}
+
+/// How far a front is with ending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    Serving,
+    /// No new connections; those that are idle may send one more request.
+    Draining,
+    /// No new connections, and no idle ones.
+    Stopping,
+    /// Nothing is waited for any more.
+    Over,
+}
+
+/// A connection that was accepted: socket, remote and local address.
+pub(super) type Accepted = (TcpStream, SocketAddr, SocketAddr);
+
+/// One thread's own state.
+#[derive(Debug)]
+pub(super) struct Thread {
+    number: usize,
+    shared: Arc<Shared>,
+    limits: Limits,
+    spill: SpoolLimits,
+    store: RefCell<Store>,
+    desks: Vec<Option<Rc<Desk>>>,
+    encoder: RefCell<Encoder>,
+    watches: Watches,
+    clock: Clock,
+    access: Option<AccessLog>,
+    /// Workspaces that nobody uses at the moment.
+    workspaces: RefCell<Vec<Box<Workspace>>>,
+    stage: Cell<Stage>,
+}
+
+/// Workspaces that a thread keeps for the next connections.
+const WORKSPACES: usize = 64;
+/// How often a full, or failing, listener is looked at again.
+const PAUSE: Duration = Duration::from_millis(50);
+
+thread_local! {
+    /// For the event loop's own hooks, which know no thread of ours.
+    static CURRENT: RefCell<Option<Rc<Thread>>> = const { RefCell::new(None) };
+}
+
+/// Runs a thread's event loop until the front is over. `control` runs beside it, on the first thread only.
+pub(super) fn run<C: Future<Output = ()> + 'static>(
+    shared: Arc<Shared>,
+    number: usize,
+    inbox: mpsc::UnboundedReceiver<Accepted>,
+    stage: watch::Receiver<Stage>,
+    control: impl FnOnce() -> C,
+) -> io::Result<()> {
+    let hook = |hook: fn(&Thread)| move || CURRENT.with_borrow(|current| current.as_deref().into_iter().for_each(hook));
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .on_thread_park(hook(Thread::before_sleep))
+        .on_thread_unpark(hook(Thread::woke))
+        .build_local(LocalOptions::default())?;
+    runtime.block_on(async {
+        let thread = Rc::new(Thread::new(shared, number));
+        CURRENT.set(Some(thread.clone()));
+        tokio::task::spawn_local(control());
+        let result = thread.serve(inbox, stage).await;
+        CURRENT.set(None);
+        thread.flush_access();
+        result
+    })
+}
+
+impl Thread {
+    fn new(shared: Arc<Shared>, number: usize) -> Thread {
+        let config = &shared.config;
+        let limits = Limits {
+            request_line: config.limits.request_line,
+            field_line: config.limits.field_line,
+            fields_total: config.limits.fields_total,
+            field_count: config.limits.field_count,
+            body: config.limits.body,
+        };
+        let spill = SpoolLimits { memory: config.limits.spill_memory, file: config.limits.spill_file };
+        let desks = shared.pools.iter().map(|pool| pool.clone().map(|pool| Desk::new(pool, number))).collect();
+        let access = shared.access.clone().map(|target| AccessLog::new(config.log.format, target));
+        Thread {
+            number,
+            limits,
+            spill,
+            store: RefCell::new(Store::new(howdah_files::Limits::default())),
+            desks,
+            encoder: RefCell::new(Encoder::default()),
+            watches: Watches::new(),
+            clock: Clock::new(),
+            access,
+            workspaces: RefCell::new(Vec::new()),
+            stage: Cell::new(Stage::Serving),
+            shared,
+        }
+    }
+
+    pub(super) fn config(&self) -> &Config {
+        &self.shared.config
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub(super) fn spill(&self) -> SpoolLimits {
+        self.spill
+    }
+
+    pub(super) fn sites(&self) -> &Sites {
+        &self.shared.sites
+    }
+
+    pub(super) fn store(&self) -> RefMut<'_, Store> {
+        self.store.borrow_mut()
+    }
+
+    pub(super) fn desk(&self, site: usize) -> Option<&Rc<Desk>> {
+        self.desks.get(site)?.as_ref()
+    }
+
+    pub(super) fn encoder(&self) -> &RefCell<Encoder> {
+        &self.encoder
+    }
+
+    pub(super) fn watches(&self) -> &Watches {
+        &self.watches
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// The value of a Date field.
+    pub(super) fn date(&self) -> [u8; 29] {
+        self.clock.date(self.clock.last())
+    }
+
+    /// Whether connections end with their present response.
+    pub(super) fn is_draining(&self) -> bool {
+        self.stage.get() != Stage::Serving
+    }
+
+    /// Whether idle connections are closed.
+    pub(super) fn closes_idle(&self) -> bool {
+        matches!(self.stage.get(), Stage::Stopping | Stage::Over)
+    }
+
+    /// Lends buffers to a connection that has something to do.
+    pub(super) fn lend(&self) -> Box<Workspace> {
+        self.workspaces.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Takes them back.
+    pub(super) fn give_back(&self, mut workspace: Box<Workspace>) {
+        workspace.clean();
+        let mut workspaces = self.workspaces.borrow_mut();
+        if workspaces.len() < WORKSPACES {
+            workspaces.push(workspace);
+        }
+    }
+
+    /// Says what went wrong, once.
+    pub(super) fn report(&self, trouble: &Trouble) {
+        self.shared.log.say(trouble.level(), trouble.site.as_deref(), &trouble.to_string());
+    }
+
+    /// Adds a line to the access log.
+    pub(super) fn record(&self, record: &Record<'_>) {
+        if let Some(access) = &self.access {
+            access.record(record);
+        }
+    }
+
+    fn flush_access(&self) {
+        self.access.iter().for_each(AccessLog::flush);
+    }
+
+    fn before_sleep(&self) {
+        self.flush_access();
+        for desk in self.desks.iter().flatten() {
+            desk.before_sleep();
+        }
+    }
+
+    fn woke(&self) {
+        for desk in self.desks.iter().flatten() {
+            desk.woke();
+        }
+    }
+
+    /// Accepts and serves until the stage says that it is over, or everything in flight has ended while draining.
+    async fn serve(
+        self: &Rc<Self>,
+        mut inbox: mpsc::UnboundedReceiver<Accepted>,
+        mut stage: watch::Receiver<Stage>,
+    ) -> io::Result<()> {
+        let mut acceptors = Vec::new();
+        for position in 0..self.shared.listeners.len() {
+            acceptors.push(tokio::task::spawn_local(self.clone().accept(position)));
+        }
+        let changes = Readable::new(self.store().changes())?;
+        tokio::task::spawn_local(self.clone().follow_changes(changes));
+        let mut sweep = tokio::time::interval(SWEEP);
+        loop {
+            tokio::select! {
+                Some((stream, remote, local)) = inbox.recv() => self.spawn(stream, remote, local),
+                changed = stage.changed() => {
+                    self.stage.set(if changed.is_ok() { *stage.borrow_and_update() } else { Stage::Over });
+                    acceptors.drain(..).for_each(|acceptor| acceptor.abort());
+                    if self.closes_idle() {
+                        self.watches.expire_idle();
+                    }
+                }
+                _ = sweep.tick() => self.sweep(),
+            }
+            if self.stage.get() == Stage::Over || (self.is_draining() && self.is_idle() && inbox.is_empty()) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn sweep(&self) {
+        let now = Instant::now();
+        self.watches.sweep(now);
+        for desk in self.desks.iter().flatten() {
+            desk.sweep(now);
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.load().load(Ordering::Relaxed) == 0 && self.desks.iter().flatten().all(|desk| desk.is_idle())
+    }
+
+    fn load(&self) -> &AtomicUsize {
+        &self.shared.loads[self.number]
+    }
+
+    /// Sees changes to files before the requests that come after them.
+    async fn follow_changes(self: Rc<Self>, changes: Readable) {
+        while let Ok(mut ready) = changes.ready().await {
+            ready.clear_ready();
+            self.store().drain_events();
+        }
+    }
+
+    /// Accepts what comes to one listener and gives it to the thread with the least to do.
+    async fn accept(self: Rc<Self>, position: usize) {
+        let (listener, address) = &self.shared.listeners[position];
+        let Ok(readable) = Readable::new(listener.as_fd()) else {
+            return self.shared.log.say(Level::Error, None, &format!("cannot watch the listener on {address}"));
+        };
+        while let Ok(mut ready) = readable.ready().await {
+            if self.connections() >= self.shared.config.limits.connections {
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+            match listener.accept() {
+                Ok((stream, remote)) => self.place(stream, remote, *address),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
+                // The client was faster gone than we came.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) => {
+                    let what = format!("cannot accept connections on {address}: {error}; trying again");
+                    self.shared.log.say(Level::Error, None, &what);
+                    tokio::time::sleep(PAUSE * 10).await;
+                }
+            }
+        }
+    }
+
+    fn connections(&self) -> usize {
+        self.shared.loads.iter().map(|load| load.load(Ordering::Relaxed)).sum()
+    }
+
+    fn place(self: &Rc<Self>, stream: TcpStream, remote: SocketAddr, listener: SocketAddr) {
+        let local = if listener.ip().is_unspecified() { stream.local_addr().unwrap_or(listener) } else { listener };
+        let own = self.load().load(Ordering::Relaxed);
+        let least = self.shared.loads.iter().enumerate().min_by_key(|(_, load)| load.load(Ordering::Relaxed));
+        let target = match least {
+            Some((number, load)) if load.load(Ordering::Relaxed) + 1 < own.max(1) => number,
+            _ => self.number,
+        };
+        self.shared.loads[target].fetch_add(1, Ordering::Relaxed);
+        if target == self.number {
+            self.spawn(stream, remote, local);
+        } else if let Err(mpsc::error::SendError((stream, remote, local))) =
+            self.shared.inboxes[target].send((stream, remote, local))
+        {
+            self.shared.loads[target].fetch_sub(1, Ordering::Relaxed);
+            self.load().fetch_add(1, Ordering::Relaxed);
+            self.spawn(stream, remote, local);
+        }
+    }
+
+    /// Serves a connection that is counted already.
+    fn spawn(self: &Rc<Self>, stream: TcpStream, remote: SocketAddr, local: SocketAddr) {
+        let counted = Counted(self.clone());
+        let stream = stream.set_nonblocking(true).and_then(|()| tokio::net::TcpStream::from_std(stream));
+        match stream {
+            Ok(stream) => {
+                tokio::task::spawn_local(async move {
+                    connection::run(counted.0.clone(), stream, remote, local).await;
+                    drop(counted);
+                });
+            }
+            Err(error) => self.shared.log.say(Level::Error, None, &format!("cannot serve a connection: {error}")),
+        }
+    }
+}
+
+/// A connection in its thread's count, also if serving it panics.
+struct Counted(Rc<Thread>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.load().fetch_sub(1, Ordering::Relaxed);
+    }
+}

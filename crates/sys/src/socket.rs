@@ -1,0 +1,34 @@
+//! What the standard library leaves out of sockets.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use crate::check_size;
+
+/// Sends `bytes` and lets the kernel wait with a packet that is not full: more follows at once (`MSG_MORE`).
+pub fn send_more(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    let flags = libc::MSG_MORE | libc::MSG_NOSIGNAL;
+    // SAFETY: `bytes` is live, readable memory of that length.
+    check_size(unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn what_follows_goes_with_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        assert_eq!(send_more(server.as_fd(), b"head ").unwrap(), 5);
+        std::io::Write::write_all(&mut server, b"body").unwrap();
+        drop(server);
+        let mut all = String::new();
+        client.read_to_string(&mut all).unwrap();
+        assert_eq!(all, "head body");
+    }
+}
