@@ -310,8 +310,7 @@ fn request_and_response_are_seen_whole() {
     });
 }
 
-/// Guards: the fences of `IdleSet::announce` and `claim`, the second look at the queue in `sleep`, the wait for a wake-up
-/// whose claim cannot be withdrawn any more.
+/// Guards: the fences of `IdleSet::announce` and `claim`, the second look at the queue in `sleep`.
 #[test]
 fn two_workers_that_fall_asleep_are_both_woken_for_two_requests() {
     model(3, || {
@@ -372,7 +371,7 @@ fn a_wake_up_that_a_dead_worker_slept_through_is_given_to_another() {
 }
 
 /// The zygote nudges a worker to stop while the front hands it work: it stops, and what it leaves is entered for others.
-/// Guards: `sleep` asking `stop` each time.
+/// Guards: no single line; that a nudge and a claim do not get into each other's way.
 #[test]
 fn a_worker_told_to_stop_stops_and_loses_nothing() {
     model(4, || {

@@ -1,0 +1,422 @@
+//! Both ends of the protocol over real shared memory: in threads, and in processes that are killed.
+#![allow(unsafe_code)] // Forks workers and kills them.
+
+mod support;
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use howdah_ipc::control::Attach;
+use howdah_ipc::front::{Front, Slot};
+use howdah_ipc::request::{Encoder, Request};
+use howdah_ipc::worker::{Gone, Worker};
+use howdah_ipc::{Geometry, Phase};
+use support::{
+    Children, Driver, Extra, Order, Outcome, Random, attach_again, file_of, run, serve, small_geometry,
+    wait_until,
+};
+
+/// An order that is answered at once.
+const SMALL: Order = Order {
+    seed: 1,
+    size: 13,
+    chunk: 13,
+    extra: Extra::None,
+};
+
+/// Runs `test` while workers in threads serve the pool.
+fn with_worker_threads(attach: &Attach, test: impl FnOnce()) {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for index in 0..attach.geometry.workers {
+            let worker = attach_again(attach).worker(index);
+            scope.spawn(|| serve(worker, &stop));
+        }
+        // Also when the test panics, or the scope would wait for good.
+        let _stopper = Stopper { stop: &stop, attach };
+        test();
+    });
+}
+
+struct Stopper<'s> {
+    stop: &'s AtomicBool,
+    attach: &'s Attach,
+}
+
+impl Drop for Stopper<'_> {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        let zygote = attach_again(self.attach);
+        (0..self.attach.geometry.workers).for_each(|worker| zygote.nudge(worker));
+    }
+}
+
+/// A pool with one worker, which the test plays itself.
+fn lone_worker(geometry: Geometry) -> (Front, Attach, Worker) {
+    let (front, attach) = Front::create(geometry).unwrap();
+    let worker = attach_again(&attach).worker(0);
+    (front, attach, worker)
+}
+
+fn submit(front: &Front, order: Order) -> Slot {
+    let slot = front.checkout().expect("a free slot");
+    let mut encoder = Encoder::default();
+    front
+        .submit(&slot, 0, order.encode(&mut encoder, false), None)
+        .unwrap();
+    slot
+}
+
+fn two_threads_drive(front: &Front, orders: &[Order], lost: &Mutex<Vec<usize>>) -> [Outcome; 2] {
+    let (first, second) = orders.split_at(orders.len() / 2);
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| run(front, 1, second, 5, lost));
+        [run(front, 0, first, 5, lost), other.join().unwrap()]
+    })
+}
+
+#[test]
+fn worker_threads_answer_byte_for_byte() {
+    let (front, attach) = Front::create(small_geometry(3, 2)).unwrap();
+    with_worker_threads(&attach, || {
+        let orders = Random(1).orders(1_000);
+        let outcomes = two_threads_drive(&front, &orders, &Mutex::default());
+        assert!(outcomes.iter().all(|outcome| outcome.answered == 500));
+        assert!((0..3).map(|worker| front.requests_served(worker)).sum::<u64>() <= 1_000);
+    });
+}
+
+#[test]
+fn worker_processes_answer_byte_for_byte() {
+    let (front, attach) = Front::create(Geometry::for_pool(3, 2)).unwrap();
+    let _children = Children::fork(attach);
+    let orders = Random(2).orders(1_000);
+    let outcomes = two_threads_drive(&front, &orders, &Mutex::default());
+    assert!(outcomes.iter().all(|outcome| outcome.answered == 500));
+}
+
+#[test]
+fn a_ring_smaller_than_a_chunk_wraps_at_every_offset() {
+    let geometry = Geometry {
+        ring_bytes: 4096,
+        ..small_geometry(1, 1)
+    };
+    let (front, attach) = Front::create(geometry).unwrap();
+    with_worker_threads(&attach, || {
+        let orders: Vec<Order> = (0..60)
+            .map(|seed| Order {
+                seed,
+                size: 4_000 + seed * 97,
+                chunk: 1 + seed * 211,
+                extra: Extra::Flush,
+            })
+            .collect();
+        assert_eq!(run(&front, 0, &orders, 1, &Mutex::default()).answered, 60);
+    });
+}
+
+#[test]
+fn a_worker_that_waits_for_room_is_freed_when_nobody_wants_the_rest() {
+    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let mut slot = submit(&front, SMALL);
+    let job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+    let mut line = job.line;
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(move || {
+            let began = Instant::now();
+            let result = line.write(&vec![7; 200_000]);
+            (result, began.elapsed())
+        });
+        wait_until("the ring is full", || {
+            front.look(&mut slot).unwrap();
+            slot.written() == 64 * 1024
+        });
+        std::thread::sleep(Duration::from_millis(20));
+        front.abort(&slot);
+        let (result, took) = writing.join().unwrap();
+        assert_eq!(result, Err(Gone));
+        assert!(
+            took < Duration::from_millis(900),
+            "only the regular check freed it"
+        );
+    });
+    assert_eq!(front.look(&mut slot).unwrap().phase, Phase::Done);
+    front.release(slot);
+}
+
+#[test]
+fn a_response_may_be_complete_while_its_script_goes_on() {
+    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let mut slot = submit(&front, SMALL);
+    let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+    job.line.write(b"all").unwrap();
+    job.line.end();
+    let look = front.look(&mut slot).unwrap();
+    assert_eq!(
+        (look.phase, look.ended, look.worker),
+        (Phase::Taken, true, Some(0))
+    );
+    assert_eq!(slot.written(), 3);
+    assert!(!front.cancel(&slot));
+    drop(job);
+    assert_eq!(front.look(&mut slot).unwrap().phase, Phase::Done);
+    front.release(slot);
+}
+
+#[test]
+fn a_front_that_consumes_more_than_there_is_consumes_what_there_is() {
+    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let mut slot = submit(&front, SMALL);
+    let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+    job.line.write(b"abc").unwrap();
+    front.look(&mut slot).unwrap();
+    front.consume(&mut slot, u64::MAX);
+    assert_eq!(slot.consumed(), 3);
+    drop(job);
+    front.release(slot);
+}
+
+#[test]
+fn requests_that_are_cancelled_leave_room_for_others() {
+    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    for _ in 0..1_000 {
+        let first = submit(&front, SMALL);
+        let second = submit(&front, SMALL);
+        assert!(front.cancel(&first) && front.cancel(&second));
+        front.release(first);
+        front.release(second);
+    }
+    let slot = submit(&front, SMALL);
+    let job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+    assert_eq!(
+        Request::decode(job.request).unwrap().inline_body(),
+        SMALL.to_bytes()
+    );
+    drop(job);
+    front.release(slot);
+}
+
+#[test]
+fn a_cancelled_request_is_never_begun_and_one_that_is_begun_never_cancelled() {
+    let (front, attach) = Front::create(small_geometry(2, 1)).unwrap();
+    let mut random = Random(3);
+    with_worker_threads(&attach, || {
+        let (mut cancelled, mut answered) = (0, 0);
+        for seed in 0..3_000 {
+            let mut slot = submit(&front, Order { seed, ..SMALL });
+            for _ in 0..random.below(400) {
+                std::hint::spin_loop();
+            }
+            if front.cancel(&slot) {
+                assert_eq!(slot.written(), 0);
+                cancelled += 1;
+            } else {
+                wait_until("it is done", || {
+                    front.look(&mut slot).unwrap().phase == Phase::Done
+                });
+                answered += 1;
+            }
+            front.release(slot);
+        }
+        assert_eq!(cancelled + answered, 3_000);
+    });
+}
+
+#[test]
+fn a_body_by_file_reaches_the_request_it_belongs_to() {
+    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let mut encoder = Encoder::default();
+    let order = |seed| Order { seed, ..SMALL };
+    // More often than the socket has room for messages.
+    for seed in 0..400 {
+        let slot = front.checkout().unwrap();
+        let file = file_of(order(seed));
+        front
+            .submit(
+                &slot,
+                0,
+                order(seed).encode(&mut encoder, true),
+                Some(file.as_fd()),
+            )
+            .unwrap();
+        assert!(front.cancel(&slot));
+        front.release(slot);
+    }
+    let slot = front.checkout().unwrap();
+    let file = file_of(order(1_000));
+    let encoded = order(1_000).encode(&mut encoder, true);
+    front.submit(&slot, 0, encoded, Some(file.as_fd())).unwrap();
+    let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+    let mut bytes = [0; Order::LENGTH];
+    File::from(job.line.take_body().unwrap())
+        .read_exact(&mut bytes)
+        .unwrap();
+    assert_eq!(Order::from_bytes(&bytes).seed, 1_000);
+    drop(job);
+    front.release(slot);
+}
+
+/// A worker sees only the body of the very request it runs, even if an earlier one's still lies in the socket.
+#[test]
+fn a_body_of_an_earlier_request_is_passed_over() {
+    let geometry = small_geometry(1, 1);
+    let (front, attach, mut worker) = lone_worker(geometry);
+    let slot = front.checkout().unwrap();
+    let mut encoder = Encoder::default();
+    let file = file_of(SMALL);
+    // Sent twice, by a submit that failed halfway and one that did not: the first has the same tag and is as good. Then the
+    // slot's next use, whose socket still holds the second, because this front's memory of it is that of a new one.
+    front
+        .submit(&slot, 0, SMALL.encode(&mut encoder, true), Some(file.as_fd()))
+        .unwrap();
+    drop(worker.next(&AtomicBool::new(false)).unwrap().unwrap());
+    let theirs = attach.descriptors[1 + geometry.threads + slot.index()]
+        .as_fd()
+        .try_clone_to_owned()
+        .unwrap();
+    let left = howdah_sys::seqpacket::SeqPacket::from(theirs).receive_now(&mut [0; 4]);
+    assert_eq!(left.unwrap().descriptors.len(), 1, "the worker did not take it");
+    front.release(slot);
+    let slot = front.checkout().unwrap();
+    front
+        .submit(&slot, 0, SMALL.encode(&mut encoder, true), None)
+        .unwrap();
+    let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+    assert_eq!(job.line.take_body().unwrap_err().kind(), ErrorKind::WouldBlock);
+    drop(job);
+    front.release(slot);
+}
+
+#[test]
+fn a_body_that_no_worker_took_is_closed_with_its_slot() {
+    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let mut encoder = Encoder::default();
+    for cancelled in [true, false] {
+        let (reader, writer) = pipe();
+        let slot = front.checkout().unwrap();
+        let encoded = SMALL.encode(&mut encoder, true);
+        front.submit(&slot, 0, encoded, Some(writer.as_fd())).unwrap();
+        drop(writer);
+        let mut reader = File::from(reader);
+        let still_open = reader.read(&mut [0]);
+        assert_eq!(still_open.unwrap_err().kind(), ErrorKind::WouldBlock);
+        if cancelled {
+            assert!(front.cancel(&slot));
+        } else {
+            // A script that never looks at its body.
+            drop(worker.next(&AtomicBool::new(false)).unwrap());
+        }
+        front.release(slot);
+        assert_eq!(reader.read(&mut [0]).unwrap(), 0, "somebody holds it open");
+    }
+}
+
+#[test]
+fn what_a_successor_runs_is_not_taken_for_what_the_dead_one_left() {
+    let (front, attach) = Front::create(small_geometry(1, 1)).unwrap();
+    let mut children = Children::fork(attach);
+    let large = Order {
+        size: 1 << 20,
+        ..SMALL
+    };
+    let mut left = submit(&front, large);
+    wait_until("the worker has begun", || {
+        front.look(&mut left).unwrap().phase == Phase::Taken
+    });
+    children.kill(0);
+    children.replace(0);
+    let mut begun = submit(&front, large);
+    wait_until("its successor has begun the next", || {
+        front.look(&mut begun).unwrap().phase == Phase::Taken
+    });
+    assert_eq!(front.worker_died(0).unwrap(), [left.index()]);
+    front.release(left);
+    children.kill(0);
+    children.replace(0);
+    assert_eq!(front.worker_died(0).unwrap(), [begun.index()]);
+    front.release(begun);
+    assert!(front.worker_died(1).is_err(), "there is no such worker");
+}
+
+/// Workers are killed at any point of their loop, sometimes replaced long before the front hears of it. Each order is
+/// answered once and in full; only those whose own worker died over them are given again.
+#[test]
+fn killing_workers_at_random_loses_no_request() {
+    const KILLS: usize = 600;
+    let (front, attach) = Front::create(small_geometry(3, 2)).unwrap();
+    let mut children = Children::fork(attach);
+    let lost = Mutex::new(Vec::new());
+    let over = AtomicBool::new(false);
+    let killed = AtomicUsize::new(0);
+    let mut answered = 0;
+    std::thread::scope(|scope| {
+        let (front, lost, over, killed) = (&front, &lost, &over, &killed);
+        let drivers: Vec<_> = (0..2)
+            .map(|thread| {
+                scope.spawn(move || {
+                    let mut driver = Driver::new(front, thread, lost);
+                    driver.files = 5;
+                    let mut random = Random(thread as u64);
+                    let mut answered = 0;
+                    while !over.load(Ordering::Acquire) {
+                        // Mostly tiny, so that the moments between queue, slot and sleep come often.
+                        let orders: Vec<Order> = (0..50)
+                            .map(|seed| Order {
+                                seed,
+                                size: if random.below(10) == 0 { 150_000 } else { 20 },
+                                chunk: 1 + random.below(20_000) as u32,
+                                extra: [Extra::None, Extra::Flush, Extra::EndEarly][random.below(3)],
+                            })
+                            .collect();
+                        let outcome = driver.run(&orders, 1 + random.below(4)).unwrap();
+                        assert_eq!(outcome.answered, orders.len());
+                        answered += outcome.answered;
+                    }
+                    answered
+                })
+            })
+            .collect();
+        let mut random = Random(99);
+        while killed.load(Ordering::Relaxed) < KILLS && !drivers.iter().any(|driver| driver.is_finished()) {
+            std::thread::sleep(Duration::from_micros(random.below(1_500) as u64));
+            let worker = random.below(3);
+            children.kill(worker);
+            killed.fetch_add(1, Ordering::Relaxed);
+            children.replace(worker);
+            if random.below(2) == 0 {
+                std::thread::sleep(Duration::from_micros(random.below(3_000) as u64));
+            }
+            let dead = front.worker_died(worker).unwrap();
+            if !dead.is_empty() {
+                lost.lock().unwrap().extend(dead);
+                (0..2).for_each(|thread| front.ring(thread));
+            }
+        }
+        over.store(true, Ordering::Release);
+        for driver in drivers {
+            answered += driver.join().unwrap();
+        }
+    });
+    assert_eq!(killed.into_inner(), KILLS);
+    assert!(answered > KILLS, "{answered} answers: the workers hardly lived");
+    assert!(lost.into_inner().unwrap().is_empty());
+    let free: Vec<Slot> = std::iter::from_fn(|| front.checkout()).collect();
+    assert_eq!(free.len(), front.geometry().slots, "slots leaked");
+    free.into_iter().for_each(|slot| front.release(slot));
+}
+
+/// A pipe whose reading end does not block.
+fn pipe() -> (OwnedFd, OwnedFd) {
+    let mut ends = [-1; 2];
+    // SAFETY: room for two descriptors.
+    assert_eq!(
+        unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) },
+        0
+    );
+    // SAFETY: both are fresh and ours.
+    unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) }
+}

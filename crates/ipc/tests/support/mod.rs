@@ -1,0 +1,220 @@
+//! A front and workers over one region: what the tests of real shared memory are written with.
+#![allow(dead_code)] // Each test binary uses its own part of this.
+
+mod driver;
+mod process;
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
+
+use howdah_ipc::Geometry;
+use howdah_ipc::control::Attach;
+use howdah_ipc::request::{Body, Encoder, Request};
+use howdah_ipc::response::Kind;
+use howdah_ipc::worker::{Attachment, Gone, Job, Line, Worker};
+
+pub use driver::{Driver, Outcome, deadline, file_of, run};
+pub use process::{Children, wait_until};
+
+/// A small region, so that every edge is near.
+pub fn small_geometry(workers: usize, threads: usize) -> Geometry {
+    Geometry {
+        slots: workers * 2,
+        workers,
+        threads,
+        request_bytes: 8192,
+        ring_bytes: 64 * 1024,
+    }
+}
+
+/// A second end for another worker: what the zygote's forks have in common, in one process.
+pub fn attach_again(attach: &Attach) -> Attachment {
+    let descriptors = attach
+        .descriptors
+        .iter()
+        .map(|fd| fd.as_fd().try_clone_to_owned().unwrap());
+    let copy = Attach {
+        geometry: attach.geometry,
+        descriptors: descriptors.collect(),
+    };
+    Attachment::new(copy).unwrap()
+}
+
+/// What a test asks a worker for: it stands in the inline body, or in the file's first bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Order {
+    /// Names the request; the response's bytes follow from it.
+    pub seed: u32,
+    /// Bytes of the response's body.
+    pub size: u32,
+    /// Bytes per `write`.
+    pub chunk: u32,
+    /// What else to do.
+    pub extra: Extra,
+}
+
+/// What a worker does besides answering.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Extra {
+    /// Nothing.
+    None = 0,
+    /// `flush` after each write.
+    Flush = 1,
+    /// `end` before the script is through.
+    EndEarly = 2,
+}
+
+impl Order {
+    /// Bytes of an order on the way.
+    pub const LENGTH: usize = 16;
+
+    pub fn to_bytes(self) -> [u8; Self::LENGTH] {
+        let words = [self.seed, self.size, self.chunk, self.extra as u32];
+        let mut bytes = [0; Self::LENGTH];
+        for (place, word) in bytes.chunks_exact_mut(4).zip(words) {
+            place.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+
+    pub fn from_bytes(bytes: &[u8]) -> Order {
+        let word = |at: usize| u32::from_ne_bytes(bytes[at * 4..at * 4 + 4].try_into().unwrap());
+        Order {
+            seed: word(0),
+            size: word(1),
+            chunk: word(2),
+            extra: match word(3) {
+                0 => Extra::None,
+                1 => Extra::Flush,
+                _ => Extra::EndEarly,
+            },
+        }
+    }
+
+    /// The body that answers it.
+    pub fn answer(&self) -> &'static [u8] {
+        &noise()[self.seed as usize % NOISE_STARTS..][..self.size as usize]
+    }
+
+    /// The request, encoded.
+    pub fn encode<'e>(&self, encoder: &'e mut Encoder, file: bool) -> &'e [u8] {
+        encoder.begin(0, [None; 8]);
+        encoder.variable(b"REQUEST_METHOD", b"POST");
+        if file {
+            encoder.finish_file(Order::LENGTH as u64)
+        } else {
+            encoder.finish_inline(&self.to_bytes())
+        }
+    }
+}
+
+/// The largest body that a test asks for.
+pub const MOST_SIZE: u32 = 3 << 20;
+const NOISE_STARTS: usize = 65_521;
+
+/// Bytes without a period that a wrong offset could hide behind.
+fn noise() -> &'static [u8] {
+    static NOISE: OnceLock<Vec<u8>> = OnceLock::new();
+    NOISE.get_or_init(|| {
+        let mut random = Random(7);
+        let words = (MOST_SIZE as usize + NOISE_STARTS) / 8 + 1;
+        (0..words).flat_map(|_| random.next().to_ne_bytes()).collect()
+    })
+}
+
+/// Fills what children only read, before they are forked.
+pub fn prepare() {
+    noise();
+}
+
+/// The same numbers on each run.
+#[derive(Debug, Clone)]
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        // splitmix64
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+
+    /// Orders of mixed sizes; most are small, some are larger than any ring.
+    pub fn orders(&mut self, count: usize) -> Vec<Order> {
+        (0..count)
+            .map(|seed| {
+                let size = match self.below(20) {
+                    0 => self.below(MOST_SIZE as usize + 1),
+                    1..4 => self.below(200_000),
+                    4 => 0,
+                    _ => self.below(2_000),
+                };
+                Order {
+                    seed: seed as u32,
+                    size: size as u32,
+                    chunk: 1 + self.below(100_000) as u32,
+                    extra: [Extra::None, Extra::Flush, Extra::EndEarly][self.below(3)],
+                }
+            })
+            .collect()
+    }
+}
+
+/// A worker's whole life: answers orders until told to stop.
+pub fn serve(mut worker: Worker, stop: &AtomicBool) {
+    let mut served = 0;
+    loop {
+        match worker.next(stop) {
+            Ok(Some(job)) => answer(job),
+            _ => return,
+        }
+        served += 1;
+        worker.publish_requests(served);
+    }
+}
+
+fn answer(job: Job<'_>) {
+    let Job { request, mut line } = job;
+    let request = Request::decode(request).expect("a front encodes well");
+    let order = match request.body {
+        Body::File => {
+            let mut bytes = [0; Order::LENGTH];
+            match line.take_body() {
+                Ok(file) => File::from(file).read_exact(&mut bytes).unwrap(),
+                // The client is gone meanwhile, and the front took the file back.
+                Err(_) => return,
+            }
+            Order::from_bytes(&bytes)
+        }
+        _ => Order::from_bytes(request.inline_body()),
+    };
+    // A client that is gone is no error.
+    let _ = respond(&mut line, order);
+}
+
+fn respond(line: &mut Line<'_>, order: Order) -> Result<(), Gone> {
+    let size = order.size.to_string();
+    let fields = [(&b"Size"[..], size.as_bytes())];
+    line.send_head(Kind::Final, 200, b"", fields.into_iter())
+        .map_err(|error| error.expect("a short head"))?;
+    for chunk in order.answer().chunks(order.chunk as usize) {
+        line.write(chunk)?;
+        if order.extra == Extra::Flush {
+            line.flush();
+        }
+    }
+    if order.extra == Extra::EndEarly {
+        line.end();
+        std::thread::yield_now();
+    }
+    Ok(())
+}
