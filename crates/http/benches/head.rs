@@ -1,6 +1,6 @@
 //! Nanoseconds per request head read and per response head written, in a bare loop with warm caches.
 //!
-//! `cargo bench -p howdah-http`. The best of several rounds stands for the code, the rest for the machine.
+//! `cargo bench -p howdah-http --bench head -- [WORD]`, where WORD picks the lines that contain it. The best of several rounds stands for the code, the rest for the machine.
 
 use std::{hint::black_box, time::Instant};
 
@@ -99,6 +99,13 @@ fn decide() {
 }
 
 fn report(name: &str, bytes: usize, mut work: impl FnMut()) {
+    let mut words = std::env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with('-'))
+        .peekable();
+    if words.peek().is_some() && !words.any(|word| name.contains(&word)) {
+        return;
+    }
     let mut nanoseconds = || {
         let start = Instant::now();
         (0..BATCH).for_each(|_| work());

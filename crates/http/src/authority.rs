@@ -15,7 +15,9 @@ pub fn check_authority(authority: &[u8], into: &mut Vec<u8>) -> Result<(), &'sta
         _ => name(authority)?,
     };
     check_port(port)?;
-    into.extend(host.iter().map(u8::to_ascii_lowercase));
+    let start = into.len();
+    into.extend_from_slice(host);
+    into[start..].make_ascii_lowercase();
     if port.len() > 1 {
         into.extend_from_slice(port);
     }
@@ -36,20 +38,25 @@ pub(crate) fn split(authority: &[u8]) -> (&[u8], Option<u16>) {
 /// Splits `name[:port]`; the port keeps its colon.
 #[inline]
 fn name(authority: &[u8]) -> Result<(&[u8], &[u8]), &'static str> {
-    let mut end = 0;
-    let mut dots = true; // A dot may stand neither first nor behind another.
-    while let Some(&byte) = authority.get(end) {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => dots = false,
-            b'.' if dots => return Err("empty label in the host name"),
-            b'.' => dots = true,
-            b':' => break,
-            b'@' => return Err("user information in the authority"),
-            _ => return Err("byte in the host name that no host name has"),
+    let mut dot = true; // A dot may stand neither first nor behind another.
+    let mut end = authority.len();
+    for (at, &byte) in authority.iter().enumerate() {
+        match scan::is_host(byte) {
+            true if byte != b'.' => dot = false,
+            true if dot => return Err("empty label in the host name"),
+            true => dot = true,
+            false => {
+                end = at;
+                break;
+            }
         }
-        end += 1;
     }
     let (host, port) = authority.split_at(end);
+    match port {
+        [] | [b':', ..] => {}
+        [b'@', ..] => return Err("user information in the authority"),
+        _ => return Err("byte in the host name that no host name has"),
+    }
     let host = host.strip_suffix(b".").unwrap_or(host);
     match host.len() {
         0 => Err("empty host name"),

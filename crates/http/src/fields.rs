@@ -110,6 +110,12 @@ impl Fields {
         self.lines.is_empty()
     }
 
+    /// The value of the line at that place.
+    #[inline]
+    pub(crate) fn value_at(&self, index: usize) -> Option<&[u8]> {
+        self.lines.get(index).map(|line| self.value_of(line))
+    }
+
     /// The bytes of all names and values held, an upper bound of what they take on the wire without separators.
     pub(crate) fn arena_length(&self) -> usize {
         self.bytes.len()

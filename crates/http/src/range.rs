@@ -1,6 +1,6 @@
 //! Range requests (RFC 9110 §14) over a representation of known length.
 
-use crate::{Fields, Method, Text, scan};
+use crate::{Fields, Method, Text, members, scan};
 
 /// Which bytes a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,35 +50,42 @@ pub fn select(value: &[u8], length: u64) -> Ranges {
     let Some(set) = range_set(value) else {
         return Ranges::Whole;
     };
+    if memchr::memchr(b',', set).is_none() {
+        return match span(scan::trim(set), length) {
+            Some(Some(span)) => Ranges::One(span),
+            Some(None) => Ranges::Unsatisfiable,
+            None => Ranges::Whole,
+        };
+    }
+    match spans(set, length) {
+        Some(spans) => match *spans {
+            [] => Ranges::Unsatisfiable,
+            [one] => Ranges::One(one),
+            _ => Ranges::Many(spans),
+        },
+        None => Ranges::Whole,
+    }
+}
+
+/// The runs that a set of several asks for, merged; `None` where the set is to be ignored.
+fn spans(set: &[u8], length: u64) -> Option<Vec<Span>> {
     let mut spans = Vec::new();
-    for (count, member) in set
-        .split(|&byte| byte == b',')
-        .map(scan::trim)
-        .filter(|one| !one.is_empty())
-        .enumerate()
-    {
-        if count == RANGE_LIMIT {
-            return Ranges::Whole;
+    let mut count = 0;
+    for member in members(set) {
+        count += 1;
+        if count > RANGE_LIMIT {
+            return None;
         }
-        match span(member, length) {
-            Some(Some(span)) => spans.push(span),
-            Some(None) => {}
-            None => return Ranges::Whole,
-        }
+        spans.extend(span(member, length)?);
     }
     let asked = spans
         .iter()
         .fold(0u64, |sum, span| sum.saturating_add(span.length()));
-    if asked > length {
-        return Ranges::Whole;
+    if count == 0 || asked > length {
+        return None;
     }
     merge(&mut spans);
-    match *spans {
-        [] if set.iter().all(|byte| b", \t".contains(byte)) => Ranges::Whole,
-        [] => Ranges::Unsatisfiable,
-        [one] => Ranges::One(one),
-        _ => Ranges::Many(spans),
-    }
+    Some(spans)
 }
 
 /// The value of Content-Range for one run: `bytes 0-499/1234`.

@@ -7,8 +7,10 @@
 const TOKEN: u8 = 1;
 /// Bit: a byte of a field value: tab, space, visible ASCII, obs-text (RFC 9110 §5.5).
 const VALUE: u8 = 2;
-/// Bit: a byte of a request target: visible ASCII.
+/// Bit: a byte of a request target: visible ASCII but `#`, since no form of the target has a fragment.
 const TARGET: u8 = 4;
+/// Bit: a byte of a host name: letters, digits, hyphen, dot, and the underscore that some names have in spite of DNS.
+const HOST: u8 = 8;
 
 const CLASS: [u8; 256] = {
     let mut class = [0; 256];
@@ -21,8 +23,11 @@ const CLASS: [u8; 256] = {
         if b == b'\t' || (b >= b' ' && b != 0x7f) {
             class[byte] |= VALUE;
         }
-        if b.is_ascii_graphic() {
+        if b.is_ascii_graphic() && b != b'#' {
             class[byte] |= TARGET;
+        }
+        if b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_') {
+            class[byte] |= HOST;
         }
         byte += 1;
     }
@@ -65,6 +70,12 @@ pub(crate) fn value_run(bytes: &[u8]) -> usize {
 #[inline]
 pub(crate) fn target_run(bytes: &[u8]) -> usize {
     run(bytes, TARGET, word::target_stops)
+}
+
+/// Whether `byte` may stand in a host name.
+#[inline]
+pub(crate) fn is_host(byte: u8) -> bool {
+    CLASS[byte as usize] & HOST != 0
 }
 
 /// Whether `bytes` are a token, which has at least one byte.
@@ -131,6 +142,13 @@ fn run(bytes: &[u8], class: u8, stops: impl Fn(u64) -> u64) -> usize {
         }
         at += stopped + 1;
     }
+    // The last word again, as far as it was not covered: most short runs end well.
+    if bytes
+        .last_chunk::<8>()
+        .is_some_and(|step| stops(u64::from_le_bytes(*step)) == 0)
+    {
+        return bytes.len();
+    }
     while at < bytes.len() && CLASS[bytes[at] as usize] & class != 0 {
         at += 1;
     }
@@ -173,10 +191,10 @@ mod word {
         below(word, b' ') | equal(word, 0x7f)
     }
 
-    /// Marks all that is not visible ASCII.
+    /// Marks all that is not visible ASCII, and `#`.
     #[inline(always)]
     pub fn target_stops(word: u64) -> u64 {
-        below(word, b'!') | equal(word, 0x7f) | (word & HIGH)
+        below(word, b'!') | equal(word, 0x7f) | equal(word, b'#') | (word & HIGH)
     }
 
     /// Marks all but letters, digits and hyphen, which is what field names are made of.
@@ -231,7 +249,10 @@ mod tests {
             b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ".to_vec();
         token.sort_unstable();
         assert_eq!(members(TOKEN), token);
-        assert_eq!(members(TARGET), (0x21..=0x7e).collect::<Vec<u8>>());
+        assert_eq!(
+            members(TARGET),
+            (0x21..=0x7e).filter(|byte| *byte != b'#').collect::<Vec<u8>>()
+        );
         assert_eq!(
             members(VALUE),
             [9].into_iter()

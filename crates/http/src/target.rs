@@ -3,7 +3,7 @@
 use crate::{Method, Request, Scheme, Status, authority::check_authority, h1::Refusal};
 
 /// Takes `target` apart by the form that the request's method allows. Fills target, and for the absolute form and
-/// CONNECT the authority, which then wins over Host (RFC 9112 §3.2.2). `target` is printable ASCII.
+/// CONNECT the authority, which then wins over Host (RFC 9112 §3.2.2). `target` is visible ASCII without `#`.
 #[inline]
 pub(crate) fn read(target: &[u8], into: &mut Request) -> Result<(), Refusal> {
     if into.method == Method::Connect {
@@ -12,7 +12,7 @@ pub(crate) fn read(target: &[u8], into: &mut Request) -> Result<(), Refusal> {
     match target {
         [b'/', ..] => {
             into.target.extend_from_slice(target);
-            check_fragment(target)
+            Ok(())
         }
         b"*" if into.method == Method::Options => {
             into.target.push(b'*');
@@ -40,11 +40,10 @@ fn absolute_form(target: &[u8], into: &mut Request) -> Result<(), Refusal> {
     let (scheme, rest) = split_scheme(target).ok_or(Refusal::bad("the target has none of the four forms"))?;
     let end = rest
         .iter()
-        .position(|byte| b"/?#".contains(byte))
+        .position(|byte| b"/?".contains(byte))
         .unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
     check_authority(authority, &mut into.authority).map_err(Refusal::bad)?;
-    check_fragment(path)?;
     if scheme == Scheme::Https && into.scheme == Scheme::Http {
         // RFC 9110 §4.3.3: an https resource is not answered for over a connection in the clear.
         return Err(Refusal {
@@ -71,15 +70,6 @@ fn split_scheme(target: &[u8]) -> Option<(Scheme, &[u8])> {
     after(b"http://")
         .map(|rest| (Scheme::Http, rest))
         .or_else(|| after(b"https://").map(|rest| (Scheme::Https, rest)))
-}
-
-/// No form of the target has a fragment; recipients that cut it and those that keep it see different paths.
-#[inline]
-fn check_fragment(target: &[u8]) -> Result<(), Refusal> {
-    match memchr::memchr(b'#', target) {
-        None => Ok(()),
-        Some(_) => Err(Refusal::bad("fragment in the target")),
-    }
 }
 
 #[cfg(test)]
@@ -139,9 +129,6 @@ mod tests {
             (Method::Get, "http://u@h/", "user information"),
             (Method::Get, "http://u:p@h/", "user information"),
             (Method::Get, "http://h\\x/", "byte in the host"),
-            (Method::Get, "http://h/#f", "fragment"),
-            (Method::Get, "http://h#f", "fragment"),
-            (Method::Get, "/a#b", "fragment"),
             (Method::Get, "https://h/", "in the clear"),
             (Method::Options, "**", "four forms"),
             (Method::Connect, "h", "without a port"),

@@ -206,34 +206,45 @@ impl ChunkedDecoder {
         let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
         let total = self.limits.fields_total.saturating_add(2);
         if self.trailer + end > total || self.line.len() + end > self.limits.field_line.saturating_add(2) {
-            return Err(Refusal {
-                status: Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
-                why: "trailer section over the limits of field lines",
-            });
+            return Err(too_large("trailer section over the limits of field lines"));
         }
         self.trailer += end;
-        self.line.extend_from_slice(&rest[..end]);
-        if self.line == b"\r\n" {
-            self.state = State::Done;
-        } else if self.line.ends_with(b"\n") {
-            self.check_trailer_line()?;
-            self.line.clear();
+        let piece = &rest[..end];
+        if self.line.is_empty() && piece.ends_with(b"\n") {
+            self.whole_trailer_line(piece)?; // The usual case, without a copy.
+            return Ok(end);
+        }
+        self.line.extend_from_slice(piece);
+        if piece.ends_with(b"\n") {
+            let mut line = std::mem::take(&mut self.line);
+            self.whole_trailer_line(&line)?;
+            line.clear();
+            self.line = line;
         }
         Ok(end)
     }
 
-    fn check_trailer_line(&mut self) -> Result<(), Refusal> {
+    fn whole_trailer_line(&mut self, line: &[u8]) -> Result<(), Refusal> {
+        if line == b"\r\n" {
+            self.state = State::Done;
+            return Ok(());
+        }
         self.trailer_lines += 1;
         if self.trailer_lines > self.limits.field_count {
-            return Err(Refusal {
-                status: Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
-                why: "more trailer lines than the limit of field lines",
-            });
+            return Err(too_large("more trailer lines than the limit of field lines"));
         }
-        match field_line(&self.line, self.trailer_lines == 1)? {
-            Some(line) if line.length == self.line.len() => Ok(()),
-            _ => Err(Refusal::bad("bad trailer line")),
+        match field_line(line, self.trailer_lines == 1)? {
+            Some(parts) if parts.length == line.len() => Ok(()),
+            _ => Err(Refusal::bad("trailer line not ended by CRLF")),
         }
+    }
+}
+
+#[cold]
+fn too_large(why: &'static str) -> Refusal {
+    Refusal {
+        status: Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
+        why,
     }
 }
 

@@ -166,10 +166,7 @@ impl Seen {
             fields,
             ..
         } = into;
-        let host = self
-            .host
-            .and_then(|index| fields.iter().nth(index))
-            .map(|(_, value)| value);
+        let host = self.host.and_then(|index| fields.value_at(index));
         match host {
             None if into.version == Version::Http10 => Ok(()),
             None => Err(Refusal::bad("HTTP/1.1 without Host")),
