@@ -2,6 +2,7 @@
 //!
 //! The rules are php-fpm's, whose output a web server reads as CGI (RFC 3875 §6.3): a status line given with `header()` wins
 //! over a `Status:` field unless it only says 200, a `Status:` field wins over the bare code, and a 304 has no Content-Type.
+//! `header('Content-Type:')` is how a script says that there is none.
 
 /// The head that the script asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,14 +53,14 @@ impl<'h, L: AsRef<[u8]>> Head<'h, L> {
     /// Name and value of each field line, in order.
     pub fn fields(&self) -> impl Iterator<Item = (&'h [u8], &'h [u8])> + use<'h, L> {
         let not_modified = self.status == 304;
+        let is_sent = move |&(name, value): &(&[u8], &[u8])| {
+            let no_type = not_modified || value.is_empty();
+            !(name.eq_ignore_ascii_case(b"Status") || no_type && name.eq_ignore_ascii_case(b"Content-Type"))
+        };
         self.lines
             .iter()
             .filter_map(|line| field(line.as_ref()))
-            .filter(move |(name, _)| {
-                let dropped = name.eq_ignore_ascii_case(b"Status")
-                    || (not_modified && name.eq_ignore_ascii_case(b"Content-Type"));
-                !dropped
-            })
+            .filter(is_sent)
     }
 }
 
@@ -155,5 +156,6 @@ mod tests {
         let lines = ["Content-type: text/html", "ETag: \"a\""];
         assert_eq!(Head::interpret(304, None, &lines).fields().count(), 1);
         assert_eq!(Head::interpret(200, None, &lines).fields().count(), 2);
+        assert_eq!(Head::interpret(200, None, &["Content-Type:"]).fields().count(), 0);
     }
 }
