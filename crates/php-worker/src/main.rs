@@ -27,6 +27,8 @@ mod run;
 #[cfg(not(no_php))]
 mod sapi;
 #[cfg(not(no_php))]
+mod start;
+#[cfg(not(no_php))]
 mod user_ini;
 #[cfg(not(no_php))]
 mod worker;

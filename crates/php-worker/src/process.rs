@@ -80,16 +80,6 @@ pub fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// What `ps` and `top` show, cut to 15 bytes.
-pub fn set_name(name: &str) {
-    let mut room = [0u8; 16];
-    for (place, byte) in room[..15].iter_mut().zip(name.bytes()) {
-        *place = byte;
-    }
-    // SAFETY: `room` is NUL-terminated and 16 bytes long, as the kernel asks.
-    unsafe { libc::prctl(libc::PR_SET_NAME, room.as_ptr()) };
-}
-
 /// Installs what signals do in the zygote's workers. Before PHP starts: PHP takes over what it finds then.
 ///
 /// - SIGTERM sets [`STOP`]; a script that runs does not notice (system calls are restarted).
@@ -125,7 +115,7 @@ pub fn unblock_signals() -> io::Result<()> {
 }
 
 /// Makes the environment just `variables`.
-pub fn replace_environment<'v>(variables: impl Iterator<Item = (&'v str, &'v str)>) {
+pub fn replace_environment(variables: &[(String, String)]) {
     let names: Vec<_> = std::env::vars_os().map(|(name, _)| name).collect();
     for name in names {
         // SAFETY: this process has one thread.

@@ -5,11 +5,8 @@
 
 use std::collections::VecDeque;
 use std::ffi::CString;
-use std::fs;
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -21,10 +18,10 @@ use howdah_sys::poll;
 use howdah_sys::seqpacket::SeqPacket;
 use howdah_sys::signal::{SIGCHLD, SIGKILL, SIGTERM, Signals};
 
-use crate::ini::{self, PoolIni};
 use crate::log::{self, Level};
 use crate::process::{self, Fork, Pid};
 use crate::sapi::Engine;
+use crate::start;
 use crate::worker::{self, Orders};
 
 /// Where the supervisor's socket stands.
@@ -105,50 +102,11 @@ impl Zygote {
     fn start(supervisor: &SeqPacket, front: SeqPacket) -> Result<Zygote, String> {
         let settings = settings(supervisor)?;
         let text = |error: io::Error| error.to_string();
+        // What a library prints belongs to the log as well.
         descriptor::replace(io::stdout().as_fd(), io::stderr().as_fd()).map_err(text)?;
         process::install_handlers().map_err(text)?;
         let signals = Signals::block(&[SIGCHLD, SIGTERM]).map_err(text)?;
-        process::set_name(&format!("php:{}", settings.pool));
-
-        let mut given = settings.ini.clone();
-        if !settings.state_dir.is_empty() {
-            given.extend(state_folders(&settings)?);
-        }
-        // PHP looks at these two while it starts, and scripts have no use for them.
-        let for_php = ["PHPRC", "PHP_INI_SCAN_DIR"];
-        let for_php: Vec<_> = for_php
-            .iter()
-            .filter_map(|&name| Some((name, std::env::var(name).ok()?)))
-            .collect();
-        let environment = || {
-            settings
-                .environment
-                .iter()
-                .map(|(name, value)| (name.as_str(), value.as_str()))
-        };
-        process::replace_environment(
-            for_php
-                .iter()
-                .map(|(name, value)| (*name, value.as_str()))
-                .chain(environment()),
-        );
-        let pool_ini = PoolIni::new(&given, &settings.admin_ini);
-        let ini_file = (!settings.ini_file.is_empty()).then(|| Path::new(&settings.ini_file));
-        let engine = Engine::start(ini_file, &pool_ini)?;
-        process::replace_environment(environment());
-        for name in pool_ini
-            .expected
-            .iter()
-            .filter(|name| engine.ini_value(name).is_none())
-        {
-            log::write(
-                Level::Warning,
-                format!("this PHP has no ini setting {name:?}").as_bytes(),
-                None,
-            );
-        }
-
-        let (engine, opcache) = ask_opcache(engine).map_err(text)?;
+        let (engine, opcache) = start::php(&settings)?;
         let ready = FromZygote::Ready {
             php_version: engine.php_version(),
             opcache,
@@ -432,41 +390,6 @@ fn receive(socket: &SeqPacket, room: &mut [u8]) -> io::Result<Option<(ToZygote, 
         ToZygote::decode(&room[..received.length])?,
         received.descriptors,
     )))
-}
-
-/// Makes the pool's folders, and the ini values that lead PHP there.
-fn state_folders(settings: &PoolSettings) -> Result<Vec<ini::Pair>, String> {
-    let pairs = ini::folders(&settings.state_dir, &[&settings.ini, &settings.admin_ini]);
-    for (_, folder) in pairs
-        .iter()
-        .filter(|(_, value)| value.starts_with(&settings.state_dir))
-    {
-        // What is in there is for this pool's user only.
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        made.map_err(|error| format!("cannot make the folder {folder}: {error}"))?;
-    }
-    Ok(pairs)
-}
-
-/// Asks opcache in a child: a request changes PHP's state, and workers should begin with what PHP's start left.
-fn ask_opcache(mut engine: Engine) -> io::Result<(Engine, String)> {
-    let (mut answer, mut question) = io::pipe()?;
-    match process::fork()? {
-        Fork::Child => {
-            drop(answer);
-            let sent = question.write_all(engine.opcache().as_bytes());
-            process::exit_now(i32::from(sent.is_err()))
-        }
-        Fork::Parent(_) => {
-            drop(question);
-            let mut text = String::new();
-            answer.read_to_string(&mut text)?;
-            if text.is_empty() {
-                text.push_str("off: a script that asked for its state crashed");
-            }
-            Ok((engine, text))
-        }
-    }
 }
 
 fn number(pid: Pid) -> u64 {

@@ -1,0 +1,82 @@
+//! From a pool's settings to a PHP that runs.
+
+use std::fs::DirBuilder;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+use howdah_ipc::control::PoolSettings;
+
+use crate::ini::{self, Pair, PoolIni};
+use crate::log::{self, Level};
+use crate::process::{self, Fork};
+use crate::sapi::Engine;
+
+/// PHP looks at these while it starts, and scripts have no use for them.
+const FOR_PHP: [&str; 2] = ["PHPRC", "PHP_INI_SCAN_DIR"];
+
+/// Starts PHP in the zygote. Also answers whether opcache is on, or why not. `Err` is a reason for a person.
+pub fn php(settings: &PoolSettings) -> Result<(Engine, String), String> {
+    let mut given = settings.ini.clone();
+    if !settings.state_dir.is_empty() {
+        given.extend(state_folders(settings)?);
+    }
+    let pool_ini = PoolIni::new(&given, &settings.admin_ini);
+    let ini_file = (!settings.ini_file.is_empty()).then(|| Path::new(&settings.ini_file));
+
+    let for_php = FOR_PHP
+        .iter()
+        .filter_map(|&name| Some((name.to_owned(), std::env::var(name).ok()?)));
+    let while_starting: Vec<Pair> = for_php.chain(settings.environment.iter().cloned()).collect();
+    process::replace_environment(&while_starting);
+    let engine = Engine::start(ini_file, &pool_ini)?;
+    process::replace_environment(&settings.environment);
+
+    for name in pool_ini
+        .expected
+        .iter()
+        .filter(|name| engine.ini_value(name).is_none())
+    {
+        log::write(
+            Level::Warning,
+            format!("this PHP has no ini setting {name:?}").as_bytes(),
+            None,
+        );
+    }
+    ask_opcache(engine).map_err(|error| format!("cannot ask for opcache's state: {error}"))
+}
+
+/// Makes the pool's folders, and the ini values that lead PHP there.
+fn state_folders(settings: &PoolSettings) -> Result<Vec<Pair>, String> {
+    let pairs = ini::folders(&settings.state_dir, &[&settings.ini, &settings.admin_ini]);
+    for (_, folder) in pairs
+        .iter()
+        .filter(|(_, value)| value.starts_with(&settings.state_dir))
+    {
+        // What is in there is for this pool's user only.
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.map_err(|error| format!("cannot make the folder {folder}: {error}"))?;
+    }
+    Ok(pairs)
+}
+
+/// Asks opcache in a child: a request changes PHP's state, and workers should begin with what PHP's start left.
+fn ask_opcache(mut engine: Engine) -> io::Result<(Engine, String)> {
+    let (mut answer, mut question) = io::pipe()?;
+    match process::fork()? {
+        Fork::Child => {
+            drop(answer);
+            let sent = question.write_all(engine.opcache().as_bytes());
+            process::exit_now(i32::from(sent.is_err()))
+        }
+        Fork::Parent(_) => {
+            drop(question);
+            let mut text = String::new();
+            answer.read_to_string(&mut text)?;
+            if text.is_empty() {
+                text.push_str("off: a script that asked for its state crashed");
+            }
+            Ok((engine, text))
+        }
+    }
+}
