@@ -51,6 +51,10 @@ pub fn encode_head(
     persistent: bool,
     date: &[u8],
 ) {
+    debug_assert!(
+        framing != Framing::Chunked || version != Version::Http10,
+        "HTTP/1.0 knows no chunks"
+    );
     out.reserve(OVERHEAD + head.fields.arena_length() + 4 * head.fields.len());
     status_line(out, head);
     if head.status.is_informational() {

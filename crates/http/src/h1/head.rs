@@ -25,11 +25,12 @@ pub fn parse_request(buf: &[u8], limits: &Limits, into: &mut Request) -> Result<
 }
 
 /// Whether parsing again can say anything new, after `buf[seen..]` has been added to bytes that were
-/// [`Progress::Incomplete`]: only the end of a line or a line over its limit can. Keeps a client that sends byte by
+/// [`Progress::Incomplete`]: the first bytes can (what is no HTTP at all, such as a TLS handshake, need not end a
+/// line), then only the end of a line or a line over its limit. Keeps a client that sends byte by
 /// byte from having its whole head read again each time; the number of lines is limited.
 pub fn worth_parsing(buf: &[u8], seen: usize, limits: &Limits) -> bool {
     let seen = seen.min(buf.len());
-    if memchr::memchr(b'\n', &buf[seen..]).is_some() {
+    if seen == 0 || memchr::memchr(b'\n', &buf[seen..]).is_some() {
         return true;
     }
     let line = buf.len() - memchr::memrchr(b'\n', buf).map_or(0, |at| at + 1);

@@ -73,8 +73,9 @@ fn parsing_again_is_worth_it_only_at_the_end_of_a_line_or_over_a_limit() {
         fields_total: 60,
         ..Limits::default()
     };
-    let table: [(&[u8], usize, bool); 7] = [
-        (b"GET /", 0, false),
+    let table: [(&[u8], usize, bool); 8] = [
+        (b"GET /", 0, true),
+        (b"GET / ", 5, false),
         (b"GET / HTTP/1.1\r", 5, false),
         (b"GET / HTTP/1.1\r\n", 15, true),
         (b"GET / HTTP/1.1\r\nHost: h", 16, false),
