@@ -1,5 +1,6 @@
 //! Both ends of the protocol over real shared memory: in threads, and in processes that are killed.
 #![allow(unsafe_code)] // Forks workers and kills them.
+#![allow(clippy::unwrap_used)] // A test's helpers fail the test.
 
 mod support;
 
@@ -15,10 +16,9 @@ use howdah_ipc::front::{Front, Slot};
 use howdah_ipc::request::{Encoder, Request};
 use howdah_ipc::worker::{Gone, Worker};
 use howdah_ipc::{Geometry, Phase};
-use support::{
-    Children, Driver, Extra, Order, Outcome, Random, attach_again, file_of, run, serve, small_geometry,
-    wait_until,
-};
+use support::driver::{Driver, Outcome, file_of, run};
+use support::process::{Children, wait_until};
+use support::{Extra, Order, Random, attach_again, serve, small_geometry};
 
 /// An order that is answered at once.
 const SMALL: Order = Order {
@@ -413,10 +413,8 @@ fn killing_workers_at_random_loses_no_request() {
 fn pipe() -> (OwnedFd, OwnedFd) {
     let mut ends = [-1; 2];
     // SAFETY: room for two descriptors.
-    assert_eq!(
-        unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) },
-        0
-    );
+    let made = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) };
+    assert_eq!(made, 0);
     // SAFETY: both are fresh and ours.
     unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) }
 }

@@ -1,8 +1,8 @@
 //! A front and workers over one region: what the tests of real shared memory are written with.
 #![allow(dead_code)] // Each test binary uses its own part of this.
 
-mod driver;
-mod process;
+pub mod driver;
+pub mod process;
 
 use std::fs::File;
 use std::io::Read;
@@ -15,9 +15,6 @@ use howdah_ipc::control::Attach;
 use howdah_ipc::request::{Body, Encoder, Request};
 use howdah_ipc::response::Kind;
 use howdah_ipc::worker::{Attachment, Gone, Job, Line, Worker};
-
-pub use driver::{Driver, Outcome, deadline, file_of, run};
-pub use process::{Children, wait_until};
 
 /// A small region, so that every edge is near.
 pub fn small_geometry(workers: usize, threads: usize) -> Geometry {

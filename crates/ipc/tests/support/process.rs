@@ -1,5 +1,6 @@
 //! Workers that are processes, and their zygote: the test itself.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -51,8 +52,6 @@ impl Children {
     }
 
     fn fork_worker(&self, worker: usize) -> libc::pid_t {
-        // The child's own copy of the attachment, with its count of deaths, as a zygote's child inherits it. Made before
-        // the fork, so that the child allocates as little as possible.
         // SAFETY: in the child only this thread goes on; it uses memory, system calls and nothing that another thread of the
         // parent may hold locked (the allocator takes care of itself), and never returns.
         match unsafe { libc::fork() } {
@@ -62,7 +61,10 @@ impl Children {
                 unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
                 // SAFETY: the parent's value is its own; this process never drops the one it was copied from.
                 let attachment = unsafe { std::ptr::read(&raw const self.attachment) };
-                serve(attachment.worker(worker), &AtomicBool::new(false));
+                std::panic::set_hook(Box::new(|_| {}));
+                let serving = || serve(attachment.worker(worker), &AtomicBool::new(false));
+                // Never back into the test, whatever it finds in a region that a test fills with garbage.
+                let _ = std::panic::catch_unwind(AssertUnwindSafe(serving));
                 // SAFETY: ends this process without running the parent's exit handlers.
                 unsafe { libc::_exit(1) }
             }
@@ -81,7 +83,7 @@ impl Drop for Children {
 
 /// Spins until `condition` holds.
 pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let until = super::deadline();
+    let until = super::driver::deadline();
     while !condition() {
         assert!(Instant::now() < until, "waited too long until {what}");
         std::thread::yield_now();
