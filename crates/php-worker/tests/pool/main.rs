@@ -20,7 +20,7 @@ fn a_pool_answers() {
         "a.php",
         "echo 'Hello ', $_SERVER['HOWDAH_POOL'], $_SERVER['HOWDAH_WORKER_REQUESTS'];",
     )]);
-    let mut pool = Pool::start(&site, PoolSettings::default(), 1);
+    let mut pool = Pool::start(PoolSettings::default(), 1);
     assert!(pool.php_version.starts_with("8."), "{}", pool.php_version);
     assert_eq!(pool.opcache, "on");
     for served in 0..3 {
@@ -39,7 +39,7 @@ fn a_large_response_streams_through_the_ring() {
         "a.php",
         "for ($i = 0; $i < 4000; $i++) echo str_repeat(chr(97 + $i % 26), 1000);",
     )]);
-    let mut pool = Pool::start(&site, PoolSettings::default(), 1);
+    let mut pool = Pool::start(PoolSettings::default(), 1);
     let answer = pool.get(&site, "a.php");
     assert_eq!(answer.body.len(), 4_000_000);
     assert!(
@@ -57,7 +57,7 @@ fn content_comes_inline_or_as_a_file() {
         "a.php",
         "$in = file_get_contents('php://input'); echo strlen($in), md5($in);",
     )]);
-    let mut pool = Pool::start(&site, PoolSettings::default(), 2);
+    let mut pool = Pool::start(PoolSettings::default(), 2);
     let by_file = pool.post(&site, "a.php", &vec![b'x'; 3_000_000], true);
     assert_eq!(by_file.text(), "30000008e32e22642bddc89698e25a4e9bf528b");
     assert_eq!(
@@ -74,7 +74,7 @@ fn content_comes_inline_or_as_a_file() {
 #[test]
 fn a_head_that_does_not_fit_is_a_500() {
     let site = Site::new(&[("a.php", "header('X-A: ' . str_repeat('x', 70000)); echo 'body';")]);
-    let mut pool = Pool::start(&site, PoolSettings::default(), 1);
+    let mut pool = Pool::start(PoolSettings::default(), 1);
     let answer = pool.get(&site, "a.php");
     assert_eq!((answer.status, answer.text()), (500, String::new()));
     assert!(pool.stop().contains("header fields are too long"));
@@ -83,7 +83,7 @@ fn a_head_that_does_not_fit_is_a_500() {
 #[test]
 fn workers_are_replaced_whatever_ends_them() {
     let site = Site::new(&[("pid.php", "echo getmypid();")]);
-    let mut pool = Pool::start(&site, PoolSettings::default(), 1);
+    let mut pool = Pool::start(PoolSettings::default(), 1);
     for signal in [SIGKILL, SIGSEGV] {
         let first: u64 = pool.get(&site, "pid.php").text().parse().unwrap();
         pool.send(&ToZygote::Kill {
@@ -115,7 +115,6 @@ fn workers_are_replaced_whatever_ends_them() {
 fn a_worker_ends_after_its_requests() {
     let site = Site::new(&[("pid.php", "echo getmypid();")]);
     let mut pool = Pool::start(
-        &site,
         PoolSettings {
             max_requests: 3,
             ..PoolSettings::default()
@@ -133,7 +132,7 @@ fn a_worker_ends_after_its_requests() {
 #[test]
 fn a_pool_grows_and_shrinks() {
     let site = Site::new(&[("a.php", "echo 1;")]);
-    let mut pool = Pool::start(&site, PoolSettings::default(), 4);
+    let mut pool = Pool::start(PoolSettings::default(), 4);
     pool.send(&ToZygote::Scale { count: 1 });
     let mut dead = Vec::new();
     while dead.len() < 3 {
@@ -163,7 +162,7 @@ fn a_time_out_lets_the_script_clean_up() {
         ),
         ("fast.php", "echo 'fast';"),
     ]);
-    let mut pool = Pool::start(&site, PoolSettings::default(), 1);
+    let mut pool = Pool::start(PoolSettings::default(), 1);
     let pid = pool.worker_pid(0);
     // A signal for a request that has ended by now does not hit the next one.
     pool.send(&ToZygote::Kill {
@@ -194,7 +193,7 @@ fn a_time_out_lets_the_script_clean_up() {
 #[test]
 fn stopping_lets_the_running_request_finish() {
     let site = Site::new(&[("slow.php", "usleep(400000); echo 'done';")]);
-    let mut pool = Pool::start(&site, PoolSettings::default(), 1);
+    let mut pool = Pool::start(PoolSettings::default(), 1);
     let running = pool.submit(&site, "slow.php");
     std::thread::sleep(Duration::from_millis(100));
     pool.send(&ToZygote::Stop);
@@ -206,7 +205,7 @@ fn stopping_lets_the_running_request_finish() {
 fn without_the_front_or_the_supervisor_everything_ends() {
     for drop_front in [true, false] {
         let site = Site::new(&[("stuck.php", "ignore_user_abort(true); while (true) { }")]);
-        let mut pool = Pool::start(&site, PoolSettings::default(), 2);
+        let mut pool = Pool::start(PoolSettings::default(), 2);
         let _running = pool.submit(&site, "stuck.php");
         std::thread::sleep(Duration::from_millis(100));
         let workers = [pool.worker_pid(0), pool.worker_pid(1)];
@@ -227,8 +226,7 @@ fn without_the_front_or_the_supervisor_everything_ends() {
 
 #[test]
 fn workers_die_with_a_zygote_that_is_killed() {
-    let site = Site::new(&[("a.php", "echo 1;")]);
-    let mut pool = Pool::start(&site, PoolSettings::default(), 2);
+    let mut pool = Pool::start(PoolSettings::default(), 2);
     let workers = [pool.worker_pid(0), pool.worker_pid(1)];
     pool.kill_zygote();
     for pid in workers {
@@ -238,8 +236,7 @@ fn workers_die_with_a_zygote_that_is_killed() {
 
 #[test]
 fn workers_that_cannot_live_do_not_eat_the_machine() {
-    let site = Site::new(&[("a.php", "")]);
-    let mut pool = Pool::start(&site, PoolSettings::default(), 1);
+    let mut pool = Pool::start(PoolSettings::default(), 1);
     let begun = Instant::now();
     let mut deaths = 0;
     while begun.elapsed() < Duration::from_secs(2) {
@@ -276,7 +273,7 @@ fn the_pool_has_folders_and_an_environment_of_its_own() {
         ],
         ..PoolSettings::default()
     };
-    let mut pool = Pool::start(&site, settings, 1);
+    let mut pool = Pool::start(settings, 1);
     let expected = format!(r#"["{state}/tmp","{state}/sessions","/elsewhere","live","live",false,false]"#);
     assert_eq!(pool.get(&site, "a.php").text(), expected);
     assert_eq!(
@@ -295,7 +292,7 @@ fn opcache_that_is_off_is_reported() {
         ini: vec![("opcache.enable".into(), "0".into())],
         ..PoolSettings::default()
     };
-    let mut pool = Pool::start(&site, settings, 1);
+    let mut pool = Pool::start(settings, 1);
     assert_eq!(pool.opcache, "off: opcache.enable is off");
     assert_eq!(pool.get(&site, "a.php").text(), "1");
 }
@@ -309,7 +306,6 @@ fn workers_share_what_opcache_has_compiled() {
         ..PoolSettings::default()
     };
     let mut pool = Pool::start(
-        &site,
         PoolSettings {
             max_requests: 1,
             ..settings
@@ -324,7 +320,7 @@ fn workers_share_what_opcache_has_compiled() {
 fn scripts_have_no_descriptor_to_the_front_or_the_supervisor() {
     let php = "foreach (glob('/proc/self/fd/*') as $fd) { $links[] = basename($fd) . ' ' . @readlink($fd); } echo implode(\"\\n\", $links);";
     let site = Site::new(&[("a.php", php)]);
-    let mut pool = Pool::start(&site, PoolSettings::default(), 1);
+    let mut pool = Pool::start(PoolSettings::default(), 1);
     let links = pool.get(&site, "a.php").text();
     let numbers: Vec<_> = links.lines().filter_map(|line| line.split_once(' ')).collect();
     assert!(!links.contains("signalfd"), "{links}");
@@ -337,10 +333,83 @@ fn scripts_have_no_descriptor_to_the_front_or_the_supervisor() {
 }
 
 #[test]
+fn what_is_flushed_arrives_while_the_script_runs() {
+    let php = "ob_end_flush(); echo 'one'; flush(); while (!file_exists('go')) { usleep(1000); clearstatcache(); } echo 'two';";
+    let site = Site::new(&[("a.php", php)]);
+    let mut pool = Pool::start(PoolSettings::default(), 1);
+    let mut running = pool.submit(&site, "a.php");
+    let first = pool.read_some(&mut running, b"one");
+    assert!(first.ends_with(b"one"));
+    std::fs::write(site.root.join("go"), "").unwrap();
+    let rest = pool.finish_raw(running);
+    assert_eq!(rest, b"two");
+}
+
+#[test]
+fn a_script_whose_client_is_gone_ends_at_its_next_flush() {
+    let php = "register_shutdown_function(function () { file_put_contents(__DIR__ . '/end', connection_status()); });
+        ob_end_flush(); while (true) { echo 'x'; flush(); usleep(1000); }";
+    let site = Site::new(&[("a.php", php)]);
+    let mut pool = Pool::start(PoolSettings::default(), 1);
+    let mut running = pool.submit(&site, "a.php");
+    pool.read_some(&mut running, b"x");
+    pool.abort(&running);
+    pool.finish_raw(running);
+    assert_eq!(std::fs::read_to_string(site.root.join("end")).unwrap(), "1");
+    assert_eq!(pool.stop(), "");
+}
+
+#[test]
+fn a_writer_without_room_notices_that_the_client_is_gone() {
+    let site = Site::new(&[("a.php", "while (true) echo str_repeat('x', 100000);")]);
+    let mut pool = Pool::start(PoolSettings::default(), 1);
+    let mut running = pool.submit(&site, "a.php");
+    pool.read_some(&mut running, b"x");
+    std::thread::sleep(Duration::from_millis(100)); // The ring is full now.
+    pool.abort(&running);
+    pool.finish_raw(running);
+}
+
+#[test]
+fn the_response_can_end_before_the_script() {
+    let php = "echo 'sent'; fastcgi_finish_request(); while (!file_exists('go')) { usleep(1000); clearstatcache(); } echo 'never';";
+    let site = Site::new(&[("a.php", php)]);
+    let mut pool = Pool::start(PoolSettings::default(), 1);
+    let mut running = pool.submit(&site, "a.php");
+    pool.read_some(&mut running, b"sent");
+    pool.wait_for_response_end(&mut running);
+    std::fs::write(site.root.join("go"), "").unwrap();
+    assert_eq!(pool.finish_raw(running), b"");
+}
+
+#[test]
+fn a_form_beyond_the_memory_limit_costs_a_worker_and_no_more() {
+    let site = Site::new(&[("a.php", "echo count($_POST);"), ("b.php", "echo 'fine';")]);
+    let settings = PoolSettings {
+        ini: [
+            ("memory_limit", "4M"),
+            ("post_max_size", "64M"),
+            ("max_input_vars", "1000000"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .to_vec(),
+        ..PoolSettings::default()
+    };
+    let mut pool = Pool::start(settings, 1);
+    let form: String = (0..100_000).map(|number| format!("a{number}=1&")).collect();
+    let answer = pool.post_form(&site, "a.php", form.as_bytes());
+    assert_eq!((answer.status, answer.text()), (500, String::new()));
+    assert_eq!(pool.get(&site, "b.php").text(), "fine");
+    assert!(
+        pool.stop()
+            .contains("Allowed memory size of 4194304 bytes exhausted")
+    );
+}
+
+#[test]
 fn thousands_of_requests_on_two_workers() {
     let site = Site::new(&[("a.php", "echo str_repeat($_GET['n'], 10);")]);
     let mut pool = Pool::start(
-        &site,
         PoolSettings {
             max_requests: 500,
             ..PoolSettings::default()

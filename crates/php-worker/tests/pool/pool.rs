@@ -74,7 +74,7 @@ impl Answer {
 
 impl Pool {
     /// Starts a zygote and `workers` workers, all of them alive.
-    pub fn start(_site: &Site, mut settings: PoolSettings, workers: usize) -> Pool {
+    pub fn start(mut settings: PoolSettings, workers: usize) -> Pool {
         settings.pool = "test".to_owned();
         let (supervisor, their_supervisor) = SeqPacket::pair().unwrap();
         let (front_socket, their_front) = SeqPacket::pair().unwrap();
@@ -145,13 +145,26 @@ impl Pool {
 
     /// Runs a script with content.
     pub fn post(&mut self, site: &Site, script: &str, content: &[u8], as_file: bool) -> Answer {
-        let slot = self.submit_with(site, script, "POST", content, as_file);
+        let slot = self.submit_with(site, script, "POST", "application/octet-stream", content, as_file);
+        self.finish(slot)
+    }
+
+    /// Runs a script with an encoded form.
+    pub fn post_form(&mut self, site: &Site, script: &str, content: &[u8]) -> Answer {
+        let slot = self.submit_with(
+            site,
+            script,
+            "POST",
+            "application/x-www-form-urlencoded",
+            content,
+            true,
+        );
         self.finish(slot)
     }
 
     /// Begins a request.
     pub fn submit(&mut self, site: &Site, script: &str) -> Slot {
-        self.submit_with(site, script, "GET", b"", false)
+        self.submit_with(site, script, "GET", "", b"", false)
     }
 
     fn submit_with(
@@ -159,6 +172,7 @@ impl Pool {
         site: &Site,
         script: &str,
         method: &str,
+        content_type: &str,
         content: &[u8],
         as_file: bool,
     ) -> Slot {
@@ -177,7 +191,7 @@ impl Pool {
                 Some(file.as_bytes()),
                 Some(uri.as_bytes()),
                 query,
-                Some(b"application/octet-stream"),
+                Some(content_type.as_bytes()),
                 None,
                 None,
                 Some(root.as_bytes()),
@@ -209,31 +223,68 @@ impl Pool {
     }
 
     /// Waits for the end of a request. Status 0: there was no head.
-    pub fn finish(&mut self, mut slot: Slot) -> Answer {
+    pub fn finish(&mut self, slot: Slot) -> Answer {
+        split(&self.finish_raw(slot))
+    }
+
+    /// Waits for the end of a request; what was not read yet.
+    pub fn finish_raw(&mut self, mut slot: Slot) -> Vec<u8> {
         let begun = Instant::now();
         let mut received = Vec::new();
         loop {
-            self.note_news(Duration::ZERO);
-            let look = self.front.look(&mut slot).unwrap();
-            let mut room = vec![0; 65536];
-            let length = self.front.copy(&slot, 0, &mut room);
-            received.extend_from_slice(&room[..length]);
-            self.front.consume(&mut slot, length as u64);
-            if length > 0 {
-                continue;
-            }
-            if look.phase == Phase::Done {
+            // The state first: what is there when it says Done is all.
+            let phase = self.front.look(&mut slot).unwrap().phase;
+            let length = self.take(&mut slot, &mut received);
+            if length == 0 && phase == Phase::Done {
                 break;
             }
-            assert!(
-                begun.elapsed() < PATIENCE,
-                "no answer; the log: {}",
-                self.read_log()
-            );
-            std::thread::sleep(Duration::from_micros(100));
+            self.pause(begun, length);
         }
         self.front.release(slot);
-        split(&received)
+        received
+    }
+
+    /// Waits until what came ends with `end`.
+    pub fn read_some(&mut self, slot: &mut Slot, end: &[u8]) -> Vec<u8> {
+        let begun = Instant::now();
+        let mut received = Vec::new();
+        while !received.ends_with(end) {
+            self.front.look(slot).unwrap();
+            let length = self.take(slot, &mut received);
+            self.pause(begun, length);
+        }
+        received
+    }
+
+    /// Waits for the end of the response; the script still runs.
+    pub fn wait_for_response_end(&mut self, slot: &mut Slot) {
+        wait_until(PATIENCE, || self.front.look(slot).unwrap().ended);
+        assert_eq!(self.front.look(slot).unwrap().phase, Phase::Taken);
+    }
+
+    /// The client is gone.
+    pub fn abort(&self, slot: &Slot) {
+        self.front.abort(slot);
+    }
+
+    fn take(&mut self, slot: &mut Slot, received: &mut Vec<u8>) -> usize {
+        let mut room = vec![0; 65536];
+        let length = self.front.copy(slot, 0, &mut room);
+        received.extend_from_slice(&room[..length]);
+        self.front.consume(slot, length as u64);
+        length
+    }
+
+    fn pause(&mut self, begun: Instant, length: usize) {
+        self.note_news(Duration::ZERO);
+        assert!(
+            begun.elapsed() < PATIENCE,
+            "no answer; the log: {}",
+            self.read_log()
+        );
+        if length == 0 {
+            std::thread::sleep(Duration::from_micros(100));
+        }
     }
 
     /// The process of a worker, once it has been started.
