@@ -59,7 +59,6 @@ pub(super) enum Stage {
 pub(super) type Accepted = (TcpStream, SocketAddr, SocketAddr);
 
 /// One thread's own state.
-#[derive(Debug)]
 pub(super) struct Thread {
     number: usize,
     shared: Arc<Shared>,
@@ -109,6 +108,12 @@ pub(super) fn run<C: Future<Output = ()> + 'static>(
         thread.flush_access();
         result
     })
+}
+
+impl std::fmt::Debug for Thread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Thread").field("number", &self.number).field("stage", &self.stage).finish_non_exhaustive()
+    }
 }
 
 impl Thread {
@@ -244,8 +249,10 @@ impl Thread {
         for position in 0..self.shared.listeners.len() {
             acceptors.push(tokio::task::spawn_local(self.clone().accept(position)));
         }
-        let changes = Readable::new(self.store().changes())?;
-        tokio::task::spawn_local(self.clone().follow_changes(changes));
+        // Without inotify the store looks at the disk itself.
+        if let Some(changes) = self.store().changes().map(Readable::new).transpose()? {
+            tokio::task::spawn_local(self.clone().follow_changes(changes));
+        }
         let mut sweep = tokio::time::interval(SWEEP);
         loop {
             tokio::select! {
