@@ -70,6 +70,8 @@ mod sync;
 pub mod control;
 #[cfg(not(loom))]
 pub mod front;
+#[cfg(all(any(test, fuzzing), not(loom)))]
+pub mod properties;
 #[cfg(not(loom))]
 mod region;
 #[cfg(not(loom))]

@@ -1,0 +1,231 @@
+//! What holds for any bytes that are decoded here: the properties that the fuzz targets assert, and a short run of them
+//! with every test.
+//!
+//! Each function takes foreign bytes and panics where its property does not hold. For all of them: what was decoded, encoded
+//! again, gives the bytes that it was decoded from, so nothing was read that is not there, and nothing read twice.
+
+use crate::control::{FromZygote, ToZygote};
+use crate::request::{Body, Encoder, Fixed, Request};
+use crate::response::{self, Head, HeadEncoder, MOST_HEAD, PREFIX};
+
+/// A response's head with its prefix.
+pub fn response_head(data: &[u8]) {
+    let Some((prefix, rest)) = data.split_first_chunk::<PREFIX>() else {
+        return;
+    };
+    let Ok((kind, length)) = response::decode_prefix(*prefix) else {
+        return;
+    };
+    assert!(PREFIX + length <= MOST_HEAD);
+    let Some(Ok(head)) = rest.get(..length).map(Head::decode) else {
+        return;
+    };
+    let mut encoder = HeadEncoder::default();
+    encoder.begin(kind, head.status, head.reason);
+    for (name, value) in head.fields() {
+        encoder.field(name, value);
+    }
+    let again = encoder.finish().expect("no longer than what it was decoded from");
+    // All but the length, since bytes after the last field are passed over.
+    assert_eq!(&again[4..], &data[4..again.len()]);
+}
+
+/// A request area.
+pub fn request(data: &[u8]) {
+    let Ok(request) = Request::decode(data).ok_or(()) else {
+        return;
+    };
+    let fixed = FIXED.map(|which| request.fixed(which));
+    let mut encoder = Encoder::default();
+    encoder.begin(request.time, fixed);
+    for (name, value) in request.variables() {
+        encoder.variable(name, value);
+    }
+    for (name, value) in request.ini() {
+        encoder.ini(name, value);
+    }
+    let texts = encoder.length();
+    let texts_again = &encoder.finish_file(request.body_length)[32..];
+    assert_eq!(
+        texts_again,
+        &data[32..texts],
+        "every text with its NUL, at its place"
+    );
+    assert_eq!(request.inline_body(), &data[texts..]);
+    if request.body == Body::Inline {
+        assert_eq!(request.inline_body().len() as u64, request.body_length);
+    }
+}
+
+/// A message to a zygote.
+pub fn to_zygote(data: &[u8]) {
+    if let Ok(message) = ToZygote::decode(data) {
+        let again = message.encode();
+        assert_eq!(again, data[..again.len()]);
+        assert_eq!(ToZygote::decode(&again).ok(), Some(message));
+    }
+}
+
+/// A message from a zygote, which shares its user with hostile scripts.
+pub fn from_zygote(data: &[u8]) {
+    if let Ok(message) = FromZygote::decode(data) {
+        let again = message.encode();
+        assert_eq!(again, data[..again.len()]);
+        assert_eq!(FromZygote::decode(&again).ok(), Some(message));
+    }
+}
+
+/// All fixed texts, in their order.
+const FIXED: [Fixed; 8] = [
+    Fixed::Method,
+    Fixed::Script,
+    Fixed::RequestUri,
+    Fixed::QueryString,
+    Fixed::ContentType,
+    Fixed::Cookie,
+    Fixed::Authorization,
+    Fixed::DocumentRoot,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::PoolSettings;
+    use crate::layout::Geometry;
+    use crate::response::Kind;
+
+    /// The same numbers on each run.
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, limit: usize) -> usize {
+            self.0 = self
+                .0
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) as usize % limit
+        }
+    }
+
+    /// Hands changed and mixed `seeds` to `property`.
+    fn mutate(seeds: &[Vec<u8>], property: impl Fn(&[u8])) {
+        let lengths = [
+            0u32,
+            1,
+            2,
+            7,
+            0x7F,
+            0xFF,
+            0xFFFF,
+            0x1_0000,
+            1 << 31,
+            u32::MAX - 1,
+            u32::MAX,
+        ];
+        let mut random = Random(1);
+        for seed in seeds {
+            property(seed);
+        }
+        for _ in 0..30_000 {
+            let mut bytes = seeds[random.below(seeds.len())].clone();
+            for _ in 0..=random.below(4) {
+                let at = random.below(bytes.len() + 1);
+                match random.below(6) {
+                    0 => bytes.truncate(at),
+                    1 => bytes.insert(at, random.below(256) as u8),
+                    2 if at < bytes.len() => bytes[at] ^= 1 << random.below(8),
+                    3 if at + 4 <= bytes.len() => {
+                        bytes[at..at + 4]
+                            .copy_from_slice(&lengths[random.below(lengths.len())].to_ne_bytes());
+                    }
+                    4 => {
+                        let other = &seeds[random.below(seeds.len())];
+                        bytes.truncate(at);
+                        bytes.extend_from_slice(&other[random.below(other.len())..]);
+                    }
+                    _ if at < bytes.len() => drop(bytes.remove(at)),
+                    _ => {}
+                }
+            }
+            // A length at the start that is right now and then lets the rest be read.
+            if random.below(3) == 0 && bytes.len() >= 4 {
+                let length = bytes.len() as u32 - [0, 0, PREFIX.min(bytes.len()) as u32][random.below(3)];
+                bytes[0..4].copy_from_slice(&length.to_ne_bytes());
+            }
+            property(&bytes);
+        }
+    }
+
+    fn head(kind: Kind, status: u16, reason: &[u8], fields: &[(&[u8], &[u8])]) -> Vec<u8> {
+        let mut encoder = HeadEncoder::default();
+        encoder.begin(kind, status, reason);
+        fields.iter().for_each(|(name, value)| encoder.field(name, value));
+        encoder.finish().unwrap().to_vec()
+    }
+
+    #[test]
+    fn response_heads() {
+        let seeds = [
+            head(
+                Kind::Final,
+                200,
+                b"",
+                &[(b"Content-Type", b"text/html"), (b"", b"")],
+            ),
+            head(Kind::Interim, 103, b"Early Hints", &[(b"Link", b"</a.css>")]),
+            head(Kind::Final, 404, b"Nope", &[]),
+        ];
+        mutate(&seeds, response_head);
+    }
+
+    #[test]
+    fn requests() {
+        let mut encoder = Encoder::default();
+        let mut fixed = [None; 8];
+        fixed[Fixed::Method as usize] = Some(&b"POST"[..]);
+        fixed[Fixed::Cookie as usize] = Some(&b""[..]);
+        encoder.begin(9, fixed);
+        encoder.variable(b"A", b"b");
+        encoder.variable(b"C", b"");
+        encoder.ini(b"memory_limit", b"1M");
+        let inline = encoder.finish_inline(b"a=1&b=2").to_vec();
+        encoder.begin(9, [Some(b"x"); 8]);
+        let file = encoder.finish_file(1 << 40).to_vec();
+        mutate(&[inline, file], request);
+    }
+
+    #[test]
+    fn messages_to_a_zygote() {
+        let pair = |name: &str| (name.to_owned(), "1".to_owned());
+        let seeds = [
+            ToZygote::Settings(PoolSettings {
+                pool: "shop".into(),
+                ini: vec![pair("a"), pair("b")],
+                ..PoolSettings::default()
+            }),
+            ToZygote::Attach {
+                geometry: Geometry::for_pool(4, 2),
+                total: 3,
+            },
+            ToZygote::Stop,
+        ];
+        mutate(&seeds.map(|message| message.encode()), to_zygote);
+    }
+
+    #[test]
+    fn messages_from_a_zygote() {
+        let seeds = [
+            FromZygote::Ready {
+                php_version: "8.2".into(),
+                opcache: "on".into(),
+            },
+            FromZygote::Failed { reason: "é".into() },
+            FromZygote::Died {
+                worker: 1,
+                pid: 2,
+                status: 9,
+            },
+        ];
+        mutate(&seeds.map(|message| message.encode()), from_zygote);
+    }
+}
