@@ -1,6 +1,6 @@
 //! From a pool's settings to a PHP that runs.
 
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
@@ -23,6 +23,10 @@ pub fn php(settings: &PoolSettings) -> Result<(Engine, String), String> {
     }
     let pool_ini = PoolIni::new(&given, &settings.admin_ini);
     let ini_file = (!settings.ini_file.is_empty()).then(|| Path::new(&settings.ini_file));
+    if let Some(path) = ini_file {
+        // PHP would do without, and without a word.
+        File::open(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    }
 
     let for_php = FOR_PHP
         .iter()

@@ -33,6 +33,8 @@ const ORPHANS_GRACE: Duration = Duration::from_secs(3);
 /// Workers that died of something else than their orders are replaced at once, up to so many per second. Beyond, they wait:
 /// a pool whose workers cannot live must not eat the machine.
 const MOST_REPLACED_PER_SECOND: usize = 100;
+/// A system without room for another process is asked again after this.
+const FORK_AGAIN: Duration = Duration::from_secs(1);
 
 /// A zygote's life.
 pub fn main() -> ExitCode {
@@ -259,9 +261,17 @@ impl Zygote {
             if self.workers[index].is_some() {
                 continue;
             }
-            match process::fork()? {
-                Fork::Child => return Ok(Staffed::Child { index, parent }),
-                Fork::Parent(child) => {
+            match process::fork() {
+                Err(error) => {
+                    log::write(
+                        Level::Error,
+                        format!("cannot fork a worker: {error}").as_bytes(),
+                        None,
+                    );
+                    return Ok(Staffed::Later(FORK_AGAIN));
+                }
+                Ok(Fork::Child) => return Ok(Staffed::Child { index, parent }),
+                Ok(Fork::Parent(child)) => {
                     self.workers[index] = Some(child);
                     self.tell(&FromZygote::Started {
                         worker: index as u64,

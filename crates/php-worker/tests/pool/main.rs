@@ -286,6 +286,19 @@ fn the_pool_has_folders_and_an_environment_of_its_own() {
 }
 
 #[test]
+fn settings_that_cannot_work_are_reported() {
+    let settings = PoolSettings {
+        ini_file: "/nowhere/php.ini".into(),
+        ..PoolSettings::default()
+    };
+    let reason = Pool::start_in_vain(settings);
+    assert_eq!(
+        reason,
+        "cannot read /nowhere/php.ini: No such file or directory (os error 2)"
+    );
+}
+
+#[test]
 fn opcache_that_is_off_is_reported() {
     let site = Site::new(&[("a.php", "echo 1;")]);
     let settings = PoolSettings {

@@ -74,7 +74,33 @@ impl Answer {
 
 impl Pool {
     /// Starts a zygote and `workers` workers, all of them alive.
-    pub fn start(mut settings: PoolSettings, workers: usize) -> Pool {
+    pub fn start(settings: PoolSettings, workers: usize) -> Pool {
+        let mut pool = Pool::begin(settings, workers);
+        let ready = pool.expect(|message| matches!(message, FromZygote::Ready { .. }));
+        let FromZygote::Ready { php_version, opcache } = ready else {
+            unreachable!()
+        };
+        (pool.php_version, pool.opcache) = (php_version, opcache);
+        for worker in 0..workers {
+            pool.worker_pid(worker);
+        }
+        pool
+    }
+
+    /// Starts a zygote that cannot start PHP; its reason.
+    pub fn start_in_vain(settings: PoolSettings) -> String {
+        let mut pool = Pool::begin(settings, 1);
+        let mut room = vec![0; MOST_BYTES];
+        let received = pool.supervisor.as_ref().unwrap().receive(&mut room).unwrap();
+        let message = FromZygote::decode(&room[..received.length]).unwrap();
+        let FromZygote::Failed { reason } = message else {
+            panic!("{message:?}")
+        };
+        pool.wait_for_end(PATIENCE);
+        reason
+    }
+
+    fn begin(mut settings: PoolSettings, workers: usize) -> Pool {
         settings.pool = "test".to_owned();
         let (supervisor, their_supervisor) = SeqPacket::pair().unwrap();
         let (front_socket, their_front) = SeqPacket::pair().unwrap();
@@ -114,7 +140,7 @@ impl Pool {
                 &[],
             )
             .unwrap();
-        let mut pool = Pool {
+        Pool {
             zygote,
             ended: false,
             supervisor: Some(supervisor),
@@ -125,16 +151,7 @@ impl Pool {
             encoder: Encoder::default(),
             php_version: String::new(),
             opcache: String::new(),
-        };
-        let ready = pool.expect(|message| matches!(message, FromZygote::Ready { .. }));
-        let FromZygote::Ready { php_version, opcache } = ready else {
-            unreachable!()
-        };
-        (pool.php_version, pool.opcache) = (php_version, opcache);
-        for worker in 0..workers {
-            pool.worker_pid(worker);
         }
-        pool
     }
 
     /// Runs a script to its end; `script` may have a query.
@@ -334,10 +351,11 @@ impl Pool {
             return None;
         }
         let mut room = vec![0; MOST_BYTES];
-        let received = socket.receive(&mut room).unwrap();
-        if received.length == 0 {
-            return None;
-        }
+        // A zygote that is gone may not have read everything.
+        let received = socket
+            .receive(&mut room)
+            .ok()
+            .filter(|received| received.length > 0)?;
         let message = FromZygote::decode(&room[..received.length]).unwrap();
         match message {
             FromZygote::Started { worker, pid } => self.workers[worker as usize] = Some(pid),
