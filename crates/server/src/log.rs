@@ -67,11 +67,6 @@ impl ErrorLog {
         self.0.write(&line(now(), level, Some(site), what));
     }
 
-    /// Opens the file anew, after somebody moved it away.
-    pub(crate) fn reopen(&self) -> io::Result<()> {
-        self.0.reopen()
-    }
-
     /// Where the lines go.
     pub(crate) fn target(&self) -> &Target {
         &self.0
@@ -173,7 +168,11 @@ fn date(days: u64) -> (u64, u64, u64) {
     let day = day - (365 * year + year / 4 - year / 100);
     let month = (5 * day + 2) / 153;
     let day_of_month = day - (153 * month + 2) / 5 + 1;
-    let (month, next_year) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let (month, next_year) = if month < 10 {
+        (month + 3, 0)
+    } else {
+        (month - 9, 1)
+    };
     (era * 400 + year + next_year, month, day_of_month)
 }
 

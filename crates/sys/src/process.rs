@@ -219,10 +219,10 @@ pub fn set_name(name: &CStr) {
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
-/// Sets the mode bits that files of this process are made without.
-pub fn set_umask(mask: u32) {
+/// Sets the mode bits that files of this process are made without. Answers with the former ones.
+pub fn set_umask(mask: u32) -> u32 {
     // SAFETY: no memory arguments. It cannot fail.
-    unsafe { libc::umask(mask) };
+    unsafe { libc::umask(mask) }
 }
 
 /// The process itself.

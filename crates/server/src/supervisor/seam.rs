@@ -125,7 +125,9 @@ impl ToFront {
     pub(crate) fn decode(bytes: &[u8]) -> io::Result<ToFront> {
         let (kind, mut input) = Reader::kind(bytes)?;
         Ok(match kind {
-            1 => ToFront::Drain { keep_idle: input.number()? != 0 },
+            1 => ToFront::Drain {
+                keep_idle: input.number()? != 0,
+            },
             2 => ToFront::PoolReplaced { pool: input.size()? },
             3 => ToFront::Status { id: input.number()? },
             4 => ToFront::ReopenLogs,
@@ -140,7 +142,12 @@ impl FromFront {
         match self {
             FromFront::Ready { pools } => {
                 let mut out = Writer::kind(1).number(pools.len() as u64);
-                for PoolFacts { php_version, opcache, workers } in pools {
+                for PoolFacts {
+                    php_version,
+                    opcache,
+                    workers,
+                } in pools
+                {
                     out = out.text(php_version).text(opcache).number(*workers as u64);
                 }
                 out.0
@@ -158,13 +165,25 @@ impl FromFront {
             1 => {
                 let count = input.number()?;
                 let facts = |_| {
-                    Ok(PoolFacts { php_version: input.text()?, opcache: input.text()?, workers: input.size()? })
+                    Ok(PoolFacts {
+                        php_version: input.text()?,
+                        opcache: input.text()?,
+                        workers: input.size()?,
+                    })
                 };
-                FromFront::Ready { pools: (0..count).map(facts).collect::<io::Result<_>>()? }
+                FromFront::Ready {
+                    pools: (0..count).map(facts).collect::<io::Result<_>>()?,
+                }
             }
             2 => FromFront::Drained,
-            3 => FromFront::Status { id: input.number()?, text: input.text()? },
-            4 => FromFront::PoolBroken { pool: input.size()?, reason: input.text()? },
+            3 => FromFront::Status {
+                id: input.number()?,
+                text: input.text()?,
+            },
+            4 => FromFront::PoolBroken {
+                pool: input.size()?,
+                reason: input.text()?,
+            },
             _ => return Err(malformed()),
         })
     }
@@ -216,7 +235,10 @@ impl<'b> Reader<'b> {
 }
 
 fn malformed() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "a message between supervisor and front is malformed")
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        "a message between supervisor and front is malformed",
+    )
 }
 
 #[cfg(test)]
@@ -234,13 +256,25 @@ mod tests {
     }
 
     fn from_front() -> Vec<FromFront> {
-        let facts = |workers| PoolFacts { php_version: "8.2.29".into(), opcache: "on".into(), workers };
+        let facts = |workers| PoolFacts {
+            php_version: "8.2.29".into(),
+            opcache: "on".into(),
+            workers,
+        };
         vec![
             FromFront::Ready { pools: vec![] },
-            FromFront::Ready { pools: vec![facts(8), facts(0)] },
+            FromFront::Ready {
+                pools: vec![facts(8), facts(0)],
+            },
             FromFront::Drained,
-            FromFront::Status { id: 7, text: "all\nwell".into() },
-            FromFront::PoolBroken { pool: 1, reason: "nonsense".into() },
+            FromFront::Status {
+                id: 7,
+                text: "all\nwell".into(),
+            },
+            FromFront::PoolBroken {
+                pool: 1,
+                reason: "nonsense".into(),
+            },
         ]
     }
 

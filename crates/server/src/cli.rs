@@ -1,0 +1,296 @@
+//! The command line.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use howdah_config::{AccessTarget, Config, Count, listen_addresses};
+
+use crate::supervisor::arrangement::Arrangement;
+use crate::supervisor::control::{self, Command};
+use crate::supervisor::plan::{Options, Plan, Source};
+use crate::supervisor::surroundings::Surroundings;
+use crate::supervisor::{self, Refusal};
+
+/// Bad usage or configuration.
+const EXIT_USAGE: u8 = 2;
+
+/// A server for PHP sites.
+#[derive(Debug, Parser)]
+#[command(name = "howdah", version, disable_help_subcommand = true)]
+struct CommandLine {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Serve a folder, or the sites of a configuration file
+    Serve(Serve),
+    /// Look for mistakes in a configuration; exit status 1 if there are any
+    Check(Sites),
+    /// Show how the running server is
+    Status(Running),
+    /// Make the running server read its configuration again and start PHP anew; no request is lost
+    Reload(Running),
+    /// Let the running server finish its requests and end
+    Stop(Running),
+}
+
+#[derive(Debug, Args)]
+struct Serve {
+    #[command(flatten)]
+    sites: Sites,
+    /// Address to accept connections on: 127.0.0.1:8080, [::1]:8080, or :80 for every address; may be repeated
+    #[arg(long, value_name = "ADDR", value_parser = listen)]
+    listen: Vec<Addresses>,
+    /// PHP workers per site: a number, or auto for four per processor
+    #[arg(long, value_name = "N|auto", value_parser = count)]
+    workers: Option<Count>,
+    /// Event-loop threads: a number, or auto for one per processor
+    #[arg(long, value_name = "N|auto", value_parser = count)]
+    threads: Option<Count>,
+    /// Serve files only; PHP files are refused
+    #[arg(long)]
+    no_php: bool,
+    /// Where the access log goes: a file, - for standard output, or off
+    #[arg(long, value_name = "FILE|-|off", value_parser = access_log)]
+    access_log: Option<AccessTarget>,
+}
+
+#[derive(Debug, Args)]
+struct Sites {
+    /// Folder of a single site [default: .]
+    #[arg(value_name = "DIR", conflicts_with = "config")]
+    folder: Option<PathBuf>,
+    /// Configuration file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+struct Running {
+    /// The configuration file that the server runs with
+    #[arg(long, value_name = "FILE", conflicts_with = "control")]
+    config: Option<PathBuf>,
+    /// The server's control socket
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
+}
+
+/// What one `--listen` stands for.
+#[derive(Debug, Clone)]
+struct Addresses(Vec<SocketAddr>);
+
+/// Does what the command line asks for.
+pub(crate) fn main() -> ExitCode {
+    // Mistakes of usage end here, with exit status 2 and a hint.
+    let CommandLine { task } = CommandLine::parse();
+    let result = match task {
+        Task::Serve(serve) => serve.run(),
+        Task::Check(sites) => return sites.check(),
+        Task::Status(running) => running.ask(Command::Status),
+        Task::Reload(running) => running.ask(Command::Reload),
+        Task::Stop(running) => running.ask(Command::Stop),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(refusal) => {
+            eprintln!("howdah: {refusal}");
+            match refusal {
+                Refusal::Config(_) => ExitCode::from(EXIT_USAGE),
+                Refusal::Failed(_) => ExitCode::FAILURE,
+            }
+        }
+    }
+}
+
+impl Serve {
+    fn run(self) -> Result<(), Refusal> {
+        let Serve {
+            sites,
+            listen,
+            workers,
+            threads,
+            no_php,
+            access_log,
+        } = self;
+        let listen = listen
+            .into_iter()
+            .flat_map(|Addresses(addresses)| addresses)
+            .collect();
+        let options = Options {
+            listen,
+            workers,
+            threads,
+            no_php,
+            access_log: access_log.map(absolute_target),
+        };
+        let plan = Plan {
+            source: sites.source()?,
+            options,
+        };
+        supervisor::serve(plan, look_around()?, crate::front::run)
+    }
+}
+
+impl Sites {
+    fn source(self) -> Result<Source, Refusal> {
+        Ok(match self.config {
+            Some(file) => Source::File(absolute(file)?),
+            None => Source::Folder(absolute(self.folder.unwrap_or_else(|| ".".into()))?),
+        })
+    }
+
+    fn check(self) -> ExitCode {
+        match self.look() {
+            Ok((name, found)) => {
+                for warning in &found.warnings {
+                    eprintln!("howdah: {name}: warning: {warning}");
+                }
+                let (sites, pools) = (found.config.sites.len(), found.pools.len());
+                println!("howdah: {name} is good: sites {sites}, of which with PHP {pools}");
+                ExitCode::SUCCESS
+            }
+            Err(refusal) => {
+                eprintln!("howdah: {refusal}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    fn look(self) -> Result<(String, Arrangement), Refusal> {
+        let plan = Plan {
+            source: self.source()?,
+            options: Options::default(),
+        };
+        let config = plan.load().map_err(Refusal::Config)?;
+        let name = plan.source.to_string();
+        let found = Arrangement::find(config, &look_around()?);
+        found.map(|found| (name.clone(), found)).map_err(|errors| {
+            let lines: Vec<String> = errors.iter().map(|error| format!("{name}: {error}")).collect();
+            Refusal::Config(lines.join("\nhowdah: "))
+        })
+    }
+}
+
+impl Running {
+    fn ask(self, command: Command) -> Result<(), Refusal> {
+        let path = match self.control {
+            Some(path) => path,
+            None => self.usual_path()?,
+        };
+        println!("{}", control::ask(&path, command).map_err(Refusal::Failed)?);
+        Ok(())
+    }
+
+    fn usual_path(self) -> Result<PathBuf, Refusal> {
+        let around = look_around()?;
+        let config = match &self.config {
+            Some(file) => Config::load(&absolute(file.clone())?)
+                .map_err(|errors| Refusal::Config(errors.to_string()))?,
+            None => Config::default(),
+        };
+        config.control_path(around.identity.is_root(), around.runtime.as_deref()).ok_or_else(|| {
+            let reason = "no control socket is known: XDG_RUNTIME_DIR is not set; name one with --control, or a configuration \
+                          that sets `control` with --config";
+            Refusal::Config(reason.to_owned())
+        })
+    }
+}
+
+fn look_around() -> Result<Surroundings, Refusal> {
+    Surroundings::look()
+        .map_err(|error| Refusal::Failed(format!("cannot find out who and where this process is: {error}")))
+}
+
+/// Relative paths mean something only where the command was typed.
+fn absolute(path: PathBuf) -> Result<PathBuf, Refusal> {
+    std::path::absolute(&path).map_err(|error| Refusal::Config(format!("{}: {error}", path.display())))
+}
+
+fn absolute_target(target: AccessTarget) -> AccessTarget {
+    match target {
+        AccessTarget::File(path) => AccessTarget::File(std::path::absolute(&path).unwrap_or(path)),
+        other => other,
+    }
+}
+
+fn listen(text: &str) -> Result<Addresses, String> {
+    // The help is written for the configuration file, where addresses stand in quotes.
+    listen_addresses(text)
+        .map(Addresses)
+        .map_err(|(what, help)| format!("{what}; {}", help.replace(['`', '"'], "")))
+}
+
+fn count(text: &str) -> Result<Count, String> {
+    match (text, text.parse()) {
+        ("auto", _) => Ok(Count::Auto),
+        (_, Ok(number)) if number > 0 => Ok(Count::Exactly(number)),
+        _ => Err("give a number from 1, or auto".to_owned()),
+    }
+}
+
+fn access_log(text: &str) -> Result<AccessTarget, String> {
+    match text {
+        "" => Err("give a file, - or off".to_owned()),
+        "-" => Ok(AccessTarget::Stdout),
+        "off" => Ok(AccessTarget::Off),
+        file => Ok(AccessTarget::File(Path::new(file).to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn serve(arguments: &[&str]) -> Result<Serve, String> {
+        let line = CommandLine::try_parse_from([&["howdah", "serve"], arguments].concat());
+        match line.map_err(|error| error.to_string())?.task {
+            Task::Serve(serve) => Ok(serve),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn clap_finds_no_fault() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn what_serve_understands() {
+        let all =
+            "/srv --listen 127.0.0.1:1 --listen :2 --workers 3 --threads auto --no-php --access-log off";
+        let serve = serve(&all.split(' ').collect::<Vec<_>>()).unwrap();
+        assert_eq!(serve.sites.folder, Some("/srv".into()));
+        let listen: Vec<String> = serve
+            .listen
+            .iter()
+            .flat_map(|Addresses(all)| all)
+            .map(SocketAddr::to_string)
+            .collect();
+        assert_eq!(listen, ["127.0.0.1:1", "0.0.0.0:2", "[::]:2"]);
+        assert_eq!(
+            (serve.workers, serve.threads),
+            (Some(Count::Exactly(3)), Some(Count::Auto))
+        );
+        assert!(serve.no_php);
+        assert_eq!(serve.access_log, Some(AccessTarget::Off));
+    }
+
+    #[test]
+    fn what_serve_refuses() {
+        for (arguments, why) in [
+            (&["--workers", "0"][..], "a number from 1"),
+            (&["--listen", "8080"], "write :8080 or 127.0.0.1:8080"),
+            (&["/srv", "--config", "x.toml"], "cannot be used with"),
+            (&["--port", "1"], "unexpected argument"),
+            (&["--access-log", ""], "give a file"),
+        ] {
+            let error = serve(arguments).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! From one generation to the next: prepared, started, and put in the place of the former; or refused, and the former goes on.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use howdah_config::{AccessTarget, Config, ErrorTarget};
+
+use super::arrangement::Arrangement;
+use super::control::{Command, Control};
+use super::generation::{Generation, Phase};
+use super::listeners::{self, Listener};
+use super::{Refusal, Supervisor};
+use crate::log::{ErrorLog, Level, Target};
+
+/// Why there is a new generation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// The first one.
+    Start,
+    /// Somebody asked for it.
+    Reload,
+    /// The former has lost its front.
+    FrontDied,
+    /// This program has replaced another, whose generation goes on until now.
+    TakeOver,
+}
+
+/// A change that is on its way.
+#[derive(Debug)]
+pub(super) struct Change {
+    cause: Cause,
+    /// Number of the generation that is starting.
+    generation: u64,
+    arrangement: Arrangement,
+    listeners: Vec<Listener>,
+    control: Socket,
+    log: Arc<ErrorLog>,
+    access: Option<Target>,
+}
+
+/// What becomes of the control socket.
+#[derive(Debug)]
+enum Socket {
+    Same,
+    Another(Control),
+    None,
+}
+
+impl Supervisor {
+    /// Starts a new generation, now or once the present change is through.
+    pub(super) fn reload(&mut self) {
+        if self.stopping {
+            return;
+        }
+        if self.change.is_some() {
+            self.reload_wanted = true;
+            return;
+        }
+        self.say(Level::Notice, &format!("reloading {}", self.plan.source));
+        self.begin(Cause::Reload);
+    }
+
+    /// Prepares and starts a new generation.
+    pub(super) fn begin(&mut self, cause: Cause) {
+        self.restart = None;
+        if let Err(refusal) = self.try_to_begin(cause) {
+            self.refuse(cause, refusal);
+        } else {
+            self.commit_if_ready();
+        }
+    }
+
+    fn try_to_begin(&mut self, cause: Cause) -> Result<(), Refusal> {
+        let arrangement = match &self.current {
+            // What the file says by now was not asked for.
+            Some(current) if cause == Cause::FrontDied => current.clone(),
+            _ => {
+                let config = self.plan.load().map_err(Refusal::Config)?;
+                let found = Arrangement::find(config, &self.around);
+                found.map_err(|errors| Refusal::Config(errors.join("\n")))?
+            }
+        };
+        let (listeners, left_out) =
+            listeners::prepare(&arrangement.config.listen, &self.listeners).map_err(Refusal::Failed)?;
+        let (log, access) = self.logs_for(&arrangement.config).map_err(Refusal::Failed)?;
+        let (control, no_control) = self.control_for(&arrangement.config).map_err(Refusal::Failed)?;
+        if cause != Cause::FrontDied {
+            for warning in arrangement.warnings.iter().chain(&left_out).chain(&no_control) {
+                log.say(Level::Warning, None, warning);
+            }
+        }
+        let number = self.next_number;
+        self.next_number += 1;
+        let logs = (&log, access.as_ref());
+        match Generation::start(
+            number,
+            &arrangement,
+            &listeners,
+            logs,
+            &self.around,
+            self.run_front,
+        ) {
+            Ok(generation) => self.generations.push(generation),
+            Err((generation, error)) => {
+                self.generations.push(generation);
+                return Err(Refusal::Failed(error));
+            }
+        }
+        let change = Change {
+            cause,
+            generation: number,
+            arrangement,
+            listeners,
+            control,
+            log,
+            access,
+        };
+        self.change = Some(change);
+        Ok(())
+    }
+
+    /// Puts the new generation in the place of the former as soon as every process is ready.
+    pub(super) fn commit_if_ready(&mut self) {
+        let Some(change) = self.change.take() else { return };
+        let ready = self
+            .generation(change.generation)
+            .filter(|generation| generation.is_ready());
+        match ready {
+            Some(generation) => {
+                generation.phase = Phase::Serving;
+                self.commit(change);
+            }
+            None => self.change = Some(change),
+        }
+    }
+
+    fn commit(&mut self, change: Change) {
+        let Change {
+            cause,
+            generation,
+            arrangement,
+            listeners,
+            control,
+            log,
+            access,
+        } = change;
+        let fallback = self.usual_drain();
+        // An address that is served no longer must have no owner left but the former front, which closes it.
+        self.listeners = listeners;
+        for former in &mut self.generations {
+            if former.phase == Phase::Serving && former.number != generation {
+                former.drain(true, fallback);
+            }
+        }
+        match control {
+            Socket::Same => {}
+            Socket::None => self.control = None,
+            Socket::Another(mut another) => {
+                if let Some(former) = self.control.take() {
+                    another.succeed(former);
+                }
+                self.control = Some(another);
+            }
+        }
+        (self.log, self.access) = (log, access);
+        self.write_pid_file(arrangement.config.pid_file.as_deref());
+        self.current = Some(arrangement);
+        self.report_start(generation, cause);
+        if !std::mem::replace(&mut self.announced, true) {
+            self.announce();
+        }
+        let done = format!("generation {generation} serves {}", self.plan.source);
+        self.answer_all(Command::Reload, Ok(&done));
+        self.change_is_over();
+    }
+
+    /// The generation that is starting will not do.
+    pub(super) fn abort(&mut self, number: u64, reason: &str) {
+        if let Some(generation) = self.generation(number) {
+            generation.kill();
+        }
+        if let Some(change) = self.change.take_if(|change| change.generation == number) {
+            self.refuse(change.cause, Refusal::Failed(reason.to_owned()));
+        }
+    }
+
+    fn refuse(&mut self, cause: Cause, refusal: Refusal) {
+        let reason = refusal.to_string();
+        match cause {
+            Cause::Start => {
+                self.failure = Some(refusal);
+                self.stopping = true;
+            }
+            Cause::Reload => {
+                self.say_lines("the reload is refused, and what was served goes on", &reason);
+                self.answer_all(Command::Reload, Err(&reason));
+            }
+            Cause::TakeOver => self.say_lines("what the former program serves goes on", &reason),
+            Cause::FrontDied => self.say_lines("there is no front", &reason),
+        }
+        self.change_is_over();
+    }
+
+    fn change_is_over(&mut self) {
+        if self.stopping {
+            return;
+        }
+        if std::mem::take(&mut self.reload_wanted) {
+            self.reload();
+        } else if std::mem::take(&mut self.upgrade_wanted) {
+            self.upgrade();
+        }
+    }
+
+    /// Sees to it that somebody serves.
+    pub(super) fn keep_time_of_changes(&mut self, now: Instant) {
+        self.keep_time_of_upgrade(now);
+        if self.stopping || self.change.is_some() {
+            return;
+        }
+        match self.restart {
+            Some(due) if now >= due => self.begin(Cause::FrontDied),
+            Some(_) => {}
+            None => {
+                if !self
+                    .generations
+                    .iter()
+                    .any(|generation| generation.phase == Phase::Serving)
+                {
+                    self.restart = Some(now + self.backoff.after_death(Duration::ZERO));
+                }
+            }
+        }
+    }
+
+    fn logs_for(&self, config: &Config) -> Result<(Arc<ErrorLog>, Option<Target>), String> {
+        let file = |path: &std::path::Path| {
+            Target::file(path)
+                .map_err(|error| format!("cannot open the log {}: {error}; make its folder", path.display()))
+        };
+        let stream = |error: std::io::Error| format!("cannot write a log: {error}");
+        let log = match &config.log.error {
+            ErrorTarget::File(path) if self.log.target().path() == Some(path) => self.log.clone(),
+            ErrorTarget::File(path) => Arc::new(ErrorLog::new(file(path)?)),
+            ErrorTarget::Stderr => Arc::new(ErrorLog::new(Target::stderr().map_err(stream)?)),
+        };
+        let present = self.access.as_ref();
+        let access = match &config.log.access {
+            AccessTarget::Off => None,
+            AccessTarget::Stdout => Some(Target::stdout().map_err(stream)?),
+            AccessTarget::File(path) => Some(match present.filter(|target| target.path() == Some(path)) {
+                Some(present) => present.clone(),
+                None => file(path)?,
+            }),
+        };
+        Ok((log, access))
+    }
+
+    /// The control socket, and why there is none although there could be.
+    fn control_for(&self, config: &Config) -> Result<(Socket, Option<String>), String> {
+        let Some(path) = config.control_path(self.around.identity.is_root(), self.around.runtime.as_deref())
+        else {
+            return Ok((Socket::None, None));
+        };
+        if self.control.as_ref().is_some_and(|control| control.path == path) {
+            return Ok((Socket::Same, None));
+        }
+        match Control::bind(&path) {
+            Ok(control) => Ok((Socket::Another(control), None)),
+            Err(error) if config.control.is_some() => Err(error),
+            // It was nobody's wish to have it just there.
+            Err(error) => Ok((Socket::None, Some(format!("no control socket: {error}")))),
+        }
+    }
+
+    fn say_lines(&self, what: &str, lines: &str) {
+        for line in lines.lines() {
+            self.say(Level::Error, line);
+        }
+        self.say(Level::Error, what);
+    }
+}

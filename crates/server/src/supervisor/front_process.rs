@@ -1,0 +1,162 @@
+//! The front as the supervisor sees it: a child that was forked, and a channel to it.
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use howdah_sys::credentials::Identity;
+use howdah_sys::process::{self, Pid};
+use howdah_sys::seqpacket::SeqPacket;
+use howdah_sys::signal::{self, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM, SIGUSR1};
+
+use super::seam::{FromFront, FrontStart, PoolFacts, ToFront};
+use crate::log::Level;
+
+/// The longest message of a front.
+const MOST_BYTES: usize = 256 * 1024;
+/// Seconds that the front may live on when the supervisor is dead: what it takes for itself, and one more.
+const ORPHAN_SECONDS: u8 = 6;
+const NAME: &CStr = c"howdah-front";
+
+/// A front's main function.
+pub(crate) type RunFront = fn(FrontStart) -> ExitCode;
+
+/// A running front.
+#[derive(Debug)]
+pub(super) struct FrontProcess {
+    pub(super) pid: Pid,
+    /// `None` once it has closed its end.
+    pub(super) channel: Option<SeqPacket>,
+    pub(super) started: Instant,
+    /// What it found its pools to be, once it serves.
+    pub(super) ready: Option<Vec<PoolFacts>>,
+}
+
+impl FrontProcess {
+    /// Forks the front. `start.channel` is its end of the channel, `channel` is ours.
+    pub(super) fn fork(
+        start: FrontStart,
+        channel: SeqPacket,
+        identity: Option<Identity>,
+        run: RunFront,
+    ) -> io::Result<FrontProcess> {
+        channel.set_nonblocking(true)?;
+        let parent = process::own_pid();
+        let keep = descriptors_of(&start);
+        let pid = process::fork(&keep, move || child(start, identity.as_ref(), parent, run))?;
+        Ok(FrontProcess {
+            pid,
+            channel: Some(channel),
+            started: Instant::now(),
+            ready: None,
+        })
+    }
+
+    /// A front that another program started.
+    pub(super) fn adopt(pid: Pid, channel: SeqPacket) -> FrontProcess {
+        FrontProcess {
+            pid,
+            channel: Some(channel),
+            started: Instant::now(),
+            ready: None,
+        }
+    }
+
+    /// Says something. A front that does not listen is noticed when it dies; one that never reads fills its channel, which
+    /// is an error here.
+    pub(super) fn tell(&self, message: &ToFront, descriptors: &[OwnedFd]) -> io::Result<()> {
+        let Some(channel) = &self.channel else {
+            return Ok(());
+        };
+        let descriptors: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+        channel.send(&message.encode(), &descriptors)
+    }
+
+    /// The next thing it says, if there is one.
+    pub(super) fn listen(&mut self) -> io::Result<Option<FromFront>> {
+        let Some(channel) = &self.channel else {
+            return Ok(None);
+        };
+        let mut room = vec![0; MOST_BYTES];
+        match channel.receive(&mut room) {
+            Ok(received) if received.length > 0 => Ok(Some(FromFront::decode(&room[..received.length])?)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            // Its end, or an error that will not go away.
+            Ok(_) | Err(_) => {
+                self.channel = None;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Ends it at once.
+    pub(super) fn kill(&self) {
+        // Not reaped yet, so the number is still its own. There is nothing to be done about a failure.
+        let _ = self.pid.signal_group(SIGKILL);
+    }
+}
+
+fn descriptors_of(start: &FrontStart) -> Vec<RawFd> {
+    let listeners = start.listeners.iter().map(|(listener, _)| listener.as_raw_fd());
+    let zygotes = start.pools.iter().map(|pool| pool.zygote.as_raw_fd());
+    let logs = [Some(start.log.target()), start.access.as_ref()]
+        .into_iter()
+        .flatten();
+    let logs = logs.map(|target| target.as_fd().as_raw_fd());
+    listeners
+        .chain(zygotes)
+        .chain(logs)
+        .chain([start.channel.as_raw_fd()])
+        .collect()
+}
+
+/// The child's part.
+fn child(start: FrontStart, identity: Option<&Identity>, parent: Pid, run: RunFront) -> u8 {
+    let log = start.log.clone();
+    process::set_name(NAME);
+    if let Err(error) = settle(&start, identity, parent) {
+        log.say(
+            Level::Error,
+            None,
+            &format!("the front cannot be set up: {error}"),
+        );
+        return 1;
+    }
+    u8::from(run(start) != ExitCode::SUCCESS)
+}
+
+/// Gives the process its limits, its user, and what signals mean to it.
+fn settle(start: &FrontStart, identity: Option<&Identity>, parent: Pid) -> io::Result<()> {
+    // Service managers and terminals send these to all processes, but it is the supervisor who decides.
+    for signal in [SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGUSR1] {
+        signal::ignore(signal)?;
+    }
+    let connections = start.config.limits.connections as u64;
+    let granted = process::raise_descriptor_limit(descriptors_for(connections, start.pools.len() as u64))?;
+    if granted < connections.saturating_add(OWN_DESCRIPTORS) {
+        let what = format!(
+            "the limit of {granted} open files is too low for {connections} connections (`limits.connections`); raise it \
+             with `ulimit -n` or LimitNOFILE"
+        );
+        start.log.say(Level::Warning, None, &what);
+    }
+    if let Some(identity) = identity {
+        process::become_for_good(identity)?;
+    }
+    process::refuse_new_privileges()?;
+    process::set_umask(0o077);
+    process::outlive_parent_by(parent, ORPHAN_SECONDS)
+}
+
+/// Descriptors that a front needs beside its connections: listeners, event queues, cached files, pools' sockets.
+const OWN_DESCRIPTORS: u64 = 4096;
+
+/// A connection holds its socket, and at times a file.
+fn descriptors_for(connections: u64, pools: u64) -> u64 {
+    connections
+        .saturating_mul(2)
+        .saturating_add(OWN_DESCRIPTORS)
+        .saturating_add(pools.saturating_mul(64))
+}

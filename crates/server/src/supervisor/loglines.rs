@@ -1,0 +1,218 @@
+//! What a pool writes on its standard error: lines of PHP's, told apart, bounded, and not too many of them.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
+
+use howdah_sys::descriptor;
+
+use crate::log::{ErrorLog, Level};
+
+/// A line may be this long; the rest of it becomes another.
+const LONGEST_LINE: usize = 4096;
+/// A pool may write so many lines at once, and so many per second in the long run. What is more is counted only.
+const BURST: f64 = 2000.0;
+const PER_SECOND: f64 = 200.0;
+/// Reads at a time, so that one pool's flood does not keep the supervisor from its work.
+const READS: usize = 16;
+
+/// The reading end of a pool's log.
+#[derive(Debug)]
+pub(super) struct LogLines {
+    pipe: File,
+    pending: Vec<u8>,
+    flood: Flood,
+}
+
+impl LogLines {
+    /// Reads from `pipe`.
+    pub(super) fn new(pipe: impl Into<OwnedFd>) -> io::Result<LogLines> {
+        let pipe = File::from(pipe.into());
+        descriptor::set_nonblocking(&pipe)?;
+        Ok(LogLines {
+            pipe,
+            pending: Vec::new(),
+            flood: Flood::new(Instant::now()),
+        })
+    }
+
+    /// Logs what has come. `false` at the end.
+    pub(super) fn forward(&mut self, log: &ErrorLog, pool: &str) -> bool {
+        let mut room = [0; 16 * 1024];
+        for _ in 0..READS {
+            match self.pipe.read(&mut room) {
+                Ok(0) => {
+                    self.flush(log, pool);
+                    return false;
+                }
+                Ok(length) => {
+                    self.pending.extend_from_slice(&room[..length]);
+                    self.log_whole_lines(log, pool);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// Logs what is left, at the end of a pool.
+    pub(super) fn flush(&mut self, log: &ErrorLog, pool: &str) {
+        let rest = std::mem::take(&mut self.pending);
+        if !rest.is_empty() {
+            self.log(log, pool, &rest);
+        }
+        self.flood.report(log, pool);
+    }
+
+    fn log_whole_lines(&mut self, log: &ErrorLog, pool: &str) {
+        let pending = std::mem::take(&mut self.pending);
+        let mut rest = pending.as_slice();
+        while let Some(end) = rest.iter().position(|&byte| byte == b'\n').or(too_long(rest)) {
+            self.log(log, pool, &rest[..end]);
+            rest = rest[end..].strip_prefix(b"\n").unwrap_or(&rest[end..]);
+        }
+        self.pending = rest.to_vec();
+    }
+
+    fn log(&mut self, log: &ErrorLog, pool: &str, line: &[u8]) {
+        if line.is_empty() || !self.flood.admits(Instant::now()) {
+            return;
+        }
+        self.flood.report(log, pool);
+        let (level, message) = level_of(line);
+        log.quote(level, pool, message);
+    }
+}
+
+impl AsFd for LogLines {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pipe.as_fd()
+    }
+}
+
+fn too_long(rest: &[u8]) -> Option<usize> {
+    (rest.len() >= LONGEST_LINE).then_some(LONGEST_LINE)
+}
+
+/// Our own workers say how bad it is; what an extension or a library writes by itself does not.
+fn level_of(line: &[u8]) -> (Level, &[u8]) {
+    let told = line.iter().position(|&byte| byte == b':').and_then(|end| {
+        let message = line[end..].strip_prefix(b": ")?;
+        Some((Level::from_name(&line[..end])?, message))
+    });
+    told.unwrap_or((Level::Notice, line))
+}
+
+/// A bucket of lines that fills with time.
+#[derive(Debug)]
+struct Flood {
+    admitted_from: Instant,
+    room: f64,
+    dropped: u64,
+}
+
+impl Flood {
+    fn new(now: Instant) -> Flood {
+        Flood {
+            admitted_from: now,
+            room: BURST,
+            dropped: 0,
+        }
+    }
+
+    fn admits(&mut self, now: Instant) -> bool {
+        let passed = now.saturating_duration_since(self.admitted_from).as_secs_f64();
+        self.admitted_from = now;
+        self.room = (self.room + passed * PER_SECOND).min(BURST);
+        if self.room < 1.0 {
+            self.dropped += 1;
+            return false;
+        }
+        self.room -= 1.0;
+        true
+    }
+
+    fn report(&mut self, log: &ErrorLog, pool: &str) {
+        let dropped = std::mem::take(&mut self.dropped);
+        if dropped > 0 {
+            let what =
+                format!("{dropped} lines were left out: it logs more than {PER_SECOND} lines a second");
+            log.say(Level::Warning, Some(pool), &what);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::Target;
+    use std::io::Write;
+    use std::time::Duration;
+
+    fn logged(written: &[u8]) -> Vec<String> {
+        static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("howdah-lines-{}-{number}", std::process::id()));
+        let log = ErrorLog::new(Target::file(&path).unwrap());
+        let (reader, mut writer) = io::pipe().unwrap();
+        let mut lines = LogLines::new(reader).unwrap();
+        for part in written.chunks(30_000) {
+            writer.write_all(part).unwrap();
+            assert!(lines.forward(&log, "shop"));
+        }
+        drop(writer);
+        assert!(!lines.forward(&log, "shop"));
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        // Without the time.
+        text.lines()
+            .map(|line| line.split_once(' ').unwrap().1.to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn each_line_has_its_level_and_its_pool() {
+        let lines =
+            logged(b"error: PHP Fatal error:  x, while running /a.php\nlibfoo: odd\n\nwarning: w\nno end");
+        let expected = [
+            "error shop: PHP Fatal error:  x, while running /a.php",
+            "notice shop: libfoo: odd",
+            "warning shop: w",
+            "notice shop: no end",
+        ];
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn a_line_without_end_is_bounded() {
+        let lines = logged(&vec![b'x'; 3 * LONGEST_LINE + 1]);
+        assert_eq!(lines.len(), 4);
+        assert!(lines.iter().all(|line| line.len() <= LONGEST_LINE));
+    }
+
+    #[test]
+    fn a_flood_is_counted_instead() {
+        let lines = logged(&b"error: again\n".repeat(BURST as usize * 3));
+        assert!(
+            lines.len() >= BURST as usize && lines.len() < BURST as usize * 2,
+            "{}",
+            lines.len()
+        );
+        assert!(lines.last().unwrap().contains("lines were left out"));
+    }
+
+    #[test]
+    fn after_a_flood_there_is_room_again() {
+        let start = Instant::now();
+        let mut flood = Flood::new(start);
+        assert_eq!((0..5000).filter(|_| flood.admits(start)).count(), BURST as usize);
+        let later = start + Duration::from_secs(1);
+        assert_eq!(
+            (0..5000).filter(|_| flood.admits(later)).count(),
+            PER_SECOND as usize
+        );
+    }
+}

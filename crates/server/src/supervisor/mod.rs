@@ -1,0 +1,546 @@
+//! The supervisor: binds, starts, watches, replaces, ends. It has one thread, runs no event loop of others, and touches no
+//! request; whatever happens to front and pools, it is there to start them again.
+//!
+//! ```text
+//!       start, reload, take-over, or the front died
+//!  (none) ──▶ Starting ──all ready──▶ Serving ──a newer one serves, or stop──▶ Draining ──the last process ended──▶ (none)
+//!                │ failed                └──────────the front died───────────────▲  │ drain_timeout
+//!                └──────────────────────▶ Ending ◀──────────────────────────────────┘
+//! ```
+//! At most one generation is Starting, at most one is Serving.
+
+pub(crate) mod arrangement;
+mod backoff;
+mod change;
+pub(crate) mod control;
+mod front_process;
+mod generation;
+mod listeners;
+mod loglines;
+pub(crate) mod plan;
+mod pool;
+mod report;
+pub(crate) mod seam;
+mod startup;
+mod state;
+pub(crate) mod surroundings;
+mod takeover;
+mod upgrade;
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use howdah_sys::poll;
+use howdah_sys::process::{self, Exit, Pid};
+use howdah_sys::signal::{Arrived, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, Signals};
+
+use self::arrangement::Arrangement;
+use self::backoff::Backoff;
+use self::change::Change;
+use self::control::{Command, Control};
+use self::front_process::RunFront;
+use self::generation::{Generation, Part, Phase, is_orderly};
+use self::listeners::Listener;
+use self::plan::Plan;
+use self::seam::{FromFront, ToFront};
+use self::surroundings::Surroundings;
+use self::upgrade::Check;
+use crate::log::{ErrorLog, Level, Target};
+
+pub(crate) use self::startup::{Refusal, serve};
+
+/// How long the front may take to say how it is before `howdah status` does without.
+const STATUS_PATIENCE: Duration = Duration::from_secs(2);
+/// How often it is looked whether a client of the control socket has lost its patience.
+const CLIENT_TURN: Duration = Duration::from_millis(500);
+/// For a generation whose configuration is not known because another program started it.
+const USUAL_DRAIN: Duration = Duration::from_secs(60);
+
+/// Everything that the supervisor knows.
+struct Supervisor {
+    plan: Plan,
+    around: Surroundings,
+    run_front: RunFront,
+    began: Instant,
+    log: Arc<ErrorLog>,
+    access: Option<Target>,
+    signals: Signals,
+    listeners: Vec<Listener>,
+    control: Option<Control>,
+    pid_file: Option<PathBuf>,
+    generations: Vec<Generation>,
+    next_number: u64,
+    /// What is served now.
+    current: Option<Arrangement>,
+    /// What is being changed.
+    change: Option<Change>,
+    /// Asked for while something else was being changed.
+    reload_wanted: bool,
+    upgrade_wanted: bool,
+    /// When a new generation is due because the front died.
+    restart: Option<Instant>,
+    backoff: Backoff,
+    /// The new program, looking at the configuration.
+    check: Option<Check>,
+    stopping: bool,
+    /// Why nothing was ever served.
+    failure: Option<Refusal>,
+    announced: bool,
+}
+
+/// Somebody who has something to say.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    Signals,
+    ControlSocket,
+    Client(u64),
+    /// The front of a generation.
+    Front(u64),
+    /// The zygote of a generation's pool.
+    Zygote(u64, usize),
+    /// The log of a generation's pool.
+    Lines(u64, usize),
+    Check,
+}
+
+impl Supervisor {
+    /// Until there is nothing left to look after.
+    fn run(&mut self) -> io::Result<()> {
+        loop {
+            self.reap()?;
+            self.keep_time(Instant::now());
+            self.generations
+                .retain_mut(|generation| !generation.forget_if_gone(&self.log));
+            if self.stopping && self.generations.is_empty() {
+                return Ok(());
+            }
+            for source in self.wait()? {
+                self.hear(source)?;
+            }
+        }
+    }
+
+    /// Waits until somebody speaks, or something is due.
+    fn wait(&self) -> io::Result<Vec<Source>> {
+        let mut sources = vec![(Source::Signals, self.signals.as_fd())];
+        if let Some(control) = &self.control {
+            sources.extend(
+                control
+                    .has_room()
+                    .then(|| (Source::ControlSocket, control.as_fd())),
+            );
+            sources.extend(control.clients().map(|(id, client)| (Source::Client(id), client)));
+        }
+        sources.extend(
+            self.check
+                .as_ref()
+                .and_then(|check| Some((Source::Check, check.output()?))),
+        );
+        for generation in &self.generations {
+            let number = generation.number;
+            let channel = generation.front.as_ref().and_then(|front| front.channel.as_ref());
+            sources.extend(channel.map(|channel| (Source::Front(number), channel.as_fd())));
+            for (position, pool) in generation.pools.iter().enumerate() {
+                let socket = pool.zygote.as_ref().and_then(|zygote| zygote.socket.as_ref());
+                sources.extend(socket.map(|socket| (Source::Zygote(number, position), socket.as_fd())));
+                let lines = pool.lines.as_ref().map(AsFd::as_fd);
+                sources.extend(lines.map(|lines| (Source::Lines(number, position), lines)));
+            }
+        }
+        let (sources, descriptors): (Vec<Source>, Vec<BorrowedFd<'_>>) = sources.into_iter().unzip();
+        let timeout = self
+            .next_deadline()
+            .map(|due| due.saturating_duration_since(Instant::now()));
+        let ready = poll::readable(&descriptors, timeout)?;
+        Ok(sources
+            .into_iter()
+            .zip(ready)
+            .filter_map(|(source, ready)| ready.then_some(source))
+            .collect())
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let generations = self.generations.iter().filter_map(Generation::deadline);
+        let check = self.check.as_ref().map(|check| check.until);
+        let client = self
+            .control
+            .as_ref()
+            .is_some_and(Control::is_busy)
+            .then(|| Instant::now() + CLIENT_TURN);
+        generations.chain(self.restart).chain(check).chain(client).min()
+    }
+
+    /// Listens to somebody. Who is gone by now has nothing to say.
+    fn hear(&mut self, source: Source) -> io::Result<()> {
+        match source {
+            Source::Signals => {
+                while let Some(arrived) = self.signals.take()? {
+                    self.obey(arrived);
+                }
+            }
+            Source::ControlSocket => self.control.iter_mut().for_each(Control::accept),
+            Source::Client(id) => {
+                if let Some(command) = self.control.as_mut().and_then(|control| control.listen(id)) {
+                    self.carry_out(command, id);
+                }
+            }
+            Source::Front(number) => self.hear_front(number),
+            Source::Zygote(number, position) => self.hear_zygote(number, position),
+            Source::Lines(number, position) => {
+                let log = self.log.clone();
+                let pool = self
+                    .generation(number)
+                    .and_then(|generation| generation.pools.get_mut(position));
+                if let Some(pool) = pool {
+                    pool.forward_lines(&log);
+                }
+            }
+            Source::Check => self.check.iter_mut().for_each(Check::read),
+        }
+        Ok(())
+    }
+
+    fn obey(&mut self, Arrived { signal, by_kernel }: Arrived) {
+        match signal {
+            SIGTERM | SIGINT => self.stop(),
+            // The terminal is gone, and whoever looked at it.
+            SIGHUP if by_kernel => self.stop(),
+            SIGHUP => self.reload(),
+            SIGUSR1 => self.reopen_logs(),
+            SIGUSR2 => self.upgrade(),
+            // SIGCHLD: children are looked at in every turn.
+            _ => {}
+        }
+    }
+
+    fn carry_out(&mut self, command: Command, client: u64) {
+        match command {
+            Command::Status => self.ask_front_for_status(client),
+            Command::Reload if self.stopping => self.answer(client, Err("the server is stopping")),
+            Command::Reload => self.reload(),
+            // All who asked are answered when it is done.
+            Command::Stop if self.stopping => {}
+            Command::Stop => self.stop(),
+        }
+    }
+
+    /// Lets everything finish; the second time, does not.
+    fn stop(&mut self) {
+        if self.stopping {
+            self.say(Level::Notice, "told to stop again: ending at once");
+            self.generations.iter_mut().for_each(Generation::kill);
+            return;
+        }
+        self.say(Level::Notice, "stopping: requests in flight are finished");
+        self.stopping = true;
+        (self.restart, self.reload_wanted, self.upgrade_wanted, self.change) = (None, false, false, None);
+        self.check = None;
+        self.answer_all(Command::Reload, Err("the server is stopping"));
+        let fallback = self.usual_drain();
+        for generation in &mut self.generations {
+            match generation.phase {
+                Phase::Starting { .. } => generation.kill(),
+                Phase::Serving => generation.drain(false, fallback),
+                // It kept idle connections so far.
+                Phase::Draining { .. } => generation.drain_further(),
+                Phase::Ending { .. } => {}
+            }
+        }
+    }
+
+    fn reopen_logs(&self) {
+        for generation in &self.generations {
+            if let Err(error) = generation.reopen_logs() {
+                self.say(Level::Error, &format!("a log cannot be opened again: {error}"));
+            }
+        }
+        self.say(Level::Info, "logs were opened again");
+    }
+
+    fn hear_front(&mut self, number: u64) {
+        loop {
+            let Some(front) = self
+                .generation(number)
+                .and_then(|generation| generation.front.as_mut())
+            else {
+                return;
+            };
+            let message = match front.listen() {
+                Ok(Some(message)) => message,
+                Ok(None) => return,
+                Err(error) => {
+                    front.kill();
+                    return self.say(Level::Error, &format!("the front is ended: {error}"));
+                }
+            };
+            match message {
+                FromFront::Ready { pools } => {
+                    front.ready = Some(pools);
+                    self.commit_if_ready();
+                }
+                FromFront::Drained => {}
+                FromFront::Status { id, text } => self.answer_status(id, Some(&text)),
+                FromFront::PoolBroken { pool, reason } => self.pool_broken(number, pool, &reason),
+            }
+        }
+    }
+
+    fn hear_zygote(&mut self, number: u64, position: usize) {
+        let Some(generation) = self.generation(number) else {
+            return;
+        };
+        let serving = generation.phase == Phase::Serving;
+        let Some(pool) = generation.pools.get_mut(position) else {
+            return;
+        };
+        let Some(zygote) = &mut pool.zygote else { return };
+        let was_ready = zygote.ready.is_some();
+        let heard = zygote.listen();
+        let (is_ready, pid, name) = (zygote.ready.is_some(), zygote.pid, pool.name.clone());
+        if let Err(error) = heard {
+            pool.kill();
+            return self.say_of(
+                Level::Error,
+                &name,
+                &format!("its zygote {pid} is ended: {error}"),
+            );
+        }
+        if is_ready && !was_ready {
+            match serving {
+                true => self.say_of(Level::Notice, &name, &format!("its new zygote {pid} is ready")),
+                false => self.commit_if_ready(),
+            }
+        }
+    }
+
+    fn pool_broken(&mut self, number: u64, position: usize, reason: &str) {
+        let pool = self
+            .generation(number)
+            .and_then(|generation| generation.pools.get_mut(position));
+        if let Some(pool) = pool {
+            pool.kill();
+            let (name, what) = (
+                pool.name.clone(),
+                format!("its pool is ended and replaced: {reason}"),
+            );
+            self.say_of(Level::Error, &name, &what);
+        }
+    }
+
+    /// Looks at every child that has ended.
+    fn reap(&mut self) -> io::Result<()> {
+        while let Some((pid, exit)) = process::reap()? {
+            if self.check.as_mut().is_some_and(|check| check.ended(pid, exit)) {
+                continue;
+            }
+            let found = self
+                .generations
+                .iter()
+                .find_map(|one| Some((one.number, one.part(pid)?)));
+            match found {
+                Some((number, Part::Front)) => self.front_died(number, pid, exit),
+                Some((number, Part::Zygote(position))) => self.zygote_died(number, position, pid, exit),
+                // Somebody's grandchild, if we are the first process of a container.
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn front_died(&mut self, number: u64, pid: Pid, exit: Exit) {
+        // What it said last.
+        self.hear_front(number);
+        let fallback = self.usual_drain();
+        let Some(generation) = self.generation(number) else {
+            return;
+        };
+        let lived = generation
+            .front
+            .take()
+            .map_or(Duration::ZERO, |front| front.started.elapsed());
+        match generation.phase {
+            Phase::Starting { .. } => self.abort(number, &format!("the front {pid} {exit} while it started")),
+            Phase::Serving => {
+                // Its region is gone with it, so the pools have nothing to serve.
+                generation.drain(false, fallback);
+                let wait = self.backoff.after_death(lived);
+                self.restart = Some(Instant::now() + wait);
+                self.say(
+                    Level::Error,
+                    &format!("the front {pid} {exit}; {}", another(wait)),
+                );
+            }
+            Phase::Draining { .. } => {
+                generation.stop_pools();
+                if !is_orderly(exit) {
+                    self.say(
+                        Level::Error,
+                        &format!("the front {pid} {exit} before it had drained"),
+                    );
+                }
+            }
+            Phase::Ending { .. } => {}
+        }
+    }
+
+    fn zygote_died(&mut self, number: u64, position: usize, pid: Pid, exit: Exit) {
+        self.hear_zygote(number, position);
+        let log = self.log.clone();
+        let Some(generation) = self.generation(number) else {
+            return;
+        };
+        let phase = generation.phase;
+        let Some(pool) = generation.pools.get_mut(position) else {
+            return;
+        };
+        pool.forward_lines(&log);
+        let failed = pool.zygote.as_mut().and_then(|zygote| zygote.failed.take());
+        let name = pool.name.clone();
+        let now = Instant::now();
+        pool.zygote_died(now);
+        match phase {
+            Phase::Starting { .. } => {
+                let what = match failed {
+                    Some(reason) => format!("site {name}: PHP does not start: {reason}"),
+                    None => format!("site {name}: the zygote {pid} {exit} while PHP started"),
+                };
+                self.abort(number, &what);
+            }
+            Phase::Serving if pool.can_start() => {
+                let wait = pool.due.map_or(Duration::ZERO, |due| due - now);
+                let what = match failed {
+                    Some(reason) => format!("PHP does not start: {reason}; {}", another(wait)),
+                    None => format!("its zygote {pid} {exit}; {}", another(wait)),
+                };
+                self.say_of(Level::Error, &name, &what);
+            }
+            // The generation that replaces this one is on its way.
+            Phase::Serving | Phase::Draining { .. } | Phase::Ending { .. } => {
+                pool.due = None;
+                if phase == Phase::Serving || (matches!(phase, Phase::Draining { .. }) && !is_orderly(exit)) {
+                    self.say_of(
+                        Level::Error,
+                        &name,
+                        &format!("its zygote {pid} {exit} before it was done"),
+                    );
+                }
+            }
+        }
+    }
+
+    /// Does what is due.
+    fn keep_time(&mut self, now: Instant) {
+        for position in 0..self.generations.len() {
+            let generation = &mut self.generations[position];
+            let number = generation.number;
+            match generation.phase {
+                Phase::Starting { until } if now >= until => {
+                    let what = format!("{} was not ready in time", generation.missing());
+                    self.abort(number, &what);
+                }
+                Phase::Draining { until } if now >= until => {
+                    let remains = generation.remains();
+                    generation.kill();
+                    self.say(
+                        Level::Warning,
+                        &format!("drain_timeout is over; ended by force: {remains}"),
+                    );
+                }
+                Phase::Ending { until } if now >= until => {
+                    let remains = generation.remains();
+                    generation.give_up();
+                    self.say(
+                        Level::Error,
+                        &format!("these processes cannot be killed: {remains}"),
+                    );
+                }
+                Phase::Serving => self.replace_zygotes(number, now),
+                _ => {}
+            }
+        }
+        self.keep_time_of_changes(now);
+        if let Some(control) = &mut self.control {
+            control.drop_silent(now);
+            for client in control.tired(Command::Status, now, STATUS_PATIENCE) {
+                self.answer_status(client, None);
+            }
+        }
+    }
+
+    /// Starts the zygotes that are due, and tells the front of them.
+    fn replace_zygotes(&mut self, number: u64, now: Instant) {
+        let around = self.around.clone();
+        let Some(generation) = self.generations.iter_mut().find(|one| one.number == number) else {
+            return;
+        };
+        let mut troubles = Vec::new();
+        for (position, pool) in generation.pools.iter_mut().enumerate() {
+            if pool.due.is_none_or(|due| now < due) {
+                continue;
+            }
+            let told = pool
+                .start_zygote(&around)
+                .and_then(|socket| match &generation.front {
+                    Some(front) => front.tell(&ToFront::PoolReplaced { pool: position }, &[socket.into()]),
+                    None => Ok(()),
+                });
+            if let Err(error) = told {
+                pool.kill();
+                pool.start_failed(now);
+                troubles.push((
+                    pool.name.clone(),
+                    format!("its zygote cannot be started: {error}"),
+                ));
+            }
+        }
+        for (name, what) in troubles {
+            self.say_of(Level::Error, &name, &what);
+        }
+    }
+
+    fn generation(&mut self, number: u64) -> Option<&mut Generation> {
+        self.generations
+            .iter_mut()
+            .find(|generation| generation.number == number)
+    }
+
+    fn usual_drain(&self) -> Duration {
+        self.current
+            .as_ref()
+            .map_or(USUAL_DRAIN, |current| current.config.limits.drain_timeout)
+    }
+
+    fn answer(&mut self, client: u64, answer: Result<&str, &str>) {
+        if let Some(control) = &mut self.control {
+            control.answer(client, answer);
+        }
+    }
+
+    fn answer_all(&mut self, command: Command, answer: Result<&str, &str>) {
+        if let Some(control) = &mut self.control {
+            control.answer_all(command, answer);
+        }
+    }
+
+    fn say(&self, level: Level, what: &str) {
+        self.log.say(level, None, what);
+    }
+
+    fn say_of(&self, level: Level, site: &str, what: &str) {
+        self.log.say(level, Some(site), what);
+    }
+}
+
+/// The end of a message on something that died.
+fn another(wait: Duration) -> String {
+    match wait {
+        Duration::ZERO => "another takes its place".to_owned(),
+        wait => format!(
+            "it keeps dying, so another is started in {} s only",
+            wait.as_secs_f32()
+        ),
+    }
+}

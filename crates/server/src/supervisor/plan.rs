@@ -1,0 +1,166 @@
+//! What the command line asked to serve, from which the configuration is made anew at each reload.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use howdah_config::{AccessTarget, Config, Count, DirectoryOptions};
+
+/// What to serve, and what the command line says about it.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) source: Source,
+    pub(crate) options: Options,
+}
+
+/// Where the sites come from.
+#[derive(Debug, Clone)]
+pub(crate) enum Source {
+    /// One site, this folder.
+    Folder(PathBuf),
+    /// A configuration file.
+    File(PathBuf),
+}
+
+/// What the command line says in place of the configuration.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Options {
+    /// Empty: as configured.
+    pub(crate) listen: Vec<SocketAddr>,
+    pub(crate) workers: Option<Count>,
+    pub(crate) threads: Option<Count>,
+    pub(crate) no_php: bool,
+    pub(crate) access_log: Option<AccessTarget>,
+}
+
+impl Plan {
+    /// The configuration as it is now. An error is for the operator to read, with file, line and column.
+    pub(crate) fn load(&self) -> Result<Config, String> {
+        match &self.source {
+            Source::Folder(folder) => self.of_folder(folder),
+            Source::File(file) => {
+                let mut config = Config::load(file).map_err(|errors| errors.to_string())?;
+                self.options.overrule(&mut config);
+                Ok(config)
+            }
+        }
+    }
+
+    fn of_folder(&self, folder: &Path) -> Result<Config, String> {
+        match folder.metadata() {
+            Ok(found) if found.is_dir() => {}
+            Ok(_) => {
+                return Err(format!(
+                    "{}: this is not a folder; give the folder of a site",
+                    folder.display()
+                ));
+            }
+            Err(error) => {
+                return Err(format!(
+                    "{}: {error}; give the folder of a site",
+                    folder.display()
+                ));
+            }
+        }
+        let options = self.options.clone();
+        Ok(Config::for_directory(
+            folder,
+            DirectoryOptions {
+                listen: options.listen,
+                threads: options.threads,
+                workers: options.workers,
+                php: !options.no_php,
+                access_log: options.access_log,
+            },
+        ))
+    }
+}
+
+impl Source {
+    /// As arguments of `howdah check`.
+    pub(crate) fn arguments(&self) -> Vec<&std::ffi::OsStr> {
+        match self {
+            Source::Folder(folder) => vec![folder.as_os_str()],
+            Source::File(file) => vec!["--config".as_ref(), file.as_os_str()],
+        }
+    }
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Source::Folder(path) | Source::File(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl Options {
+    fn overrule(&self, config: &mut Config) {
+        if !self.listen.is_empty() {
+            config.listen.clone_from(&self.listen);
+        }
+        if let Some(threads) = self.threads {
+            config.threads = threads;
+        }
+        if let Some(target) = &self.access_log {
+            config.log.access = target.clone();
+        }
+        for site in &mut config.sites {
+            if self.no_php {
+                site.php = None;
+            }
+            if let (Some(workers), Some(php)) = (self.workers, &mut site.php) {
+                php.workers = workers;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_overrules_the_file() {
+        let text =
+            "listen = [\"127.0.0.1:1\"]\nthreads = 3\n[[site]]\nroot = \"/srv/a\"\n[site.php]\nworkers = 5\n";
+        let mut config = Config::parse(text, "howdah.toml").unwrap();
+        Options::default().overrule(&mut config);
+        assert_eq!(config.threads, Count::Exactly(3));
+        assert_eq!(config.sites[0].php.as_ref().unwrap().workers, Count::Exactly(5));
+
+        let options = Options {
+            listen: vec!["127.0.0.1:2".parse().unwrap()],
+            workers: Some(Count::Exactly(1)),
+            threads: Some(Count::Auto),
+            no_php: false,
+            access_log: Some(AccessTarget::Off),
+        };
+        options.overrule(&mut config);
+        assert_eq!(config.listen, options.listen);
+        assert_eq!(config.threads, Count::Auto);
+        assert_eq!(config.log.access, AccessTarget::Off);
+        assert_eq!(config.sites[0].php.as_ref().unwrap().workers, Count::Exactly(1));
+
+        Options {
+            no_php: true,
+            ..options
+        }
+        .overrule(&mut config);
+        assert!(config.sites[0].php.is_none());
+    }
+
+    #[test]
+    fn a_folder_that_is_none_is_refused() {
+        for (path, why) in [
+            ("/no/such/folder", "No such file"),
+            ("/etc/passwd", "not a folder"),
+        ] {
+            let plan = Plan {
+                source: Source::Folder(path.into()),
+                options: Options::default(),
+            };
+            let error = plan.load().unwrap_err();
+            assert!(error.contains(path) && error.contains(why), "{error}");
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! What the supervisor says of itself: at the start, and when asked.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use howdah_config::Site;
+
+use super::change::Cause;
+use super::generation::{Generation, Phase};
+use super::seam::{PoolFacts, ToFront};
+use super::{STATUS_PATIENCE, Supervisor};
+use crate::log::Level;
+
+/// Of so many sites each is named in the log; a host of thousands is not.
+const MOST_SITES: usize = 50;
+
+impl Supervisor {
+    /// Says what is served, by which PHP.
+    pub(super) fn report_start(&self, number: u64, cause: Cause) {
+        let Some(current) = &self.current else { return };
+        let Some(generation) = self
+            .generations
+            .iter()
+            .find(|generation| generation.number == number)
+        else {
+            return;
+        };
+        let sites = &current.config.sites;
+        let what = match cause {
+            Cause::Start => "serving",
+            Cause::Reload => "reloaded; serving",
+            Cause::FrontDied => "started anew; serving",
+            Cause::TakeOver => "taken over; serving",
+        };
+        let addresses: Vec<String> = self
+            .listeners
+            .iter()
+            .map(|listener| listener.actual.to_string())
+            .collect();
+        let version = env!("CARGO_PKG_VERSION");
+        let front = current.front.as_ref().unwrap_or(&self.around.identity);
+        self.say(
+            Level::Notice,
+            &format!(
+                "howdah {version}, process {}: {what} {} on {}; the front runs as {}",
+                std::process::id(),
+                self.plan.source,
+                addresses.join(" and "),
+                front.name
+            ),
+        );
+        let facts = generation
+            .front
+            .as_ref()
+            .and_then(|front| front.ready.as_deref())
+            .unwrap_or(&[]);
+        for (number, site) in sites.iter().enumerate() {
+            let position = current.pools.iter().position(|pool| pool.site == number);
+            let pool = position.and_then(|position| generation.pools.get(position));
+            let fact = position.and_then(|position| facts.get(position));
+            if number < MOST_SITES {
+                let php = match (pool, fact) {
+                    (Some(pool), Some(facts)) => {
+                        let PoolFacts {
+                            php_version, workers, ..
+                        } = facts;
+                        format!(
+                            "PHP {php_version} as {} with {workers} workers, {}",
+                            pool.user(&self.around),
+                            opcache(facts)
+                        )
+                    }
+                    _ => "without PHP".to_owned(),
+                };
+                self.say_of(
+                    Level::Notice,
+                    &site.name,
+                    &format!("{} from {}, {php}", hosts(site), site.root),
+                );
+            }
+            if fact.is_some_and(|facts| facts.opcache != "on") {
+                let what = "opcache is not on: every request compiles its scripts anew, which makes PHP several times slower; \
+                            install the distribution's opcache package, or see `opcache.enable` in php.ini";
+                self.say_of(Level::Warning, &site.name, what);
+            }
+        }
+        if sites.len() > MOST_SITES {
+            self.say(
+                Level::Notice,
+                &format!("and {} more sites", sites.len() - MOST_SITES),
+            );
+        }
+    }
+
+    /// Asks the front what only it knows. The answer comes, or time passes; see [`Supervisor::answer_status`].
+    pub(super) fn ask_front_for_status(&mut self, client: u64) {
+        let serving = self
+            .generations
+            .iter()
+            .find(|generation| generation.phase == Phase::Serving);
+        let asked = serving
+            .and_then(|generation| generation.front.as_ref())
+            .filter(|front| front.channel.is_some())
+            .map(|front| front.tell(&ToFront::Status { id: client }, &[]));
+        if !matches!(asked, Some(Ok(()))) {
+            self.answer_status(client, None);
+        }
+    }
+
+    /// Tells a client how everything is.
+    pub(super) fn answer_status(&mut self, client: u64, front: Option<&str>) {
+        let text = self.status(front);
+        self.answer(client, Ok(&text));
+    }
+
+    fn status(&self, front: Option<&str>) -> String {
+        let mut text = format!(
+            "howdah {}, process {}, up {}\n",
+            env!("CARGO_PKG_VERSION"),
+            std::process::id(),
+            duration(self.began.elapsed())
+        );
+        // Writing to a String does not fail.
+        let _ = writeln!(text, "serves {}", self.plan.source);
+        for listener in &self.listeners {
+            let _ = writeln!(text, "listens on http://{}", listener.actual);
+        }
+        for generation in &self.generations {
+            self.describe(generation, &mut text);
+        }
+        match front {
+            Some(front) => text.push_str(front),
+            None => {
+                let _ = write!(
+                    text,
+                    "the front has not answered within {} s",
+                    STATUS_PATIENCE.as_secs()
+                );
+            }
+        }
+        text
+    }
+
+    fn describe(&self, generation: &Generation, text: &mut String) {
+        let phase = match generation.phase {
+            Phase::Starting { .. } => "starting",
+            Phase::Serving => "serving",
+            Phase::Draining { .. } => "draining",
+            Phase::Ending { .. } => "ending",
+        };
+        let front = generation
+            .front
+            .as_ref()
+            .map_or("gone".to_owned(), |front| format!("process {}", front.pid));
+        let _ = writeln!(
+            text,
+            "generation {} is {phase}; front: {front}",
+            generation.number
+        );
+        for pool in &generation.pools {
+            let state = match &pool.zygote {
+                None => "its zygote is dead".to_owned(),
+                Some(zygote) => match &zygote.ready {
+                    None => format!("zygote {}", zygote.pid),
+                    Some((version, opcache)) => {
+                        format!("zygote {}, PHP {version}, opcache {opcache}", zygote.pid)
+                    }
+                },
+            };
+            let _ = writeln!(
+                text,
+                "  pool {}: {state}, as {}",
+                pool.name,
+                pool.user(&self.around)
+            );
+        }
+    }
+}
+
+fn opcache(facts: &PoolFacts) -> String {
+    match facts.opcache.as_str() {
+        told if told.starts_with("on") || told.starts_with("off") => format!("opcache {told}"),
+        reason => format!("opcache off: {reason}"),
+    }
+}
+
+fn hosts(site: &Site) -> String {
+    let named: Vec<String> = site.hosts.iter().take(5).map(ToString::to_string).collect();
+    match site.hosts.len() {
+        more @ 6.. => format!("{} and {} more names", named.join(", "), more - 5),
+        _ => named.join(", "),
+    }
+}
+
+fn duration(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match (
+        seconds / 86_400,
+        seconds / 3600 % 24,
+        seconds / 60 % 60,
+        seconds % 60,
+    ) {
+        (0, 0, 0, seconds) => format!("{seconds} s"),
+        (0, 0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (0, hours, minutes, _) => format!("{hours} h {minutes} min"),
+        (days, hours, _, _) => format!("{days} d {hours} h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations() {
+        for (seconds, text) in [
+            (0, "0 s"),
+            (61, "1 min 1 s"),
+            (3600, "1 h 0 min"),
+            (90_000, "1 d 1 h"),
+        ] {
+            assert_eq!(duration(Duration::from_secs(seconds)), text);
+        }
+    }
+
+    #[test]
+    fn the_state_of_opcache() {
+        let facts = |opcache: &str| PoolFacts {
+            php_version: String::new(),
+            opcache: opcache.into(),
+            workers: 1,
+        };
+        assert_eq!(opcache(&facts("on")), "opcache on");
+        assert_eq!(
+            opcache(&facts("off: it is not installed")),
+            "opcache off: it is not installed"
+        );
+        assert_eq!(
+            opcache(&facts("it is not installed")),
+            "opcache off: it is not installed"
+        );
+    }
+}

@@ -1,0 +1,72 @@
+//! The folders in which pools keep temporary files, uploads and sessions.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use howdah_sys::credentials::Identity;
+use howdah_sys::folder;
+
+/// Makes sure that `path` is there for `owner` alone; `ours` is who we are.
+pub(super) fn prepare(path: &Path, owner: &Identity, ours: &Identity) -> Result<(), String> {
+    let refused = |path: &Path, error: &io::Error| {
+        format!(
+            "the state folder {}: {error}; remove it, give it to {}, or set `php.state_dir`",
+            path.display(),
+            owner.name
+        )
+    };
+    if let Some(parent) = path.parent() {
+        let shared = DirBuilder::new().recursive(true).mode(0o755).create(parent);
+        shared.map_err(|error| refused(parent, &error))?;
+        let found = fs::symlink_metadata(parent).map_err(|error| refused(parent, &error))?;
+        // Whoever owns the folder above can exchange ours at any time.
+        if ![0, ours.uid, owner.uid].contains(&found.uid()) {
+            let error = io::Error::other(format!("it belongs to user {}", found.uid()));
+            return Err(refused(parent, &error));
+        }
+    }
+    folder::make_private(path, owner.uid, owner.gid).map_err(|error| refused(path, &error))
+}
+
+/// A fresh folder below `temporary` that pools of other users can pass through, but not look into.
+pub(crate) fn fresh(temporary: &Path) -> io::Result<PathBuf> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut number = since.as_nanos() & 0xFFFF_FFFF;
+    loop {
+        let path = temporary.join(format!("howdah-{}-{number:08x}", std::process::id()));
+        match DirBuilder::new().mode(0o711).create(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            result => return result.map(|()| path),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn made_below_a_folder_that_is_ours() {
+        let ours = Identity::current().unwrap();
+        let folder = fresh(&std::env::temp_dir()).unwrap();
+        let state = folder.join("pools/shop");
+        prepare(&state, &ours, &ours).unwrap();
+        prepare(&state, &ours, &ours).unwrap();
+        assert_eq!(fs::metadata(&state).unwrap().mode() & 0o777, 0o700);
+
+        let stranger = Identity {
+            uid: ours.uid + 1,
+            name: "stranger".into(),
+            ..ours.clone()
+        };
+        let error = prepare(&state, &stranger, &ours).unwrap_err();
+        assert!(error.contains("give it to stranger"), "{error}");
+        // A parent that somebody else could exchange.
+        let error = prepare(&state, &stranger, &stranger);
+        assert_eq!(error.is_err(), ours.uid != 0);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,154 @@
+//! Where this process finds itself: who runs it, from where, and what is around.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use howdah_sys::credentials::Identity;
+use howdah_sys::process;
+
+/// What is looked up once, at the start.
+#[derive(Debug, Clone)]
+pub(crate) struct Surroundings {
+    pub(crate) identity: Identity,
+    /// The file that was started, by the name that leads to its successor after an upgrade.
+    pub(crate) executable: PathBuf,
+    /// The folder for temporary files.
+    pub(crate) temporary: PathBuf,
+    /// `PATH`.
+    pub(crate) path: OsString,
+    /// `$XDG_RUNTIME_DIR`.
+    pub(crate) runtime: Option<PathBuf>,
+    pub(crate) processors: usize,
+    /// Soft and hard limit of open descriptors, as we found them.
+    pub(crate) descriptor_limit: (u64, u64),
+    /// Where pools keep their state that have no place of their own for it; it goes when the server ends.
+    pub(crate) state: Option<PathBuf>,
+    /// All of the environment.
+    pub(crate) environment: Vec<(OsString, OsString)>,
+}
+
+/// Where programs are when nobody says it.
+const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// What PHP reads from its environment while it starts; scripts do not see it.
+const FOR_PHP: [&str; 2] = ["PHPRC", "PHP_INI_SCAN_DIR"];
+
+impl Surroundings {
+    /// Looks around.
+    pub(crate) fn look() -> io::Result<Surroundings> {
+        let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+        let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+        let path = variable("PATH").unwrap_or_else(|| USUAL_PATH.into());
+        Ok(Surroundings {
+            identity: Identity::current()?,
+            executable: executable(std::env::args_os().next(), &path)?,
+            temporary: std::env::temp_dir(),
+            path,
+            runtime: variable("XDG_RUNTIME_DIR")
+                .map(PathBuf::from)
+                .filter(|path| path.is_absolute()),
+            descriptor_limit: process::descriptor_limit()?,
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            state: None,
+            environment,
+        })
+    }
+
+    /// Where a program that belongs to this one may be, best first.
+    pub(crate) fn places_of(&self, program: &str) -> Vec<PathBuf> {
+        let beside = |executable: &Path| {
+            let folder = executable.parent()?.to_owned();
+            let above = folder.parent().unwrap_or(&folder).join("libexec/howdah");
+            Some([folder, above])
+        };
+        let real = self
+            .executable
+            .canonicalize()
+            .ok()
+            .filter(|real| *real != self.executable);
+        let ours = [Some(self.executable.clone()), real].into_iter().flatten();
+        let mut folders: Vec<PathBuf> = ours
+            .filter_map(|executable| beside(&executable))
+            .flatten()
+            .collect();
+        folders.extend(std::env::split_paths(&self.path).filter(|folder| folder.is_absolute()));
+        folders.iter().map(|folder| folder.join(program)).collect()
+    }
+
+    /// What scripts find in their environment: `PATH`, and what is configured.
+    pub(crate) fn script_environment(&self, configured: &[(String, String)]) -> Vec<(String, String)> {
+        let mut environment = configured.to_vec();
+        if !environment.iter().any(|(name, _)| name == "PATH") {
+            environment.push(("PATH".to_owned(), self.path.to_string_lossy().into_owned()));
+        }
+        environment
+    }
+
+    /// The environment that a zygote starts with. Everything else of ours is none of its business.
+    pub(crate) fn zygote_environment(&self) -> io::Result<Vec<CString>> {
+        let mut variables = vec![variable(OsStr::new("PATH"), &self.path)?];
+        for (name, value) in &self.environment {
+            if FOR_PHP.iter().any(|known| name == known) {
+                variables.push(variable(name, value)?);
+            }
+        }
+        Ok(variables)
+    }
+}
+
+/// A line of an environment as `execve` wants it.
+pub(super) fn variable(name: &OsStr, value: &OsStr) -> io::Result<CString> {
+    Ok(CString::new([name.as_bytes(), b"=", value.as_bytes()].concat())?)
+}
+
+/// The file that the first argument names, as the shell found it. `/proc/self/exe` would name the file that was replaced
+/// by an upgrade, not the one that replaced it.
+fn executable(first_argument: Option<OsString>, path: &OsStr) -> io::Result<PathBuf> {
+    let real = std::env::current_exe()?;
+    let Some(name) = first_argument.map(OsStringExt::into_vec) else {
+        return Ok(real);
+    };
+    let name = PathBuf::from(OsString::from_vec(name));
+    let named = if name.as_os_str().as_bytes().contains(&b'/') {
+        std::path::absolute(&name)?
+    } else {
+        let found = std::env::split_paths(path)
+            .map(|folder| folder.join(&name))
+            .find(|place| place.is_file());
+        found.unwrap_or_else(|| real.clone())
+    };
+    // Who started us may call us as it likes.
+    Ok(if named.canonicalize().is_ok_and(|named| named == real) {
+        named
+    } else {
+        real
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_that_was_used_counts_only_if_it_leads_here() {
+        let real = std::env::current_exe().unwrap();
+        let path = OsStr::new("/bin");
+        assert_eq!(executable(None, path).unwrap(), real);
+        assert_eq!(executable(Some("sh".into()), path).unwrap(), real);
+        assert_eq!(executable(Some("/bin/sh".into()), path).unwrap(), real);
+        let dotted = real.parent().unwrap().join(".").join(real.file_name().unwrap());
+        assert_eq!(executable(Some(dotted.into()), path).unwrap(), real);
+    }
+
+    #[test]
+    fn scripts_see_what_is_configured_and_the_path() {
+        let around = Surroundings::look().unwrap();
+        let ours = vec![("DB".to_owned(), "x".to_owned())];
+        let seen = around.script_environment(&ours);
+        assert_eq!(seen[0], ours[0]);
+        assert_eq!((seen.len(), seen[1].0.as_str()), (2, "PATH"));
+        let with_path = vec![("PATH".to_owned(), "/x".to_owned())];
+        assert_eq!(around.script_environment(&with_path), with_path);
+    }
+}

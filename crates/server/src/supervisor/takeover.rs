@@ -1,0 +1,329 @@
+//! Handing everything over to another program: the new version of this one, by `exec` in the same process.
+//!
+//! What the successor must know stands as lines of text in a memory file, whose descriptor is named by an environment
+//! variable. A line that the successor does not know is skipped, so that versions can differ.
+//!
+//! ```text
+//! next 4                              number of the next generation
+//! state /tmp/howdah-77-0a1b2c3d       folder to remove at the end
+//! control 5 /run/howdah.sock          descriptor, path
+//! listener 6 127.0.0.1:0              descriptor, address as configured
+//! generation 3 serving                number, `serving` or `draining`; what follows belongs to it
+//! front 1234 9                        process, descriptor of its channel
+//! pool 1235 10 11 shop                zygote, descriptors of its socket and its log, name
+//! ```
+
+use std::ffi::{CString, OsStr};
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+
+use howdah_sys::descriptor;
+use howdah_sys::memory;
+use howdah_sys::process::{self, Pid};
+use howdah_sys::seqpacket::SeqPacket;
+
+use super::surroundings::{Surroundings, variable};
+
+/// Names the descriptor of the memory file.
+const VARIABLE: &str = "HOWDAH_TAKE_OVER";
+
+/// What is handed over.
+#[derive(Debug, Default)]
+pub(super) struct Inheritance {
+    pub(super) next_number: u64,
+    pub(super) state: Option<PathBuf>,
+    pub(super) control: Option<(UnixListener, PathBuf)>,
+    pub(super) listeners: Vec<(TcpListener, SocketAddr)>,
+    pub(super) generations: Vec<Heir>,
+}
+
+/// A generation that goes on under the successor.
+#[derive(Debug)]
+pub(super) struct Heir {
+    pub(super) number: u64,
+    pub(super) serving: bool,
+    pub(super) front: Option<(Pid, SeqPacket)>,
+    pub(super) pools: Vec<HeirPool>,
+}
+
+/// A pool that goes on under the successor.
+#[derive(Debug)]
+pub(super) struct HeirPool {
+    pub(super) name: String,
+    pub(super) zygote: Pid,
+    pub(super) socket: SeqPacket,
+    pub(super) log: OwnedFd,
+}
+
+/// Collects the lines, and the descriptors that they name.
+#[derive(Debug, Default)]
+pub(super) struct Testament<'d> {
+    text: Vec<u8>,
+    descriptors: Vec<BorrowedFd<'d>>,
+}
+
+impl<'d> Testament<'d> {
+    /// Adds a line: words, descriptors, and at the end a text that may have spaces.
+    pub(super) fn line(
+        &mut self,
+        words: &[&str],
+        descriptors: &[BorrowedFd<'d>],
+        rest: &OsStr,
+    ) -> io::Result<()> {
+        if rest.as_bytes().contains(&b'\n') {
+            let error = format!("{}: a line feed in a name cannot be handed over", rest.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, error));
+        }
+        let numbers = descriptors
+            .iter()
+            .map(|descriptor| descriptor.as_raw_fd().to_string());
+        let words: Vec<String> = words.iter().map(|&word| word.to_owned()).chain(numbers).collect();
+        self.text.extend_from_slice(words.join(" ").as_bytes());
+        if !rest.is_empty() {
+            self.text.push(b' ');
+            self.text.extend_from_slice(rest.as_bytes());
+        }
+        self.text.push(b'\n');
+        self.descriptors.extend_from_slice(descriptors);
+        Ok(())
+    }
+
+    /// Becomes the program that is now where ours was. Comes back only if that failed, with everything as it was.
+    pub(super) fn execute(self, around: &Surroundings) -> io::Error {
+        let file = match self.file() {
+            Ok(file) => file,
+            Err(error) => return error,
+        };
+        let (arguments, environment) = match (arguments(), environment(around, Some(&file))) {
+            (Ok(arguments), Ok(environment)) => (arguments, environment),
+            (Err(error), _) | (_, Err(error)) => return error,
+        };
+        let all = || self.descriptors.iter().copied().chain([file.as_fd()]);
+        let inherited = all().try_for_each(|descriptor| descriptor::set_inheritable(descriptor, true));
+        let error = match inherited {
+            Ok(()) => process::execute(&around.executable, &arguments, &environment),
+            Err(error) => error,
+        };
+        for descriptor in all() {
+            // It worked the other way round, so there is nothing that could fail.
+            let _ = descriptor::set_inheritable(descriptor, false);
+        }
+        error
+    }
+
+    fn file(&self) -> io::Result<File> {
+        let mut file = File::from(memory::sealed_file(c"howdah", self.text.len())?);
+        file.write_all(&self.text)?;
+        file.rewind()?;
+        Ok(file)
+    }
+}
+
+impl Inheritance {
+    /// What the program that we replace left us, if there was one.
+    pub(super) fn claim() -> io::Result<Option<Inheritance>> {
+        let Some(number) = std::env::var_os(VARIABLE) else {
+            return Ok(None);
+        };
+        let number: RawFd = number
+            .to_str()
+            .and_then(|number| number.parse().ok())
+            .ok_or_else(malformed)?;
+        let mut text = Vec::new();
+        File::from(descriptor::inherited(number)?).read_to_end(&mut text)?;
+        let mut inheritance = Inheritance::default();
+        for line in text.split(|&byte| byte == b'\n') {
+            inheritance.read(&mut Words(line))?;
+        }
+        Ok(Some(inheritance))
+    }
+
+    fn read(&mut self, words: &mut Words<'_>) -> io::Result<()> {
+        match words.next() {
+            b"next" => self.next_number = words.parse()?,
+            b"state" => self.state = Some(words.rest().into()),
+            b"control" => self.control = Some((words.descriptor()?.into(), words.rest().into())),
+            b"listener" => self.listeners.push((words.descriptor()?.into(), words.parse()?)),
+            b"generation" => self.generations.push(Heir {
+                number: words.parse()?,
+                serving: words.next() == b"serving",
+                front: None,
+                pools: Vec::new(),
+            }),
+            b"front" => {
+                let front = (words.pid()?, words.descriptor()?.into());
+                self.generations.last_mut().ok_or_else(malformed)?.front = Some(front);
+            }
+            b"pool" => {
+                let pool = HeirPool {
+                    zygote: words.pid()?,
+                    socket: words.descriptor()?.into(),
+                    log: words.descriptor()?,
+                    name: words.rest().to_string_lossy().into_owned(),
+                };
+                self.generations
+                    .last_mut()
+                    .ok_or_else(malformed)?
+                    .pools
+                    .push(pool);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// The environment for another copy of this program.
+pub(super) fn environment(around: &Surroundings, inheritance: Option<&File>) -> io::Result<Vec<CString>> {
+    let mut variables = Vec::new();
+    for (name, value) in around.environment.iter().filter(|(name, _)| name != VARIABLE) {
+        variables.push(variable(name, value)?);
+    }
+    if let Some(file) = inheritance {
+        variables.push(variable(
+            OsStr::new(VARIABLE),
+            file.as_raw_fd().to_string().as_ref(),
+        )?);
+    }
+    Ok(variables)
+}
+
+/// Our own arguments.
+fn arguments() -> io::Result<Vec<CString>> {
+    std::env::args_os()
+        .map(|argument| Ok(CString::new(argument.as_bytes())?))
+        .collect()
+}
+
+/// A line, word by word.
+struct Words<'l>(&'l [u8]);
+
+impl<'l> Words<'l> {
+    fn next(&mut self) -> &'l [u8] {
+        let end = self
+            .0
+            .iter()
+            .position(|&byte| byte == b' ')
+            .unwrap_or(self.0.len());
+        let (word, rest) = self.0.split_at(end);
+        self.0 = rest.strip_prefix(b" ").unwrap_or(rest);
+        word
+    }
+
+    fn rest(&mut self) -> &'l OsStr {
+        OsStr::from_bytes(std::mem::take(&mut self.0))
+    }
+
+    fn parse<Value: std::str::FromStr>(&mut self) -> io::Result<Value> {
+        let word = std::str::from_utf8(self.next()).ok();
+        word.and_then(|word| word.parse().ok()).ok_or_else(malformed)
+    }
+
+    fn descriptor(&mut self) -> io::Result<OwnedFd> {
+        descriptor::inherited(self.parse()?)
+    }
+
+    fn pid(&mut self) -> io::Result<Pid> {
+        Pid::from_number(self.parse()?).ok_or_else(malformed)
+    }
+}
+
+fn malformed() -> io::Error {
+    let error = format!("{VARIABLE} is set, but not by a howdah that hands over; unset it");
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::IntoRawFd;
+
+    /// As after `exec`: the descriptors have no owner in this program yet.
+    fn inherit(testament: Testament<'_>) -> io::Result<Inheritance> {
+        let text = String::from_utf8(testament.text).unwrap();
+        for descriptor in &testament.descriptors {
+            descriptor::set_inheritable(*descriptor, true).unwrap();
+        }
+        let mut inheritance = Inheritance::default();
+        for line in text.as_bytes().split(|&byte| byte == b'\n') {
+            inheritance.read(&mut Words(line))?;
+        }
+        Ok(inheritance)
+    }
+
+    #[test]
+    fn everything_is_found_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (channel, peer) = SeqPacket::pair().unwrap();
+        let (log, _writer) = io::pipe().unwrap();
+        // Their owners are leaked below, as `exec` does it.
+        let (listener, channel, log) = (
+            OwnedFd::from(listener),
+            OwnedFd::from(channel),
+            OwnedFd::from(log),
+        );
+        let mut testament = Testament::default();
+        let none = OsStr::new("");
+        testament.line(&["next", "4"], &[], none).unwrap();
+        testament
+            .line(&["state"], &[], OsStr::new("/tmp/with spaces"))
+            .unwrap();
+        testament
+            .line(&["news"], &[], OsStr::new("of a later version"))
+            .unwrap();
+        testament
+            .line(&["listener"], &[listener.as_fd()], OsStr::new("127.0.0.1:0"))
+            .unwrap();
+        testament
+            .line(&["generation", "2", "draining"], &[], none)
+            .unwrap();
+        testament
+            .line(&["generation", "3", "serving"], &[], none)
+            .unwrap();
+        testament
+            .line(&["front", "77"], &[channel.as_fd()], none)
+            .unwrap();
+        testament
+            .line(&["pool", "78"], &[peer.as_fd(), log.as_fd()], OsStr::new("shop"))
+            .unwrap();
+        let found = inherit(testament).unwrap();
+        let _ = (listener.into_raw_fd(), channel.into_raw_fd(), log.into_raw_fd());
+        let _ = OwnedFd::from(peer).into_raw_fd();
+
+        assert_eq!(found.next_number, 4);
+        assert_eq!(found.state, Some("/tmp/with spaces".into()));
+        assert_eq!(found.listeners[0].0.local_addr().unwrap(), address);
+        assert_eq!(found.listeners[0].1.to_string(), "127.0.0.1:0");
+        let [draining, serving] = &found.generations[..] else {
+            panic!("{found:?}")
+        };
+        assert!(!draining.serving && draining.front.is_none() && draining.pools.is_empty());
+        assert!(serving.serving);
+        let (pid, channel) = serving.front.as_ref().unwrap();
+        assert_eq!(pid.number(), 77);
+        let pool = &serving.pools[0];
+        assert_eq!((pool.zygote.number(), pool.name.as_str()), (78, "shop"));
+        pool.socket.send(b"x", &[]).unwrap();
+        assert_eq!(channel.receive(&mut [0; 8]).unwrap().length, 1);
+    }
+
+    #[test]
+    fn nonsense_is_an_error() {
+        for line in [
+            "listener 0 127.0.0.1:1",
+            "listener x y",
+            "front 1 9999",
+            "pool 77 9999",
+            "next many",
+        ] {
+            let mut inheritance = Inheritance::default();
+            assert!(inheritance.read(&mut Words(line.as_bytes())).is_err(), "{line}");
+        }
+    }
+}
