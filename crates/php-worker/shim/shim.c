@@ -509,6 +509,20 @@ static void shim_apply_request_ini(void *context)
 	}
 }
 
+/* As php_ini_activate_config(), which takes the array that `[HOST=...]` or `name[]=` leaves in the table for a text. */
+static void shim_activate_table(HashTable *table)
+{
+	zend_string *name;
+	zval *value;
+
+	ZEND_HASH_FOREACH_STR_KEY_VAL(table, name, value) {
+		if (name && Z_TYPE_P(value) == IS_STRING) {
+			zend_alter_ini_entry_chars(name, Z_STRVAL_P(value), Z_STRLEN_P(value), PHP_INI_PERDIR,
+				PHP_INI_STAGE_HTACCESS);
+		}
+	} ZEND_HASH_FOREACH_END();
+}
+
 static void shim_apply_user_ini(void *context)
 {
 	struct howdah_user_ini plan;
@@ -528,8 +542,8 @@ static void shim_apply_user_ini(void *context)
 			php_parse_user_ini_file(plan.directories[i], PG(user_ini_filename), *plan.table);
 		}
 	}
-	if (*plan.table && zend_hash_num_elements(*plan.table) > 0) {
-		php_ini_activate_config(*plan.table, PHP_INI_PERDIR, PHP_INI_STAGE_HTACCESS);
+	if (*plan.table) {
+		shim_activate_table(*plan.table);
 	}
 }
 

@@ -152,6 +152,16 @@ fn a_broken_user_ini_is_reported_and_the_page_is_served() {
 }
 
 #[test]
+fn user_ini_may_use_constants_variables_and_nonsense() {
+    let script = Script::new("echo error_reporting(), ini_get('user_agent'), ini_get('precision');");
+    let content = "error_reporting = E_ALL & ~E_NOTICE\nuser_agent = \"${REQUEST_METHOD}\"\na[] = 1\n[HOST=localhost]\nprecision = 5\n";
+    script.file(".user.ini", content);
+    let output = script.with(&["-d", "precision=9", "--repeat", "3"]).output();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(text.matches("\r\n\r\n32759GET9").count(), 3, "{text}");
+}
+
+#[test]
 fn files_before_and_after_each_script() {
     let script = Script::new("echo 'script';");
     script.file("before.php", "<?php echo 'before ';");
