@@ -1,0 +1,222 @@
+//! Pools with a zygote and workers that are threads of the test: what a request meets when workers are busy, slow, dying.
+#![allow(clippy::unwrap_used)] // A test that fails here says where.
+
+mod support;
+
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+use howdah_php::{Body, Desk, Encoder, Exchange, Failure, Kind, PoolEvent, Refused, decode_head};
+
+use support::{Front, Script, limits};
+
+/// Hands a request for `script` over and waits for the head of its response.
+async fn ask(desk: &Desk, script: Script) -> Result<(Exchange, u16), String> {
+    let mut exchange = dispatch(desk, script)
+        .await
+        .map_err(|refused| format!("{refused:?}"))?;
+    let mut head = Vec::new();
+    match exchange.head(&mut head).await {
+        Ok(Kind::Final) => Ok((exchange, decode_head(&head).unwrap().status)),
+        other => Err(format!("{other:?}")),
+    }
+}
+
+async fn dispatch(desk: &Desk, script: Script) -> Result<Exchange, Refused> {
+    let encoder = RefCell::new(Encoder::default());
+    let name = script.name();
+    let encode = |encoder: &mut Encoder| {
+        encoder.begin(
+            0,
+            [
+                Some(b"GET"),
+                Some(name.as_bytes()),
+                None,
+                None,
+                None,
+                None,
+                None,
+                None,
+            ],
+        );
+    };
+    desk.dispatch(&encoder, encode, Body::Memory(b"")).await
+}
+
+/// Reads the body to its end.
+async fn body(exchange: &mut Exchange) -> Result<Vec<u8>, Failure> {
+    let mut all = Vec::new();
+    loop {
+        let news = std::future::poll_fn(|context| match exchange.poll_news(context) {
+            Ok(news) if news.available == 0 && !news.complete => std::task::Poll::Pending,
+            other => std::task::Poll::Ready(other),
+        })
+        .await?;
+        let mut piece = vec![0; news.available];
+        exchange.copy(&mut piece);
+        exchange.consume(piece.len());
+        all.extend(piece);
+        if news.complete {
+            return Ok(all);
+        }
+    }
+}
+
+#[test]
+fn a_response_comes_whole() {
+    Front::new(2, limits()).run(async |front| {
+        let (mut exchange, status) = ask(front.desk(), Script::Bytes(1_000_000)).await.unwrap();
+        assert_eq!(status, 200);
+        let body = body(&mut exchange).await.unwrap();
+        assert_eq!(body.len(), 1_000_000);
+        assert!(body.iter().all(|byte| *byte == b'x'));
+    });
+}
+
+#[test]
+fn a_full_queue_refuses_and_a_short_wait_is_served() {
+    let limits = howdah_php::PoolLimits { queue: 1, ..limits() };
+    Front::new(1, limits).run(async |front| {
+        let mut running = Vec::new();
+        while let Some(Ok(exchange)) = soon(dispatch(front.desk(), Script::Sleep(300))).await {
+            running.push(exchange);
+        }
+        assert!(
+            running.len() >= 2,
+            "a pool of one worker has slots for more than {}",
+            running.len()
+        );
+        // The one place in the queue was free again; who takes it waits until a worker is, who comes then is refused.
+        let (waiting, refused) = tokio::join!(ask(front.desk(), Script::Bytes(1)), async {
+            tokio::task::yield_now().await;
+            let refused = dispatch(front.desk(), Script::Bytes(1)).await;
+            running.clear();
+            refused
+        });
+        assert_eq!(refused.err(), Some(Refused::QueueFull));
+        assert_eq!(waiting.unwrap().1, 200);
+    });
+}
+
+#[test]
+fn a_long_wait_is_refused() {
+    let limits = howdah_php::PoolLimits {
+        queue_timeout: Duration::from_millis(100),
+        ..limits()
+    };
+    Front::new(1, limits).run(async |front| {
+        let mut running = Vec::new();
+        let refused = loop {
+            match dispatch(front.desk(), Script::Sleep(2000)).await {
+                Ok(exchange) => running.push(exchange),
+                Err(refused) => break refused,
+            }
+        };
+        assert_eq!(refused, Refused::QueueTimeout);
+    });
+}
+
+#[test]
+fn a_workers_death_fails_its_request_and_no_other() {
+    Front::new(2, limits()).run(async |front| {
+        let (died, lived) = tokio::join!(
+            ask(front.desk(), Script::Die(9)),
+            ask(front.desk(), Script::Sleep(50)),
+        );
+        assert_eq!(died.err().as_deref(), Some("Err(WorkerDied(9))"));
+        assert_eq!(lived.unwrap().1, 200);
+        for _ in 0..20 {
+            assert_eq!(ask(front.desk(), Script::Bytes(10)).await.unwrap().1, 200);
+        }
+        assert!(
+            front.events().contains(&PoolEvent::WorkerDied {
+                pid: front.first_pid(),
+                status: 9
+            }) || front.events().contains(&PoolEvent::WorkerDied {
+                pid: front.first_pid() + 1,
+                status: 9
+            })
+        );
+        front.expect_idle().await;
+    });
+}
+
+#[test]
+fn a_death_in_the_middle_is_told_after_what_came_before_it() {
+    Front::new(1, limits()).run(async |front| {
+        let (mut exchange, status) = ask(front.desk(), Script::BytesThenDie(1000)).await.unwrap();
+        assert_eq!(status, 200);
+        assert_eq!(body(&mut exchange).await.unwrap_err(), Failure::WorkerDied(11));
+        drop(exchange);
+        front.expect_idle().await;
+    });
+}
+
+#[test]
+fn an_overdue_request_is_told_and_its_worker_killed() {
+    let limits = howdah_php::PoolLimits {
+        request_timeout: Duration::from_millis(200),
+        ..limits()
+    };
+    Front::new(1, limits).run(async |front| {
+        let began = Instant::now();
+        let late = ask(front.desk(), Script::Sleep(60_000)).await.err();
+        assert_eq!(late.as_deref(), Some("Err(TimedOut)"));
+        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+        assert_eq!(ask(front.desk(), Script::Bytes(1)).await.unwrap().1, 200);
+        front.expect_idle().await;
+        let signals: Vec<_> = front.signals();
+        assert!(
+            signals.contains(&10),
+            "the soft time-out comes first: {signals:?}"
+        );
+        assert!(signals.contains(&9), "and SIGKILL is the last word: {signals:?}");
+    });
+}
+
+#[test]
+fn a_dropped_exchange_leaves_no_slot_behind() {
+    Front::new(1, limits()).run(async |front| {
+        for round in 0..40 {
+            let exchange = dispatch(front.desk(), Script::Bytes(5_000_000)).await.unwrap();
+            if round % 2 == 0 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            drop(exchange);
+        }
+        assert_eq!(ask(front.desk(), Script::Bytes(3)).await.unwrap().1, 200);
+        front.expect_idle().await;
+    });
+}
+
+#[test]
+fn a_finished_response_leaves_its_script_running() {
+    Front::new(1, limits()).run(async |front| {
+        let (mut exchange, _) = ask(front.desk(), Script::EndThenSleep(200)).await.unwrap();
+        assert_eq!(body(&mut exchange).await.unwrap(), b"early");
+        drop(exchange);
+        assert!(!front.desk().is_idle(), "the script still runs");
+        front.expect_idle().await;
+        assert!(front.signals().is_empty(), "nobody may end it");
+    });
+}
+
+#[test]
+fn a_dead_zygote_fails_what_runs_and_the_next_one_serves_what_waits() {
+    Front::new(1, limits()).run(async |front| {
+        let running = ask(front.desk(), Script::Sleep(8_000));
+        let replacing = async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            front.replace_zygote();
+        };
+        let (failed, ()) = tokio::join!(running, replacing);
+        assert_eq!(failed.err().as_deref(), Some("Err(PoolDied)"));
+        assert_eq!(ask(front.desk(), Script::Bytes(2)).await.unwrap().1, 200);
+        front.expect_idle().await;
+    });
+}
+
+/// The future's result, if it comes within a moment.
+async fn soon<T>(future: impl Future<Output = T>) -> Option<T> {
+    tokio::time::timeout(Duration::from_millis(20), future).await.ok()
+}

@@ -1,0 +1,346 @@
+//! A front with one thread and one pool, and a zygote whose workers are threads.
+
+use std::cell::RefCell;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use howdah_ipc::control::{Attach, FromZygote, ToZygote};
+use howdah_ipc::request::{Fixed, Request};
+use howdah_ipc::response::Kind;
+use howdah_ipc::worker::{Attachment, Job};
+use howdah_php::{Desk, Pool, PoolEvent, PoolLimits};
+use howdah_sys::seqpacket::SeqPacket;
+use tokio::runtime::{Builder, LocalOptions};
+
+/// What a worker does for a request: the script's name says it.
+#[derive(Debug, Clone, Copy)]
+pub enum Script {
+    /// A body of so many bytes.
+    Bytes(usize),
+    /// Milliseconds, then an empty body.
+    Sleep(u64),
+    /// The worker ends with this wait status.
+    Die(u64),
+    /// Some bytes, then a death by SIGSEGV.
+    BytesThenDie(usize),
+    /// A complete response, then milliseconds.
+    EndThenSleep(u64),
+}
+
+impl Script {
+    pub fn name(self) -> String {
+        match self {
+            Script::Bytes(count) => format!("bytes {count}"),
+            Script::Sleep(time) => format!("sleep {time}"),
+            Script::Die(status) => format!("die {status}"),
+            Script::BytesThenDie(count) => format!("bytes-then-die {count}"),
+            Script::EndThenSleep(time) => format!("end-then-sleep {time}"),
+        }
+    }
+}
+
+pub fn limits() -> PoolLimits {
+    PoolLimits {
+        workers: 1,
+        queue: 100,
+        queue_timeout: Duration::from_secs(5),
+        request_timeout: Duration::from_secs(20),
+    }
+}
+
+/// A front's thread with its desk.
+pub struct Front {
+    workers: usize,
+    limits: PoolLimits,
+}
+
+/// What a test sees of it.
+pub struct Stage {
+    pool: Arc<Pool>,
+    desk: Rc<Desk>,
+    zygote: RefCell<Zygote>,
+    events: Rc<RefCell<Vec<PoolEvent>>>,
+}
+
+thread_local! {
+    static DESK: RefCell<Option<Rc<Desk>>> = const { RefCell::new(None) };
+}
+
+impl Front {
+    pub fn new(workers: usize, limits: PoolLimits) -> Front {
+        Front {
+            workers,
+            limits: PoolLimits { workers, ..limits },
+        }
+    }
+
+    /// Runs `test` once all workers are there.
+    pub fn run(self, test: impl AsyncFnOnce(&Stage)) {
+        let hook =
+            |hook: fn(&Desk)| move || DESK.with_borrow(|desk| desk.as_deref().into_iter().for_each(hook));
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .on_thread_park(hook(Desk::before_sleep))
+            .on_thread_unpark(hook(Desk::woke))
+            .build_local(LocalOptions::default())
+            .unwrap();
+        runtime.block_on(async {
+            let pool = Pool::new("test".into(), self.limits, 1);
+            let desk = Desk::new(pool.clone(), 0);
+            DESK.set(Some(desk.clone()));
+            let events = Rc::default();
+            let zygote = Zygote::start();
+            let stage = Stage {
+                pool,
+                desk: desk.clone(),
+                zygote: RefCell::new(zygote),
+                events,
+            };
+            stage.follow();
+            tokio::task::spawn_local(async move {
+                loop {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    desk.sweep(Instant::now());
+                }
+            });
+            while stage.pool.workers().len() < self.workers {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            test(&stage).await;
+            DESK.set(None);
+        });
+    }
+}
+
+impl Stage {
+    pub fn desk(&self) -> &Desk {
+        &self.desk
+    }
+
+    pub fn events(&self) -> Vec<PoolEvent> {
+        self.events.borrow().clone()
+    }
+
+    /// Signals that the zygote was asked to send.
+    pub fn signals(&self) -> Vec<u64> {
+        self.zygote.borrow().signals.lock().unwrap().clone()
+    }
+
+    pub fn first_pid(&self) -> u64 {
+        FIRST_PID
+    }
+
+    /// Waits until no slot is out any more.
+    pub async fn expect_idle(&self) {
+        let end = Instant::now() + Duration::from_secs(10);
+        while !self.desk.is_idle() {
+            assert!(Instant::now() < end, "a slot is still out");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// The zygote's socket closes, as when it dies; another takes its place.
+    pub fn replace_zygote(&self) {
+        self.zygote.borrow().die();
+        *self.zygote.borrow_mut() = Zygote::start();
+        self.follow();
+    }
+
+    fn follow(&self) {
+        let (pool, events) = (self.pool.clone(), self.events.clone());
+        let socket = self.zygote.borrow_mut().front_end.take().unwrap();
+        tokio::task::spawn_local(async move {
+            let _ = pool.follow(socket, |event| events.borrow_mut().push(event)).await;
+        });
+    }
+}
+
+const FIRST_PID: u64 = 1000;
+
+struct Zygote {
+    front_end: Option<SeqPacket>,
+    /// The zygote's own end, to close it by hand.
+    own_end: Arc<SeqPacket>,
+    signals: Arc<Mutex<Vec<u64>>>,
+}
+
+impl Zygote {
+    fn start() -> Zygote {
+        let (front_end, own_end) = SeqPacket::pair().unwrap();
+        let own_end = Arc::new(own_end);
+        let signals = Arc::new(Mutex::new(Vec::new()));
+        let zygote = Zygote {
+            front_end: Some(front_end),
+            own_end: own_end.clone(),
+            signals: signals.clone(),
+        };
+        std::thread::spawn(move || obey(&own_end, &signals));
+        zygote
+    }
+
+    fn die(&self) {
+        let socket: OwnedFd = self.own_end.as_fd().try_clone_to_owned().unwrap();
+        std::os::unix::net::UnixStream::from(socket)
+            .shutdown(std::net::Shutdown::Both)
+            .unwrap();
+    }
+}
+
+/// The zygote's loop: workers are threads, whose deaths are only told.
+fn obey(socket: &Arc<SeqPacket>, signals: &Mutex<Vec<u64>>) {
+    let mut room = vec![0; 65536];
+    let mut descriptors = Vec::new();
+    let mut attach = None;
+    let pids = Arc::new(AtomicU64::new(FIRST_PID));
+    while let Ok(received) = socket.receive(&mut room) {
+        if received.length == 0 {
+            return;
+        }
+        match ToZygote::decode(&room[..received.length]).unwrap() {
+            ToZygote::Attach { geometry, total } => {
+                descriptors.extend(received.descriptors);
+                if descriptors.len() as u64 == total {
+                    attach = Some(Attach {
+                        geometry,
+                        descriptors: std::mem::take(&mut descriptors),
+                    });
+                }
+            }
+            ToZygote::Scale { count } => {
+                let attach = attach.take().expect("a region comes before the first worker");
+                for worker in 0..count as usize {
+                    let copy = copy(&attach);
+                    let (socket, pids) = (socket.clone(), pids.clone());
+                    let first = buried(&copy, worker, 0);
+                    std::thread::spawn(move || live(&copy, first, worker, &socket, &pids));
+                }
+            }
+            ToZygote::Kill { worker, pid, signal } => {
+                signals.lock().unwrap().push(signal);
+                if signal == 9 {
+                    // The thread sleeps on; its slot is never touched again.
+                    let sleeper = SLEEPERS.lock().unwrap().pop();
+                    let successor = sleeper.map(|copy| (buried(&copy, worker as usize, 1), copy));
+                    let died = FromZygote::Died {
+                        worker,
+                        pid,
+                        status: 9,
+                    };
+                    let _ = socket.send(&died.encode(), &[]);
+                    if let Some((attachment, attach)) = successor {
+                        let (socket, pids) = (socket.clone(), pids.clone());
+                        std::thread::spawn(move || {
+                            live(&attach, attachment, worker as usize, &socket, &pids)
+                        });
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Attachments of workers that sleep for a long time, for the successor of one that is killed meanwhile.
+static SLEEPERS: Mutex<Vec<Attach>> = Mutex::new(Vec::new());
+
+fn copy(attach: &Attach) -> Attach {
+    let descriptors = attach
+        .descriptors
+        .iter()
+        .map(|fd| fd.try_clone().unwrap())
+        .collect();
+    Attach {
+        geometry: attach.geometry,
+        descriptors,
+    }
+}
+
+/// The region for a worker in whose place so many have died.
+fn buried(attach: &Attach, worker: usize, deaths: usize) -> Attachment {
+    let attachment = Attachment::new(copy(attach)).unwrap();
+    (0..deaths).for_each(|_| attachment.bury(worker));
+    attachment
+}
+
+/// A worker's place: one worker after the other.
+fn live(attach: &Attach, mut attachment: Attachment, index: usize, socket: &SeqPacket, pids: &AtomicU64) {
+    for deaths in 1.. {
+        let pid = pids.fetch_add(1, Ordering::Relaxed);
+        if socket
+            .send(
+                &FromZygote::Started {
+                    worker: index as u64,
+                    pid,
+                }
+                .encode(),
+                &[],
+            )
+            .is_err()
+        {
+            return;
+        }
+        let mut worker = attachment.worker(index);
+        let status = loop {
+            let Ok(Some(job)) = worker.next(&AtomicBool::new(false)) else {
+                return;
+            };
+            if let Some(status) = run(attach, job) {
+                break status;
+            }
+        };
+        attachment = buried(attach, index, deaths);
+        let died = FromZygote::Died {
+            worker: index as u64,
+            pid,
+            status,
+        };
+        if socket.send(&died.encode(), &[]).is_err() {
+            return;
+        }
+    }
+}
+
+/// Runs one request. `Some`: the worker dies with this status, its slot as it is.
+fn run(attach: &Attach, job: Job<'_>) -> Option<u64> {
+    let Job { request, mut line } = job;
+    let request = Request::decode(request).unwrap();
+    let name = std::str::from_utf8(request.fixed(Fixed::Script).unwrap())
+        .unwrap()
+        .to_owned();
+    let (what, number) = name.split_once(' ').unwrap();
+    let number: u64 = number.parse().unwrap();
+    let pause = || {
+        if number > 10_000 {
+            SLEEPERS.lock().unwrap().push(copy(attach));
+        }
+        std::thread::sleep(Duration::from_millis(number));
+    };
+    if what == "die" {
+        std::mem::forget(line);
+        return Some(number);
+    }
+    if what == "sleep" {
+        pause();
+    }
+    let _ = line.send_head(Kind::Final, 200, b"", std::iter::empty());
+    match what {
+        "bytes" => drop(line.write(&vec![b'x'; number as usize])),
+        "bytes-then-die" => {
+            let _ = line.write(&vec![b'x'; number as usize]);
+            line.flush();
+            std::thread::sleep(Duration::from_millis(20));
+            std::mem::forget(line);
+            return Some(11);
+        }
+        "end-then-sleep" => {
+            let _ = line.write(b"early");
+            line.end();
+            pause();
+        }
+        _ => {}
+    }
+    None
+}
