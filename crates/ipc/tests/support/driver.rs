@@ -35,6 +35,8 @@ pub struct Driver<'f> {
     /// Every so manieth body goes by file; 0: none.
     pub files: usize,
     given: usize,
+    /// Exchanges begun and not over.
+    out: usize,
     until: Instant,
     gives_up: bool,
 }
@@ -87,6 +89,7 @@ impl<'f> Driver<'f> {
             lost,
             files: 0,
             given: 0,
+            out: 0,
             until: deadline(),
             gives_up: false,
         }
@@ -116,7 +119,7 @@ impl<'f> Driver<'f> {
                 );
             }
             let mut busy = false;
-            while self.exchanges.iter().flatten().count() < in_flight && !waiting.is_empty() {
+            while self.out < in_flight && !waiting.is_empty() {
                 let Some(slot) = self.front.checkout() else { break };
                 let order = waiting.pop_front().expect("not empty");
                 self.give(slot, order)?;
@@ -149,6 +152,7 @@ impl<'f> Driver<'f> {
             .submit(&slot, self.thread, encoded, file.as_ref().map(AsFd::as_fd));
         let index = slot.index();
         assert!(self.exchanges[index].is_none(), "a slot was given out twice");
+        self.out += 1;
         self.exchanges[index] = Some(Exchange {
             slot,
             order,
@@ -170,6 +174,7 @@ impl<'f> Driver<'f> {
                 return true;
             };
             // Dead in Taken: nobody will touch it any more.
+            self.out -= 1;
             self.front.release(exchange.slot);
             again.push(exchange.order);
             false
@@ -209,6 +214,7 @@ impl<'f> Driver<'f> {
             return Ok(false);
         }
         let exchange = self.exchanges[index].take().expect("looked at above");
+        self.out -= 1;
         self.front.release(exchange.slot);
         Ok(true)
     }
