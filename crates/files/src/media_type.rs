@@ -47,13 +47,29 @@ const OVERRIDES: &[(&str, &str)] = &[
     ("mjs", "text/javascript"), // RFC 9239; a browser runs a module under no other type
     ("cjs", "text/javascript"),
     ("map", "application/json"), // source maps
-    ("ts", "video/mp2t"),        // as Apache and nginx have it: streams, not TypeScript
+    ("webmanifest", "application/manifest+json"),
     ("ico", "image/x-icon"),
-    ("xsl", "text/xsl"), // browsers apply a style sheet under this type
+    ("woff", "font/woff"), // RFC 8081
+    ("otf", "font/otf"),
+    ("m3u8", "application/vnd.apple.mpegurl"), // RFC 8216
+    ("ts", "video/mp2t"),                      // as Apache and nginx have it: streams, not TypeScript
+    ("m4a", "audio/mp4"),
+    ("m4v", "video/mp4"),
+    ("mid", "audio/midi"),
+    ("midi", "audio/midi"),
     ("rss", "application/rss+xml"),
     ("atom", "application/atom+xml"),
-    ("webmanifest", "application/manifest+json"),
+    ("xsl", "text/xsl"), // browsers apply a style sheet under this type
+    ("xslt", "application/xslt+xml"),
+    ("dtd", "application/xml-dtd"),
     ("md", "text/markdown"),
+    ("vcf", "text/vcard"),
+    ("pot", "text/plain"), // translations, not slides
+    ("sql", "application/sql"),
+    ("rar", "application/vnd.rar"),
+    ("zst", "application/zstd"),
+    ("rpm", "application/x-rpm"),
+    ("inc", UNKNOWN), // in a PHP site that is source
 ];
 
 #[cfg(test)]
@@ -95,7 +111,7 @@ mod tests {
             ("a.m3u8", "application/vnd.apple.mpegurl"),
             ("a.ts", "video/mp2t"),
             ("a.mp3", "audio/mpeg"),
-            ("a.m4a", "audio/m4a"),
+            ("a.m4a", "audio/mp4"),
             ("a.ogg", "audio/ogg"),
             ("a.csv", "text/csv"),
             ("a.ics", "text/calendar"),

@@ -90,7 +90,7 @@ impl Store {
     #[inline]
     pub fn answer(&mut self, request: &Request, path: &DocumentPath) -> Answer {
         let now = self.now;
-        match self.entry(path) {
+        match self.entry(path, false) {
             Ok(Entry {
                 found: Found::File(document),
                 ..
@@ -122,32 +122,31 @@ impl Store {
         }
     }
 
-    /// The entry for `path`, which agrees with the disk.
+    /// The entry for `path`, which agrees with the disk. `counts` says whether this is a use of it; making it is none, so
+    /// that what is asked for once goes before what is asked for again.
     #[inline]
-    fn entry(&mut self, path: &DocumentPath) -> Result<&Entry, Obstacle> {
-        let place = self.place(path)?;
-        self.last = place;
-        let entry = self.shelf.at(place).ok_or(Obstacle::Missing)?;
-        entry.used = true;
-        Ok(entry)
+    fn entry(&mut self, path: &DocumentPath, counts: bool) -> Result<&Entry, Obstacle> {
+        if !(self.shelf.is_at(self.last, path) && self.is_fresh(self.last, counts)) {
+            let hash = self.shelf.hash(path);
+            self.last = match self.shelf.find(hash, path) {
+                Some(place) if self.is_fresh(place, counts) => place,
+                found => self.look(hash, path, found)?,
+            };
+        }
+        self.shelf
+            .at(self.last)
+            .map(|entry| &*entry)
+            .ok_or(Obstacle::Missing)
     }
 
+    /// Whether the entry at `place` can be used as it is.
     #[inline]
-    fn place(&mut self, path: &DocumentPath) -> Result<u32, Obstacle> {
-        if self.shelf.is_at(self.last, path) && self.is_fresh(self.last) {
-            return Ok(self.last);
-        }
-        let hash = self.shelf.hash(path);
-        match self.shelf.find(hash, path) {
-            Some(place) if self.is_fresh(place) => Ok(place),
-            found => self.look(hash, path, found),
-        }
-    }
-
-    #[inline]
-    fn is_fresh(&mut self, place: u32) -> bool {
+    fn is_fresh(&mut self, place: u32, counts: bool) -> bool {
         let now = self.now;
-        self.shelf.at(place).is_some_and(|entry| entry.is_fresh(now))
+        self.shelf.at(place).is_some_and(|entry| {
+            entry.used |= counts;
+            entry.is_fresh(now)
+        })
     }
 
     /// Asks the disk: about what is known, then about what is not.
@@ -317,7 +316,7 @@ impl Store {
 impl Disk for Store {
     #[inline]
     fn kind(&mut self, path: &DocumentPath) -> Kind {
-        match self.entry(path) {
+        match self.entry(path, true) {
             Ok(entry) => entry.found.kind(),
             Err(Obstacle::Missing) => Kind::Missing,
             Err(Obstacle::Forbidden) => Kind::Forbidden,

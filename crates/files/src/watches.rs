@@ -87,58 +87,63 @@ impl Watches {
         });
     }
 
-    /// Takes what has happened since the last call. `None`: more than the kernel kept for us, so anything may have changed.
+    /// Takes what has happened since the last call. `None`: more than can be told, so anything may have changed.
     pub(crate) fn read(&mut self) -> Option<Vec<Change>> {
         let mut changes = Vec::new();
-        let Some(inotify) = &self.inotify else {
+        let Watches {
+            inotify: Some(inotify),
+            places,
+            buffer,
+            ..
+        } = self
+        else {
             return Some(changes);
         };
-        // Bounded, so that a folder that is written to without an end cannot keep us here.
+        let mut lost = false;
+        // Until the queue is empty. Should somebody write faster than we read, what comes after the bound is heard of next
+        // time: it makes the descriptor readable anew.
         for _ in 0..MOST_READS {
             // What else than "nothing there" could go wrong with our own queue would go wrong again and again.
-            let events = inotify.read(&mut self.buffer).ok()?;
-            let before = changes.len();
-            let mut any = false;
+            let mut events = inotify.read(buffer).ok()?.peekable();
+            if events.peek().is_none() {
+                return (!lost).then_some(changes);
+            }
             for event in events {
-                any = true;
-                match event {
-                    Event::Entry { folder, name } => {
-                        self.places.get(&folder).into_iter().flatten().for_each(|place| {
-                            if let Some(change) = change_of_name(place, name)
-                                && changes.last() != Some(&change)
-                            {
-                                changes.push(change);
-                            }
-                        })
-                    }
-                    Event::Folder(folder) => {
-                        changes.extend(
-                            self.places
-                                .get(&folder)
-                                .into_iter()
-                                .flatten()
-                                .map(change_of_folder),
-                        );
-                    }
-                    Event::Ended(folder) => {
-                        changes.extend(self.places.remove(&folder).iter().flatten().map(change_of_folder));
-                    }
-                    Event::Overflow => return None,
+                lost = lost || changes.len() > MOST_CHANGES || event == Event::Overflow;
+                if !lost {
+                    hear(event, places, &mut changes);
                 }
             }
-            if !any {
-                break;
-            }
-            if changes.len() - before > MOST_CHANGES {
-                return None;
-            }
         }
-        Some(changes)
+        None
     }
 
     /// Folders that are watched.
     pub(crate) fn len(&self) -> usize {
         self.places.len()
+    }
+}
+
+/// Adds what `event` means to `changes`.
+fn hear(event: Event<'_>, places: &mut HashMap<Watch, HashSet<Place>>, changes: &mut Vec<Change>) {
+    match event {
+        Event::Entry { folder, name } => {
+            for change in places
+                .get(&folder)
+                .into_iter()
+                .flatten()
+                .filter_map(|place| change_of_name(place, name))
+            {
+                if changes.last() != Some(&change) {
+                    changes.push(change);
+                }
+            }
+        }
+        Event::Folder(folder) => {
+            changes.extend(places.get(&folder).into_iter().flatten().map(change_of_folder))
+        }
+        Event::Ended(folder) => changes.extend(places.remove(&folder).iter().flatten().map(change_of_folder)),
+        Event::Overflow => {}
     }
 }
 
@@ -164,11 +169,11 @@ fn change_of_folder(place: &Place) -> Change {
     }
 }
 
-/// Bytes read at once: some 100 events.
-const BUFFER: usize = 16 * LEAST_BUFFER;
+/// Bytes read at once: some 500 events.
+const BUFFER: usize = 64 * LEAST_BUFFER;
 
-/// Reads of one [`Watches::read`].
-const MOST_READS: usize = 64;
+/// Reads of one [`Watches::read`]: more events than the kernel keeps (`fs.inotify.max_queued_events`, 16384).
+const MOST_READS: usize = 1000;
 
-/// Beyond so many changes it is cheaper to begin anew.
-const MOST_CHANGES: usize = 100_000;
+/// Beyond so many changes at once it is cheaper to begin anew.
+const MOST_CHANGES: usize = 10_000;

@@ -1,0 +1,342 @@
+//! What requests get: whole, conditional, in parts.
+#![allow(clippy::unwrap_used)] // A test's tools may panic as the test itself.
+
+mod support;
+
+use howdah_files::{Answer, Limits};
+use howdah_http::{Method, ResponseHead, Status, Version, h1};
+use howdah_site::Kind;
+use support::{Counter, Folder, Seen, age};
+
+#[test]
+fn a_small_file_comes_from_memory_and_a_large_one_from_its_descriptor() {
+    let folder = Folder::new();
+    let limit = Limits::default().small as usize;
+    folder.file("small.txt", vec![b'a'; limit]);
+    folder.file("large.txt", vec![b'b'; limit + 1]);
+    let mut counter = Counter::new(&folder);
+    for (name, length, from_memory) in [("small.txt", limit, true), ("large.txt", limit + 1, false)] {
+        let seen = counter.get(name);
+        assert_eq!(
+            (seen.status, seen.content.len(), seen.from_memory),
+            (200, length, from_memory)
+        );
+        assert_eq!(seen.field("content-length"), Some(&*length.to_string()));
+        assert_eq!(seen.field("content-type"), Some("text/plain"));
+        assert_eq!(seen.field("accept-ranges"), Some("bytes"));
+        assert_eq!(seen.field("server"), Some("Howdah"));
+        let head = counter.request(Method::Head, name, &[]);
+        assert_eq!(
+            (head.status, head.content, head.fields),
+            (200, vec![], seen.fields)
+        );
+    }
+}
+
+#[test]
+fn an_empty_file_is_an_empty_200() {
+    let folder = Folder::new();
+    folder.file("empty.css", "");
+    let seen = Counter::new(&folder).get("empty.css");
+    assert_eq!(
+        (seen.brief(), seen.field("content-length")),
+        ((200, ""), Some("0"))
+    );
+}
+
+#[test]
+fn the_prepared_head_says_what_the_encoder_would_say() {
+    let folder = Folder::new();
+    folder.file("a.html", "<p>x");
+    let mut counter = Counter::new(&folder);
+    let path = counter.path("a.html");
+    let Answer::Prepared { head, .. } = counter.store.answer(&howdah_http::Request::new(), &path) else {
+        panic!()
+    };
+    let seen = Seen::of(counter.store.answer(&howdah_http::Request::new(), &path));
+    let mut same = ResponseHead::new(Status::OK);
+    for name in ["content-type", "last-modified", "etag", "accept-ranges"] {
+        same.fields
+            .push(name.as_bytes(), seen.field(name).unwrap().as_bytes());
+    }
+    let mut encoded = Vec::new();
+    let date = howdah_http::date::format(1_000_000);
+    h1::encode_head(
+        &mut encoded,
+        Version::Http11,
+        &same,
+        h1::Framing::Length(4),
+        true,
+        &date,
+    );
+    let completed = [&head, &b"Date: "[..], &date, b"\r\n\r\n"].concat();
+    let lines = |bytes: &[u8]| {
+        let mut lines: Vec<String> = String::from_utf8(bytes.to_vec())
+            .unwrap()
+            .split("\r\n")
+            .map(str::to_lowercase)
+            .collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(lines(&completed), lines(&encoded));
+}
+
+#[test]
+fn the_dates_of_a_file() {
+    let folder = Folder::new();
+    let path = folder.file("a.txt", "x");
+    let stamp = std::time::UNIX_EPOCH + std::time::Duration::new(784_111_777, 123_456_789);
+    std::fs::File::options()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_modified(stamp)
+        .unwrap();
+    let mut counter = Counter::new(&folder);
+    assert_eq!(
+        counter.get("a.txt").field("last-modified"),
+        Some("Sun, 06 Nov 1994 08:49:37 GMT")
+    );
+
+    let before = std::time::UNIX_EPOCH - std::time::Duration::from_secs(1000);
+    std::fs::File::options()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_modified(before)
+        .unwrap();
+    assert_eq!(
+        counter.get("a.txt").field("last-modified"),
+        Some("Thu, 01 Jan 1970 00:00:00 GMT")
+    );
+}
+
+#[test]
+fn a_file_of_the_future_was_changed_now() {
+    let folder = Folder::new();
+    let path = folder.file("a.txt", "x");
+    let later = std::time::SystemTime::now() + std::time::Duration::from_secs(7200);
+    std::fs::File::options()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_modified(later)
+        .unwrap();
+    let mut counter = Counter::new(&folder);
+    let first = counter.get("a.txt").field("last-modified").unwrap().to_owned();
+    counter.wait(5);
+    let second = counter.get("a.txt").field("last-modified").unwrap().to_owned();
+    let parse = |text: &str| howdah_http::date::parse(text.as_bytes()).unwrap();
+    assert_eq!(parse(&second) - parse(&first), 5);
+    // Such a date cannot tell two versions apart, so it is not taken for an answer.
+    assert_eq!(
+        counter
+            .request(Method::Get, "a.txt", &[("If-Modified-Since", &second)])
+            .status,
+        200
+    );
+    counter.wait(10_000);
+    assert_eq!(
+        parse(counter.get("a.txt").field("last-modified").unwrap()) / 10,
+        later_seconds(later) / 10
+    );
+}
+
+fn later_seconds(time: std::time::SystemTime) -> u64 {
+    time.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs()
+}
+
+#[test]
+fn conditional_requests() {
+    let folder = Folder::new();
+    folder.file("small.txt", "0123456789");
+    folder.file("large.txt", vec![b'x'; 200_000]);
+    let mut counter = Counter::new(&folder);
+    for name in ["small.txt", "large.txt"] {
+        let whole = counter.get(name);
+        let etag = whole.field("etag").unwrap().to_owned();
+        let date = whole.field("last-modified").unwrap().to_owned();
+        assert!(etag.starts_with('"'), "{etag} is strong");
+        let rows: [(&str, &str, u16); 10] = [
+            ("If-None-Match", &etag, 304),
+            ("If-None-Match", &format!("\"x\", W/{etag}"), 304),
+            ("If-None-Match", "*", 304),
+            ("If-None-Match", "\"x\"", 200),
+            ("If-Modified-Since", &date, 304),
+            ("If-Modified-Since", "Sun, 06 Nov 1994 08:49:37 GMT", 200),
+            ("If-Match", &etag, 200),
+            ("If-Match", "\"x\"", 412),
+            ("If-Unmodified-Since", &date, 200),
+            ("If-Unmodified-Since", "Sun, 06 Nov 1994 08:49:37 GMT", 412),
+        ];
+        for (field, value, status) in rows {
+            for method in [Method::Get, Method::Head] {
+                let seen = counter.request(method.clone(), name, &[(field, value)]);
+                assert_eq!(seen.status, status, "{method} {name} {field}: {value}");
+                if status == 304 {
+                    assert_eq!(seen.field("etag"), Some(&*etag));
+                    assert_eq!(seen.field("last-modified"), Some(&*date));
+                    assert_eq!(
+                        (seen.field("content-type"), seen.field("content-length")),
+                        (None, None)
+                    );
+                }
+                let length = if status == 200 && method == Method::Get {
+                    whole.content.len()
+                } else {
+                    0
+                };
+                assert_eq!(seen.content.len(), length);
+            }
+        }
+    }
+}
+
+#[test]
+fn ranges() {
+    let folder = Folder::new();
+    let bytes: Vec<u8> = (0..200_000u32).map(|number| (number % 251) as u8).collect();
+    folder.file("small.bin", &bytes[..1000]);
+    folder.file("large.bin", &bytes);
+    let mut counter = Counter::new(&folder);
+    for (name, length) in [("small.bin", 1000), ("large.bin", 200_000)] {
+        for (range, first, last) in [
+            ("bytes=0-0", 0, 0),
+            ("bytes=10-19", 10, 19),
+            ("bytes=-5", length - 5, length - 1),
+            ("bytes=990-", 990, length - 1),
+            ("bytes=5-999999999", 5, length - 1),
+        ] {
+            let seen = counter.request(Method::Get, name, &[("Range", range)]);
+            assert_eq!(seen.status, 206, "{range}");
+            assert!(seen.content == bytes[first..=last], "{name} {range}");
+            assert_eq!(seen.length, Some((last - first + 1) as u64));
+            assert_eq!(
+                seen.field("content-range"),
+                Some(&*format!("bytes {first}-{last}/{length}"))
+            );
+            assert_eq!(seen.field("content-type"), Some("application/octet-stream"));
+        }
+        let seen = counter.request(Method::Get, name, &[("Range", &format!("bytes={length}-"))]);
+        assert_eq!(
+            (seen.status, seen.field("content-range")),
+            (416, Some(&*format!("bytes */{length}")))
+        );
+        for range in ["bytes=9-5", "bytes=x", "lines=1-2"] {
+            assert_eq!(
+                counter.request(Method::Get, name, &[("Range", range)]).status,
+                200,
+                "{range}"
+            );
+        }
+        assert_eq!(
+            counter
+                .request(Method::Head, name, &[("Range", "bytes=0-4")])
+                .status,
+            200
+        );
+    }
+}
+
+#[test]
+fn several_ranges_are_one_multipart() {
+    let folder = Folder::new();
+    folder.file("a.txt", "0123456789abcdefghijklmnopqrstuvwxyz");
+    folder.file("large.txt", "0123456789".repeat(20_000));
+    let mut counter = Counter::new(&folder);
+    for name in ["a.txt", "large.txt"] {
+        let seen = counter.request(Method::Get, name, &[("Range", "bytes=0-1, 5-6, 8-8")]);
+        assert_eq!(seen.status, 206);
+        assert_eq!(seen.length, Some(seen.content.len() as u64));
+        let boundary = seen
+            .field("content-type")
+            .unwrap()
+            .strip_prefix("multipart/byteranges; boundary=")
+            .unwrap();
+        let parts: Vec<&str> = seen.text().split(&format!("\r\n--{boundary}")).skip(1).collect();
+        let contents: Vec<&str> = parts[..3]
+            .iter()
+            .map(|part| part.split_once("\r\n\r\n").unwrap().1)
+            .collect();
+        assert_eq!(contents, ["01", "56", "8"]);
+        assert_eq!(parts[3], "--\r\n");
+        assert!(parts[0].contains("Content-Range: bytes 0-1/"), "{}", parts[0]);
+    }
+}
+
+#[test]
+fn if_range() {
+    let folder = Folder::new();
+    let path = folder.file("a.txt", "0123456789");
+    let mut counter = Counter::new(&folder);
+    let whole = counter.get("a.txt");
+    let (etag, date) = (
+        whole.field("etag").unwrap(),
+        whole.field("last-modified").unwrap(),
+    );
+    for (validator, status) in [
+        (etag, 206),
+        ("\"x\"", 200),
+        (&format!("W/{etag}"), 200),
+        (date, 206),
+        ("Sun, 06 Nov 1994 08:49:37 GMT", 200),
+    ] {
+        let fields = [("Range", "bytes=2-3"), ("If-Range", validator)];
+        let seen = counter.request(Method::Get, "a.txt", &fields);
+        assert_eq!(seen.status, status, "{validator}");
+        assert_eq!(seen.text(), if status == 206 { "23" } else { "0123456789" });
+    }
+    // A date of this very second may hide a second edit.
+    age(&path, 0);
+    let date = counter.get("a.txt").field("last-modified").unwrap().to_owned();
+    let fields = [("Range", "bytes=2-3"), ("If-Range", &*date)];
+    let status = counter.request(Method::Get, "a.txt", &fields).status;
+    let now = howdah_http::date::parse(date.as_bytes()).unwrap();
+    assert!(
+        status == 200 || now < later_seconds(std::time::SystemTime::now()),
+        "{status}"
+    );
+}
+
+#[test]
+fn what_is_no_file() {
+    let folder = Folder::new();
+    folder.file("folder/a.txt", "x");
+    let mut counter = Counter::new(&folder);
+    assert_eq!(counter.kind("folder"), Kind::Directory);
+    assert_eq!(counter.get("folder").status, 403);
+    for name in [
+        "none",
+        "none/none",
+        "folder/none",
+        "folder/a.txt/x",
+        &"long".repeat(100),
+        &"a/".repeat(300),
+    ] {
+        assert_eq!(counter.kind(name), Kind::Missing, "{name}");
+        assert_eq!(counter.get(name).status, 404, "{name}");
+    }
+    assert_eq!(counter.request(Method::Post, "folder/a.txt", &[]).status, 405);
+}
+
+#[test]
+fn what_is_phps_is_never_sent() {
+    let folder = Folder::new();
+    let names = ["a.php", "a.PHP", "a.phtml", "a.phar", "a.phps", "a.php7", "a.pht"];
+    names
+        .iter()
+        .for_each(|name| drop(folder.file(name, "<?php secret();")));
+    folder.file("a.php.bak", "<?php");
+    let mut counter = Counter::new(&folder);
+    for name in names {
+        assert_eq!(counter.kind(name), Kind::File, "{name}");
+        assert_eq!(counter.get(name).brief(), (403, ""), "{name}");
+    }
+    // As with Debian's Apache.
+    let seen = counter.get("a.php.bak");
+    assert_eq!(
+        (seen.status, seen.field("content-type")),
+        (200, Some("application/octet-stream"))
+    );
+}

@@ -1,0 +1,141 @@
+//! However many files there are, the store holds on to a bounded part, and answers for all.
+
+mod support;
+
+use howdah_files::Limits;
+use support::{Counter, Folder};
+
+#[test]
+fn entries() {
+    let folder = Folder::new();
+    (0..50).for_each(|number| drop(folder.file(&format!("{number}.txt"), number.to_string())));
+    let mut counter = Counter::with(
+        &folder,
+        "owner",
+        Limits {
+            entries: 10,
+            ..Limits::default()
+        },
+    );
+    for _ in 0..3 {
+        for number in 0..50 {
+            assert_eq!(counter.get(&format!("{number}.txt")).text(), number.to_string());
+            assert!(counter.store.figures().entries <= 10);
+        }
+    }
+}
+
+#[test]
+fn what_is_used_stays() {
+    let folder = Folder::new();
+    (0..50).for_each(|number| drop(folder.file(&format!("{number}.txt"), number.to_string())));
+    let mut counter = Counter::with(
+        &folder,
+        "owner",
+        Limits {
+            entries: 10,
+            ..Limits::default()
+        },
+    );
+    counter.get("0.txt");
+    for number in 1..50 {
+        counter.get(&format!("{number}.txt"));
+        counter.get(&format!("none-{number}.txt"));
+        let before = counter.store.figures().loads;
+        assert_eq!(counter.get("0.txt").text(), "0");
+        assert_eq!(counter.store.figures().loads, before, "after {number} others");
+    }
+}
+
+#[test]
+fn descriptors() {
+    let folder = Folder::new();
+    (0..30).for_each(|number| drop(folder.file(&format!("{number}.bin"), vec![number; 100_000])));
+    let mut counter = Counter::with(
+        &folder,
+        "owner",
+        Limits {
+            descriptors: 4,
+            ..Limits::default()
+        },
+    );
+    let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let mut most = 0;
+    for _ in 0..2 {
+        for number in 0..30u8 {
+            assert!(counter.get(&format!("{number}.bin")).content == vec![number; 100_000]);
+            assert!(counter.store.figures().descriptors <= 4);
+            most = most.max(open());
+        }
+    }
+    // Other tests of this file run beside this one and open some, too.
+    assert!(most < 30, "{most} descriptors");
+}
+
+#[test]
+fn memory() {
+    let folder = Folder::new();
+    (0..30).for_each(|number| drop(folder.file(&format!("{number}.txt"), vec![b'a' + number % 26; 10_000])));
+    let mut counter = Counter::with(
+        &folder,
+        "owner",
+        Limits {
+            memory: 35_000,
+            ..Limits::default()
+        },
+    );
+    for _ in 0..2 {
+        for number in 0..30u8 {
+            assert!(counter.get(&format!("{number}.txt")).content == vec![b'a' + number % 26; 10_000]);
+            assert!(counter.store.figures().memory <= 35_000);
+        }
+    }
+    // Nothing at all may be kept, and yet all is answered.
+    let nothing = Limits {
+        entries: 0,
+        descriptors: 0,
+        memory: 0,
+        small: 0,
+        folders: 0,
+        roots: 0,
+    };
+    let mut counter = Counter::with(&folder, "owner", nothing);
+    for number in 0..30u8 {
+        assert_eq!(counter.get(&format!("{number}.txt")).content.len(), 10_000);
+    }
+    assert!(counter.store.figures().entries <= 1);
+}
+
+#[test]
+fn roots() {
+    let folder = Folder::new();
+    (0..10).for_each(|number| drop(folder.file(&format!("site{number}.example/a.txt"), number.to_string())));
+    let text = format!(
+        "[[site]]\nhosts = [\"*.example\"]\nroot = \"{}/{{host}}\"\nphp = false\n",
+        folder.root().display()
+    );
+    let config = howdah_config::Config::parse(&text, "test.toml").unwrap();
+    let sites = howdah_site::Sites::compile(&config);
+    let mut store = howdah_files::Store::new(Limits {
+        roots: 3,
+        ..Limits::default()
+    });
+    for round in 0..3 {
+        for number in 0..10 {
+            store.tick(1000 + round * 10 + number);
+            let mut request = howdah_http::Request::new();
+            request.authority = format!("site{number}.example").into_bytes();
+            request.target = b"/a.txt".to_vec();
+            let site = sites.find(&request.authority).unwrap();
+            let scratch = &mut howdah_site::Scratch::default();
+            let howdah_site::Resolution::File { path } =
+                howdah_site::resolve(site, &request, &mut store, scratch)
+            else {
+                panic!()
+            };
+            let seen = support::Seen::of(store.answer(&request, &path));
+            assert_eq!(seen.text(), number.to_string());
+            assert!(store.figures().entries <= 3);
+        }
+    }
+}
