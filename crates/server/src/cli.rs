@@ -85,8 +85,10 @@ struct Addresses(Vec<SocketAddr>);
 
 /// Does what the command line asks for.
 pub(crate) fn main() -> ExitCode {
-    // Mistakes of usage end here, with exit status 2 and a hint.
-    let CommandLine { task } = CommandLine::parse();
+    let CommandLine { task } = match CommandLine::try_parse() {
+        Ok(line) => line,
+        Err(mistake) => return usage(&mistake),
+    };
     let result = match task {
         Task::Serve(serve) => serve.run(),
         Task::Check(sites) => return sites.check(),
@@ -104,6 +106,20 @@ pub(crate) fn main() -> ExitCode {
             }
         }
     }
+}
+
+/// Help and version are answers; anything else is a mistake, told in our own way.
+fn usage(mistake: &clap::Error) -> ExitCode {
+    if !mistake.use_stderr() {
+        print!("{}", mistake.render());
+        return ExitCode::SUCCESS;
+    }
+    let text = mistake.render().to_string();
+    match text.strip_prefix("error: ") {
+        Some(text) => eprint!("howdah: {text}"),
+        None => eprint!("{text}"),
+    }
+    ExitCode::from(EXIT_USAGE)
 }
 
 impl Serve {

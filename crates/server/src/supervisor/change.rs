@@ -66,7 +66,7 @@ impl Supervisor {
         if let Err(refusal) = self.try_to_begin(cause) {
             self.refuse(cause, refusal);
         } else {
-            self.commit_if_ready();
+            self.advance();
         }
     }
 
@@ -91,15 +91,7 @@ impl Supervisor {
         }
         let number = self.next_number;
         self.next_number += 1;
-        let logs = (&log, access.as_ref());
-        match Generation::start(
-            number,
-            &arrangement,
-            &listeners,
-            logs,
-            &self.around,
-            self.run_front,
-        ) {
+        match Generation::start(number, &arrangement, (log.clone(), access.clone()), &self.around) {
             Ok(generation) => self.generations.push(generation),
             Err((generation, error)) => {
                 self.generations.push(generation);
@@ -119,18 +111,26 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Puts the new generation in the place of the former as soon as every process is ready.
-    pub(super) fn commit_if_ready(&mut self) {
+    /// The next step of the present change, if it is time for it: PHP first, then the front, then the former generation goes.
+    pub(super) fn advance(&mut self) {
         let Some(change) = self.change.take() else { return };
-        let ready = self
-            .generation(change.generation)
-            .filter(|generation| generation.is_ready());
-        match ready {
-            Some(generation) => {
-                generation.phase = Phase::Serving;
-                self.commit(change);
-            }
-            None => self.change = Some(change),
+        let (number, run_front) = (change.generation, self.run_front);
+        let Some(generation) = self.generation(number) else {
+            return;
+        };
+        if generation.is_ready() {
+            generation.phase = Phase::Serving;
+            return self.commit(change);
+        }
+        let mut trouble = None;
+        if generation.front.is_none() && generation.has_php() {
+            trouble = generation
+                .start_front(&change.arrangement, &change.listeners, run_front)
+                .err();
+        }
+        self.change = Some(change);
+        if let Some(error) = trouble {
+            self.abort(number, &format!("cannot start the front: {error}"));
         }
     }
 

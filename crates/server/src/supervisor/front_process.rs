@@ -151,7 +151,7 @@ fn settle(start: &FrontStart, identity: Option<&Identity>, parent: Pid) -> io::R
 }
 
 /// Descriptors that a front needs beside its connections: listeners, event queues, cached files, pools' sockets.
-const OWN_DESCRIPTORS: u64 = 4096;
+const OWN_DESCRIPTORS: u64 = 1024;
 
 /// A connection holds its socket, and at times a file.
 fn descriptors_for(connections: u64, pools: u64) -> u64 {

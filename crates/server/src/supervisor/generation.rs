@@ -32,6 +32,8 @@ pub(super) struct Generation {
     pub(super) logs: Option<(Arc<ErrorLog>, Option<Target>)>,
     pub(super) front: Option<FrontProcess>,
     pub(super) pools: Vec<Pool>,
+    /// For the front that is not forked yet.
+    pub(super) links: Vec<PoolLink>,
     pub(super) phase: Phase,
 }
 
@@ -57,78 +59,85 @@ pub(super) enum Part {
 }
 
 impl Generation {
-    /// Starts everything. If something cannot be started, what was started is ended again.
+    /// Starts the pools. If one cannot be started, those that were are ended again.
     pub(super) fn start(
         number: u64,
         arrangement: &Arrangement,
-        listeners: &[Listener],
-        logs: (&Arc<ErrorLog>, Option<&Target>),
+        logs: (Arc<ErrorLog>, Option<Target>),
         around: &Surroundings,
-        run: RunFront,
     ) -> Result<Generation, (Generation, String)> {
         let mut generation = Generation {
             number,
             config: Some(arrangement.config.clone()),
-            logs: Some((logs.0.clone(), logs.1.cloned())),
+            logs: Some(logs),
             front: None,
             pools: Vec::new(),
+            links: Vec::with_capacity(arrangement.pools.len()),
             phase: Phase::Starting {
                 until: Instant::now() + START_TIMEOUT,
             },
         };
-        match generation.start_all(arrangement, listeners, logs, around, run) {
-            Ok(()) => Ok(generation),
-            Err(error) => {
-                generation.kill();
-                Err((generation, error))
+        for plan in &arrangement.pools {
+            match Pool::start(plan, around) {
+                Ok((pool, zygote)) => {
+                    generation.links.push(PoolLink {
+                        site: plan.site,
+                        name: pool.name.clone(),
+                        zygote,
+                    });
+                    generation.pools.push(pool);
+                }
+                Err(error) => {
+                    generation.kill();
+                    return Err((generation, error));
+                }
             }
         }
+        Ok(generation)
     }
 
-    fn start_all(
+    /// Forks the front, once PHP has started. Not before: it accepts connections from its first moment on, and whoever
+    /// connects should neither wait for PHP nor be lost if PHP does not start.
+    pub(super) fn start_front(
         &mut self,
         arrangement: &Arrangement,
         listeners: &[Listener],
-        (log, access): (&Arc<ErrorLog>, Option<&Target>),
-        around: &Surroundings,
         run: RunFront,
-    ) -> Result<(), String> {
-        let mut links = Vec::with_capacity(arrangement.pools.len());
-        for plan in &arrangement.pools {
-            let (pool, zygote) = Pool::start(plan, around)?;
-            links.push(PoolLink {
-                site: plan.site,
-                name: pool.name.clone(),
-                zygote,
-            });
-            self.pools.push(pool);
-        }
-        let told = |error: io::Error| format!("cannot start the front: {error}");
-        let (channel, theirs) = SeqPacket::pair().map_err(told)?;
+    ) -> io::Result<()> {
+        let (Some(config), Some((log, access))) = (&self.config, &self.logs) else {
+            return Err(io::Error::other("it was taken over from another program"));
+        };
+        let (channel, theirs) = SeqPacket::pair()?;
         let copies = listeners
             .iter()
             .map(|listener| Ok((listener.socket.try_clone()?, listener.actual)));
         let start = FrontStart {
-            config: arrangement.config.clone(),
-            listeners: copies.collect::<io::Result<_>>().map_err(told)?,
+            config: config.clone(),
+            listeners: copies.collect::<io::Result<_>>()?,
             channel: theirs,
-            pools: links,
+            pools: std::mem::take(&mut self.links),
             log: log.clone(),
-            access: access.cloned(),
+            access: access.clone(),
         };
-        let front = FrontProcess::fork(start, channel, arrangement.front.clone(), run).map_err(told)?;
-        self.front = Some(front);
+        self.front = Some(FrontProcess::fork(
+            start,
+            channel,
+            arrangement.front.clone(),
+            run,
+        )?);
         Ok(())
+    }
+
+    /// Whether PHP has started in every pool.
+    pub(super) fn has_php(&self) -> bool {
+        self.pools
+            .iter()
+            .all(|pool| pool.zygote.as_ref().is_some_and(|zygote| zygote.ready.is_some()))
     }
 
     /// Whether every process has said that it is ready.
     pub(super) fn is_ready(&self) -> bool {
-        let front = self.front.as_ref().is_some_and(|front| front.ready.is_some());
-        front
-            && self
-                .pools
-                .iter()
-                .all(|pool| pool.zygote.as_ref().is_some_and(|zygote| zygote.ready.is_some()))
+        self.has_php() && self.front.as_ref().is_some_and(|front| front.ready.is_some())
     }
 
     /// What is not ready yet.

@@ -279,7 +279,7 @@ impl Supervisor {
             match message {
                 FromFront::Ready { pools } => {
                     front.ready = Some(pools);
-                    self.commit_if_ready();
+                    self.advance();
                 }
                 FromFront::Drained => {}
                 FromFront::Status { id, text } => self.answer_status(id, Some(&text)),
@@ -311,7 +311,7 @@ impl Supervisor {
         if is_ready && !was_ready {
             match serving {
                 true => self.say_of(Level::Notice, &name, &format!("its new zygote {pid} is ready")),
-                false => self.commit_if_ready(),
+                false => self.advance(),
             }
         }
     }

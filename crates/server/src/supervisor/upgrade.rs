@@ -237,6 +237,7 @@ impl Heir {
             logs: None,
             front: self.front.map(|(pid, channel)| FrontProcess::adopt(pid, channel)),
             pools,
+            links: Vec::new(),
             phase: if self.serving { Phase::Serving } else { draining },
         })
     }

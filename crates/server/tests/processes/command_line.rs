@@ -1,0 +1,129 @@
+//! What is said, and with which exit status, when something cannot be.
+
+use crate::config;
+use crate::support::{Folder, Setup, has_php};
+
+#[test]
+fn a_taken_port() {
+    let folder = Folder::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let path = folder.path().display().to_string();
+    let (status, output, told) = Setup::with(&["serve", &path, "--no-php", "--listen", &address]).run();
+    assert_eq!((status, output.as_str()), (Some(1), ""));
+    assert!(
+        told.starts_with(&format!("howdah: cannot listen on {address}: ")),
+        "{told}"
+    );
+    assert!(told.contains("another program listens there"), "{told}");
+}
+
+#[test]
+fn a_folder_that_is_not_there() {
+    for command in ["serve", "check"] {
+        let (status, output, told) = Setup::with(&[command, "/no/such/folder"]).run();
+        assert_eq!(
+            (status, output.as_str()),
+            (Some(if command == "serve" { 2 } else { 1 }), "")
+        );
+        assert!(told.starts_with("howdah: /no/such/folder: "), "{told}");
+    }
+}
+
+#[test]
+fn bad_usage() {
+    for arguments in [
+        &["serve", "--port", "1"][..],
+        &["dance"],
+        &[],
+        &["serve", "--workers", "none"],
+    ] {
+        let (status, output, told) = Setup::with(arguments).run();
+        assert_eq!((status, output.as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(
+            told.starts_with("howdah: ") || told.contains("Usage: howdah"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn a_bad_config() {
+    let folder = Folder::new();
+    let file = folder.file("howdah.toml", "[[site]]\nroot = \"/srv\"\nindexx = [\"a\"]\n");
+    let file = file.display().to_string();
+    for (command, expected) in [("serve", 2), ("check", 1)] {
+        let (status, _, told) = Setup::with(&[command, "--config", &file]).run();
+        assert_eq!(status, Some(expected));
+        assert!(
+            told.contains(&format!("{file}:3:1: unknown key `indexx`")),
+            "{told}"
+        );
+        assert!(told.contains("did you mean `index`?"), "{told}");
+    }
+}
+
+#[test]
+fn a_good_config() {
+    let folder = Folder::new();
+    let file = config(&folder, "", "php = false");
+    let (status, output, told) = Setup::with(&["check", "--config", file.to_str().unwrap()]).run();
+    assert_eq!((status, told.as_str()), (Some(0), ""));
+    assert!(
+        output.ends_with("is good: sites 1, of which with PHP 0\n"),
+        "{output}"
+    );
+}
+
+#[test]
+fn php_that_does_not_start() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::new();
+    let file = config(&folder, "", "[site.php]\nini_file = \"/no/such/php.ini\"");
+    let (status, output, told) = Setup::config(&file).run();
+    assert_eq!((status, output.as_str()), (Some(1), ""));
+    let last = told.lines().last().unwrap();
+    assert!(
+        last.starts_with("howdah: site shop: PHP does not start: "),
+        "{told}"
+    );
+    assert!(last.contains("/no/such/php.ini"), "{told}");
+}
+
+#[test]
+fn a_program_that_runs_no_php() {
+    let folder = Folder::new();
+    let file = config(&folder, "", "[site.php]\nprogram = \"/bin/false\"");
+    let (status, _, told) = Setup::config(&file).run();
+    assert_eq!(status, Some(1));
+    assert!(
+        told.contains("howdah: site shop: the zygote")
+            && told.contains("ended with status 1 while PHP started"),
+        "{told}"
+    );
+    let file = config(&folder, "", "[site.php]\nprogram = \"/etc/passwd\"");
+    let (status, _, told) = Setup::config(&file).run();
+    assert_eq!(status, Some(2));
+    assert!(
+        told.contains("/etc/passwd is no program that can be run"),
+        "{told}"
+    );
+}
+
+#[test]
+fn users_that_do_not_exist() {
+    if !crate::support::is_root() || !has_php() {
+        return;
+    }
+    let folder = Folder::new();
+    let file = config(
+        &folder,
+        "user = \"no-such-user\"",
+        "[site.php]\ngroup = \"no-such-group\"",
+    );
+    let (status, _, told) = Setup::with(&["check", "--config", file.to_str().unwrap()]).run();
+    assert_eq!(status, Some(1));
+    assert!(told.contains("`user`: there is no user no-such-user"), "{told}");
+}

@@ -1,0 +1,181 @@
+//! Any process may die at any time; the rest goes on, or goes too.
+
+use howdah_sys::signal::SIGKILL;
+
+use crate::support::{Client, Folder, Load, Process, Setup, has_php, wait_until};
+use crate::{SLOW, WHO, is_who};
+
+#[test]
+fn a_dead_front_is_replaced_by_a_new_generation() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(WHO);
+    let server = Setup::folder(&folder).start();
+    let zygote = server.zygote();
+    let front = server.kill_front();
+    // The address is never gone: who connects meanwhile waits.
+    assert!(is_who(&server.get("/")));
+    assert_ne!(server.front(), front);
+    wait_until("the former zygote has ended", || !zygote.lives());
+    assert!(server.log().contains(&format!(
+        "the front {} was killed by SIGKILL; another takes its place",
+        front.number()
+    )));
+    server.stop();
+}
+
+#[test]
+fn a_dead_zygote_is_replaced_under_the_same_front() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(WHO);
+    folder.file("a.txt", "hello");
+    let server = Setup::folder(&folder).start();
+    let front = server.front();
+    for _ in 0..2 {
+        let mut client = Client::connect(server.address());
+        let zygote = server.kill_zygote();
+        assert_eq!(client.get("/a.txt").text(), "hello");
+        // Nobody began this one, so it waits for the next zygote.
+        assert!(is_who(&client.get("/")));
+        assert_ne!(server.zygote(), zygote);
+        let what = format!("default: its zygote {} was killed by SIGKILL; ", zygote.number());
+        assert!(server.log().contains(&what), "{}", server.log());
+    }
+    assert_eq!(server.front(), front);
+    server.stop();
+}
+
+#[test]
+fn a_dead_worker_costs_its_own_request_only() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(WHO);
+    folder.file("slow.php", format!("<?php {SLOW}"));
+    folder.file("crash.php", "<?php posix_kill(getmypid(), 11);");
+    let server = Setup::folder(&folder).start();
+    let (front, zygote) = (server.front(), server.zygote());
+    let load = Load::start(server.address(), 2, "/", is_who);
+    load.go_on(20);
+    for _ in 0..20 {
+        assert_eq!(server.get("/crash.php").status, 502);
+    }
+    load.go_on(20);
+    load.end_without_failure();
+    assert_eq!((server.front(), server.zygote()), (front, zygote));
+    wait_until("there are two workers again", || server.workers().len() == 2);
+    server.wait_for_log("was killed by SIGSEGV");
+    server.stop();
+}
+
+#[test]
+fn idle_workers_that_are_killed_are_replaced() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(WHO);
+    let server = Setup::folder(&folder).start();
+    let workers = server.workers();
+    assert_eq!(workers.len(), 2);
+    for worker in &workers {
+        worker.signal(11); // SIGSEGV
+    }
+    wait_until("there are two others", || {
+        let now = server.workers();
+        now.len() == 2 && !now.iter().any(|worker| workers.contains(worker))
+    });
+    assert!(is_who(&server.get("/")));
+    server.stop();
+}
+
+#[test]
+fn everything_goes_with_the_supervisor() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(WHO);
+    folder.file("endless.php", "<?php sleep(60);");
+    let mut server = Setup::folder(&folder).start();
+    assert!(is_who(&server.get("/")));
+    let processes = server.processes();
+    assert_eq!(processes.len(), 5, "{processes:?}");
+    Client::connect(server.address()).ask("/endless.php").unwrap();
+    server.signal(SIGKILL);
+    assert_eq!(server.wait().code(), None);
+    wait_until("all others have gone", || !processes.iter().any(Process::lives));
+    assert!(Client::try_connect(server.address()).is_err());
+}
+
+#[test]
+fn a_supervisor_that_is_killed_lets_the_front_finish() {
+    let folder = Folder::new();
+    // More than the kernel takes for a client that does not read.
+    folder.file("large", vec![b'x'; 32 << 20]);
+    let mut server = Setup::folder(&folder).and(&["--no-php"]).start();
+    let front = server.front();
+    let mut client = Client::connect(server.address());
+    client.ask("/large").unwrap();
+    client.wait_for(b"xxx");
+    server.signal(SIGKILL);
+    server.wait();
+    assert_eq!(client.answer().unwrap().body.len(), 32 << 20);
+    wait_until("the front has gone", || !front.lives());
+}
+
+#[test]
+fn the_supervisor_leaves_no_zombies_and_leaks_no_descriptors() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(WHO);
+    let server = Setup::folder(&folder).start();
+    let supervisor = server.supervisor();
+    let before = supervisor.descriptors();
+    for round in 0..6 {
+        match round % 3 {
+            0 => {
+                server.kill_front();
+            }
+            1 => {
+                server.kill_zygote();
+            }
+            _ => {
+                let front = server.front();
+                supervisor.signal(howdah_sys::signal::SIGHUP);
+                wait_until("another front serves", || !front.lives());
+            }
+        }
+        assert!(is_who(&server.get("/")));
+        wait_until("one front and one zygote are left", || {
+            supervisor.children().len() == 2
+        });
+    }
+    wait_until("all is as before", || {
+        supervisor.descriptors().len() == before.len()
+    });
+    assert!(!supervisor.descendants().iter().any(Process::is_zombie));
+
+    // Nobody holds what is not his: the front has one end of each socket, a zygote its five, a worker no way to either.
+    let front = server.front().descriptors();
+    assert!(
+        !front.iter().any(|target| target.contains("signalfd")),
+        "{front:?}"
+    );
+    let zygote = server.zygote();
+    let sockets = |process: &Process| {
+        process
+            .descriptors()
+            .iter()
+            .filter(|target| target.starts_with("socket:"))
+            .count()
+    };
+    let slots = 8;
+    assert_eq!(sockets(&zygote), 2 + slots, "{:?}", zygote.descriptors());
+    for worker in zygote.children() {
+        assert!(sockets(&worker) <= slots, "{:?}", worker.descriptors());
+    }
+    server.stop();
+}

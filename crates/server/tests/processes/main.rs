@@ -1,0 +1,38 @@
+//! Supervisor, front, zygotes and workers for real: how they start, what happens when one of them dies, how they are
+//! reloaded, replaced and ended.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod command_line;
+mod deaths;
+mod reload;
+mod rights;
+mod stop;
+mod takeover;
+
+/// A page that says which worker made it.
+const WHO: &str = "echo 'worker ', getmypid();";
+/// A page that takes a second, in which it says when it begins.
+const SLOW: &str = "touch($_GET['mark']); sleep(1); echo 'slow but whole';";
+
+/// The answer of [`WHO`].
+fn is_who(response: &support::Response) -> bool {
+    response.status == 200 && response.body.starts_with(b"worker ")
+}
+
+/// A configuration with one site, `settings` above it and `site` in it. Its pool's state is in the folder too.
+fn config(folder: &support::Folder, settings: &str, site: &str) -> std::path::PathBuf {
+    let root = folder.path().display();
+    let php = "[site.php]\nstate_dir = \"state/shop\"";
+    let site = match site {
+        site if site.contains("php = false") => site.to_owned(),
+        site if site.contains("[site.php]") => site.replace("[site.php]", php),
+        site => format!("{site}\n{php}"),
+    };
+    let text = format!(
+        "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n{settings}\n[log]\naccess = \"off\"\n\
+         [[site]]\nname = \"shop\"\nroot = \"{root}\"\n{site}\n"
+    );
+    folder.file("howdah.toml", text)
+}

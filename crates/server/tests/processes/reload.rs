@@ -1,0 +1,287 @@
+//! SIGHUP, and `howdah reload`.
+
+use std::fs;
+
+use howdah_sys::signal::{SIGHUP, SIGUSR1};
+
+use crate::support::{Client, Folder, HOWDAH, Load, Process, Server, Setup, has_php, is_root, wait_until};
+use crate::{config, is_who};
+
+const LIMIT: &str = "echo 'worker ', getmypid(), ' ', ini_get('memory_limit');";
+
+fn memory_limit(server: &Server) -> String {
+    server.get("/").text().rsplit(' ').next().unwrap().to_owned()
+}
+
+fn with_limit(folder: &Folder, limit: &str) -> std::path::PathBuf {
+    config(
+        folder,
+        "",
+        &format!("[site.php]\nworkers = 2\nadmin_ini = {{ memory_limit = \"{limit}\" }}"),
+    )
+}
+
+/// `howdah WORD` for the server of `folder`.
+fn ask(folder: &Folder, word: &str) -> (Option<i32>, String, String) {
+    let file = folder.path().join("howdah.toml");
+    Setup::with(&[word, "--config", file.to_str().unwrap()]).run()
+}
+
+#[test]
+fn no_request_is_lost_while_config_and_php_are_replaced() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(LIMIT);
+    let server = Setup::config(&with_limit(&folder, "100M")).start();
+    assert_eq!(memory_limit(&server), "100M");
+    let load = Load::start(server.address(), 4, "/", is_who);
+    for limit in ["101M", "102M", "103M", "104M"] {
+        load.go_on(50);
+        let before = server.supervisor().children();
+        with_limit(&folder, limit);
+        server.signal(SIGHUP);
+        wait_until("the former generation has gone", || {
+            !before.iter().any(Process::lives)
+        });
+        assert_eq!(memory_limit(&server), limit);
+    }
+    load.go_on(50);
+    load.end_without_failure();
+    server.stop();
+}
+
+#[test]
+fn a_request_that_was_begun_is_finished_by_the_generation_that_began_it() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(LIMIT);
+    folder.file(
+        "slow.php",
+        "<?php echo 'begun'; flush(); sleep(1); echo ' and done';",
+    );
+    let server = Setup::config(&with_limit(&folder, "100M")).start();
+    let mut client = Client::connect(server.address());
+    client.ask("/slow.php").unwrap();
+    client.wait_for(b"begun");
+    let front = server.front();
+    with_limit(&folder, "101M");
+    assert_eq!(ask(&folder, "reload").0, Some(0));
+    wait_until("the new one answers", || memory_limit(&server) == "101M");
+    assert!(front.lives());
+    assert_eq!(client.answer().unwrap().text(), "begun and done");
+    drop(client);
+    wait_until("the former front has gone", || !front.lives());
+    server.stop();
+}
+
+#[test]
+fn a_bad_config_is_refused_and_the_old_one_goes_on() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(LIMIT);
+    let file = with_limit(&folder, "100M");
+    let server = Setup::config(&file).start();
+    let children = server.supervisor().children();
+    fs::write(&file, "listne = [\":80\"]\n").unwrap();
+    let (status, _, told) = ask(&folder, "reload");
+    // The client reads the same file, to find the socket.
+    assert_eq!(status, Some(2), "{told}");
+    let control = folder.path().join("control");
+    let (status, _, told) = Setup::with(&["reload", "--control", control.to_str().unwrap()]).run();
+    assert_eq!(status, Some(1));
+    assert!(told.contains("howdah.toml:1:1: unknown key `listne`"), "{told}");
+    server.wait_for_log("the reload is refused, and what was served goes on");
+    assert!(
+        server.log().contains("howdah.toml:1:1: unknown key `listne`"),
+        "{}",
+        server.log()
+    );
+
+    // Valid, but PHP does not start.
+    config(&folder, "", "[site.php]\nini_file = \"/no/such/php.ini\"");
+    let (status, _, told) = ask(&folder, "reload");
+    assert_eq!(status, Some(1));
+    assert!(
+        told.contains("PHP does not start") && told.contains("/no/such/php.ini"),
+        "{told}"
+    );
+    wait_until("nothing of it is left", || {
+        server.supervisor().children() == children
+    });
+    assert_eq!(memory_limit(&server), "100M");
+
+    with_limit(&folder, "101M");
+    let (status, told, _) = ask(&folder, "reload");
+    assert_eq!(status, Some(0));
+    assert!(told.contains("serves"), "{told}");
+    wait_until("the new one answers", || memory_limit(&server) == "101M");
+    server.stop();
+}
+
+#[test]
+fn addresses_come_and_go() {
+    let folder = Folder::new();
+    folder.file("a.txt", "hello");
+    let free = || {
+        std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+    };
+    let (first, second) = (free(), free());
+    let listen = |addresses: &[std::net::SocketAddr]| {
+        let file = config(&folder, "", "php = false");
+        let text = fs::read_to_string(&file).unwrap();
+        let list: Vec<String> = addresses.iter().map(|address| format!("\"{address}\"")).collect();
+        fs::write(&file, text.replace("\"127.0.0.1:0\"", &list.join(", "))).unwrap();
+        file
+    };
+    let server = Setup::config(&listen(&[first])).start();
+    let asks = |address| {
+        Client::try_connect(address)
+            .map(|mut client| client.get("/a.txt").status)
+            .ok()
+    };
+    assert_eq!((asks(first), asks(second)), (Some(200), None));
+    listen(&[first, second]);
+    assert_eq!(ask(&folder, "reload").0, Some(0));
+    assert_eq!((asks(first), asks(second)), (Some(200), Some(200)));
+    listen(&[second]);
+    assert_eq!(ask(&folder, "reload").0, Some(0));
+    wait_until("the first address is closed", || asks(first).is_none());
+    assert_eq!(asks(second), Some(200));
+
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listen(&[second, taken.local_addr().unwrap()]);
+    let (status, _, told) = ask(&folder, "reload");
+    assert_eq!(status, Some(1));
+    assert!(told.contains("another program listens there"), "{told}");
+    assert_eq!(asks(second), Some(200));
+    server.stop();
+}
+
+#[test]
+fn status_reload_and_stop() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script(LIMIT);
+    let mut server = Setup::config(&with_limit(&folder, "100M")).start();
+    let (status, told, _) = ask(&folder, "status");
+    assert_eq!(status, Some(0));
+    for part in [
+        format!("process {}", server.supervisor().number()),
+        format!("listens on http://{}", server.address()),
+        format!(
+            "generation 1 is serving; front: process {}",
+            server.front().number()
+        ),
+        format!("pool shop: zygote {}, PHP ", server.zygote().number()),
+        "2 workers".to_owned(),
+    ] {
+        assert!(told.contains(&part), "{part:?} is not in {told}");
+    }
+    assert_eq!(ask(&folder, "reload").0, Some(0));
+    let (status, told, _) = ask(&folder, "stop");
+    assert_eq!((status, told.trim()), (Some(0), "stopped"));
+    assert_eq!(server.wait().code(), Some(0));
+    let (status, _, told) = ask(&folder, "status");
+    assert_eq!(status, Some(1));
+    assert!(
+        told.starts_with("howdah: no howdah runs with the control socket "),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_stopped_front_does_not_stop_status() {
+    let folder = Folder::new();
+    let server = Setup::config(&config(&folder, "", "php = false")).start();
+    let front = server.front();
+    front.signal(19); // SIGSTOP
+    let (status, told, _) = ask(&folder, "status");
+    front.signal(18); // SIGCONT
+    assert_eq!(status, Some(0));
+    assert!(told.contains("the front has not answered"), "{told}");
+    server.stop();
+}
+
+#[test]
+fn logs_are_opened_again_where_only_root_may_write() {
+    let folder = Folder::new();
+    folder.file("a.txt", "hello");
+    let logs = folder.folder("logs");
+    let (access, errors) = (logs.join("access"), logs.join("errors"));
+    fs::set_permissions(&logs, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let file = config(&folder, "", "php = false");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(
+        &file,
+        text.replace(
+            "access = \"off\"",
+            "access = \"logs/access\"\nerror = \"logs/errors\"",
+        ),
+    )
+    .unwrap();
+    let server = Setup::config(&file).start();
+    let read = |path: &std::path::Path| fs::read_to_string(path).unwrap_or_default();
+    for round in 0..3 {
+        server.get(&format!("/a.txt?round={round}"));
+        wait_until("the request is logged", || {
+            read(&access).contains(&format!("round={round}"))
+        });
+        assert_eq!(read(&access).lines().count(), 1);
+        fs::rename(&access, logs.join("access.1")).unwrap();
+        fs::rename(&errors, logs.join("errors.1")).unwrap();
+        server.signal(SIGUSR1);
+        wait_until("the logs are there again", || {
+            read(&errors).contains("logs were opened again")
+        });
+        // The front hears of it a little later than the supervisor.
+        let empty = |target: &String| target.ends_with("/access.1");
+        wait_until("the front has the new log", || {
+            !is_root_or_own(&server) || !server.front().descriptors().iter().any(empty)
+        });
+    }
+    server.stop();
+}
+
+/// Whether this process may look at the front's descriptors: the kernel hides those of a process that gave up rights.
+fn is_root_or_own(server: &Server) -> bool {
+    is_root() || fs::read_dir(format!("/proc/{}/fd", server.front().number())).is_ok()
+}
+
+#[test]
+fn a_terminal_that_hangs_up_ends_the_server() {
+    // `script` gives it a terminal of its own, which goes when `script` is killed.
+    let folder = Folder::new();
+    let program = std::path::Path::new("/usr/bin/script");
+    if !program.exists() {
+        eprintln!("skipped: no {}", program.display());
+        return;
+    }
+    let file = config(&folder, "pid_file = \"pid\"", "php = false");
+    let command = format!("exec {HOWDAH} serve --config {}", file.display());
+    let mut terminal = std::process::Command::new(program)
+        .args(["-q", "-c", &command, "/dev/null"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let number = || {
+        fs::read_to_string(folder.path().join("pid"))
+            .ok()?
+            .trim()
+            .parse()
+            .ok()
+    };
+    wait_until("it runs", || number().is_some());
+    let supervisor = Process::new(number().unwrap());
+    wait_until("it has a front", || !supervisor.children().is_empty());
+    terminal.kill().unwrap();
+    terminal.wait().unwrap();
+    wait_until("it has ended", || !supervisor.lives());
+}

@@ -1,0 +1,167 @@
+//! Who the processes are, and what they may do.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use crate::support::{Folder, Process, Setup, has_php, is_root};
+use crate::{WHO, config, is_who};
+
+/// `nobody` on every Linux.
+const NOBODY: u32 = 65534;
+
+fn ids(process: &Process, what: &str) -> Vec<u32> {
+    process
+        .status(what)
+        .unwrap()
+        .split_whitespace()
+        .map(|id| id.parse().unwrap())
+        .collect()
+}
+
+/// No trace of root.
+fn assert_plain(process: &Process, uid: u32, gid: u32) {
+    assert_eq!(ids(process, "Uid"), [uid; 4], "{}", process.name());
+    assert_eq!(ids(process, "Gid"), [gid; 4], "{}", process.name());
+    assert!(!ids(process, "Groups").contains(&0), "{}", process.name());
+    for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
+        let capabilities = process.status(set).unwrap();
+        assert!(
+            capabilities.bytes().all(|digit| digit == b'0'),
+            "{} {set} {capabilities}",
+            process.name()
+        );
+    }
+}
+
+#[test]
+fn root_gives_its_rights_up() {
+    if !has_php() || !is_root() {
+        return;
+    }
+    let script = "echo posix_getuid(), ' ', posix_geteuid(), ' ', posix_getgid(), ' ', posix_setuid(0) ? 'root' : 'no';";
+    let folder = Folder::with_script(script);
+    let file = config(
+        &folder,
+        "user = \"daemon\"",
+        "[site.php]\nuser = \"nobody\"\ngroup = \"games\"\nworkers = 1",
+    );
+    let server = Setup::config(&file).start();
+    let games = 60;
+    assert_eq!(server.get("/").text(), format!("{NOBODY} {NOBODY} {games} no"));
+    assert_eq!(server.supervisor().uid(), 0);
+    assert_plain(&server.front(), 1, 1);
+    assert_eq!(server.front().status("NoNewPrivs").as_deref(), Some("1"));
+    assert_plain(&server.zygote(), NOBODY, games);
+    for worker in server.workers() {
+        assert_plain(&worker, NOBODY, games);
+    }
+    let state = fs::metadata(folder.path().join("state/shop")).unwrap();
+    assert_eq!(
+        (state.uid(), state.gid(), state.mode() & 0o777),
+        (NOBODY, games, 0o700)
+    );
+    server.stop();
+}
+
+#[test]
+fn php_as_root_is_for_those_who_say_so() {
+    if !has_php() || !is_root() {
+        return;
+    }
+    let folder = Folder::with_script("echo posix_getuid();");
+    let (status, _, told) = Setup::config(&config(&folder, "user = \"root\"", "")).run();
+    assert_eq!(status, Some(2), "{told}");
+    assert!(told.contains("site shop: its PHP would run as root"), "{told}");
+
+    let server = Setup::config(&config(&folder, "", "[site.php]\nuser = \"root\"\nworkers = 1")).start();
+    assert_eq!(server.get("/").text(), "0");
+    assert_ne!(server.front().uid(), 0);
+    assert!(
+        server.log().contains("warning site shop: PHP runs as root"),
+        "{}",
+        server.log()
+    );
+    server.stop();
+}
+
+#[test]
+fn an_ordinary_user_runs_everything_itself() {
+    if !has_php() || !is_root() {
+        return;
+    }
+    let folder = Folder::with_script(WHO);
+    let server = Setup::folder(&folder).user(NOBODY).start();
+    assert!(is_who(&server.get("/")));
+    let processes = server.processes();
+    assert_eq!(processes.len(), 5, "{processes:?}");
+    for process in processes {
+        assert_plain(&process, NOBODY, NOBODY);
+    }
+    server.kill_zygote();
+    assert!(is_who(&server.get("/")));
+    server.kill_front();
+    assert!(is_who(&server.get("/")));
+    server.stop();
+}
+
+#[test]
+fn pools_keep_out_of_each_other_s_state() {
+    if !has_php() || !is_root() {
+        return;
+    }
+    let folder = Folder::new();
+    let script = "<?php session_start(); echo session_save_path(), ' ', sys_get_temp_dir(), ' ', ini_get('upload_tmp_dir'), ' ', \
+                  is_readable($_GET['of'] ?? '') ? 'open' : 'closed';";
+    let state = folder.folder("state");
+    let mut sites = String::new();
+    for (name, user) in [("one", "daemon"), ("two", "nobody")] {
+        folder.file(&format!("{name}/index.php"), script);
+        let root = folder.path().join(name);
+        sites.push_str(&format!(
+            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"{}\"\n[site.php]\nworkers = 1\nuser = \"{user}\"\n\
+             state_dir = \"{}\"\n",
+            root.display(),
+            state.join(name).display()
+        ));
+    }
+    let text = format!("listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[log]\naccess = \"off\"\n{sites}");
+    let server = Setup::config(&folder.file("howdah.toml", text)).start();
+    let get = |name: &str, of: &str| {
+        let mut client = crate::support::Client::connect(server.address());
+        client
+            .send(format!("GET /?of={of} HTTP/1.1\r\nHost: {name}.example\r\n\r\n"))
+            .unwrap();
+        client.answer().unwrap().text().to_owned()
+    };
+    for (name, other) in [("one", "two"), ("two", "one")] {
+        let own = state.join(name).display().to_string();
+        let told = get(name, &format!("{own}/sessions"));
+        let (folders, open) = told.rsplit_once(' ').unwrap();
+        assert!(
+            folders.split(' ').all(|folder| folder.starts_with(&own)),
+            "{told}"
+        );
+        assert_eq!(open, "open");
+        assert!(get(name, &format!("{}/sessions", state.join(other).display())).ends_with(" closed"));
+    }
+    server.stop();
+}
+
+#[test]
+fn scripts_see_nothing_of_the_environment_but_the_path() {
+    if !has_php() {
+        return;
+    }
+    let folder = Folder::with_script("echo implode(' ', array_keys(getenv(null)));");
+    let file = config(&folder, "", "[site.php]\nworkers = 1\nenv = { DATABASE = \"x\" }");
+    let server = Setup::config(&file).environment("SECRET", "hidden").start();
+    let response = server.get("/");
+    let mut names: Vec<_> = response.text().split(' ').collect();
+    names.retain(|name| !name.contains(|other: char| other.is_ascii_lowercase()));
+    assert!(
+        names.contains(&"PATH") && names.contains(&"DATABASE"),
+        "{names:?}"
+    );
+    assert!(!response.text().contains("SECRET"), "{names:?}");
+    server.stop();
+}

@@ -1,0 +1,158 @@
+//! SIGUSR2: another program takes over.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use howdah_sys::signal::{SIGHUP, SIGKILL, SIGUSR2};
+
+use crate::support::{Folder, HOWDAH, Load, Process, Setup, has_php, wait_until};
+use crate::{WHO, config, is_who};
+
+/// Both programs in `folder`, which everybody may run.
+fn install(folder: &Folder) -> PathBuf {
+    let bin = folder.folder("bin");
+    for name in ["howdah", "howdah-php"] {
+        let source = Path::new(HOWDAH).with_file_name(name);
+        if source.exists() {
+            replace(&bin.join(name), |fresh| {
+                assert!(fs::copy(&source, fresh).unwrap() > 0)
+            });
+        }
+    }
+    bin.join("howdah")
+}
+
+/// Puts a fresh file in the place of another, as package managers do it.
+fn replace(path: &Path, write: impl FnOnce(&Path)) {
+    let fresh = path.with_extension("new");
+    write(&fresh);
+    fs::set_permissions(&fresh, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::rename(fresh, path).unwrap();
+}
+
+fn executable(process: Process) -> String {
+    fs::read_link(format!("/proc/{}/exe", process.number()))
+        .unwrap()
+        .display()
+        .to_string()
+}
+
+#[test]
+fn a_new_program_takes_over_and_no_request_is_lost() {
+    if !has_php() {
+        return;
+    }
+    let (folder, programs) = (Folder::with_script(WHO), Folder::new());
+    let program = install(&programs);
+    let server = Setup::folder(&folder).program(&program).start();
+    let load = Load::start(server.address(), 4, "/", is_who);
+    for _ in 0..3 {
+        load.go_on(50);
+        let before = server.supervisor().children();
+        install(&programs);
+        assert!(executable(server.supervisor()).ends_with(" (deleted)"));
+        server.signal(SIGUSR2);
+        wait_until("the former processes have gone", || {
+            !before.iter().any(Process::lives)
+        });
+        assert_eq!(executable(server.supervisor()), program.display().to_string());
+        assert_eq!(server.supervisor().children().len(), 2);
+    }
+    load.go_on(50);
+    load.end_without_failure();
+    let descriptors = server.supervisor().descriptors();
+    let deaths = server.log().matches("taken over; serving").count();
+    assert_eq!(deaths, 3, "{}", server.log());
+
+    // It does all that the first one did.
+    let front = server.front();
+    server.signal(SIGHUP);
+    wait_until("a reload replaces the front", || !front.lives());
+    let front = server.front();
+    front.signal(SIGKILL);
+    assert!(is_who(&server.get("/")));
+    let now = || server.supervisor().descriptors();
+    wait_until(
+        &format!("nothing was leaked: {descriptors:?} {:?}", now()),
+        || now().len() == descriptors.len(),
+    );
+    server.stop();
+}
+
+#[test]
+fn a_program_that_does_not_like_the_configuration_does_not_take_over() {
+    let (folder, programs) = (Folder::new(), Folder::new());
+    folder.file("a.txt", "hello");
+    let program = install(&programs);
+    let server = Setup::config(&config(&folder, "", "php = false"))
+        .program(&program)
+        .start();
+    let children = server.supervisor().children();
+    replace(&program, |fresh| {
+        fs::write(fresh, "#!/bin/sh\necho no, $1 of $2 fails; exit 3\n").unwrap()
+    });
+    server.signal(SIGUSR2);
+    server.wait_for_log(
+        "cannot take over, so this program goes on: its check of the configuration ended with status 3",
+    );
+    assert!(
+        server.log().contains("no, check of --config fails"),
+        "{}",
+        server.log()
+    );
+
+    replace(&program, |fresh| fs::write(fresh, "this is no program").unwrap());
+    server.signal(SIGUSR2);
+    server.wait_for_log("cannot be run, so this program goes on");
+
+    // Likes the configuration, but cannot be executed as what it is when it comes to it.
+    let trap = format!("#!/bin/sh\nrm -f {}\nexit 0\n", program.display());
+    replace(&program, |fresh| fs::write(fresh, trap).unwrap());
+    server.signal(SIGUSR2);
+    server.wait_for_log("cannot take over, so this program goes on: No such file");
+
+    assert_eq!(server.get("/a.txt").text(), "hello");
+    assert_eq!(server.supervisor().children(), children);
+    // Nothing became inheritable by the attempt.
+    server.signal(SIGHUP);
+    wait_until("a reload works", || {
+        server.supervisor().children() != children && server.supervisor().children().len() == 1
+    });
+    assert_eq!(server.get("/a.txt").text(), "hello");
+    server.stop();
+}
+
+#[test]
+fn the_former_generation_goes_on_if_the_new_one_does_not_start() {
+    if !has_php() {
+        return;
+    }
+    let (folder, programs) = (Folder::with_script(WHO), Folder::new());
+    let program = install(&programs);
+    let file = config(&folder, "", "[site.php]\nworkers = 1");
+    let server = Setup::config(&file).program(&program).start();
+    let children = server.supervisor().children();
+    let load = Load::start(server.address(), 2, "/", is_who);
+    load.go_on(20);
+    install(&programs);
+    replace(&programs.path().join("bin/howdah-php"), |fresh| {
+        fs::write(fresh, "#!/bin/sh\nexit 9\n").unwrap()
+    });
+    server.signal(SIGUSR2);
+    server.wait_for_log("what the former program serves goes on");
+    assert_eq!(executable(server.supervisor()), program.display().to_string());
+    wait_until("only the former processes are left", || {
+        server.supervisor().children() == children
+    });
+    load.go_on(20);
+
+    install(&programs);
+    server.signal(SIGHUP);
+    wait_until("a reload with a whole installation ends them", || {
+        !children.iter().any(Process::lives)
+    });
+    load.go_on(20);
+    load.end_without_failure();
+    server.stop();
+}

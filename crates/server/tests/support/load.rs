@@ -1,0 +1,96 @@
+//! Clients that ask and ask, and count what they did not get.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use super::{Client, Response, wait_until};
+
+/// A few clients on kept connections. A connection that was announced to close is opened anew; everything else that is
+/// not the expected answer is a failure.
+#[derive(Debug)]
+pub struct Load {
+    over: Arc<AtomicBool>,
+    answered: Arc<AtomicU64>,
+    clients: Vec<JoinHandle<Vec<String>>>,
+}
+
+impl Load {
+    /// `clients` that ask `address` for `target` and expect what `is_right` says.
+    pub fn start(
+        address: SocketAddr,
+        clients: usize,
+        target: &'static str,
+        is_right: fn(&Response) -> bool,
+    ) -> Load {
+        let over = Arc::new(AtomicBool::new(false));
+        let answered = Arc::new(AtomicU64::new(0));
+        let run = |number| {
+            let (over, answered) = (over.clone(), answered.clone());
+            std::thread::spawn(move || {
+                let mut failures = Vec::new();
+                let mut client = None;
+                while !over.load(Ordering::Relaxed) {
+                    match turn(&mut client, address, target) {
+                        Ok(response) if is_right(&response) => drop(answered.fetch_add(1, Ordering::Relaxed)),
+                        Ok(response) => failures.push(format!("client {number}: {response:?}")),
+                        Err(error) => {
+                            failures.push(format!("client {number}: {error}"));
+                            client = None;
+                        }
+                    }
+                }
+                failures
+            })
+        };
+        let clients = (0..clients).map(run).collect();
+        Load {
+            over,
+            answered,
+            clients,
+        }
+    }
+
+    /// Waits until so many more requests were answered.
+    pub fn go_on(&self, requests: u64) {
+        let goal = self.answered.load(Ordering::Relaxed) + requests;
+        wait_until("more requests are answered", || {
+            self.answered.load(Ordering::Relaxed) >= goal
+        });
+    }
+
+    /// Ends it: how many requests were answered, and what went wrong.
+    pub fn end(self) -> (u64, Vec<String>) {
+        self.over.store(true, Ordering::Relaxed);
+        let failures = self
+            .clients
+            .into_iter()
+            .flat_map(|client| client.join().unwrap())
+            .collect();
+        (self.answered.load(Ordering::Relaxed), failures)
+    }
+
+    /// Ends it, and nothing may have gone wrong.
+    pub fn end_without_failure(self) {
+        let (answered, failures) = self.end();
+        assert!(
+            failures.is_empty(),
+            "{} of {answered} requests failed: {failures:#?}",
+            failures.len()
+        );
+    }
+}
+
+fn turn(client: &mut Option<Client>, address: SocketAddr, target: &str) -> io::Result<Response> {
+    let mut open = match client.take() {
+        Some(open) => open,
+        None => Client::try_connect(address)?,
+    };
+    let response = open.try_get(target)?;
+    if !response.is_last() {
+        *client = Some(open);
+    }
+    Ok(response)
+}

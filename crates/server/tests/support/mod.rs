@@ -1,0 +1,348 @@
+//! A running howdah for a test: started in a folder of its own on a free port, ended with the test, and if the test failed
+//! its logs are printed.
+#![allow(dead_code)] // Each test program uses a part of this.
+
+pub mod folder;
+pub mod http;
+pub mod load;
+pub mod processes;
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use howdah_sys::process::Pid;
+use howdah_sys::signal;
+
+pub use folder::Folder;
+pub use http::{Client, Response};
+pub use load::Load;
+pub use processes::{Process, wait_until};
+
+/// The program under test.
+pub const HOWDAH: &str = env!("CARGO_BIN_EXE_howdah");
+/// What is slow on a busy machine is given this long.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Whether `howdah-php` was built, with PHP. If not, says so; the test then has nothing to do.
+pub fn has_php() -> bool {
+    let program = Path::new(HOWDAH).with_file_name("howdah-php");
+    let works = Command::new(&program)
+        .arg("version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    if !works {
+        eprintln!("skipped: there is no {} with PHP", program.display());
+    }
+    works
+}
+
+/// Whether this test runs as root. If not, says so.
+pub fn is_root() -> bool {
+    let root = Process::own().uid() == 0;
+    if !root {
+        eprintln!("skipped: only root can start processes of other users");
+    }
+    root
+}
+
+/// How to start a server.
+#[derive(Debug)]
+pub struct Setup {
+    program: PathBuf,
+    arguments: Vec<String>,
+    user: Option<u32>,
+    environment: Vec<(String, String)>,
+}
+
+impl Setup {
+    /// `howdah serve FOLDER` on a free port, with two workers.
+    pub fn folder(folder: &Folder) -> Setup {
+        let path = folder.path().display().to_string();
+        Setup::with(&[
+            "serve",
+            &path,
+            "--listen",
+            "127.0.0.1:0",
+            "--workers",
+            "2",
+            "--access-log",
+            "off",
+        ])
+    }
+
+    /// `howdah serve --config FILE`. The configuration should listen on port 0.
+    pub fn config(file: &Path) -> Setup {
+        Setup::with(&["serve", "--config", &file.display().to_string()])
+    }
+
+    /// `howdah` with these arguments.
+    pub fn with(arguments: &[&str]) -> Setup {
+        Setup {
+            program: HOWDAH.into(),
+            arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(),
+            user: None,
+            environment: Vec::new(),
+        }
+    }
+
+    /// More arguments.
+    pub fn and(mut self, arguments: &[&str]) -> Setup {
+        self.arguments
+            .extend(arguments.iter().map(|&argument| argument.to_owned()));
+        self
+    }
+
+    /// Another file to execute.
+    pub fn program(mut self, program: &Path) -> Setup {
+        self.program = program.to_owned();
+        self
+    }
+
+    /// Start as this user, without any group of root's.
+    pub fn user(mut self, uid: u32) -> Setup {
+        self.user = Some(uid);
+        self
+    }
+
+    /// Sets an environment variable.
+    pub fn environment(mut self, name: &str, value: &str) -> Setup {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Starts it, and waits until it says that it listens.
+    pub fn start(self) -> Server {
+        let logs = Folder::new();
+        let mut child = self.command(&logs).spawn().unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        let mut server = Server {
+            child,
+            addresses: Vec::new(),
+            output: String::new(),
+            logs,
+        };
+        // The lines come together, so one read is enough for several.
+        loop {
+            let mut line = String::new();
+            if output.read_line(&mut line).unwrap() == 0 {
+                let status = server.child.wait().unwrap();
+                panic!("howdah ended with {status} before it listened"); // dropping `server` prints its log
+            }
+            server.output.push_str(&line);
+            if let Some(address) = line.trim().strip_prefix("howdah: listening on http://") {
+                server.addresses.push(address.parse().unwrap());
+            }
+            if !server.addresses.is_empty() && output.buffer().is_empty() {
+                break;
+            }
+        }
+        server.keep_output(output);
+        server
+    }
+
+    /// Runs it to its end: status, standard output, standard error.
+    pub fn run(self) -> (Option<i32>, String, String) {
+        let output = self.plain_command().output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    }
+
+    fn command(&self, logs: &Folder) -> Command {
+        let mut command = self.plain_command();
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(logs.path().join("stderr"))
+            .unwrap();
+        command.stdout(Stdio::piped()).stderr(log);
+        command
+    }
+
+    fn plain_command(&self) -> Command {
+        let mut command = match self.user {
+            None => Command::new(&self.program),
+            Some(uid) => {
+                let mut command = Command::new("setpriv");
+                let id = format!("--reuid={uid}");
+                let group = format!("--regid={uid}");
+                command
+                    .args([id.as_str(), group.as_str(), "--clear-groups", "--"])
+                    .arg(&self.program);
+                command
+            }
+        };
+        command.args(&self.arguments).stdin(Stdio::null());
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command
+    }
+}
+
+/// A server that runs.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    addresses: Vec<SocketAddr>,
+    output: String,
+    logs: Folder,
+}
+
+impl Server {
+    /// Where it listens first.
+    pub fn address(&self) -> SocketAddr {
+        self.addresses[0]
+    }
+
+    /// Where it listens.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// What it wrote to standard output before it served.
+    pub fn announcement(&self) -> &str {
+        &self.output
+    }
+
+    /// Asks for `target`, on a connection of its own.
+    pub fn get(&self, target: &str) -> Response {
+        Client::connect(self.address()).get(target)
+    }
+
+    /// What it wrote to standard error so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.logs.path().join("stderr")).unwrap()
+    }
+
+    /// Waits until the log says `what`.
+    pub fn wait_for_log(&self, what: &str) {
+        wait_until(&format!("the log says {what:?}"), || self.log().contains(what));
+    }
+
+    /// The supervisor.
+    pub fn supervisor(&self) -> Process {
+        Process::new(self.child.id())
+    }
+
+    /// The front, if there is just one.
+    pub fn front(&self) -> Process {
+        self.only("howdah-front")
+    }
+
+    /// The zygote, if there is just one.
+    pub fn zygote(&self) -> Process {
+        let zygotes = self.zygotes();
+        assert_eq!(zygotes.len(), 1, "{zygotes:?}");
+        zygotes[0]
+    }
+
+    /// All zygotes.
+    pub fn zygotes(&self) -> Vec<Process> {
+        let children = self.supervisor().children();
+        children
+            .into_iter()
+            .filter(|child| child.arguments().starts_with("howdah-php zygote"))
+            .collect()
+    }
+
+    /// The workers of the only zygote.
+    pub fn workers(&self) -> Vec<Process> {
+        self.zygote().children()
+    }
+
+    /// Kills the front, and waits until it has gone.
+    pub fn kill_front(&self) -> Process {
+        let front = self.front();
+        front.signal(signal::SIGKILL);
+        wait_until("the front has gone", || !front.lives());
+        front
+    }
+
+    /// Kills the zygote, and waits until its workers have gone with it.
+    pub fn kill_zygote(&self) -> Process {
+        let (zygote, workers) = (self.zygote(), self.workers());
+        zygote.signal(signal::SIGKILL);
+        wait_until("the workers have gone", || {
+            !zygote.lives() && !workers.iter().any(Process::lives)
+        });
+        zygote
+    }
+
+    /// Every process of it.
+    pub fn processes(&self) -> Vec<Process> {
+        let supervisor = self.supervisor();
+        let mut all = supervisor.descendants();
+        all.push(supervisor);
+        all
+    }
+
+    /// Sends a signal to the supervisor.
+    pub fn signal(&self, signal: i32) {
+        self.supervisor().signal(signal);
+    }
+
+    /// Waits for the end of the supervisor.
+    pub fn wait(&mut self) -> ExitStatus {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < until, "howdah does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Lets it finish, and checks that it leaves nothing behind.
+    pub fn stop(mut self) {
+        let processes = self.processes();
+        self.signal(signal::SIGTERM);
+        let status = self.wait();
+        assert!(status.success(), "howdah ended with {status}");
+        let left: Vec<_> = processes.into_iter().filter(Process::lives).collect();
+        assert!(left.is_empty(), "these processes were left: {left:?}");
+    }
+
+    fn only(&self, name: &str) -> Process {
+        let children = self.supervisor().children();
+        let found: Vec<_> = children
+            .into_iter()
+            .filter(|child| child.name() == name)
+            .collect();
+        assert_eq!(found.len(), 1, "{found:?}");
+        found[0]
+    }
+
+    /// Reads on, so that an access log on standard output never fills its pipe.
+    fn keep_output(&self, mut output: BufReader<std::process::ChildStdout>) {
+        let path = self.logs.path().join("stdout");
+        std::thread::spawn(move || std::io::copy(&mut output, &mut File::create(path).unwrap()));
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            for process in self.processes() {
+                process.signal(signal::SIGKILL);
+            }
+            let _ = self.child.wait();
+        }
+        if std::thread::panicking() {
+            eprintln!(
+                "--- standard output of howdah, as far as it was read\n{}",
+                self.output
+            );
+            eprintln!("--- standard error of howdah\n{}---", self.log());
+        }
+    }
+}
+
+/// A process number as the system's calls want it.
+pub fn pid(number: u32) -> Pid {
+    Pid::from_number(number).expect("tests do not deal with processes 0 and 1")
+}

@@ -1,0 +1,126 @@
+//! Processes as `/proc` shows them.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use super::PATIENCE;
+
+/// A process, by its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Process(u32);
+
+impl Process {
+    /// The process with that number.
+    pub fn new(number: u32) -> Process {
+        Process(number)
+    }
+
+    /// The test itself.
+    pub fn own() -> Process {
+        Process(std::process::id())
+    }
+
+    /// Its number.
+    pub fn number(self) -> u32 {
+        self.0
+    }
+
+    /// Whether it is there, and no zombie.
+    pub fn lives(&self) -> bool {
+        !matches!(
+            self.status("State").as_deref(),
+            None | Some("Z (zombie)" | "X (dead)")
+        )
+    }
+
+    /// Whether it has ended and nobody has taken note.
+    pub fn is_zombie(&self) -> bool {
+        self.status("State").is_some_and(|state| state.starts_with('Z'))
+    }
+
+    /// What `ps -o comm` shows.
+    pub fn name(&self) -> String {
+        self.status("Name").unwrap_or_default()
+    }
+
+    /// Its command line, with spaces.
+    pub fn arguments(&self) -> String {
+        let bytes = fs::read(format!("/proc/{}/cmdline", self.0)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes)
+            .replace('\0', " ")
+            .trim_end()
+            .to_owned()
+    }
+
+    /// A field of `/proc/PID/status`.
+    pub fn status(&self, name: &str) -> Option<String> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0)).ok()?;
+        let mut lines = status.lines().filter_map(|line| line.split_once(':'));
+        Some(lines.find(|(key, _)| *key == name)?.1.trim().to_owned())
+    }
+
+    /// Its effective user.
+    pub fn uid(&self) -> u32 {
+        self.status("Uid")
+            .unwrap()
+            .split_whitespace()
+            .nth(1)
+            .unwrap()
+            .parse()
+            .unwrap()
+    }
+
+    /// Its children.
+    pub fn children(&self) -> Vec<Process> {
+        let parent = self.0.to_string();
+        let all = fs::read_dir("/proc").unwrap().flatten();
+        let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Process));
+        let mut children: Vec<_> = numbers
+            .filter(|process| process.status("PPid").as_deref() == Some(&parent))
+            .collect();
+        children.sort_by_key(|process| process.0);
+        children
+    }
+
+    /// Its children, theirs, and so on.
+    pub fn descendants(&self) -> Vec<Process> {
+        let children = self.children();
+        children
+            .iter()
+            .flat_map(Process::descendants)
+            .chain(children.iter().copied())
+            .collect()
+    }
+
+    /// What its open descriptors lead to, from 0 on.
+    pub fn descriptors(&self) -> Vec<String> {
+        let folder = format!("/proc/{}/fd", self.0);
+        let mut found: Vec<(u32, String)> = fs::read_dir(folder)
+            .unwrap()
+            .flatten()
+            .filter_map(|entry| {
+                let target = fs::read_link(entry.path()).ok()?;
+                Some((
+                    entry.file_name().to_str()?.parse().ok()?,
+                    target.display().to_string(),
+                ))
+            })
+            .collect();
+        found.sort();
+        found.into_iter().map(|(_, target)| target).collect()
+    }
+
+    /// Sends a signal to it, if it is still there.
+    pub fn signal(&self, signal: i32) {
+        super::pid(self.0).signal(signal).unwrap();
+    }
+}
+
+/// Waits until something is so; fails if it takes too long.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(Instant::now() < until, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
