@@ -1,0 +1,135 @@
+//! Everything that a browser loads with a page: style sheets, scripts, pictures, fonts.
+
+use std::collections::BTreeSet;
+
+use url::Url;
+
+use crate::browser::{Browser, Page};
+use crate::html::tags;
+
+/// What an asset is loaded as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Use {
+    Style,
+    Script,
+    Picture,
+    /// What a style sheet refers to: a picture or a font.
+    Decoration,
+    Manifest,
+}
+
+/// Loads every asset of `page` from its own server, and what the style sheets among them refer to, and checks that each is
+/// there and is what it is loaded as. Returns how many there were.
+pub(crate) fn load_all(browser: &Browser, page: &Page) -> usize {
+    let mut wanted = of_page(page);
+    let mut loaded = BTreeSet::new();
+    while let Some((url, usage)) = wanted.pop_first() {
+        if !loaded.insert(url.clone()) {
+            continue;
+        }
+        let asset = browser.visit(url.as_str());
+        asset.is(200).must(is_fit(&asset, usage), || {
+            format!(
+                "{:?} is no content type for a {usage:?} of {}",
+                asset.field("content-type"),
+                page.url
+            )
+        });
+        asset.must(!asset.body.is_empty() || usage == Use::Script, || {
+            "nothing in it".to_owned()
+        });
+        if usage == Use::Style {
+            wanted.extend(of_style_sheet(&asset));
+        }
+    }
+    loaded.len()
+}
+
+fn of_page(page: &Page) -> BTreeSet<(Url, Use)> {
+    let text = page.text();
+    let mut assets = BTreeSet::new();
+    for tag in tags(&text) {
+        let found = match tag.name.as_str() {
+            "link" => (
+                tag.attribute("href"),
+                use_of_link(tag.attribute("rel"), tag.attribute("as")),
+            ),
+            "script" => (tag.attribute("src"), Some(Use::Script)),
+            "img" => (tag.attribute("src"), Some(Use::Picture)),
+            _ => continue,
+        };
+        if let (Some(reference), Some(usage)) = found {
+            assets.extend(on_the_same_server(&page.url, reference).map(|url| (url, usage)));
+        }
+        for candidate in tag
+            .attribute("srcset")
+            .into_iter()
+            .flat_map(|set| set.split(", "))
+        {
+            let reference = candidate.split_whitespace().next().unwrap_or_default();
+            assets.extend(on_the_same_server(&page.url, reference).map(|url| (url, Use::Picture)));
+        }
+    }
+    assets
+}
+
+fn use_of_link(relation: Option<&str>, kind: Option<&str>) -> Option<Use> {
+    let relation = relation?.to_ascii_lowercase();
+    let mut words = relation.split_whitespace();
+    words.find_map(|word| match (word, kind) {
+        ("stylesheet", _) | ("preload", Some("style")) => Some(Use::Style),
+        ("preload", Some("script")) | ("modulepreload", _) => Some(Use::Script),
+        ("preload", Some("image" | "font")) => Some(Use::Decoration),
+        ("icon" | "apple-touch-icon" | "mask-icon", _) => Some(Use::Picture),
+        ("manifest", _) => Some(Use::Manifest),
+        _ => None,
+    })
+}
+
+fn of_style_sheet(sheet: &Page) -> BTreeSet<(Url, Use)> {
+    let text = without_comments(&sheet.text());
+    let references = text
+        .split("url(")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next());
+    let references = references.map(|reference| reference.trim().trim_matches(['"', '\'']));
+    let found = references.filter_map(|reference| on_the_same_server(&sheet.url, reference));
+    found
+        .filter(|url| !LEFT_BEHIND.contains(&url.path()))
+        .map(|url| (url, Use::Decoration))
+        .collect()
+}
+
+/// What style sheets refer to though their application does not come with it: rules for pages of earlier versions.
+const LEFT_BEHIND: [&str; 1] = ["/wp-admin/images/freedoms.png"];
+
+fn without_comments(text: &str) -> String {
+    let mut parts = text.split("/*");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts
+        .filter_map(|part| part.split_once("*/"))
+        .fold(first, |kept, (_, after)| kept + after)
+}
+
+/// Where `reference` leads, if that is not another server, nor within the page or the reference itself.
+fn on_the_same_server(base: &Url, reference: &str) -> Option<Url> {
+    let mut url = base.join(reference).ok()?;
+    url.set_fragment(None);
+    let leads_elsewhere =
+        reference.is_empty() || reference.starts_with('#') || reference.starts_with("data:");
+    (!leads_elsewhere && url.origin() == base.origin()).then_some(url)
+}
+
+fn is_fit(asset: &Page, usage: Use) -> bool {
+    let media_type = asset.media_type();
+    let is_picture = media_type.starts_with("image/");
+    match usage {
+        Use::Style => media_type == "text/css",
+        Use::Script => matches!(media_type, "text/javascript" | "application/javascript"),
+        Use::Picture => is_picture,
+        Use::Decoration => {
+            is_picture || media_type.starts_with("font/") || media_type == "application/vnd.ms-fontobject"
+        }
+        Use::Manifest => matches!(media_type, "application/manifest+json" | "application/json"),
+    }
+}

@@ -1,0 +1,31 @@
+//! Real PHP applications on the real server, used over HTTP as their users' browsers do.
+//!
+//! ```text
+//! wordpress_mariadb   Debian's WordPress on a MariaDB of the test's own
+//! wordpress_sqlite    the WordPress of npm's @wp-playground/wordpress-builds on SQLite
+//! dokuwiki            Debian's DokuWiki
+//! symfony             a front controller on Debian's Symfony components
+//! ```
+//!
+//! Each test has a folder, ports and daemons of its own, and leaves nothing behind. What is not installed is skipped, and
+//! the reason printed; `scripts/install-packages.sh build serve test` installs it all.
+#![forbid(unsafe_code)]
+#![allow(clippy::unwrap_used)] // What cannot be done fails the test.
+
+mod assets;
+mod browser;
+mod dokuwiki;
+mod folder;
+mod html;
+mod mariadb;
+mod npm;
+mod packages;
+mod picture;
+mod server;
+#[allow(unused_imports)] // Of what other test programs use.
+#[path = "../support/mod.rs"]
+mod support;
+mod symfony;
+mod wordpress;
+mod wordpress_mariadb;
+mod wordpress_sqlite;

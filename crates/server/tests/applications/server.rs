@@ -1,0 +1,108 @@
+//! Howdah with an application on it, as an operator starts it.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use howdah_sys::signal;
+
+use crate::folder::is_root;
+use crate::support::{self, Folder, HOWDAH, Setup};
+
+/// A running server with its configuration and its logs in the test's folder.
+pub(crate) struct Server {
+    process: support::Server,
+    folder: PathBuf,
+}
+
+impl Server {
+    /// Starts `howdah serve --config` with `sites` as the configuration, and what a test needs above it.
+    pub(crate) fn start(folder: &Folder, sites: &str) -> Server {
+        write_configuration(folder.path(), sites);
+        let setup = Setup::config(&folder.path().join(CONFIGURATION)).program(&program(folder));
+        Server {
+            process: setup.start(),
+            folder: folder.path().to_owned(),
+        }
+    }
+
+    /// Writes a new configuration and has the server reload it. Says nothing about when that is done.
+    pub(crate) fn reload(&self, sites: &str) {
+        write_configuration(&self.folder, sites);
+        self.process.signal(signal::SIGHUP);
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.process.address()
+    }
+
+    /// The URL of `path` on this server.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address())
+    }
+
+    /// Stops the server as its operator does, and looks at what it leaves: no processes, and no error in the log.
+    pub(crate) fn stop(self) {
+        let Server { process, folder } = self;
+        process.stop();
+        let log = fs::read_to_string(folder.join(ERROR_LOG)).unwrap();
+        // `TIME LEVEL MESSAGE`. What PHP only warns of is the application's own affair.
+        let error = log.lines().find(|line| line.split(' ').nth(1) == Some("error"));
+        assert!(
+            error.is_none(),
+            "the log tells of {error:?}\n{}",
+            describe(&folder)
+        );
+    }
+
+    /// The configuration and the end of the logs, for a test that fails.
+    pub(crate) fn description(&self) -> String {
+        describe(&self.folder)
+    }
+}
+
+const CONFIGURATION: &str = "howdah.toml";
+const ERROR_LOG: &str = "error.log";
+const ACCESS_LOG: &str = "access.log";
+
+/// `@folder@` in `sites` is the test's folder.
+fn write_configuration(folder: &Path, sites: &str) {
+    let text = format!(
+        "listen = [\"127.0.0.1:0\"]\ncontrol = \"@folder@/howdah.sock\"\n\n\
+         [log]\naccess = \"@folder@/{ACCESS_LOG}\"\nerror = \"@folder@/{ERROR_LOG}\"\n{sites}"
+    );
+    let text = text.replace("@folder@", folder.to_str().unwrap());
+    fs::write(folder.join(CONFIGURATION), text).unwrap();
+}
+
+/// The server's program. It and `howdah-php` beside it are run by other users when root starts them; where those cannot
+/// reach them (a checkout below /root), by copies that they can reach.
+fn program(folder: &Folder) -> PathBuf {
+    let howdah = Path::new(HOWDAH);
+    let reachable =
+        |path: &Path| fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o001 != 0);
+    if !is_root() || howdah.ancestors().all(reachable) {
+        return howdah.to_owned();
+    }
+    let programs = folder.folder("bin");
+    for name in ["howdah", "howdah-php"] {
+        fs::copy(howdah.with_file_name(name), programs.join(name)).unwrap();
+    }
+    programs.join("howdah")
+}
+
+fn describe(folder: &Path) -> String {
+    let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
+    let end = |name: &str| {
+        let log = read(name);
+        let lines: Vec<_> = log.lines().collect();
+        lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
+    };
+    let (errors, accesses) = (end(ERROR_LOG), end(ACCESS_LOG));
+    let configuration = read(CONFIGURATION);
+    format!("--- configuration\n{configuration}\n--- access log\n{accesses}\n--- error log\n{errors}\n")
+}
+
+/// Lines of each log that a failing test prints.
+const LOG_LINES: usize = 30;

@@ -1,0 +1,89 @@
+//! WordPress on SQLite, as WordPress Playground builds it: no database server, and a newer WordPress than Debian's.
+
+use std::fs;
+use std::path::Path;
+
+use crate::assets;
+use crate::browser::Browser;
+use crate::folder::{copy, give_to_php};
+use crate::npm::{Package, unzip};
+use crate::packages::{installed, skip};
+use crate::server::Server;
+use crate::support::Folder;
+use crate::wordpress::{CONFIGURATION, TITLE, comment, install, log_in};
+
+const BUILDS: Package = Package {
+    name: "@wp-playground/wordpress-builds",
+    version: "0.9.19",
+};
+
+/// WordPress' code, the files that it serves (a browser's Playground loads them from elsewhere), and the SQLite plugin.
+const MEMBERS: [&str; 3] = [
+    "package/src/wordpress/wp-6.5.zip",
+    "package/public/wp-6.5",
+    "package/src/sqlite-database-integration/sqlite-database-integration.zip",
+];
+
+const SITE: &str = r#"
+[[site]]
+root = "@folder@/site"
+try = ["$uri", "/index.php"]
+
+[site.php]
+workers = 4
+state_dir = "@folder@/state/blog"
+admin_ini = { sendmail_path = "/bin/true" }
+"#;
+
+#[test]
+fn wordpress_on_sqlite() {
+    if !installed("wordpress_on_sqlite", &[]) {
+        return;
+    }
+    let built = match BUILDS.fetched(&MEMBERS, arrange) {
+        Ok(built) => built,
+        Err(why) => return skip("wordpress_on_sqlite", &why),
+    };
+    let folder = Folder::new();
+    let site = folder.path().join("site");
+    copy(&built, &site);
+    fs::write(site.join("wp-config.php"), format!("<?php{CONFIGURATION}")).unwrap();
+    give_to_php(&site.join("wp-content"));
+    let server = Server::start(&folder, SITE);
+
+    install(&server);
+    let admin = log_in(&server);
+    admin.open("/wp-admin/", 30);
+    let (_, url) = admin.publish("No database server", "<p>Only a file, for the reader’s sake.</p>");
+    let visitor = Browser::new(&server);
+    for page in [visitor.visit("/"), visitor.visit(&url)] {
+        page.is(200).contains(TITLE).contains("No database server");
+        assets::load_all(&visitor, &page);
+    }
+    visitor
+        .visit(&url)
+        .contains("Only a file, for the reader’s sake.");
+    comment(&server, &url, "And a comment in it.");
+    admin.ask_site_health("loopback-requests");
+    the_database_is_no_download(&server, &site);
+    server.stop();
+}
+
+fn arrange(package: &Path, into: &Path) {
+    unzip(&package.join("src/wordpress/wp-6.5.zip"), into);
+    copy(&package.join("public/wp-6.5"), into);
+    // The build comes with a site that is installed already.
+    let content = into.join("wp-content");
+    fs::remove_dir_all(content.join("database")).unwrap();
+    let plugin = "sqlite-database-integration";
+    let plugins = content.join("plugins");
+    unzip(&package.join(format!("src/{plugin}/{plugin}.zip")), &plugins);
+    fs::rename(plugins.join(format!("{plugin}-main")), plugins.join(plugin)).unwrap();
+    fs::copy(plugins.join(plugin).join("db.copy"), content.join("db.php")).unwrap();
+}
+
+fn the_database_is_no_download(server: &Server, site: &Path) {
+    let name = "wp-content/database/.ht.sqlite";
+    assert!(site.join(name).exists());
+    Browser::new(server).visit(&format!("/{name}")).is(403);
+}
