@@ -13,7 +13,7 @@ use crate::control::Attach;
 use crate::layout::{Geometry, LIVES, Phase, State};
 use crate::queue::Producer;
 use crate::region::Region;
-use crate::sync::Ordering;
+use crate::sync::{Ordering, fence};
 
 /// The front's end: shared by all of its threads.
 #[derive(Debug)]
@@ -88,6 +88,8 @@ pub struct Look {
     pub worker: Option<usize>,
     /// The response is complete, whether or not the script is.
     pub ended: bool,
+    /// Nanoseconds from taking to finishing, once it is Done; `u32::MAX` for more than four seconds.
+    pub took: Option<u32>,
 }
 
 /// Why a request could not be submitted.
@@ -182,9 +184,22 @@ impl Front {
         ledger.free.push(slot.index);
     }
 
-    /// Puts an encoded request into the slot and the slot into the queue, and wakes a worker if one sleeps.
-    /// `thread` will be told of all that happens to it. `body` goes along if the request says that its body is a file.
+    /// As [`Front::enqueue`], and wakes a worker if one sleeps.
     pub fn submit(
+        &self,
+        slot: &Slot,
+        thread: usize,
+        encoded: &[u8],
+        body: Option<BorrowedFd<'_>>,
+    ) -> Result<(), SubmitError> {
+        self.enqueue(slot, thread, encoded, body)?;
+        self.wake_worker();
+        Ok(())
+    }
+
+    /// Puts an encoded request into the slot and the slot into the queue. Workers that are awake will find it there.
+    /// `thread` will be told of all that happens to it. `body` goes along if the request says that its body is a file.
+    pub fn enqueue(
         &self,
         slot: &Slot,
         thread: usize,
@@ -216,9 +231,32 @@ impl Front {
             .producer
             .enter(&self.region.queue(), slot.index())
             .map_err(SubmitError::Corrupt)?;
-        drop(ledger);
-        self.wake_worker();
         Ok(())
+    }
+
+    /// Wakes a sleeping worker, if there is one and there may be work for it.
+    pub fn wake_worker(&self) {
+        if let Some(worker) = self.region.idle().claim(self.geometry().workers) {
+            let wake = self.region.worker(worker).wake;
+            wake.store(1, Ordering::Release);
+            howdah_sys::futex::wake(wake);
+        }
+    }
+
+    /// Workers that do not say they sleep. One that falls asleep just now sees what was enqueued before this call.
+    pub fn awake_workers(&self) -> usize {
+        fence(Ordering::SeqCst);
+        self.geometry().workers.saturating_sub(self.idle_workers())
+    }
+
+    /// How many requests no worker has taken yet, and a count that grows with each one taken.
+    pub fn queued(&self) -> (usize, u32) {
+        let head = self.region.queue().head.load(Ordering::Acquire);
+        let tail = self.region.queue().tail.load(Ordering::Acquire);
+        (
+            (tail.wrapping_sub(head) as usize).min(self.geometry().slots),
+            head,
+        )
     }
 
     /// Takes a request back that no worker has begun. `false`: one has.
@@ -249,6 +287,7 @@ impl Front {
             phase: state.phase,
             worker: taken.then_some(worker),
             ended: ended || state.phase == Phase::Done,
+            took: (state.phase == Phase::Done).then(|| line.took.load(Ordering::Relaxed)),
         })
     }
 
@@ -376,14 +415,6 @@ impl Front {
             .iter()
             .map(|word| word.load(Ordering::Relaxed).count_ones() as usize)
             .sum()
-    }
-
-    fn wake_worker(&self) {
-        if let Some(worker) = self.region.idle().claim(self.geometry().workers) {
-            let wake = self.region.worker(worker).wake;
-            wake.store(1, Ordering::Release);
-            howdah_sys::futex::wake(wake);
-        }
     }
 
     /// Empties a slot's socket of descriptors that no worker took, which would keep their files on the disk.

@@ -134,6 +134,7 @@ pub(crate) mod slot_line {
     pub(crate) const WRITTEN: usize = 8;
     pub(crate) const ENDED: usize = 16;
     pub(crate) const STARVED: usize = 20;
+    pub(crate) const TOOK: usize = 24;
     pub(crate) const CONSUMED: usize = 64;
     pub(crate) const ABORTED: usize = 72;
     pub(crate) const THREAD: usize = 76;

@@ -92,6 +92,7 @@ impl Region {
             state: StateWord(self.long(line + slot_line::STATE)),
             written: self.long(line + slot_line::WRITTEN),
             ended: self.word(line + slot_line::ENDED),
+            took: self.word(line + slot_line::TOOK),
             room: Room {
                 consumed: self.long(line + slot_line::CONSUMED),
                 starved: self.word(line + slot_line::STARVED),
@@ -193,6 +194,7 @@ pub(crate) struct SlotLine<'r> {
     pub(crate) state: StateWord<'r>,
     pub(crate) written: &'r AtomicU64,
     pub(crate) ended: &'r AtomicU32,
+    pub(crate) took: &'r AtomicU32,
     pub(crate) room: Room<'r>,
     pub(crate) thread: &'r AtomicU32,
 }

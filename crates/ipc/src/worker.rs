@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU16};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use howdah_sys::eventfd::EventFd;
 use howdah_sys::futex;
@@ -174,6 +174,7 @@ impl Worker {
                 written: 0,
                 consumed: 0,
                 told: 0,
+                began: Instant::now(),
                 finished: false,
             },
         }
@@ -219,6 +220,7 @@ pub struct Line<'w> {
     consumed: u64,
     /// How much of `written` the front was told of.
     told: u64,
+    began: Instant,
     finished: bool,
 }
 
@@ -350,7 +352,10 @@ impl Drop for Line<'_> {
             return;
         }
         self.finished = true;
-        self.shared.region.slot(self.slot).state.finish(self.state);
+        let line = self.shared.region.slot(self.slot);
+        let took = u32::try_from(self.began.elapsed().as_nanos()).unwrap_or(u32::MAX);
+        line.took.store(took, Ordering::Relaxed);
+        line.state.finish(self.state);
         self.tell();
     }
 }

@@ -19,6 +19,8 @@ use crate::{Encoder, KILL_SIGNAL, SOFT_TIMEOUT_SIGNAL};
 
 /// How long after the soft time-out a worker is killed.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long a request waits for a worker that is awake before another is woken.
+const PATIENCE: Duration = Duration::from_millis(1);
 
 /// One front thread's desk of one pool.
 #[derive(Debug)]
@@ -40,6 +42,8 @@ pub(crate) struct Counter {
     places: RefCell<Vec<Place>>,
     /// Slots of this thread that are with a worker.
     open: Cell<usize>,
+    /// A task looks after requests for which no worker was woken.
+    watching: Cell<bool>,
 }
 
 /// What a thread knows of a slot that it has out.
@@ -107,9 +111,14 @@ impl Desk {
             match counter
                 .link
                 .front
-                .submit(lease.slot_ref(), self.thread, request, file)
+                .enqueue(lease.slot_ref(), self.thread, request, file)
             {
                 Ok(()) => {
+                    if counter.link.holds_back() {
+                        counter.watch_queue();
+                    } else {
+                        counter.link.front.wake_worker();
+                    }
                     let deadline = Instant::now() + self.pool.limits().request_timeout;
                     counter.attend(lease.index(), deadline);
                     return Ok(Exchange::new(counter, lease));
@@ -203,10 +212,35 @@ impl Counter {
             thread,
             places,
             open: Cell::new(0),
+            watching: Cell::new(false),
         });
         let bell = Readable::new(counter.link.front.bell(thread))?;
         tokio::task::spawn_local(listen(Rc::downgrade(&counter), counter.link.clone(), bell));
         Ok(counter)
+    }
+
+    /// Sees to it that a request that was left to the workers awake does not wait for one that is stuck: if none was taken
+    /// from the queue for [`PATIENCE`], others are woken.
+    fn watch_queue(self: &Rc<Self>) {
+        if self.watching.replace(true) {
+            return;
+        }
+        let counter = Rc::downgrade(self);
+        tokio::task::spawn_local(async move {
+            let mut before = None;
+            loop {
+                tokio::time::sleep(PATIENCE).await;
+                let Some(counter) = counter.upgrade() else { return };
+                let (queued, taken) = counter.link.front.queued();
+                if queued == 0 {
+                    counter.watching.set(false);
+                    return;
+                }
+                if before.replace(taken) == Some(taken) {
+                    (0..queued).for_each(|_| counter.link.front.wake_worker());
+                }
+            }
+        });
     }
 
     fn attend(&self, slot: usize, deadline: Instant) {

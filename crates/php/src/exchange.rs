@@ -72,6 +72,9 @@ impl Exchange {
             }
         };
         self.complete = look.ended;
+        if let Some(took) = look.took {
+            link.note_service(took);
+        }
         if !look.ended {
             if let Some(status) = link.lost(lease.index()) {
                 return Err(Failure::WorkerDied(status));
