@@ -1,6 +1,8 @@
 //! Everything that a browser loads with a page: style sheets, scripts, pictures, fonts.
 
 use std::collections::BTreeSet;
+use std::panic::resume_unwind;
+use std::thread;
 
 use url::Url;
 
@@ -19,30 +21,64 @@ enum Use {
 }
 
 /// Loads every asset of `page` from its own server, and what the style sheets among them refer to, and checks that each is
-/// there and is what it is loaded as. Returns how many there were.
+/// there and is what it is loaded as. Several at once, as browsers do, and each asset once for a browser. Returns how many
+/// the page itself refers to.
 pub(crate) fn load_all(browser: &Browser, page: &Page) -> usize {
     let mut wanted = of_page(page);
-    let mut loaded = BTreeSet::new();
-    while let Some((url, usage)) = wanted.pop_first() {
-        if !loaded.insert(url.clone()) {
-            continue;
-        }
+    let found = wanted.len();
+    while !wanted.is_empty() {
+        wanted.retain(|(url, _)| browser.loaded.lock().unwrap().insert(url.clone()));
+        let wave: Vec<_> = wanted.into_iter().collect();
+        wanted = thread::scope(|threads| {
+            let shares = wave.chunks(wave.len().div_ceil(CONNECTIONS).max(1));
+            let loaders: Vec<_> = shares
+                .map(|share| threads.spawn(|| load(browser, page, share)))
+                .collect();
+            loaders
+                .into_iter()
+                .flat_map(|loader| loader.join().unwrap_or_else(|panic| resume_unwind(panic)))
+                .collect()
+        });
+    }
+    found
+}
+
+/// What browsers open to one server.
+const CONNECTIONS: usize = 6;
+
+/// Loads these assets, and returns what the style sheets among them refer to.
+fn load(browser: &Browser, page: &Page, assets: &[(Url, Use)]) -> BTreeSet<(Url, Use)> {
+    let mut wanted = BTreeSet::new();
+    for (url, usage) in assets {
         let asset = browser.visit(url.as_str());
-        asset.is(200).must(is_fit(&asset, usage), || {
+        let media_type = asset.media_type();
+        asset.is(200).must(is_fit(media_type, *usage), || {
             format!(
-                "{:?} is no content type for a {usage:?} of {}",
-                asset.field("content-type"),
+                "{media_type:?} is no content type for a {usage:?} of {}",
                 page.url
             )
         });
-        asset.must(!asset.body.is_empty() || usage == Use::Script, || {
+        asset.must(!asset.body.is_empty() || *usage == Use::Script, || {
             "nothing in it".to_owned()
         });
-        if usage == Use::Style {
+        is_kept(browser, &asset);
+        if *usage == Use::Style {
             wanted.extend(of_style_sheet(&asset));
         }
     }
-    loaded.len()
+    wanted
+}
+
+/// A file that the browser has already is not sent again. What scripts make has ETags of the application's own.
+fn is_kept(browser: &Browser, asset: &Page) {
+    let tag = asset.field("etag");
+    if !tag.is_empty() && !asset.url.path().contains(".php") {
+        let again = browser.ask("GET", asset.url.as_str()).field("If-None-Match", tag);
+        let again = browser.send(again);
+        again
+            .is(304)
+            .must(again.body.is_empty(), || "304 with content".to_owned());
+    }
 }
 
 fn of_page(page: &Page) -> BTreeSet<(Url, Use)> {
@@ -120,8 +156,7 @@ fn on_the_same_server(base: &Url, reference: &str) -> Option<Url> {
     (!leads_elsewhere && url.origin() == base.origin()).then_some(url)
 }
 
-fn is_fit(asset: &Page, usage: Use) -> bool {
-    let media_type = asset.media_type();
+fn is_fit(media_type: &str, usage: Use) -> bool {
     let is_picture = media_type.starts_with("image/");
     match usage {
         Use::Style => media_type == "text/css",

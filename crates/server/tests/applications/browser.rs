@@ -1,7 +1,9 @@
 //! A browser: keeps cookies, follows redirects, sends forms and uploads, and tells everything when a page is not what it
 //! should be.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -15,6 +17,8 @@ use crate::server::Server;
 pub(crate) struct Browser<'s> {
     pub(crate) server: &'s Server,
     agent: Agent,
+    /// The assets that it has in its cache.
+    pub(crate) loaded: Mutex<BTreeSet<Url>>,
 }
 
 /// A request that is being put together.
@@ -49,6 +53,7 @@ impl<'s> Browser<'s> {
         Browser {
             server,
             agent: configuration.build().into(),
+            loaded: Mutex::default(),
         }
     }
 

@@ -121,7 +121,7 @@ fn log_in(server: &Server) -> Browser<'_> {
     let browser = Browser::new(server);
     let form = browser.visit("/doku.php?id=start&do=login");
     form.is(200).contains("A wiki on an elephant");
-    assert!(assets::load_all(&browser, &form) >= 8);
+    assert!(assets::load_all(&browser, &form) >= 10);
     let wrong = browser.send_form(&form, form.form_with("u"), &[("u", "mahout"), ("p", "guessed")]);
     wrong.contains("Sorry, username or password was wrong.");
     let values = [("u", "mahout"), ("p", "a long pass phrase")];
@@ -198,7 +198,7 @@ fn read_it(server: &Server, url: &str) {
         .must(picture::size(&small.body) == Ok((300, 225)), || {
             "not the scaled picture".to_owned()
         });
-    assert!(assets::load_all(&visitor, &page) >= 8);
+    assert!(assets::load_all(&visitor, &page) >= 10);
 }
 
 fn fetch_the_picture(server: &Server, url: &str, file: &[u8]) {

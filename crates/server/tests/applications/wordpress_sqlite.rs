@@ -53,7 +53,7 @@ fn wordpress_on_sqlite() {
 
     install(&server);
     let admin = log_in(&server);
-    admin.open("/wp-admin/", 30);
+    admin.open("/wp-admin/");
     let (_, url) = admin.publish("No database server", "<p>Only a file, for the reader’s sake.</p>");
     let visitor = Browser::new(&server);
     for page in [visitor.visit("/"), visitor.visit(&url)] {
