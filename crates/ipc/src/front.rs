@@ -46,6 +46,8 @@ struct Ledger {
 #[derive(Debug, Clone, Copy, Default)]
 struct Entry {
     generation: u32,
+    /// The front thread that waits for it.
+    thread: usize,
     submitted: bool,
     body: bool,
 }
@@ -225,6 +227,7 @@ impl Front {
         line.state.submit(slot.generation);
         let mut ledger = self.ledger();
         let entry = &mut ledger.slots[slot.index()];
+        entry.thread = thread;
         entry.submitted = true;
         entry.body = body.is_some();
         ledger
@@ -365,6 +368,7 @@ impl Front {
     /// and what that one runs is told apart by the number of deaths before it.
     pub fn worker_died(&self, worker: usize) -> Result<Vec<usize>, Corrupt> {
         let mut lost = Vec::new();
+        let mut untold = Vec::new();
         let mut queued = 0;
         let mut ledger = self.ledger();
         let Ledger {
@@ -392,12 +396,21 @@ impl Front {
                     life,
                     ..
                 }) if usize::from(by) == worker && !is_after(life, dead) => lost.push(index),
+                // It may have died between the last word of its response and the bell; a mark too many does no harm.
+                Some(State {
+                    phase: Phase::Done, ..
+                }) => untold.push((index, entry.thread)),
                 _ => {}
             }
         }
         drop(ledger);
         for _ in 0..queued {
             self.wake_worker();
+        }
+        for (slot, thread) in untold {
+            if self.region.doorbell(thread).mark(slot) {
+                self.ring(thread);
+            }
         }
         Ok(lost)
     }
