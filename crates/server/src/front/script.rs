@@ -57,7 +57,7 @@ pub(super) async fn answer(
         };
         let failed = |failure| Trouble::script(connection, &work.request, site, script, failure);
         let kind = head.map_err(failed)?;
-        let head = checked_head(&work.head).map_err(failed)?;
+        let head = checked_head(kind, &work.head).map_err(failed)?;
         if kind == Kind::Final {
             return Ok(Answer { head: Head::Plain(head), body: Body::Script(exchange) });
         }
@@ -107,10 +107,12 @@ fn encode(encoder: &mut Encoder, request: &Request, script: &Script, endpoints: 
     server_variables(request, script, endpoints, &mut |name, value| encoder.variable(name, value));
 }
 
-/// A worker's head as HTTP. Fields that cannot be sent are left out, a status that does not exist is no response.
-fn checked_head(bytes: &[u8]) -> Result<ResponseHead, Failure> {
+/// A worker's head as HTTP. Fields that cannot be sent are left out. A script may name any number as its status; one that no
+/// final response can have becomes 500.
+fn checked_head(kind: Kind, bytes: &[u8]) -> Result<ResponseHead, Failure> {
     let sent = decode_head(bytes)?;
-    let status = Status::new(sent.status).unwrap_or(Status::INTERNAL_SERVER_ERROR);
+    let fits = |status: &Status| status.is_informational() == (kind == Kind::Interim);
+    let status = Status::new(sent.status).filter(fits).unwrap_or(Status::INTERNAL_SERVER_ERROR);
     let mut head = ResponseHead::new(status);
     if !sent.reason.is_empty() {
         head.reason = Some(sent.reason.into());

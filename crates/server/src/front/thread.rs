@@ -71,7 +71,7 @@ pub(super) struct Thread {
     clock: Clock,
     access: Option<AccessLog>,
     /// Workspaces that nobody uses at the moment.
-    workspaces: RefCell<Vec<Box<Workspace>>>,
+    workspaces: RefCell<Vec<Workspace>>,
     stage: Cell<Stage>,
 }
 
@@ -197,12 +197,12 @@ impl Thread {
     }
 
     /// Lends buffers to a connection that has something to do.
-    pub(super) fn lend(&self) -> Box<Workspace> {
+    pub(super) fn lend(&self) -> Workspace {
         self.workspaces.borrow_mut().pop().unwrap_or_default()
     }
 
     /// Takes them back.
-    pub(super) fn give_back(&self, mut workspace: Box<Workspace>) {
+    pub(super) fn give_back(&self, mut workspace: Workspace) {
         workspace.clean();
         let mut workspaces = self.workspaces.borrow_mut();
         if workspaces.len() < WORKSPACES {
