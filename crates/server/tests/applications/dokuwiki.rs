@@ -8,6 +8,7 @@ use image::ImageFormat;
 use crate::assets;
 use crate::browser::{Browser, Page};
 use crate::folder::{copy, give_to_php};
+use crate::guide::configuration;
 use crate::packages::installed;
 use crate::picture;
 use crate::server::Server;
@@ -16,18 +17,12 @@ use crate::support::{Folder, wait_until};
 const SOURCE: &str = "/usr/share/dokuwiki";
 const SETTINGS: &str = "/etc/dokuwiki";
 
-/// DokuWiki keeps people out of its private folders by `.htaccess` files; `refuse` is for servers that do not read those.
-const SITE: &str = r#"
+/// Debian's package as it was installed: it has links into other folders.
+const PACKAGE: &str = r#"
 [[site]]
-root = "@folder@/wiki"
-refuse = [
-    "bin", "conf", "data", "inc", "vendor", "README", "VERSION", "COPYING",
-    ".ht*", ".user.ini", ".env*", ".git*", ".svn", ".hg", ".bzr",
-]
-
-[site.php]
-workers = 4
-state_dir = "@folder@/state/wiki"
+hosts = ["localhost"]
+root = "/usr/share/dokuwiki"
+php = false
 "#;
 
 const TEXT: &str =
@@ -40,7 +35,7 @@ fn dokuwiki() {
     }
     let folder = Folder::new();
     unpack(&folder);
-    let server = Server::start(&folder, SITE);
+    let server = Server::start(&folder, &(configuration("DokuWiki", "@folder@/wiki") + PACKAGE));
 
     install(&server);
     let author = log_in(&server);
@@ -51,6 +46,7 @@ fn dokuwiki() {
     find_it(&server);
     private_folders_are_refused(&server);
     pages_by_path_info(&server, &folder, &file);
+    links_of_the_package_are_followed(&server);
     server.stop();
 }
 
@@ -266,4 +262,14 @@ fn pages_by_path_info(server: &Server, folder: &Folder, file: &[u8]) {
     visitor
         .visit("/doku.php/conf")
         .contains("This topic does not exist yet");
+}
+
+fn links_of_the_package_are_followed(server: &Server) {
+    let visitor = Browser::new(server);
+    let port = server.address().port();
+    let logo = visitor.visit(&format!(
+        "http://localhost:{port}/lib/tpl/dokuwiki/images/logo.png"
+    ));
+    logo.is(200)
+        .must(picture::size(&logo.body).is_ok(), || "not a picture".to_owned());
 }

@@ -16,6 +16,7 @@ mod assets;
 mod browser;
 mod dokuwiki;
 mod folder;
+mod guide;
 mod html;
 mod mariadb;
 mod npm;

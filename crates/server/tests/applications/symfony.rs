@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::browser::Browser;
 use crate::folder::give_to_php;
+use crate::guide::configuration;
 use crate::packages::installed;
 use crate::picture;
 use crate::server::Server;
@@ -14,17 +15,6 @@ use crate::support::Folder;
 
 const KERNEL: &str = "/usr/share/php/Symfony/Component/HttpKernel/autoload.php";
 const ROUTING: &str = "/usr/share/php/Symfony/Component/Routing/autoload.php";
-
-const SITE: &str = r#"
-[[site]]
-root = "@folder@/application/public"
-try = ["$uri", "/index.php"]
-
-[site.php]
-workers = 2
-state_dir = "@folder@/state/application"
-env = { APP_ENV = "test" }
-"#;
 
 #[test]
 fn symfony() {
@@ -37,7 +27,10 @@ fn symfony() {
     fs::write(public.join("style.css"), "body { color: gray }\n").unwrap();
     fs::write(folder.path().join("application/.env"), "APP_SECRET=tusk\n").unwrap();
     give_to_php(&folder.folder("application/var"));
-    let server = Server::start(&folder, SITE);
+    let server = Server::start(
+        &folder,
+        &configuration("Laravel and Symfony", "@folder@/application/public"),
+    );
 
     urls(&server);
     methods(&server);
@@ -55,7 +48,7 @@ fn urls(server: &Server) {
         "path": "/hello/J%C3%BCrgen",
         "query": "of=2",
         "url": server.url("/hello/Babar"),
-        "environment": "test",
+        "environment": "prod",
     });
     assert_eq!(seen, expected);
     // With the script's name it is part of the URLs that the application makes.

@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::assets;
 use crate::browser::Browser;
 use crate::folder::{copy, give_to_php};
+use crate::guide::configuration;
 use crate::npm::{Package, unzip};
 use crate::packages::{installed, skip};
 use crate::server::Server;
@@ -24,16 +25,8 @@ const MEMBERS: [&str; 3] = [
     "package/src/sqlite-database-integration/sqlite-database-integration.zip",
 ];
 
-const SITE: &str = r#"
-[[site]]
-root = "@folder@/site"
-try = ["$uri", "/index.php"]
-
-[site.php]
-workers = 4
-state_dir = "@folder@/state/blog"
-admin_ini = { sendmail_path = "/bin/true" }
-"#;
+/// Nobody is written to.
+const MAIL: &str = "admin_ini = { sendmail_path = \"/bin/true\" }\n";
 
 #[test]
 fn wordpress_on_sqlite() {
@@ -49,12 +42,16 @@ fn wordpress_on_sqlite() {
     copy(&built, &site);
     fs::write(site.join("wp-config.php"), format!("<?php{CONFIGURATION}")).unwrap();
     give_to_php(&site.join("wp-content"));
-    let server = Server::start(&folder, SITE);
+    let server = Server::start(&folder, &(configuration("WordPress", "@folder@/site") + MAIL));
 
     install(&server);
     let admin = log_in(&server);
     admin.open("/wp-admin/");
     let (_, url) = admin.publish("No database server", "<p>Only a file, for the reader’s sake.</p>");
+    assert!(
+        url.ends_with("/no-database-server/") && !url.contains("index.php"),
+        "{url}"
+    );
     let visitor = Browser::new(&server);
     for page in [visitor.visit("/"), visitor.visit(&url)] {
         page.is(200).contains(TITLE).contains("No database server");
