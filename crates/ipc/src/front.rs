@@ -49,6 +49,8 @@ struct Entry {
     /// The front thread that waits for it.
     thread: usize,
     submitted: bool,
+    /// Its worker's death was told: once, since who was told may have begun to use it anew.
+    lost: bool,
     body: bool,
 }
 
@@ -229,6 +231,7 @@ impl Front {
         let entry = &mut ledger.slots[slot.index()];
         entry.thread = thread;
         entry.submitted = true;
+        entry.lost = false;
         entry.body = body.is_some();
         ledger
             .producer
@@ -381,7 +384,7 @@ impl Front {
             .get_mut(worker)
             .ok_or(Corrupt("a worker died that does not exist"))?;
         let dead = std::mem::replace(life, (*life + 1) % LIVES);
-        for (index, entry) in slots.iter().enumerate().filter(|(_, entry)| entry.submitted) {
+        for (index, entry) in slots.iter_mut().enumerate().filter(|(_, entry)| entry.submitted) {
             let state = self.region.slot(index).state.look();
             match state.filter(|state| state.generation == entry.generation) {
                 Some(State {
@@ -395,8 +398,11 @@ impl Front {
                     worker: by,
                     life,
                     ..
-                }) if usize::from(by) == worker && !is_after(life, dead) => lost.push(index),
-                // It may have died between the last word of its response and the bell; a mark too many does no harm.
+                }) if usize::from(by) == worker && !is_after(life, dead) && !entry.lost => {
+                    entry.lost = true;
+                    lost.push(index);
+                }
+                // It may have died between the last word of its response and the mark; a mark too many does no harm.
                 Some(State {
                     phase: Phase::Done, ..
                 }) => untold.push((index, entry.thread)),
@@ -408,10 +414,10 @@ impl Front {
             self.wake_worker();
         }
         for (slot, thread) in untold {
-            if self.region.doorbell(thread).mark(slot) {
-                self.ring(thread);
-            }
+            self.region.doorbell(thread).mark(slot);
         }
+        // It may have died after it took `sleeping` from a thread and before it rang; then nobody else would ever ring.
+        (0..self.geometry().threads).for_each(|thread| self.ring(thread));
         Ok(lost)
     }
 

@@ -50,7 +50,7 @@
 //!   successor may run in the same worker's place; zygote and front each count the deaths there, and `state` bears the count.
 //! - A worker before it took the body's descriptor, or the request's cancelling: the front takes it back from the slot's
 //!   socket, of which it keeps both ends, before the slot is used again.
-//! - A worker after Done: it may not have told the front any more, so the same call marks every slot that is Done.
+//! - A worker after Done, before its mark or its ring: the same call marks every slot that is Done and rings every thread.
 //! - The front: the zygote sees its socket close and ends the workers; a new front makes a new region.
 //!
 //! # Trust

@@ -316,6 +316,33 @@ fn a_body_that_no_worker_took_is_closed_with_its_slot() {
 }
 
 #[test]
+fn a_slot_is_lost_once_however_often_its_workers_place_dies() {
+    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let mut slot = submit(&front, SMALL);
+    let job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+    std::mem::forget(job);
+    assert_eq!(front.look(&mut slot).unwrap().phase, Phase::Taken);
+    assert_eq!(front.worker_died(0).unwrap(), [slot.index()]);
+    // Who was told has taken the slot back, and may use it anew at any time.
+    assert!(front.worker_died(0).unwrap().is_empty());
+    front.release(slot);
+}
+
+#[test]
+fn a_response_that_ended_without_a_bell_is_told_by_the_workers_death() {
+    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let slot = submit(&front, SMALL);
+    drop(worker.next(&AtomicBool::new(false)).unwrap());
+    // The bell that the worker rang is thrown away: as if it had died before.
+    front.drain(0, |_| {});
+    front.worker_died(0).unwrap();
+    let mut marked = Vec::new();
+    front.drain(0, |slot| marked.push(slot));
+    assert_eq!(marked, [slot.index()]);
+    front.release(slot);
+}
+
+#[test]
 fn what_a_successor_runs_is_not_taken_for_what_the_dead_one_left() {
     let (front, attach) = Front::create(small_geometry(1, 1)).unwrap();
     let mut children = Children::fork(attach);
