@@ -181,7 +181,7 @@ section! {
         request_timeout ("request_timeout"): Duration as Span = Duration::from_secs(60),
             "nginx's fastcgi_read_timeout. PHP's `max_execution_time` counts only processor time and ends earlier.";
         /// Requests after which a worker is replaced by a fresh one; 0 is never.
-        max_requests ("max_requests"): u64 as AtLeast<u64, 0> = 10_000,
+        max_requests ("max_requests"): u64 as AtLeast<u64, 0> = 100_000,
             "Bounds what a leaking extension can take; forking a worker that seldom costs nothing measurable.";
         /// The user that the pool runs as when the server is started as root; ignored otherwise.
         user ("user"): Option<String> as Optional<Text> = None,
