@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -111,7 +112,7 @@ pub(crate) fn main() -> ExitCode {
 /// Help and version are answers; anything else is a mistake, told in our own way.
 fn usage(mistake: &clap::Error) -> ExitCode {
     if !mistake.use_stderr() {
-        print!("{}", mistake.render());
+        say(mistake.render().to_string().trim_end());
         return ExitCode::SUCCESS;
     }
     let text = mistake.render().to_string();
@@ -166,7 +167,9 @@ impl Sites {
                     eprintln!("howdah: {name}: warning: {warning}");
                 }
                 let (sites, pools) = (found.config.sites.len(), found.pools.len());
-                println!("howdah: {name} is good: sites {sites}, of which with PHP {pools}");
+                say(&format!(
+                    "howdah: {name} is good: sites {sites}, of which with PHP {pools}"
+                ));
                 ExitCode::SUCCESS
             }
             Err(refusal) => {
@@ -197,7 +200,7 @@ impl Running {
             Some(path) => path,
             None => self.usual_path()?,
         };
-        println!("{}", control::ask(&path, command).map_err(Refusal::Failed)?);
+        say(&control::ask(&path, command).map_err(Refusal::Failed)?);
         Ok(())
     }
 
@@ -214,6 +217,11 @@ impl Running {
             Refusal::Config(reason.to_owned())
         })
     }
+}
+
+/// Who has read enough, like `head`, closes the pipe; that is no fault.
+fn say(text: &str) {
+    let _ = writeln!(io::stdout(), "{text}");
 }
 
 fn look_around() -> Result<Surroundings, Refusal> {

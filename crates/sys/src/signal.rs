@@ -62,6 +62,11 @@ pub fn ignore(signal: i32) -> io::Result<()> {
     disposition(signal, libc::SIG_IGN)
 }
 
+/// Gives a signal its default meaning.
+pub fn restore(signal: i32) -> io::Result<()> {
+    disposition(signal, libc::SIG_DFL)
+}
+
 /// Unblocks everything and gives every signal its default meaning, as a fresh process has it.
 pub(crate) fn reset() -> io::Result<()> {
     // 64 is SIGRTMAX; SIGKILL, SIGSTOP and those that libc keeps for itself refuse, which is as good.

@@ -283,7 +283,7 @@ mod tests {
                 gid: uid,
                 groups: vec![uid],
             },
-            executable: "/bin/sh".into(),
+            executable: "/no/such/bin/howdah".into(),
             temporary: "/tmp".into(),
             path: "/usr/local/bin:/bin".into(),
             runtime: None,
@@ -357,7 +357,7 @@ mod tests {
         let config = Config::for_directory(Path::new("/tmp"), DirectoryOptions::default());
         let errors = Arrangement::find(config, &as_user(1)).unwrap_err();
         assert!(
-            errors[0].contains("none of /bin, /libexec/howdah, /usr/local/bin, /bin"),
+            errors[0].contains("none of /no/such/bin, /no/such/libexec/howdah, /usr/local/bin, /bin"),
             "{errors:?}"
         );
     }

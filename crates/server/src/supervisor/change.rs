@@ -163,6 +163,7 @@ impl Supervisor {
             }
         }
         (self.log, self.access) = (log, access);
+        self.restart = None;
         self.write_pid_file(arrangement.config.pid_file.as_deref());
         self.current = Some(arrangement);
         self.report_start(generation, cause);

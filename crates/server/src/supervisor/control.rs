@@ -6,6 +6,7 @@
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -82,9 +83,11 @@ impl Control {
                 "another howdah listens at {path}; stop it, or set `control` to another place"
             ));
         }
-        match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(told(error)),
-            _ => {}
+        match fs::symlink_metadata(path) {
+            Ok(found) if found.file_type().is_socket() => fs::remove_file(path).map_err(told)?,
+            Ok(_) => return Err(told(io::Error::other("something else is there"))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(told(error)),
         }
         let former = process::set_umask(0o177);
         let bound = UnixListener::bind(path);
@@ -325,6 +328,19 @@ mod tests {
         Control::bind(&path).unwrap();
         fs::remove_file(&path).unwrap();
         assert!(ask(&path, Command::Stop).unwrap_err().contains("no howdah runs"));
+    }
+
+    #[test]
+    fn what_is_no_socket_is_left_alone() {
+        let path = place("file");
+        fs::write(&path, "precious").unwrap();
+        assert!(
+            Control::bind(&path)
+                .unwrap_err()
+                .contains("something else is there")
+        );
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+        fs::remove_file(&path).unwrap();
     }
 
     #[test]

@@ -187,10 +187,11 @@ impl Generation {
         self.phase = Phase::Ending {
             until: Instant::now() + KILL_TIMEOUT,
         };
-        self.pools.iter_mut().for_each(Pool::kill);
+        // The front first: it has nothing to say any more about workers that die.
         if let Some(front) = &self.front {
             front.kill();
         }
+        self.pools.iter_mut().for_each(Pool::kill);
     }
 
     /// Whether none of its processes is left. Then its pools have said their last.

@@ -129,8 +129,15 @@ impl Pool {
         let pid = program
             .start()
             .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", plan.program.display())))?;
-        // A zygote that does not even read this is dead, and will be noticed as such.
-        let _ = socket.send(&ToZygote::Settings(plan.settings.clone()).encode(), &[]);
+        let settings = ToZygote::Settings(plan.settings.clone()).encode();
+        let sent = socket.send(&settings, &[]).or_else(|error| match error.kind() {
+            // It is dead, which is noticed as that.
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Ok(()),
+            _ => Err(io::Error::new(
+                error.kind(),
+                format!("its settings cannot be sent: {error}"),
+            )),
+        });
         self.zygote = Some(Zygote {
             pid,
             socket: Some(socket),
@@ -138,7 +145,7 @@ impl Pool {
             ready: None,
             failed: None,
         });
-        Ok(front)
+        sent.map(|()| front)
     }
 
     /// Who the pool runs as.

@@ -1,15 +1,16 @@
 //! The beginning and the end of the supervisor.
 
 use std::fmt;
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::process::id;
 use std::sync::Arc;
 use std::time::Instant;
 
 use howdah_sys::process;
-use howdah_sys::signal::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, Signals};
+use howdah_sys::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, Signals};
 
 use super::Supervisor;
 use super::backoff::Backoff;
@@ -43,6 +44,11 @@ impl fmt::Display for Refusal {
 /// Serves what `plan` asks for until it is told to stop. `run_front` is what a front does.
 pub(crate) fn serve(plan: Plan, mut around: Surroundings, run_front: RunFront) -> Result<(), Refusal> {
     let failed = |error: io::Error| Refusal::Failed(format!("cannot start: {error}"));
+    // Whoever started us may have ignored them, and then they would not even arrive. SIGHUP and SIGINT stay as `nohup` and
+    // shells have left them.
+    for signal in [SIGCHLD, SIGTERM, SIGUSR1, SIGUSR2] {
+        signal::restore(signal).map_err(failed)?;
+    }
     let signals = Signals::block(&[SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2]).map_err(failed)?;
     let inheritance = Inheritance::claim().map_err(failed)?;
     // Each pool takes a few descriptors; what pools themselves may have was noted before.
@@ -98,6 +104,19 @@ pub(crate) fn serve(plan: Plan, mut around: Surroundings, run_front: RunFront) -
     }
 }
 
+/// Makes a file that replaces whatever is at `path`, a link as well, and never writes through it.
+fn write_anew(path: &Path, text: &str) -> io::Result<()> {
+    let mut fresh = path.as_os_str().to_owned();
+    fresh.push(format!(".{}", id()));
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o644)
+        .open(&fresh);
+    written?.write_all(text.as_bytes())?;
+    fs::rename(&fresh, path)
+}
+
 fn no_state(temporary: &Path, error: &io::Error) -> Refusal {
     let folder = temporary.display();
     Refusal::Failed(format!(
@@ -147,7 +166,7 @@ impl Supervisor {
             let _ = fs::remove_file(former);
         }
         let Some(path) = wanted else { return };
-        match fs::write(path, format!("{}\n", id())) {
+        match write_anew(path, &format!("{}\n", id())) {
             Ok(()) => self.pid_file = Some(path.to_owned()),
             Err(error) => self.say(
                 Level::Error,

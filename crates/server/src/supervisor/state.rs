@@ -65,8 +65,8 @@ mod tests {
         let error = prepare(&state, &stranger, &ours).unwrap_err();
         assert!(error.contains("give it to stranger"), "{error}");
         // A parent that somebody else could exchange.
-        let error = prepare(&state, &stranger, &stranger);
-        assert_eq!(error.is_err(), ours.uid != 0);
+        let made = prepare(&state.join("deeper"), &stranger, &stranger);
+        assert_eq!(made.is_err(), ours.uid != 0, "{made:?}");
         fs::remove_dir_all(&folder).unwrap();
     }
 }

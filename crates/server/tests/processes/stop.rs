@@ -94,7 +94,8 @@ fn told_twice_it_does_not_wait() {
     server.signal(SIGTERM);
     assert_eq!(server.wait().code(), Some(0));
     assert!(began.elapsed() < Duration::from_secs(5));
-    assert!(client.answer().is_err());
+    // The front may have had the time to say that the worker died.
+    assert!(client.answer().map_or(true, |response| response.status == 502));
     assert!(!processes.iter().any(Process::lives), "{processes:?}");
 }
 

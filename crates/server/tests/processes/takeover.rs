@@ -45,7 +45,9 @@ fn a_new_program_takes_over_and_no_request_is_lost() {
     }
     let (folder, programs) = (Folder::with_script(WHO), Folder::new());
     let program = install(&programs);
-    let server = Setup::folder(&folder).program(&program).start();
+    let server = Setup::config(&config(&folder, "", "[site.php]\nworkers = 2"))
+        .program(&program)
+        .start();
     let load = Load::start(server.address(), 4, "/", is_who);
     for _ in 0..3 {
         load.go_on(50);

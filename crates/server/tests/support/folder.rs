@@ -24,7 +24,7 @@ impl Folder {
     /// One with an `index.php` of these lines, after `<?php`.
     pub fn with_script(script: &str) -> Folder {
         let folder = Folder::new();
-        folder.file("index.php", &format!("<?php {script}"));
+        folder.file("index.php", format!("<?php {script}"));
         folder
     }
 

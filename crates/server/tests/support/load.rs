@@ -8,8 +8,8 @@ use std::thread::JoinHandle;
 
 use super::{Client, Response, wait_until};
 
-/// A few clients on kept connections. A connection that was announced to close is opened anew; everything else that is
-/// not the expected answer is a failure.
+/// A few clients, every other on a kept connection, the rest on a new one for each request. A connection that was announced
+/// to close is opened anew; everything else that is not the expected answer is a failure.
 #[derive(Debug)]
 pub struct Load {
     over: Arc<AtomicBool>,
@@ -27,14 +27,18 @@ impl Load {
     ) -> Load {
         let over = Arc::new(AtomicBool::new(false));
         let answered = Arc::new(AtomicU64::new(0));
-        let run = |number| {
+        let run = |number: usize| {
+            let keeps = number.is_multiple_of(2);
             let (over, answered) = (over.clone(), answered.clone());
             std::thread::spawn(move || {
                 let mut failures = Vec::new();
                 let mut client = None;
                 while !over.load(Ordering::Relaxed) {
+                    client.take_if(|_| !keeps);
                     match turn(&mut client, address, target) {
-                        Ok(response) if is_right(&response) => drop(answered.fetch_add(1, Ordering::Relaxed)),
+                        Ok(response) if is_right(&response) => {
+                            answered.fetch_add(1, Ordering::Relaxed);
+                        }
                         Ok(response) => failures.push(format!("client {number}: {response:?}")),
                         Err(error) => {
                             failures.push(format!("client {number}: {error}"));

@@ -70,8 +70,20 @@ impl Process {
             .unwrap()
     }
 
-    /// Its children.
+    /// Its children that live.
     pub fn children(&self) -> Vec<Process> {
+        self.all_children().into_iter().filter(Process::lives).collect()
+    }
+
+    /// Its children that have ended without being reaped.
+    pub fn zombies(&self) -> Vec<Process> {
+        self.all_children()
+            .into_iter()
+            .filter(Process::is_zombie)
+            .collect()
+    }
+
+    fn all_children(&self) -> Vec<Process> {
         let parent = self.0.to_string();
         let all = fs::read_dir("/proc").unwrap().flatten();
         let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Process));
