@@ -26,8 +26,8 @@ impl Package {
         let pack = [
             "pack",
             &package,
-            "--silent",
-            "--fetch-retries=1",
+            "--loglevel=error",
+            "--fetch-retries=0",
             "--pack-destination",
             ".",
         ];

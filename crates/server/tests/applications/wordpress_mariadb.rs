@@ -274,7 +274,10 @@ fn pretty_permalinks(server: &Server, admin: &Admin, id: u64) {
     let root = "root = \"@folder@/site\"\n";
     server.reload(&PLAIN.replace(root, &format!("{root}try = [\"$uri\", \"/index.php\"]\n")));
     wait_until("the new configuration is in force", || {
-        visitor.visit(&url).status == 200
+        let answer = visitor.visit(&url);
+        let expected = matches!(answer.status, 200 | 404);
+        answer.must(expected, || "neither the old answer nor the new one".to_owned());
+        answer.status == 200
     });
     let post = visitor.visit(&url);
     post.is(200)
