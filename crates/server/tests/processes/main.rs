@@ -21,6 +21,16 @@ fn is_who(response: &support::Response) -> bool {
     response.status == 200 && response.body.starts_with(b"worker ")
 }
 
+/// Fails unless it is the answer of [`WHO`].
+fn assert_who(response: &support::Response) {
+    assert!(
+        is_who(response),
+        "{} {}",
+        response.status,
+        String::from_utf8_lossy(&response.body)
+    );
+}
+
 /// A configuration with one site, `settings` above it and `site` in it. Its pool's state is in the folder too.
 fn config(folder: &support::Folder, settings: &str, site: &str) -> std::path::PathBuf {
     let root = folder.path().display();

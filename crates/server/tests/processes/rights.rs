@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use crate::support::{Folder, Process, Setup, has_php, is_root};
-use crate::{WHO, config, is_who};
+use crate::{WHO, assert_who, config};
 
 /// `nobody` on every Linux.
 const NOBODY: u32 = 65534;
@@ -91,16 +91,16 @@ fn an_ordinary_user_runs_everything_itself() {
     }
     let folder = Folder::with_script(WHO);
     let server = Setup::folder(&folder).user(NOBODY).start();
-    assert!(is_who(&server.get("/")));
+    assert_who(&server.get("/"));
     let processes = server.processes();
     assert_eq!(processes.len(), 5, "{processes:?}");
     for process in processes {
         assert_plain(&process, NOBODY, NOBODY);
     }
     server.kill_zygote();
-    assert!(is_who(&server.get("/")));
+    assert_who(&server.get("/"));
     server.kill_front();
-    assert!(is_who(&server.get("/")));
+    assert_who(&server.get("/"));
     server.stop();
 }
 

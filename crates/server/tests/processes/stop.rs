@@ -127,7 +127,7 @@ fn nothing_is_left_on_the_disk() {
         return;
     }
     let folder = Folder::with_script("session_start(); $_SESSION['a'] = 1; echo session_save_path();");
-    let temporary = Folder::new();
+    let temporary = Folder::writable();
     let pid_file = folder.path().join("pid");
     let server = Setup::folder(&folder)
         .environment("TMPDIR", temporary.path().to_str().unwrap())

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use howdah_sys::signal::{SIGHUP, SIGKILL, SIGUSR2};
 
 use crate::support::{Folder, HOWDAH, Load, Process, Setup, has_php, wait_until};
-use crate::{WHO, config, is_who};
+use crate::{WHO, assert_who, config, is_who};
 
 /// Both programs in `folder`, which everybody may run.
 fn install(folder: &Folder) -> PathBuf {
@@ -73,7 +73,7 @@ fn a_new_program_takes_over_and_no_request_is_lost() {
     wait_until("a reload replaces the front", || !front.lives());
     let front = server.front();
     front.signal(SIGKILL);
-    assert!(is_who(&server.get("/")));
+    assert_who(&server.get("/"));
     let now = || server.supervisor().descriptors();
     wait_until(
         &format!("nothing was leaked: {descriptors:?} {:?}", now()),

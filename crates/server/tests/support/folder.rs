@@ -21,6 +21,13 @@ impl Folder {
         Folder(path)
     }
 
+    /// An empty one that everybody may write to, as `/tmp`.
+    pub fn writable() -> Folder {
+        let folder = Folder::new();
+        fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o1777)).unwrap();
+        folder
+    }
+
     /// One with an `index.php` of these lines, after `<?php`.
     pub fn with_script(script: &str) -> Folder {
         let folder = Folder::new();

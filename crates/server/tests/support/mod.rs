@@ -262,13 +262,20 @@ impl Server {
         front
     }
 
-    /// Kills the zygote, and waits until its workers have gone with it.
+    /// Kills the zygote, and waits until its workers have gone with it, and the front knows.
     pub fn kill_zygote(&self) -> Process {
         let (zygote, workers) = (self.zygote(), self.workers());
+        let noticed = || {
+            self.log()
+                .matches("the zygote is gone, and its workers with it")
+                .count()
+        };
+        let before = noticed();
         zygote.signal(signal::SIGKILL);
         wait_until("the workers have gone", || {
             !zygote.lives() && !workers.iter().any(Process::lives)
         });
+        wait_until("the front knows", || noticed() > before);
         zygote
     }
 
