@@ -5,7 +5,7 @@
 //!                 ▲                                                │ nothing for a second
 //!                 └────────────────────────────────────────────────┘
 //! ```
-//! An idle connection owns a socket and a watch, no buffers: ten thousand of them cost what ten thousand sockets cost.
+//! A connection has buffers only while there are bytes of a request or of a response in them. An idle connection owns a socket and a watch, no buffers: ten thousand of them cost what ten thousand sockets cost.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -28,7 +28,7 @@ use super::phase::Phase;
 use super::thread::Thread;
 use super::workspace::Workspace;
 
-/// How long a connection keeps its buffers for the next request.
+/// How long a connection stays ready for the next request before it is put to rest.
 const GRACE: Duration = Duration::from_secs(1);
 /// After an answer to a request that we did not read to its end: how long we go on reading, so that the client sees the
 /// answer and not a reset (RFC 9112 §9.6).
@@ -86,7 +86,7 @@ pub(super) async fn run(thread: Rc<Thread>, stream: TcpStream, remote: SocketAdd
     let watch = thread.watches().add(waker);
     let mut connection =
         Connection { stream, remote, local, thread, watch, phase: Cell::new(Phase::Idle), served: 0, content_done: true };
-    while connection.has_bytes().await {
+    while connection.has_bytes(connection.idle_patience()).await {
         // On the heap, so that only working connections hold its state.
         match Box::pin(connection.converse()).await {
             After::Next => {}
@@ -132,45 +132,66 @@ impl Connection {
     }
 
     /// Waits, without any buffer, until the client sends something. `false`: it did not.
-    async fn has_bytes(&mut self) -> bool {
+    async fn has_bytes(&mut self, patience: Duration) -> bool {
         self.set_phase(Phase::Idle);
-        let limits = &self.thread.config().limits;
-        // A fresh connection gets the time of a head; the bytes themselves are timed when they are read.
-        let patience = if self.served == 0 { limits.head_timeout } else { limits.keep_alive_timeout };
-        self.watch.arm(Instant::now(), patience);
         self.watch.set_idle(true);
+        let mut armed = false;
         let ready = poll_fn(|context| match self.stream.poll_read_ready(context) {
             Poll::Ready(ready) => Poll::Ready(ready.is_ok()),
-            Poll::Pending if self.watch.is_expired() || self.thread.closes_idle() => Poll::Ready(false),
-            Poll::Pending => Poll::Pending,
+            Poll::Pending if (armed && self.watch.is_expired()) || self.thread.closes_idle() => Poll::Ready(false),
+            Poll::Pending => {
+                if !armed {
+                    self.watch.arm(Instant::now(), patience);
+                    armed = true;
+                }
+                Poll::Pending
+            }
         })
         .await;
         self.watch.set_idle(false);
+        self.watch.disarm();
         ready
+    }
+
+    /// How long an idle connection is kept. A fresh one gets the time of a head.
+    fn idle_patience(&self) -> Duration {
+        let limits = &self.thread.config().limits;
+        if self.served == 0 { limits.head_timeout } else { limits.keep_alive_timeout }
     }
 
     /// Serves requests until the client pauses or the connection ends.
     async fn converse(&mut self) -> After {
-        let mut work = self.thread.lend();
-        let after = loop {
-            match self.read_head(&mut work).await {
+        let _working = self.thread.clone().working();
+        while self.has_bytes(GRACE).await {
+            let mut work = self.thread.lend();
+            let after = self.serve_what_came(&mut work).await;
+            self.thread.give_back(work);
+            if after != After::Next || self.thread.is_crowded() {
+                return after;
+            }
+        }
+        After::Next
+    }
+
+    /// Serves requests until nothing is left of what came.
+    async fn serve_what_came(&mut self, work: &mut Workspace) -> After {
+        loop {
+            match self.read_head(work).await {
                 HeadRead::Complete(parsed) => {
                     self.watch.disarm();
                     self.served += 1;
                     work.input.consume(parsed.head_length);
                     self.content_done = work.request.content == Content::None;
-                    match super::pipeline::serve(self, &mut work, parsed).await {
-                        After::Next => {}
-                        end => break end,
+                    let after = super::pipeline::serve(self, work, parsed).await;
+                    if after != After::Next || work.input.is_empty() {
+                        return after;
                     }
                 }
-                HeadRead::Refused(refusal) => break self.refuse(&mut work, refusal).await,
-                HeadRead::Nothing => break After::Next,
-                HeadRead::Closed => break After::Close,
+                HeadRead::Refused(refusal) => return self.refuse(work, refusal).await,
+                HeadRead::Nothing => return After::Next,
+                HeadRead::Closed => return After::Close,
             }
-        };
-        self.thread.give_back(work);
-        after
+        }
     }
 
     async fn read_head(&mut self, work: &mut Workspace) -> HeadRead {

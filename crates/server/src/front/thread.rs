@@ -71,12 +71,18 @@ pub(super) struct Thread {
     clock: Clock,
     access: Option<AccessLog>,
     /// Workspaces that nobody uses at the moment.
-    workspaces: RefCell<Vec<Workspace>>,
+    /// Boxed, since they change hands with every request.
+    workspaces: RefCell<Vec<Box<Workspace>>>,
+    /// Connections that are not at rest.
+    working: Cell<usize>,
     stage: Cell<Stage>,
 }
 
 /// Workspaces that a thread keeps for the next connections.
 const WORKSPACES: usize = 64;
+/// Connections of a thread that stay ready for their next request. A working connection takes a few kilobytes more than one
+/// at rest.
+const CROWD: usize = 256;
 /// How often a full, or failing, listener is looked at again.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -140,6 +146,7 @@ impl Thread {
             clock: Clock::new(),
             access,
             workspaces: RefCell::new(Vec::new()),
+            working: Cell::new(0),
             stage: Cell::new(Stage::Serving),
             shared,
         }
@@ -196,13 +203,24 @@ impl Thread {
         matches!(self.stage.get(), Stage::Stopping | Stage::Over)
     }
 
+    /// Counts a connection as working until the guard is dropped.
+    pub(super) fn working(self: Rc<Self>) -> Working {
+        self.working.set(self.working.get() + 1);
+        Working(self)
+    }
+
+    /// Whether so many connections work that those without a request had better rest.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.working.get() > CROWD
+    }
+
     /// Lends buffers to a connection that has something to do.
-    pub(super) fn lend(&self) -> Workspace {
+    pub(super) fn lend(&self) -> Box<Workspace> {
         self.workspaces.borrow_mut().pop().unwrap_or_default()
     }
 
     /// Takes them back.
-    pub(super) fn give_back(&self, mut workspace: Workspace) {
+    pub(super) fn give_back(&self, mut workspace: Box<Workspace>) {
         workspace.clean();
         let mut workspaces = self.workspaces.borrow_mut();
         if workspaces.len() < WORKSPACES {
@@ -358,6 +376,16 @@ impl Thread {
             }
             Err(error) => self.shared.log.say(Level::Error, None, &format!("cannot serve a connection: {error}")),
         }
+    }
+}
+
+/// A connection that is not at rest.
+#[derive(Debug)]
+pub(super) struct Working(Rc<Thread>);
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.0.working.set(self.0.working.get() - 1);
     }
 }
 

@@ -94,6 +94,9 @@ impl Trouble {
             Failure::WorkerDied(status) => {
                 (Status::BAD_GATEWAY, format!("its worker {}", crate::log::WaitStatus(status)))
             }
+            Failure::NotBegun => {
+                (Status::SERVICE_UNAVAILABLE, "no worker became free within queue_timeout".to_owned())
+            }
             Failure::PoolDied => (Status::BAD_GATEWAY, "its pool's zygote died".to_owned()),
             Failure::TimedOut => {
                 (Status::GATEWAY_TIMEOUT, "it ran longer than request_timeout; its worker is ended".to_owned())
@@ -101,7 +104,8 @@ impl Trouble {
             Failure::Malformed(corrupt) => (Status::BAD_GATEWAY, corrupt.to_string()),
         };
         let text = format!("{why}, {}", While(connection, request));
-        Trouble { culprit: Culprit::Script, status: Some(status), site: None, text }
+        let culprit = if failure == Failure::NotBegun { Culprit::Load } else { Culprit::Script };
+        Trouble { culprit, status: Some(status), site: None, text }
     }
 
     /// The client closed the connection before it had its answer.
