@@ -54,15 +54,33 @@ enum Place {
     /// An exchange waits here, or works on what it last saw.
     Attended {
         waker: Option<Waker>,
-        deadline: Instant,
-        overdue: bool,
+        times: Times,
+        overdue: Option<Overdue>,
     },
-    /// Nobody waits any more, but a worker still runs it.
+    /// Nobody waits any more, but a worker still runs it. It has its time, and no longer.
     Abandoned {
         lease: Lease,
         soft_at: Option<Instant>,
         kill_at: Option<Instant>,
     },
+}
+
+/// How long a request may wait, and then run.
+#[derive(Debug, Clone, Copy)]
+struct Times {
+    /// The end of its waiting for a worker.
+    begun_by: Instant,
+    /// The end of its running, counted from when it was last seen waiting.
+    done_by: Instant,
+}
+
+/// What a request has taken too long for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Overdue {
+    /// No worker began it.
+    Waiting,
+    /// Its worker is not through with it.
+    Running,
 }
 
 impl Desk {
@@ -90,10 +108,14 @@ impl Desk {
         encode: impl Fn(&mut Encoder),
         body: Body<'_>,
     ) -> Result<Exchange, Refused> {
+        let mut asked = None;
         loop {
             let lease = match self.present().and_then(|counter| counter.link.try_lease()) {
                 Some(lease) => lease,
-                None => self.pool.wait_for_lease().await?,
+                None => {
+                    asked.get_or_insert_with(Instant::now);
+                    self.pool.wait_for_lease().await?
+                }
             };
             let Some(counter) = self.counter_of(&lease.link) else {
                 continue;
@@ -119,8 +141,12 @@ impl Desk {
                     } else {
                         counter.link.front.wake_worker();
                     }
-                    let deadline = Instant::now() + self.pool.limits().request_timeout;
-                    counter.attend(lease.index(), deadline);
+                    let (now, limits) = (Instant::now(), self.pool.limits());
+                    let times = Times {
+                        begun_by: asked.unwrap_or(now) + limits.queue_timeout,
+                        done_by: now + limits.request_timeout,
+                    };
+                    counter.attend(lease.index(), times);
                     return Ok(Exchange::new(counter, lease));
                 }
                 Err(SubmitError::TooLarge) => return Err(Refused::TooLarge),
@@ -151,7 +177,8 @@ impl Desk {
 
     /// Once a second or so: time-outs, and slots that nobody attends any more.
     pub fn sweep(&self, now: Instant) {
-        self.each_counter(|counter| counter.sweep(now));
+        let request_timeout = self.pool.limits().request_timeout;
+        self.each_counter(|counter| counter.sweep(now, request_timeout));
         self.former.borrow_mut().retain(|counter| counter.open.get() > 0);
     }
 
@@ -243,17 +270,17 @@ impl Counter {
         });
     }
 
-    fn attend(&self, slot: usize, deadline: Instant) {
+    fn attend(&self, slot: usize, times: Times) {
         self.places.borrow_mut()[slot] = Place::Attended {
             waker: None,
-            deadline,
-            overdue: false,
+            times,
+            overdue: None,
         };
         self.open.set(self.open.get() + 1);
     }
 
     /// Leaves word whom to wake when there is news. Says whether the request is overdue.
-    pub(crate) fn wait(&self, slot: usize, who: &Waker) -> bool {
+    pub(crate) fn wait(&self, slot: usize, who: &Waker) -> Option<Overdue> {
         match &mut self.places.borrow_mut()[slot] {
             Place::Attended { waker, overdue, .. } => {
                 if !waker.as_ref().is_some_and(|waker| waker.will_wake(who)) {
@@ -261,28 +288,34 @@ impl Counter {
                 }
                 *overdue
             }
-            _ => false,
+            _ => None,
         }
     }
 
     /// The exchange is over: its slot goes back as soon as no worker can touch it.
     pub(crate) fn leave(&self, mut lease: Lease, kill: bool) {
         let slot = lease.index();
-        self.places.borrow_mut()[slot] = Place::Unused;
+        let done_by = self.vacate(slot);
         if is_over(&mut lease) || self.link.front.cancel(lease.slot_ref()) {
-            self.open.set(self.open.get() - 1);
+            self.close(lease);
             return;
         }
         self.link.front.abort(lease.slot_ref());
-        let soft_at = kill.then(Instant::now);
+        let soft_at = if kill { Some(Instant::now()) } else { done_by };
         self.places.borrow_mut()[slot] = Place::Abandoned {
             lease,
             soft_at,
             kill_at: None,
         };
         if kill {
-            self.sweep_slot(slot, Instant::now());
+            self.sweep_slot(slot, Instant::now(), Duration::ZERO);
         }
+    }
+
+    /// The exchange is over before it began: its slot was taken back.
+    pub(crate) fn leave_cancelled(&self, lease: Lease) {
+        self.vacate(lease.index());
+        self.close(lease);
     }
 
     /// The response is complete, but its script goes on: nobody is told to stop.
@@ -291,13 +324,27 @@ impl Counter {
         if is_over(&mut lease) {
             self.leave(lease, false);
         } else {
-            let place = Place::Abandoned {
+            let soft_at = self.vacate(slot);
+            self.places.borrow_mut()[slot] = Place::Abandoned {
                 lease,
-                soft_at: None,
+                soft_at,
                 kill_at: None,
             };
-            self.places.borrow_mut()[slot] = place;
         }
+    }
+
+    /// Nobody attends the slot any more. Answers with the time that its script has.
+    fn vacate(&self, slot: usize) -> Option<Instant> {
+        match std::mem::take(&mut self.places.borrow_mut()[slot]) {
+            Place::Attended { times, .. } => Some(times.done_by),
+            _ => None,
+        }
+    }
+
+    /// The slot goes back to the pool, which may wake others of this thread.
+    fn close(&self, lease: Lease) {
+        self.open.set(self.open.get() - 1);
+        drop(lease);
     }
 
     fn drain(&self) {
@@ -336,26 +383,32 @@ impl Counter {
         }
     }
 
-    fn sweep(&self, now: Instant) {
+    fn sweep(&self, now: Instant, request_timeout: Duration) {
         if self.open.get() == 0 {
             return;
         }
         for slot in 0..self.link.front.geometry().slots {
-            self.sweep_slot(slot, now);
+            self.sweep_slot(slot, now, request_timeout);
         }
     }
 
-    fn sweep_slot(&self, slot: usize, now: Instant) {
+    fn sweep_slot(&self, slot: usize, now: Instant, request_timeout: Duration) {
         let mut places = self.places.borrow_mut();
         match &mut places[slot] {
             Place::Unused => {}
             Place::Attended {
                 waker,
-                deadline,
+                times,
                 overdue,
             } => {
-                if *deadline <= now && !*overdue {
-                    *overdue = true;
+                let late = if self.link.front.is_queued(slot) {
+                    times.done_by = now + request_timeout;
+                    (times.begun_by <= now).then_some(Overdue::Waiting)
+                } else {
+                    (times.done_by <= now).then_some(Overdue::Running)
+                };
+                if late.is_some() && *overdue != late {
+                    *overdue = late;
                     waker.iter().for_each(Waker::wake_by_ref);
                 }
             }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use howdah_ipc::response::{self, Head, Kind};
 use howdah_ipc::{Corrupt, Phase};
 
-use crate::desk::Counter;
+use crate::desk::{Counter, Overdue};
 use crate::link::Lease;
 
 /// A request that was handed to a pool, and its response as it comes.
@@ -21,6 +21,8 @@ pub struct Exchange {
     lease: Option<Lease>,
     /// The response is complete, or nobody wants the rest: the script may go on undisturbed.
     complete: bool,
+    /// No worker began the request, and none will.
+    cancelled: bool,
     kill: bool,
 }
 
@@ -31,6 +33,8 @@ pub enum Failure {
     WorkerDied(u32),
     /// The pool's zygote died, or a worker wrote nonsense: all of the pool's workers are being replaced.
     PoolDied,
+    /// The pool's `queue_timeout` is over, and no worker has begun the request.
+    NotBegun,
     /// The pool's `request_timeout` is over; the worker is being killed.
     TimedOut,
     /// What the worker sent is no response.
@@ -54,12 +58,16 @@ impl Exchange {
             counter,
             lease: Some(lease),
             complete: false,
+            cancelled: false,
             kill: false,
         }
     }
 
     /// Looks how far the response is, and has `context` woken when there is more.
     pub fn poll_news(&mut self, context: &mut Context<'_>) -> Result<News, Failure> {
+        if self.cancelled {
+            return Err(Failure::NotBegun);
+        }
         let lease = self.lease.as_mut().expect("held until dropped");
         // First the waker, then the look: news in between wakes us.
         let overdue = self.counter.wait(lease.index(), context.waker());
@@ -82,9 +90,16 @@ impl Exchange {
             if link.is_dead() {
                 return Err(Failure::PoolDied);
             }
-            if overdue && look.phase == Phase::Taken {
-                self.kill = true;
-                return Err(Failure::TimedOut);
+            match (overdue, look.phase) {
+                (Some(Overdue::Waiting), Phase::Queued) if link.front.cancel(lease.slot_ref()) => {
+                    self.cancelled = true;
+                    return Err(Failure::NotBegun);
+                }
+                (Some(Overdue::Running), Phase::Taken) => {
+                    self.kill = true;
+                    return Err(Failure::TimedOut);
+                }
+                _ => {}
             }
         }
         let slot = lease.slot();
@@ -163,7 +178,9 @@ impl Exchange {
 impl Drop for Exchange {
     fn drop(&mut self) {
         if let Some(lease) = self.lease.take() {
-            if self.complete {
+            if self.cancelled {
+                self.counter.leave_cancelled(lease);
+            } else if self.complete {
                 self.counter.leave_running(lease);
             } else {
                 self.counter.leave(lease, self.kill);

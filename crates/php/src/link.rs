@@ -24,11 +24,16 @@ pub(crate) struct Link {
     lost: Vec<AtomicU32>,
     /// Length of the queue for a slot, to be read without the lock.
     waiting: AtomicUsize,
+    /// Slots that are out.
+    out: AtomicUsize,
+    /// How many requests may wait for a worker, with a slot or without.
+    most_waiting: usize,
     /// Counts what all threads must look at: deaths.
     alarms: AtomicU32,
     /// Nanoseconds that scripts took lately, on average; `u32::MAX` while nothing is known.
     service: AtomicU32,
-    processors: usize,
+    /// Workers that keep the machine busy with short scripts: half the processors, since the front needs as much again.
+    enough: usize,
     /// Told when the link dies.
     pub(crate) condemned: Notify,
     state: Mutex<State>,
@@ -99,7 +104,12 @@ pub(crate) enum Report {
 
 impl Link {
     /// Makes a region and sends it to the zygote at the other end of `zygote`, which forks `workers` workers.
-    pub(crate) fn attach(zygote: SeqPacket, workers: usize, threads: usize) -> io::Result<Arc<Link>> {
+    pub(crate) fn attach(
+        zygote: SeqPacket,
+        workers: usize,
+        threads: usize,
+        most_waiting: usize,
+    ) -> io::Result<Arc<Link>> {
         let (front, attach) = Front::create(Geometry::for_pool(workers, threads))?;
         attach.send(&zygote)?;
         zygote.send(
@@ -117,13 +127,17 @@ impl Link {
             dead: AtomicBool::new(false),
             lost: (0..slots).map(|_| AtomicU32::new(0)).collect(),
             waiting: AtomicUsize::new(0),
+            out: AtomicUsize::new(0),
+            most_waiting,
             state: Mutex::new(State {
                 waiting: VecDeque::new(),
                 workers: vec![0; workers],
             }),
             alarms: AtomicU32::new(0),
             service: AtomicU32::new(u32::MAX),
-            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            enough: std::thread::available_parallelism()
+                .map_or(1, usize::from)
+                .div_ceil(2),
             condemned: Notify::new(),
         }))
     }
@@ -160,20 +174,20 @@ impl Link {
         self.raise_alarm();
     }
 
-    /// A free slot, unless others wait for one already.
+    /// A free slot, unless others wait for one already, or as many wait for a worker as may.
     pub(crate) fn try_lease(self: &Arc<Self>) -> Option<Lease> {
-        if self.waiting.load(Ordering::Relaxed) > 0 {
+        if self.waiting.load(Ordering::Relaxed) > 0 || self.is_full(0) {
             None
         } else {
             self.checkout()
         }
     }
 
-    /// Joins the queue for a slot; `None` if `most` wait already. The receiver fails when the link dies.
-    pub(crate) fn join_queue(self: &Arc<Self>, most: usize) -> Option<oneshot::Receiver<Lease>> {
+    /// Joins the queue for a slot; `None` if as many wait already as may. The receiver fails when the link dies.
+    pub(crate) fn join_queue(self: &Arc<Self>) -> Option<oneshot::Receiver<Lease>> {
         let mut state = self.state();
         state.waiting.retain(|waiting| !waiting.is_closed());
-        if state.waiting.len() >= most {
+        if self.is_full(state.waiting.len()) {
             self.waiting.store(state.waiting.len(), Ordering::Relaxed);
             return None;
         }
@@ -188,8 +202,18 @@ impl Link {
         Some(receiver)
     }
 
+    /// Whether as many wait for a worker as may: `waiting` for a slot, and those whose slots are more than there are
+    /// workers.
+    fn is_full(&self, waiting: usize) -> bool {
+        let out = self.out.load(Ordering::Relaxed);
+        match out.checked_sub(self.front.geometry().workers) {
+            Some(behind) => behind + waiting >= self.most_waiting,
+            None => waiting > 0 && waiting >= self.most_waiting,
+        }
+    }
+
     fn hand_back(self: &Arc<Self>, slot: Slot) {
-        self.front.release(slot);
+        self.take_back(slot);
         if self.waiting.load(Ordering::Relaxed) > 0 {
             self.serve(&mut self.state());
         }
@@ -208,7 +232,7 @@ impl Link {
                     .slot
                     .take()
                     .into_iter()
-                    .for_each(|slot| self.front.release(slot));
+                    .for_each(|slot| self.take_back(slot));
             }
         }
         self.waiting.store(state.waiting.len(), Ordering::Relaxed);
@@ -216,11 +240,17 @@ impl Link {
 
     fn checkout(self: &Arc<Self>) -> Option<Lease> {
         let slot = self.front.checkout()?;
+        self.out.fetch_add(1, Ordering::Relaxed);
         self.lost[slot.index()].store(0, Ordering::Relaxed);
         Some(Lease {
             link: self.clone(),
             slot: Some(slot),
         })
+    }
+
+    fn take_back(&self, slot: Slot) {
+        self.front.release(slot);
+        self.out.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// A script took so many nanoseconds.
@@ -237,12 +267,14 @@ impl Link {
     /// before another could be woken, and there are enough of them to keep all processors busy. Measured with 32 workers on
     /// two processors, waking one for each request doubles what a short script costs.
     pub(crate) fn holds_back(&self) -> bool {
-        self.service.load(Ordering::Relaxed) < SHORT && self.front.awake_workers() >= self.processors
+        self.service.load(Ordering::Relaxed) < SHORT && self.front.awake_workers() >= self.enough
     }
 
-    /// Number of requests that wait for a slot.
+    /// Number of requests that wait for a worker, with a slot or without.
     pub(crate) fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
+        let workers = self.front.geometry().workers;
+        let behind = self.out.load(Ordering::Relaxed).saturating_sub(workers);
+        behind + self.waiting.load(Ordering::Relaxed)
     }
 
     /// The wait status of the worker that died with this slot.

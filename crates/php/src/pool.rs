@@ -29,11 +29,11 @@ pub struct Pool {
 pub struct PoolLimits {
     /// Workers kept alive.
     pub workers: usize,
-    /// Requests that may wait for a slot; one more is refused.
+    /// Requests that may wait for a worker; one more is refused.
     pub queue: usize,
-    /// How long a request waits for a slot before it is refused.
+    /// How long a request waits for a worker before it is refused.
     pub queue_timeout: Duration,
-    /// How long a worker may take for one request, by the clock on the wall.
+    /// How long a worker may take for one request, by the clock on the wall, whether or not anybody waits for it.
     pub request_timeout: Duration,
 }
 
@@ -83,7 +83,7 @@ impl Pool {
     /// Attaches to a zygote and follows it until it is gone, calling `report` with a line for a person about all that
     /// matters. Returns when the link is dead; the supervisor then brings another zygote.
     pub async fn follow(&self, zygote: SeqPacket, mut report: impl FnMut(PoolEvent)) -> io::Result<()> {
-        let link = Link::attach(zygote, self.limits.workers, self.threads)?;
+        let link = Link::attach(zygote, self.limits.workers, self.threads, self.limits.queue)?;
         let previous = {
             let mut present = self.lock();
             // Under the lock, so that a version always means the same link.
@@ -147,7 +147,7 @@ impl Pool {
         .collect()
     }
 
-    /// Workers that sleep, and requests that wait for a slot.
+    /// Workers that sleep, and requests that wait for a worker.
     pub fn load(&self) -> (usize, usize) {
         self.lock()
             .as_ref()
@@ -177,7 +177,7 @@ impl Pool {
                     renewed.await;
                     continue;
                 };
-                let Some(place) = link.join_queue(self.limits.queue) else {
+                let Some(place) = link.join_queue() else {
                     return Err(Refused::QueueFull);
                 };
                 if let Ok(lease) = place.await {
