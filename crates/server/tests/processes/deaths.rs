@@ -96,11 +96,9 @@ fn everything_goes_with_the_supervisor() {
     if !has_php() {
         return;
     }
-    let (folder, temporary) = (Folder::with_script(WHO), Folder::writable());
+    let folder = Folder::with_script(WHO);
     folder.file("endless.php", "<?php sleep(60);");
-    // What a killed supervisor cannot remove goes with the test.
-    let setup = Setup::folder(&folder).environment("TMPDIR", temporary.path().to_str().unwrap());
-    let mut server = setup.start();
+    let mut server = Setup::folder(&folder).start();
     assert_who(&server.get("/"));
     let processes = server.processes();
     assert_eq!(processes.len(), 5, "{processes:?}");

@@ -3,8 +3,9 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use howdah_sys::signal::{SIGHUP, SIGKILL, SIGUSR2};
+use howdah_sys::signal::{SIGHUP, SIGKILL, SIGUSR1, SIGUSR2};
 
 use crate::support::{Folder, HOWDAH, Load, Process, Setup, has_php, wait_until};
 use crate::{WHO, assert_who, config, is_who};
@@ -155,6 +156,35 @@ fn the_former_generation_goes_on_if_the_new_one_does_not_start() {
         !children.iter().any(Process::lives)
     });
     load.go_on(20);
+    load.end_without_failure();
+    server.stop();
+}
+
+#[test]
+fn no_request_is_lost_in_a_storm_of_signals() {
+    if !has_php() {
+        return;
+    }
+    let (folder, programs) = (Folder::with_script(WHO), Folder::new());
+    let program = install(&programs);
+    let server = Setup::config(&config(&folder, "", "[site.php]\nworkers = 2"))
+        .program(&program)
+        .start();
+    let load = Load::start(server.address(), 4, "/", is_who);
+    for round in 0..12 {
+        for signal in [SIGHUP, SIGUSR2, SIGUSR1, SIGHUP] {
+            server.signal(signal);
+            std::thread::sleep(Duration::from_millis(round * 7));
+        }
+        load.go_on(10);
+    }
+    // The last of them is through when nothing changes any more.
+    let mut seen = Vec::new();
+    wait_until("it is quiet", || {
+        std::thread::sleep(Duration::from_millis(300));
+        let now = server.supervisor().children();
+        now.len() == 2 && std::mem::replace(&mut seen, now.clone()) == now
+    });
     load.end_without_failure();
     server.stop();
 }

@@ -118,7 +118,7 @@ impl Setup {
 
     /// Starts it, and waits until it says that it listens.
     pub fn start(self) -> Server {
-        let logs = Folder::new();
+        let logs = Folder::writable();
         let mut child = self.command(&logs).spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut server = Server {
@@ -161,6 +161,10 @@ impl Setup {
             .open(logs.path().join("stderr"))
             .unwrap();
         command.stdout(Stdio::piped()).stderr(log);
+        // What a server that is killed cannot remove goes with the test.
+        if !self.environment.iter().any(|(name, _)| name == "TMPDIR") {
+            command.env("TMPDIR", logs.path());
+        }
         command
     }
 
