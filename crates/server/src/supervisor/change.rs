@@ -91,13 +91,10 @@ impl Supervisor {
         }
         let number = self.next_number;
         self.next_number += 1;
-        match Generation::start(number, &arrangement, (log.clone(), access.clone()), &self.around) {
-            Ok(generation) => self.generations.push(generation),
-            Err((generation, error)) => {
-                self.generations.push(generation);
-                return Err(Refusal::Failed(error));
-            }
-        }
+        let logs = (log.clone(), access.clone());
+        let (generation, started) = Generation::start(number, &arrangement, logs, &self.around);
+        self.generations.push(generation);
+        started.map_err(Refusal::Failed)?;
         let change = Change {
             cause,
             generation: number,

@@ -65,7 +65,7 @@ impl Generation {
         arrangement: &Arrangement,
         logs: (Arc<ErrorLog>, Option<Target>),
         around: &Surroundings,
-    ) -> Result<Generation, (Generation, String)> {
+    ) -> (Generation, Result<(), String>) {
         let mut generation = Generation {
             number,
             config: Some(arrangement.config.clone()),
@@ -89,11 +89,11 @@ impl Generation {
                 }
                 Err(error) => {
                     generation.kill();
-                    return Err((generation, error));
+                    return (generation, Err(error));
                 }
             }
         }
-        Ok(generation)
+        (generation, Ok(()))
     }
 
     /// Forks the front, once PHP has started. Not before: it accepts connections from its first moment on, and whoever

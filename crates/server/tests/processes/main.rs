@@ -1,6 +1,8 @@
 //! Supervisor, front, zygotes and workers for real: how they start, what happens when one of them dies, how they are
 //! reloaded, replaced and ended.
 
+#![allow(clippy::unwrap_used)] // Whatever is not as a test expects makes it fail.
+
 #[path = "../support/mod.rs"]
 mod support;
 
