@@ -265,6 +265,12 @@ impl Front {
         )
     }
 
+    /// Whether no worker has begun what was put into the slot of that index, as far as its state says.
+    pub fn is_queued(&self, slot: usize) -> bool {
+        let state = self.region.slot(slot).state.look();
+        state.is_some_and(|state| state.phase == Phase::Queued)
+    }
+
     /// Takes a request back that no worker has begun. `false`: one has.
     pub fn cancel(&self, slot: &Slot) -> bool {
         self.region.slot(slot.index()).state.cancel(slot.generation)
@@ -279,6 +285,10 @@ impl Front {
         let written = line.written.load(Ordering::Acquire);
         if state.generation != slot.generation || state.phase == Phase::Free {
             return Err(Corrupt("a slot in use was given another generation"));
+        }
+        if state.phase == Phase::Queued && (state.worker, state.life) != (0, 0) {
+            // It could be neither taken nor cancelled, ever.
+            return Err(Corrupt("a slot that nobody took bears a worker's name"));
         }
         if written < slot.written || written - slot.consumed > self.geometry().ring_bytes as u64 {
             return Err(Corrupt("a response ring holds more than it can"));
