@@ -77,24 +77,32 @@ fn a_response_comes_whole() {
 fn a_full_queue_refuses_and_a_short_wait_is_served() {
     let limits = howdah_php::PoolLimits { queue: 1, ..limits() };
     Front::new(1, limits).run(async |front| {
-        let mut running = Vec::new();
-        while let Some(Ok(exchange)) = soon(dispatch(front.desk(), Script::Sleep(300))).await {
-            running.push(exchange);
-        }
-        assert!(
-            running.len() >= 2,
-            "a pool of one worker has slots for more than {}",
-            running.len()
-        );
-        // The one place in the queue was free again; who takes it waits until a worker is, who comes then is refused.
-        let (waiting, refused) = tokio::join!(ask(front.desk(), Script::Bytes(1)), async {
-            tokio::task::yield_now().await;
-            let refused = dispatch(front.desk(), Script::Bytes(1)).await;
-            running.clear();
-            refused
-        });
+        let _running = dispatch(front.desk(), Script::Sleep(300)).await.unwrap();
+        // It has a slot, but no worker yet.
+        let mut waiting = dispatch(front.desk(), Script::Bytes(1)).await.unwrap();
+        let refused = dispatch(front.desk(), Script::Bytes(1)).await;
         assert_eq!(refused.err(), Some(Refused::QueueFull));
-        assert_eq!(waiting.unwrap().1, 200);
+        assert_eq!(waiting.head(&mut Vec::new()).await.unwrap(), Kind::Final);
+    });
+}
+
+#[test]
+fn a_long_wait_in_a_slot_is_given_up_and_is_not_the_scripts_time() {
+    let limits = howdah_php::PoolLimits {
+        queue_timeout: Duration::from_millis(1000),
+        request_timeout: Duration::from_millis(1300),
+        ..limits()
+    };
+    Front::new(1, limits).run(async |front| {
+        let mut first = dispatch(front.desk(), Script::Sleep(700)).await.unwrap();
+        let mut second = dispatch(front.desk(), Script::Sleep(900)).await.unwrap();
+        let mut third = dispatch(front.desk(), Script::Bytes(1)).await.unwrap();
+        let mut head = Vec::new();
+        assert!(first.head(&mut head).await.is_ok());
+        assert_eq!(third.head(&mut head).await, Err(Failure::NotBegun));
+        drop(third);
+        // It ran from 700 to 1600 ms.
+        assert!(second.head(&mut head).await.is_ok());
     });
 }
 
@@ -214,9 +222,4 @@ fn a_dead_zygote_fails_what_runs_and_the_next_one_serves_what_waits() {
         assert_eq!(ask(front.desk(), Script::Bytes(2)).await.unwrap().1, 200);
         front.expect_idle().await;
     });
-}
-
-/// The future's result, if it comes within a moment.
-async fn soon<T>(future: impl Future<Output = T>) -> Option<T> {
-    tokio::time::timeout(Duration::from_millis(20), future).await.ok()
 }
