@@ -43,6 +43,13 @@
 //! the disk before it is used. A folder that cannot be watched (no watches left, no right to read it) has its entries
 //! compared at every request.
 //!
+//! # Validators
+//! The entity tag is strong: length, modification time in nanoseconds, and for files held in memory a digest of their
+//! bytes, so that two edits within one tick of the kernel's clock differ as well. For larger files such edits differ from
+//! Linux 6.13 on; before, only if the length does, or 10 ms lie between them. It depends on nothing but the file, so every
+//! thread, every restart and every machine with the same copy says the same. Last-Modified counts seconds: a client that sends
+//! it alone, without the tag, may miss the second of two edits within one second, as with every server (RFC 9110 §8.8.2.2).
+//!
 //! # What is opened
 //! Only a [`DocumentPath`](howdah_site::DocumentPath), only below the root's descriptor, never through a magic link of
 //! `/proc`, and through symbolic links as the site's rule says:

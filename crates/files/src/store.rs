@@ -28,6 +28,9 @@ pub struct Store {
     now: u64,
     /// The place of the entry that was last used: `answer` asks for what `kind` was asked for.
     last: u32,
+    /// Whether the entry at `last` has been found to agree with the disk for the request that is being served. So what cannot
+    /// be watched is compared once per request, not twice.
+    vouched: bool,
     figures: Figures,
 }
 
@@ -61,6 +64,7 @@ impl Store {
             folders: Folders::new(limits),
             now: 0,
             last: u32::MAX,
+            vouched: false,
             figures: Figures::default(),
         }
     }
@@ -80,6 +84,7 @@ impl Store {
 
     /// Forgets everything that has changed. Never waits.
     pub fn drain_events(&mut self) {
+        self.vouched = false;
         match self.folders.read_changes() {
             Some(changes) => self.apply(changes),
             None => self.forget_all(),
@@ -126,13 +131,15 @@ impl Store {
     /// that what is asked for once goes before what is asked for again.
     #[inline]
     fn entry(&mut self, path: &DocumentPath, counts: bool) -> Result<&Entry, Obstacle> {
-        if !(self.shelf.is_at(self.last, path) && self.is_fresh(self.last, counts)) {
+        let vouched = std::mem::take(&mut self.vouched) && !counts;
+        if !(self.shelf.is_at(self.last, path) && (self.is_fresh(self.last, counts) || vouched)) {
             let hash = self.shelf.hash(path);
             self.last = match self.shelf.find(hash, path) {
                 Some(place) if self.is_fresh(place, counts) => place,
                 found => self.look(hash, path, found)?,
             };
         }
+        self.vouched = counts;
         self.shelf
             .at(self.last)
             .map(|entry| &*entry)

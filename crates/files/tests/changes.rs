@@ -293,6 +293,35 @@ fn without_watches_every_request_asks() {
 }
 
 #[test]
+fn without_watches_a_request_asks_once() {
+    let folder = Folder::new();
+    folder.file("a.txt", "one");
+    let mut counter = Counter::with(
+        &folder,
+        "owner",
+        Limits {
+            folders: 0,
+            ..Limits::default()
+        },
+    );
+    counter.get("a.txt");
+    std::thread::sleep(std::time::Duration::from_millis(30)); // the file is settled
+    counter.get("a.txt");
+    let before = counter.store.figures();
+    (0..10).for_each(|_| drop(counter.get("a.txt")));
+    let after = counter.store.figures();
+    assert_eq!(
+        (after.checks - before.checks, after.loads - before.loads),
+        (10, 0)
+    );
+    // Without `kind`, `answer` asks itself.
+    let path = counter.path("a.txt");
+    fs::write(folder.at("a.txt"), "two").unwrap();
+    let answer = counter.store.answer(&howdah_http::Request::new(), &path);
+    assert_eq!(support::content(answer.body()), b"two");
+}
+
+#[test]
 fn when_watches_run_out_the_rest_is_asked_for() {
     let folder = Folder::new();
     for number in 0..10 {
