@@ -1,0 +1,262 @@
+//! Workers that are killed at random while the server is busy.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use howdah_sys::signal::SIGKILL;
+
+use crate::site::Site;
+use crate::support::{PATIENCE, Process, has_php, wait_until};
+
+/// Kills, at least.
+const KILLS: usize = 220;
+const CLIENTS: usize = 6;
+/// What a crash looks like.
+const SIGSEGV: i32 = 11;
+
+/// What a client saw.
+#[derive(Debug, Default)]
+struct Seen {
+    whole: usize,
+    /// 502, or a body that broke off: the request's own worker was killed.
+    killed: usize,
+    wrong: Vec<String>,
+}
+
+/// No request may fail but those whose own worker was killed, at most one for each kill; and afterwards everything is as
+/// before: as many workers, processes and descriptors, and every slot free.
+#[test]
+fn killing_workers_under_load_harms_only_their_own_requests() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(
+        &[
+            ("tiny.php", "<?php echo 'tiny';"),
+            (
+                "work.php",
+                "<?php for ($i = 0, $s = ''; $i < 300; $i++) $s = md5($s . $i); echo 'worked';",
+            ),
+            (
+                "big.php",
+                "<?php for ($i = 0; $i < 60; $i++) echo str_repeat('b', 10000);",
+            ),
+            ("sleep.php", "<?php usleep(3000); echo 'slept';"),
+            ("post.php", "<?php echo strlen(file_get_contents('php://input'));"),
+        ],
+        "workers = 4",
+    );
+    let address = site.server.address();
+    // Everybody has been there once.
+    (0..40).for_each(|_| drop(site.get("/sleep.php")));
+    wait_until("the pool is complete", || site.server.workers().len() == 4);
+    let before = census(&site);
+
+    let over = AtomicBool::new(false);
+    let kills = AtomicUsize::new(0);
+    let seen: Vec<Seen> = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|number| {
+                scope.spawn({
+                    let over = &over;
+                    move || client(address, number, over)
+                })
+            })
+            .collect();
+        kill_workers(&site, &kills);
+        over.store(true, Ordering::Release);
+        clients.into_iter().map(|client| client.join().unwrap()).collect()
+    });
+
+    let wrong: Vec<&String> = seen.iter().flat_map(|seen| &seen.wrong).collect();
+    assert!(
+        wrong.is_empty(),
+        "{} requests failed otherwise: {:#?}",
+        wrong.len(),
+        &wrong[..wrong.len().min(10)]
+    );
+    let (whole, killed) = seen.iter().fold((0, 0), |(whole, killed), seen| {
+        (whole + seen.whole, killed + seen.killed)
+    });
+    let kills = kills.into_inner();
+    assert!(kills >= KILLS && whole > kills, "{kills} kills, {whole} answers");
+    assert!(killed <= kills, "{killed} requests were hit by {kills} kills");
+    eprintln!("{kills} workers killed, {whole} requests answered, {killed} hit");
+
+    wait_until("the pool is complete again", || site.server.workers().len() == 4);
+    wait_until("no process or descriptor is left over", || {
+        census(&site) == before
+    });
+    // More at once than there are slots: none is lost.
+    let mut wires: Vec<_> = (0..30).map(|_| site.connect()).collect();
+    wires
+        .iter_mut()
+        .for_each(|wire| wire.request("GET", "/sleep.php", &[], b""));
+    wires
+        .iter_mut()
+        .for_each(|wire| assert_eq!(wire.reply("GET").text(), "slept"));
+    assert!(site.server.processes().iter().all(|process| !process.is_zombie()));
+}
+
+/// Names of all processes, and how many descriptors those hold that stay.
+fn census(site: &Site) -> (usize, Vec<usize>) {
+    let staying: [Process; 3] = [
+        site.server.supervisor(),
+        site.server.front(),
+        site.server.zygote(),
+    ];
+    let descriptors = staying
+        .iter()
+        .map(|process| process.descriptors().len())
+        .collect();
+    (site.server.processes().len(), descriptors)
+}
+
+fn kill_workers(site: &Site, kills: &AtomicUsize) {
+    let zygote = site.server.zygote();
+    let until = Instant::now() + Duration::from_secs(90);
+    let mut state = 1_u64;
+    while kills.load(Ordering::Relaxed) < KILLS {
+        assert!(
+            Instant::now() < until,
+            "only {} kills",
+            kills.load(Ordering::Relaxed)
+        );
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let random = (state >> 33) as usize;
+        std::thread::sleep(Duration::from_micros(2_000 + random as u64 % 40_000));
+        let workers: Vec<Process> = zygote.children().into_iter().filter(Process::lives).collect();
+        if let Some(worker) = workers.get(random % workers.len().max(1)) {
+            worker.signal(if random.is_multiple_of(3) {
+                SIGSEGV
+            } else {
+                SIGKILL
+            });
+            kills.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn client(address: SocketAddr, number: usize, over: &AtomicBool) -> Seen {
+    let mut seen = Seen::default();
+    let mut stream = None;
+    let mut turn = number;
+    while !over.load(Ordering::Acquire) {
+        turn += 1;
+        let (target, body, expected) = match turn % 6 {
+            0 => ("/work.php", 0, b"worked".to_vec()),
+            1 => ("/big.php", 0, vec![b'b'; 600_000]),
+            2 => ("/sleep.php", 0, b"slept".to_vec()),
+            3 => ("/post.php", 200_000, b"200000".to_vec()),
+            4 => ("/post.php", 100, b"100".to_vec()),
+            _ => ("/tiny.php", 0, b"tiny".to_vec()),
+        };
+        match exchange(&mut stream, address, target, body) {
+            Ok((200, answer)) if answer == expected => seen.whole += 1,
+            Ok((502, _)) => seen.killed += 1,
+            // Broken off in the middle, and seen to be: its worker was killed while it sent.
+            Err(Broken::Body) => {
+                seen.killed += 1;
+                stream = None;
+            }
+            Ok((status, answer)) => seen
+                .wrong
+                .push(format!("{target}: {status}, {} bytes", answer.len())),
+            Err(broken) => {
+                seen.wrong.push(format!("{target}: {broken:?}"));
+                stream = None;
+            }
+        }
+    }
+    seen
+}
+
+#[derive(Debug)]
+enum Broken {
+    /// Before the head was whole.
+    #[allow(dead_code)] // Shown.
+    Head(String),
+    /// After it.
+    Body,
+}
+
+/// One request and its answer, on a connection that is kept if the server keeps it.
+fn exchange(
+    kept: &mut Option<TcpStream>,
+    address: SocketAddr,
+    target: &str,
+    body: usize,
+) -> Result<(u16, Vec<u8>), Broken> {
+    let head_broken = |error: std::io::Error| Broken::Head(error.to_string());
+    let mut stream = match kept.take() {
+        Some(stream) => stream,
+        None => TcpStream::connect(address).map_err(head_broken)?,
+    };
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let head = format!("POST {target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {body}\r\n\r\n");
+    stream
+        .write_all(&[head.as_bytes(), &vec![b'x'; body]].concat())
+        .map_err(head_broken)?;
+    let mut input = Vec::new();
+    let mut room = vec![0; 64 * 1024];
+    let end = loop {
+        if let Some(end) = input.windows(4).position(|window| window == b"\r\n\r\n") {
+            break end + 4;
+        }
+        match stream.read(&mut room).map_err(head_broken)? {
+            0 => {
+                return Err(Broken::Head(format!(
+                    "the connection ended after {} bytes",
+                    input.len()
+                )));
+            }
+            count => input.extend_from_slice(&room[..count]),
+        }
+    };
+    let head = String::from_utf8_lossy(&input[..end]).to_ascii_lowercase();
+    let mut input = input.split_off(end);
+    let status = head[9..12].parse().unwrap();
+    let mut more = |input: &mut Vec<u8>| match stream.read(&mut room) {
+        Ok(count) if count > 0 => {
+            input.extend_from_slice(&room[..count]);
+            Ok(())
+        }
+        _ => Err(Broken::Body),
+    };
+    let mut answer = Vec::new();
+    if let Some(length) = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "))
+    {
+        let length = length.parse().unwrap();
+        while input.len() < length {
+            more(&mut input)?;
+        }
+        answer = input;
+    } else {
+        assert!(head.contains("transfer-encoding: chunked"), "{head}");
+        loop {
+            let Some(end) = input.windows(2).position(|window| window == b"\r\n") else {
+                more(&mut input)?;
+                continue;
+            };
+            let size = usize::from_str_radix(std::str::from_utf8(&input[..end]).unwrap(), 16).unwrap();
+            while input.len() < end + 2 + size + 2 {
+                more(&mut input)?;
+            }
+            answer.extend_from_slice(&input[end + 2..end + 2 + size]);
+            input.drain(..end + 2 + size + 2);
+            if size == 0 {
+                break;
+            }
+        }
+    }
+    if !head.contains("connection: close") {
+        *kept = Some(stream);
+    }
+    Ok((status, answer))
+}

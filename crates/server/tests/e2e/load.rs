@@ -1,0 +1,240 @@
+//! More requests than workers.
+
+use std::time::{Duration, Instant};
+
+use crate::site::Site;
+use crate::support::{has_php, wait_until};
+use crate::wire::{Reply, Wire};
+
+const SLOW: (&str, &str) = ("slow.php", "<?php usleep(1000 * (int) $_GET['ms']); echo 'done';");
+const OK: (&str, &str) = ("ok.php", "<?php echo 'ok';");
+
+fn ask(site: &Site, target: &str, count: usize) -> Vec<Wire> {
+    (0..count)
+        .map(|_| {
+            let mut wire = site.connect();
+            wire.request("GET", target, &[], b"");
+            wire
+        })
+        .collect()
+}
+
+fn is_busy(reply: &Reply) -> bool {
+    reply.status == 503
+        && reply
+            .field("retry-after")
+            .is_some_and(|seconds| seconds.parse::<u32>().is_ok())
+}
+
+#[test]
+fn requests_beyond_the_workers_wait_their_turn() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(&[SLOW], "workers = 2");
+    let began = Instant::now();
+    for mut wire in ask(&site, "/slow.php?ms=50", 40) {
+        assert_eq!(wire.reply("GET").text(), "done");
+    }
+    assert!(
+        began.elapsed() >= Duration::from_millis(1000),
+        "{:?}: two at a time",
+        began.elapsed()
+    );
+}
+
+#[test]
+fn a_full_queue_is_told_at_once() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(&[SLOW, OK], "workers = 1\nqueue = 3");
+    let mut busy = ask(&site, "/slow.php?ms=1500", 1);
+    std::thread::sleep(Duration::from_millis(200));
+    let began = Instant::now();
+    let mut late = ask(&site, "/ok.php", 20);
+    let replies: Vec<Reply> = late.iter_mut().map(|wire| wire.reply("GET")).collect();
+    let refused = replies.iter().filter(|reply| is_busy(reply)).count();
+    let served = replies.iter().filter(|reply| reply.text() == "ok").count();
+    assert_eq!(refused + served, 20, "{replies:?}");
+    assert_eq!(served, 3, "as many as may wait");
+    assert!(began.elapsed() > Duration::from_millis(900));
+    assert_eq!(busy[0].reply("GET").text(), "done");
+    site.server.wait_for_log("queue");
+    assert_eq!(site.get("/ok.php").text(), "ok");
+}
+
+#[test]
+fn nobody_waits_longer_than_the_queues_time() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(&[SLOW, OK], "workers = 1\nqueue_timeout = \"1s\"");
+    let mut busy = ask(&site, "/slow.php?ms=3500", 1);
+    std::thread::sleep(Duration::from_millis(200));
+    let began = Instant::now();
+    for mut wire in ask(&site, "/ok.php", 12) {
+        let reply = wire.reply("GET");
+        assert!(is_busy(&reply), "{reply:?}");
+    }
+    let took = began.elapsed();
+    assert!(
+        took > Duration::from_millis(900) && took < Duration::from_secs(3),
+        "{took:?}"
+    );
+    assert_eq!(busy[0].reply("GET").text(), "done");
+    assert_eq!(site.get("/ok.php").text(), "ok");
+}
+
+#[test]
+fn the_time_in_the_queue_is_not_the_scripts() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(&[SLOW], "workers = 1\nrequest_timeout = \"2s\"");
+    // Each takes less than its time; the last ones begin later than that.
+    for mut wire in ask(&site, "/slow.php?ms=900", 4) {
+        assert_eq!(wire.reply("GET").text(), "done");
+    }
+}
+
+#[test]
+fn a_stuck_script_whose_client_has_left_is_ended_too() {
+    if !has_php() {
+        return;
+    }
+    let stuck = "ignore_user_abort(true); set_time_limit(0); while (true) usleep(1000);";
+    let site = Site::with_php(
+        &[
+            ("stuck.php", &format!("<?php {stuck}")),
+            (
+                "behind.php",
+                &format!("<?php echo 'answered'; fastcgi_finish_request(); {stuck}"),
+            ),
+            OK,
+        ],
+        "workers = 1\nrequest_timeout = \"1s\"",
+    );
+    for target in ["/stuck.php", "/behind.php"] {
+        let mut wire = site.connect();
+        wire.request("GET", target, &[], b"");
+        if target == "/behind.php" {
+            assert_eq!(wire.reply("GET").text(), "answered");
+        } else {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        drop(wire);
+        let began = Instant::now();
+        assert_eq!(site.get("/ok.php").text(), "ok", "after {target}");
+        assert!(
+            began.elapsed() < Duration::from_secs(6),
+            "{target} held the only worker for {:?}",
+            began.elapsed()
+        );
+    }
+}
+
+#[test]
+fn who_leaves_the_queue_is_not_run() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(
+        &[
+            SLOW,
+            (
+                "mark.php",
+                "<?php file_put_contents($_GET['out'], 'x', FILE_APPEND); echo 'marked';",
+            ),
+        ],
+        "workers = 1",
+    );
+    let out = site.scratch().join("marks");
+    let mut busy = ask(&site, "/slow.php?ms=1200", 1);
+    std::thread::sleep(Duration::from_millis(200));
+    let target = format!("/mark.php?out={}", out.display());
+    // Many more than there are slots, so that some wait in each of the queues.
+    drop(ask(&site, &target, 30));
+    std::thread::sleep(Duration::from_millis(200));
+    let mut stays = ask(&site, &target, 1);
+    assert_eq!(stays[0].reply("GET").text(), "marked");
+    assert_eq!(busy[0].reply("GET").text(), "done");
+    let ran = std::fs::read_to_string(&out).unwrap().len();
+    assert!(ran <= 10, "{ran} requests were run for nobody");
+}
+
+#[test]
+fn files_are_served_while_every_worker_is_busy() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(&[SLOW, ("a.txt", "file")], "workers = 1");
+    let mut busy = ask(&site, "/slow.php?ms=1000", 3);
+    let began = Instant::now();
+    for _ in 0..100 {
+        assert_eq!(site.get("/a.txt").text(), "file");
+    }
+    assert!(
+        began.elapsed() < Duration::from_millis(900),
+        "{:?}",
+        began.elapsed()
+    );
+    assert_eq!(busy[0].reply("GET").text(), "done");
+}
+
+#[test]
+fn one_pools_load_is_not_anothers() {
+    if !has_php() {
+        return;
+    }
+    let entry = |name: &str| {
+        format!(
+            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"public\"\n[site.php]\nworkers = 1\nqueue = 1\nstate_dir = \"state-{name}\"\n"
+        )
+    };
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[log]\naccess = \"off\"\n{}{}",
+        entry("one"),
+        entry("two")
+    );
+    let site = Site::configured(&[SLOW, OK], &config);
+    let mut busy: Vec<Wire> = (0..10)
+        .map(|_| {
+            let mut wire = site.connect();
+            wire.request("GET", "/slow.php?ms=1000", &[("Host", "one.example")], b"");
+            wire
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(100));
+    let began = Instant::now();
+    for _ in 0..20 {
+        assert_eq!(
+            site.ask("GET", "/ok.php", &[("Host", "two.example")], b"").text(),
+            "ok"
+        );
+    }
+    assert!(
+        began.elapsed() < Duration::from_millis(900),
+        "{:?}",
+        began.elapsed()
+    );
+    assert_eq!(busy[0].reply("GET").text(), "done");
+}
+
+#[test]
+fn many_connections_at_once_are_all_answered() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(&[OK], "workers = 4");
+    let mut wires: Vec<Wire> = (0..300).map(|_| site.connect()).collect();
+    for _ in 0..3 {
+        wires
+            .iter_mut()
+            .for_each(|wire| wire.request("GET", "/ok.php", &[], b""));
+        for wire in &mut wires {
+            assert_eq!(wire.reply("GET").text(), "ok");
+        }
+    }
+    wait_until("the workers rest", || site.server.workers().len() == 4);
+}

@@ -1,0 +1,334 @@
+//! Scripts that go wrong, and what is left of the others.
+
+use std::time::{Duration, Instant};
+
+use crate::site::Site;
+use crate::support::{has_php, wait_until};
+use crate::wire::Wire;
+
+const OK: (&str, &str) = ("ok.php", "<?php echo 'ok ', getmypid();");
+const QUIET: &str = "ini = { display_errors = \"0\", log_errors = \"1\", html_errors = \"0\" }";
+
+/// The log must have a line with all of these.
+fn wait_for_line(site: &Site, words: &[&str]) {
+    wait_until(&format!("a line of the log says {words:?}"), || {
+        site.server
+            .log()
+            .lines()
+            .any(|line| words.iter().all(|word| line.contains(word)))
+    });
+}
+
+#[test]
+fn errors_become_500_and_a_line_that_names_script_and_url() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(
+        &[
+            (
+                "exception.php",
+                "<?php throw new RuntimeException('out of elephants');",
+            ),
+            ("fatal.php", "<?php undefined_function();"),
+            ("parse.php", "<?php this is no php"),
+            (
+                "type.php",
+                "<?php declare(strict_types=1); function f(int $a) {} f('x');",
+            ),
+            (
+                "memory.php",
+                "<?php ini_set('memory_limit', '8M'); $s = str_repeat('x', 64 << 20); echo strlen($s);",
+            ),
+            (
+                "recursion.php",
+                "<?php ini_set('memory_limit', '16M'); function f($n) { return [f($n + 1)]; } f(0);",
+            ),
+            (
+                "in_shutdown.php",
+                "<?php register_shutdown_function(fn() => undefined_too());",
+            ),
+            OK,
+        ],
+        QUIET,
+    );
+    let mut wire = site.connect();
+    for (name, word) in [
+        ("exception", "out of elephants"),
+        ("fatal", "undefined_function"),
+        ("parse", "syntax error"),
+        ("type", "must be of type int"),
+        ("memory", "Allowed memory size"),
+        ("recursion", "Allowed memory size"),
+        ("in_shutdown", "undefined_too"),
+    ] {
+        let reply = wire.get(&format!("/{name}.php?q=1"));
+        assert_eq!((reply.status, reply.text()), (500, ""), "{name}");
+        let (script, url) = (
+            format!("{}/{name}.php", site.root().display()),
+            format!("/{name}.php?q=1"),
+        );
+        wait_for_line(&site, &["error", "default", word, &script, &url]);
+        assert!(wire.get("/ok.php").text().starts_with("ok"), "after {name}");
+    }
+}
+
+#[test]
+fn a_page_that_shows_its_errors_is_the_pages_own_output() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(
+        &[
+            (
+                "shown.php",
+                "<?php echo 'before '; throw new Exception('shown to all');",
+            ),
+            (
+                "handled.php",
+                "<?php set_exception_handler(function ($e) { http_response_code(503); echo 'sorry: ', $e->getMessage(); }); throw new Exception('x');",
+            ),
+            ("warning.php", "<?php echo $undefined; echo 'after';"),
+        ],
+        "ini = { display_errors = \"1\", html_errors = \"0\" }",
+    );
+    let shown = site.get("/shown.php");
+    assert!(
+        shown.text().starts_with("before ") && shown.text().contains("shown to all"),
+        "{shown:?}"
+    );
+    let handled = site.get("/handled.php");
+    assert_eq!((handled.status, handled.text()), (503, "sorry: x"));
+    let warning = site.get("/warning.php");
+    assert_eq!(warning.status, 200);
+    assert!(
+        warning.text().contains("Undefined variable") && warning.text().ends_with("after"),
+        "{warning:?}"
+    );
+}
+
+#[test]
+fn a_page_that_fails_halfway_ends_where_it_failed() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(
+        &[
+            (
+                "half.php",
+                "<?php echo str_repeat('x', 100000); flush(); undefined_function();",
+            ),
+            OK,
+        ],
+        QUIET,
+    );
+    let mut wire = site.connect();
+    let reply = wire.get("/half.php");
+    assert_eq!((reply.status, reply.body.len()), (200, 100_000));
+    assert!(wire.get("/ok.php").text().starts_with("ok"));
+}
+
+#[test]
+fn max_execution_time_ends_a_busy_script() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(
+        &[
+            ("busy.php", "<?php set_time_limit(1); while (true) $a = md5('x');"),
+            OK,
+        ],
+        QUIET,
+    );
+    let began = Instant::now();
+    let reply = site.get("/busy.php");
+    assert_eq!(reply.status, 500);
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    wait_for_line(&site, &["Maximum execution time", "/busy.php"]);
+    assert!(site.get("/ok.php").text().starts_with("ok"));
+}
+
+#[test]
+fn request_timeout_ends_a_script_whatever_it_does() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(
+        &[
+            ("sleeps.php", "<?php sleep(60); echo 'never';"),
+            ("busy.php", "<?php set_time_limit(0); while (true) $a = md5('x');"),
+            // One that goes on when it is told to end; SIGKILL it does not survive.
+            ("deaf.php", "<?php register_shutdown_function(function () { while (true) usleep(1000); }); sleep(60);"),
+            (
+                "shut.php",
+                "<?php register_shutdown_function(function () { file_put_contents($_GET['out'], 'ran'); }); set_time_limit(0);
+                 while (true) $a = md5('x');",
+            ),
+            OK,
+        ],
+        "workers = 1\nrequest_timeout = \"1s\"",
+    );
+    let out = site.scratch().join("shutdown");
+    for target in [
+        "/sleeps.php",
+        "/busy.php",
+        "/deaf.php",
+        &format!("/shut.php?out={}", out.display()),
+    ] {
+        let began = Instant::now();
+        let reply = site.get(target);
+        let took = began.elapsed();
+        assert_eq!(reply.status, 504, "{target}");
+        assert!(
+            took > Duration::from_millis(900) && took < Duration::from_secs(5),
+            "{target} took {took:?}"
+        );
+        let path = target.split('?').next().unwrap();
+        wait_for_line(&site, &["request_timeout", path]);
+        assert!(site.get("/ok.php").text().starts_with("ok"), "after {target}");
+    }
+    assert!(out.exists(), "what a script has to put in order, it may");
+}
+
+#[test]
+fn a_stream_that_runs_too_long_is_broken_off() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(
+        &[
+            (
+                "stream.php",
+                "<?php while (true) { echo 'x'; flush(); usleep(50_000); }",
+            ),
+            OK,
+        ],
+        "workers = 1\nrequest_timeout = \"1s\"\nini = { output_buffering = 0 }",
+    );
+    let mut wire = site.connect();
+    wire.request("GET", "/stream.php", &[], b"");
+    let all = wire.rest();
+    assert!(all.starts_with(b"HTTP/1.1 200"));
+    assert!(!all.ends_with(b"0\r\n\r\n"), "it must not look whole");
+    wait_for_line(&site, &["request_timeout", "/stream.php"]);
+    assert!(site.get("/ok.php").text().starts_with("ok"));
+}
+
+#[test]
+fn a_worker_that_crashes_is_replaced() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(
+        &[
+            ("segv.php", "<?php posix_kill(getmypid(), SIGSEGV); sleep(5);"),
+            ("abort.php", "<?php posix_kill(getmypid(), SIGABRT); sleep(5);"),
+            ("kill.php", "<?php posix_kill(getmypid(), SIGKILL); sleep(5);"),
+            (
+                "half.php",
+                "<?php echo str_repeat('x', 200000); flush(); usleep(200_000); posix_kill(getmypid(), SIGSEGV); sleep(5);",
+            ),
+            ("other.php", "<?php usleep(700_000); echo 'untouched';"),
+            OK,
+        ],
+        "workers = 2",
+    );
+    let before: Vec<_> = site.server.workers();
+    // One that runs meanwhile is not touched.
+    let mut other = site.connect();
+    other.request("GET", "/other.php", &[], b"");
+    std::thread::sleep(Duration::from_millis(100));
+    let mut wire = site.connect();
+    for (target, signal) in [
+        ("/segv.php", "SIGSEGV"),
+        ("/abort.php", "SIGABRT"),
+        ("/kill.php", "SIGKILL"),
+    ] {
+        let reply = wire.get(target);
+        assert_eq!(reply.status, 502, "{target}");
+        wait_for_line(
+            &site,
+            &[
+                signal,
+                &format!("{}{target}", site.root().display()),
+                &format!("http://localhost{target}"),
+            ],
+        );
+    }
+    assert_eq!(other.reply("GET").text(), "untouched");
+    let mut half = site.connect();
+    half.request("GET", "/half.php", &[], b"");
+    let all = half.rest();
+    assert!(
+        all.starts_with(b"HTTP/1.1 200") && !all.ends_with(b"0\r\n\r\n"),
+        "{} bytes",
+        all.len()
+    );
+    wait_for_line(&site, &["SIGSEGV", "/half.php"]);
+    wait_until("both workers are there again", || {
+        site.server.workers().len() == 2
+    });
+    assert_ne!(site.server.workers(), before);
+    for _ in 0..10 {
+        assert!(wire.get("/ok.php").text().starts_with("ok"));
+    }
+}
+
+#[test]
+fn a_request_that_no_worker_had_begun_is_given_to_another() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(
+        &[("slow.php", "<?php usleep(800_000); echo 'first';"), OK],
+        "workers = 1",
+    );
+    let mut first = site.connect();
+    first.request("GET", "/slow.php", &[], b"");
+    std::thread::sleep(Duration::from_millis(200));
+    // They wait behind the first.
+    let mut waiting: Vec<Wire> = (0..5).map(|_| site.connect()).collect();
+    waiting
+        .iter_mut()
+        .for_each(|wire| wire.request("GET", "/ok.php", &[], b""));
+    std::thread::sleep(Duration::from_millis(100));
+    site.server.workers()[0].signal(howdah_sys::signal::SIGKILL);
+    assert_eq!(first.reply("GET").status, 502);
+    for wire in &mut waiting {
+        assert!(wire.reply("GET").text().starts_with("ok"));
+    }
+}
+
+#[test]
+fn a_killed_zygote_comes_back_with_its_pool() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(
+        &[("slow.php", "<?php usleep(600_000); echo 'slow';"), OK],
+        "workers = 2",
+    );
+    let mut busy = site.connect();
+    busy.request("GET", "/slow.php", &[], b"");
+    std::thread::sleep(Duration::from_millis(100));
+    site.server.zygote().signal(howdah_sys::signal::SIGKILL);
+    let reply = busy.reply("GET");
+    assert!(reply.status == 502 || reply.text() == "slow", "{reply:?}");
+    assert!(
+        site.get("/ok.php").text().starts_with("ok"),
+        "who comes meanwhile waits for the new one"
+    );
+    wait_until("the workers are there again", || site.server.workers().len() == 2);
+}
+
+#[test]
+fn a_worker_is_replaced_after_so_many_requests() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(&[OK], "workers = 1\nmax_requests = 5");
+    let mut wire = site.connect();
+    let mut pids: Vec<String> = (0..23).map(|_| wire.get("/ok.php").text().to_owned()).collect();
+    pids.dedup();
+    assert_eq!(pids.len(), 5, "{pids:?}");
+}

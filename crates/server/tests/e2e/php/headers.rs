@@ -1,0 +1,202 @@
+//! Status lines, fields and cookies that scripts set.
+
+use crate::site::Site;
+use crate::support::has_php;
+
+/// A site of one script.
+fn script(code: &str) -> Site {
+    Site::new(&[("index.php", &format!("<?php {code}"))])
+}
+
+#[test]
+fn status_and_fields_are_what_the_script_says() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::new(&[
+        ("code.php", "<?php http_response_code(451); echo 'no';"),
+        (
+            "line.php",
+            "<?php header('HTTP/1.1 418 I am a teapot'); echo 'tea';",
+        ),
+        ("status.php", "<?php header('Status: 402 Pay First'); echo 'pay';"),
+        ("location.php", "<?php header('Location: /elsewhere');"),
+        ("moved.php", "<?php header('Location: /x', true, 308);"),
+        (
+            "created.php",
+            "<?php http_response_code(201); header('Location: /item/1');",
+        ),
+        ("third.php", "<?php header('X-A: 1', true, 202);"),
+        ("unknown.php", "<?php http_response_code(599); echo 'odd';"),
+    ]);
+    let mut wire = site.connect();
+    for (target, status, reason, body) in [
+        ("/code.php", 451, "Unavailable For Legal Reasons", "no"),
+        ("/line.php", 418, "I am a teapot", "tea"),
+        ("/status.php", 402, "Pay First", "pay"),
+        ("/location.php", 302, "Found", ""),
+        ("/moved.php", 308, "Permanent Redirect", ""),
+        ("/created.php", 201, "Created", ""),
+        ("/third.php", 202, "Accepted", ""),
+        ("/unknown.php", 599, "", "odd"),
+    ] {
+        let reply = wire.get(target);
+        assert_eq!((reply.status, reply.text()), (status, body), "{target}");
+        assert!(
+            reason.is_empty() || reply.reason == reason,
+            "{target}: {}",
+            reply.reason
+        );
+        assert!(reply.all("status").is_empty(), "{target}");
+    }
+    assert_eq!(wire.get("/location.php").field("location"), Some("/elsewhere"));
+}
+
+#[test]
+fn fields_are_replaced_added_and_removed() {
+    if !has_php() {
+        return;
+    }
+    let site = script(
+        "header('X-Once: 1'); header('X-Once: 2'); header('X-Many: a'); header('X-Many: b', false);
+         header('X-Gone: 1'); header_remove('X-Gone'); header_remove('X-Powered-By'); header('Content-Type: text/x-test');
+         header('X-Empty:'); header('X-Umlaut: ä');",
+    );
+    let reply = site.get("/");
+    assert_eq!(reply.field("x-once"), Some("2"));
+    assert_eq!(reply.all("x-many"), ["a", "b"]);
+    assert!(reply.all("x-gone").is_empty() && reply.all("x-powered-by").is_empty());
+    assert!(reply.field("content-type").unwrap().starts_with("text/x-test"));
+    assert_eq!(reply.field("x-umlaut"), Some("ä"));
+}
+
+#[test]
+fn several_cookies_are_several_fields() {
+    if !has_php() {
+        return;
+    }
+    let site = script(
+        "setcookie('a', '1'); setcookie('b', 'x y', ['path' => '/', 'httponly' => true, 'samesite' => 'Lax']);
+         header('Set-Cookie: c=3', false); session_name('S'); session_start(); $_SESSION['n'] = 1;",
+    );
+    let cookies = site.get("/");
+    let cookies = cookies.all("set-cookie");
+    assert_eq!(cookies.len(), 4, "{cookies:?}");
+    assert_eq!(cookies[0], "a=1");
+    assert_eq!(cookies[1], "b=x%20y; path=/; HttpOnly; SameSite=Lax");
+    assert_eq!(cookies[2], "c=3");
+    assert!(cookies[3].starts_with("S="));
+}
+
+#[test]
+fn what_belongs_to_the_connection_is_the_servers() {
+    if !has_php() {
+        return;
+    }
+    let site = script(
+        "header('Connection: upgrade'); header('Keep-Alive: 99'); header('Transfer-Encoding: gzip'); header('Date: never');
+         header('Upgrade: x'); echo 'body';",
+    );
+    let mut wire = site.connect();
+    let reply = wire.get("/");
+    assert_eq!(reply.text(), "body");
+    assert!(
+        reply.all("keep-alive").is_empty() && reply.all("upgrade").is_empty(),
+        "{reply:?}"
+    );
+    assert_ne!(reply.field("date"), Some("never"));
+}
+
+#[test]
+fn a_script_may_ask_for_the_connections_end() {
+    if !has_php() {
+        return;
+    }
+    let site = script("header('Connection: close'); echo 'bye';");
+    let mut wire = site.connect();
+    assert!(wire.get("/").is_last());
+    wire.expect_close();
+}
+
+#[test]
+fn nobody_splits_a_response() {
+    if !has_php() {
+        return;
+    }
+    let site = script(
+        "ini_set('display_errors', '0'); header(\"X-A: 1\\r\\nX-Forged: 1\"); header(\"X-B: 1\\nX-Forged: 2\"); echo 'ok';",
+    );
+    let reply = site.get("/");
+    assert!(reply.all("x-forged").is_empty(), "{reply:?}");
+    assert_eq!(reply.text(), "ok");
+}
+
+#[test]
+fn many_and_long_fields_arrive() {
+    if !has_php() {
+        return;
+    }
+    let site = script("for ($i = 0; $i < 200; $i++) header(\"X-$i: \" . str_repeat('v', 200)); echo 'ok';");
+    let reply = site.get("/");
+    assert_eq!(
+        reply
+            .fields
+            .iter()
+            .filter(|(name, value)| name.starts_with("X-") && value.len() == 200)
+            .count(),
+        200
+    );
+}
+
+#[test]
+fn a_head_beyond_all_measure_is_an_error_of_the_script() {
+    if !has_php() {
+        return;
+    }
+    let site = script("for ($i = 0; $i < 50; $i++) header(\"X-$i: \" . str_repeat('v', 4000)); echo 'ok';");
+    let reply = site.get("/");
+    assert!(matches!(reply.status, 500 | 502), "{}", reply.status);
+    site.server.wait_for_log("/index.php");
+    assert!(matches!(site.get("/").status, 500 | 502), "and the worker lives");
+}
+
+#[test]
+fn early_hints_come_before_the_page() {
+    if !has_php() {
+        return;
+    }
+    let site = script(
+        "header('Link: </a.css>; rel=preload', false); headers_send(103); usleep(400_000); echo 'page';",
+    );
+    let mut wire = site.connect();
+    let began = std::time::Instant::now();
+    wire.request("GET", "/", &[], b"");
+    let (status, _, fields) = wire.head();
+    assert_eq!(status, 103);
+    assert!(began.elapsed().as_millis() < 350, "{:?}", began.elapsed());
+    assert!(
+        fields.contains(&("Link".into(), "</a.css>; rel=preload".into())),
+        "{fields:?}"
+    );
+    let reply = wire.reply("GET");
+    assert_eq!((reply.status, reply.text()), (200, "page"));
+    assert_eq!(reply.field("link"), Some("</a.css>; rel=preload"));
+    // HTTP/1.0 has no interim responses.
+    wire.send("GET / HTTP/1.0\r\n\r\n");
+    assert_eq!(wire.head().0, 200);
+}
+
+#[test]
+fn functions_that_apache_has() {
+    if !has_php() {
+        return;
+    }
+    let site = script(
+        "header('X-A: 1'); header('X-B: 2'); apache_setenv('NOTE', 'n'); header('Content-Type: application/json');
+         echo json_encode([apache_request_headers()['X-Q'], apache_response_headers(), apache_getenv('NOTE'), PHP_SAPI]);",
+    );
+    let said = site.ask("GET", "/", &[("X-Q", "q")], b"").json();
+    assert_eq!(said[0], "q");
+    assert_eq!((&said[1]["X-A"], &said[1]["X-B"]), (&"1".into(), &"2".into()));
+    assert_eq!(said[2], "n");
+}

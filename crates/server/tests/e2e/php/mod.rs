@@ -1,0 +1,8 @@
+//! What PHP gets, what it gives, and what becomes of scripts that go wrong.
+
+mod failures;
+mod headers;
+mod request;
+mod response;
+mod settings;
+mod streaming;

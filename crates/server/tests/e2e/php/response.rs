@@ -1,0 +1,291 @@
+//! Bodies: whole, buffered, cut short, unwanted.
+
+use crate::site::Site;
+use crate::support::has_php;
+use crate::wire::Framing;
+
+fn script(code: &str) -> Site {
+    Site::new(&[("index.php", &format!("<?php {code}"))])
+}
+
+#[test]
+fn a_small_page_has_a_length_and_keeps_the_connection() {
+    if !has_php() {
+        return;
+    }
+    let site = script("echo 'Hello, world!';");
+    let mut wire = site.connect();
+    for _ in 0..3 {
+        let reply = wire.get("/");
+        assert_eq!((reply.text(), reply.framing), ("Hello, world!", Framing::Length));
+    }
+}
+
+#[test]
+fn an_empty_page_is_empty() {
+    if !has_php() {
+        return;
+    }
+    let site = script("");
+    let mut wire = site.connect();
+    let reply = wire.get("/");
+    assert_eq!((reply.status, reply.body.len()), (200, 0));
+    assert_eq!(wire.get("/").status, 200);
+}
+
+#[test]
+fn sizes_around_every_buffer_arrive_byte_for_byte() {
+    if !has_php() {
+        return;
+    }
+    let site = script(
+        "mt_srand(7); $n = (int) $_GET['n']; $s = ''; for ($i = 0; $i < 1024; $i++) $s .= chr(mt_rand(0, 255));
+         $s = substr(str_repeat($s . 'x', intdiv($n, 1025) + 1), 0, $n); $c = (int) ($_GET['c'] ?? $n + 1);
+         header('X-Sum: ' . md5($s)); foreach (str_split($s, max($c, 1)) as $part) echo $part;",
+    );
+    let mut wire = site.connect();
+    for size in [
+        0, 1, 4095, 4096, 4097, 65_535, 65_536, 65_537, 131_072, 262_143, 262_144, 262_145, 1_000_000,
+        5_000_000,
+    ] {
+        for chunk in [size + 1, 1 + size / 7] {
+            let reply = wire.get(&format!("/?n={size}&c={chunk}"));
+            assert_eq!(reply.body.len(), size, "{size} by {chunk}");
+            assert_eq!(
+                reply.field("x-sum"),
+                Some(md5(&reply.body).as_str()),
+                "{size} by {chunk}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_large_page_for_http_1_0_ends_with_the_connection() {
+    if !has_php() {
+        return;
+    }
+    let site = script("for ($i = 0; $i < 1000; $i++) { echo str_repeat('y', 1000); }");
+    let mut wire = site.connect();
+    wire.send("GET / HTTP/1.0\r\n\r\n");
+    let reply = wire.reply("GET");
+    assert_eq!(reply.body.len(), 1_000_000);
+    assert_ne!(reply.framing, Framing::Chunked);
+    wire.expect_close();
+}
+
+#[test]
+fn exit_and_die_end_the_script_not_the_page() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::new(&[
+        ("exit.php", "<?php echo 'a'; exit; echo 'b';"),
+        ("text.php", "<?php echo 'a'; exit('b');"),
+        ("status.php", "<?php echo 'a'; exit(3);"),
+        (
+            "die.php",
+            "<?php ob_start(); echo 'a'; function f() { die('b'); } f();",
+        ),
+        ("nested.php", "<?php include 'text.php'; echo 'c';"),
+        ("head.php", "<?php header('X-A: 1'); exit;"),
+    ]);
+    let mut wire = site.connect();
+    for (target, body) in [
+        ("/exit.php", "a"),
+        ("/text.php", "ab"),
+        ("/status.php", "a"),
+        ("/die.php", "ab"),
+        ("/nested.php", "ab"),
+        ("/head.php", ""),
+    ] {
+        let reply = wire.get(target);
+        assert_eq!((reply.status, reply.text()), (200, body), "{target}");
+    }
+}
+
+#[test]
+fn output_buffers_are_honoured() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::new(&[
+        (
+            "callback.php",
+            "<?php ob_start(fn($text) => strtoupper($text)); echo 'loud';",
+        ),
+        (
+            "clean.php",
+            "<?php ob_start(); echo 'gone'; ob_end_clean(); echo 'kept';",
+        ),
+        (
+            "late.php",
+            "<?php ob_start(); echo str_repeat('x', 100000); header('X-Late: yes'); ob_end_flush();",
+        ),
+        (
+            "nested.php",
+            "<?php ob_start(); echo 'a'; ob_start(); echo 'b'; $b = ob_get_clean(); echo strrev('c' . $b);",
+        ),
+        ("gzip.php", "<?php ob_start('ob_gzhandler'); echo 'squeezed';"),
+    ]);
+    let mut wire = site.connect();
+    assert_eq!(wire.get("/callback.php").text(), "LOUD");
+    assert_eq!(wire.get("/clean.php").text(), "kept");
+    let late = wire.get("/late.php");
+    assert_eq!((late.field("x-late"), late.body.len()), (Some("yes"), 100_000));
+    assert_eq!(wire.get("/nested.php").text(), "abc");
+    let gzip = wire.ask("GET", "/gzip.php", &[("Accept-Encoding", "gzip")], b"");
+    assert_eq!(gzip.field("content-encoding"), Some("gzip"));
+    assert_eq!(gzip.body[..2], [0x1F, 0x8B]);
+}
+
+#[test]
+fn the_scripts_own_length_is_believed_when_it_is_right() {
+    if !has_php() {
+        return;
+    }
+    let site = script("$s = str_repeat('z', 300000); header('Content-Length: ' . strlen($s)); echo $s;");
+    let mut wire = site.connect();
+    let reply = wire.get("/");
+    assert_eq!((reply.framing, reply.body.len()), (Framing::Length, 300_000));
+    assert_eq!(wire.get("/").body.len(), 300_000);
+}
+
+#[test]
+fn a_script_that_sends_more_than_it_said_does_not_reach_into_the_next_response() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::new(&[
+        (
+            "small.php",
+            "<?php header('Content-Length: 5'); echo 'Hello, world'; flush();",
+        ),
+        (
+            "large.php",
+            "<?php header('Content-Length: 5'); echo 'Hello'; flush(); for ($i = 0; $i < 100; $i++) echo str_repeat('x', 10000);",
+        ),
+        ("next.php", "<?php echo 'next';"),
+    ]);
+    for target in ["/small.php", "/large.php"] {
+        let mut wire = site.connect();
+        let reply = wire.get(target);
+        assert!(reply.text().starts_with("Hello"), "{target}");
+        if reply.field("content-length") == Some("5") {
+            assert_eq!(reply.text(), "Hello");
+        }
+        if !reply.is_last() {
+            assert_eq!(wire.get("/next.php").text(), "next", "{target}");
+        }
+    }
+    assert_eq!(site.get("/next.php").text(), "next");
+}
+
+#[test]
+fn a_script_that_sends_less_than_it_said_is_seen_to_break_off() {
+    if !has_php() {
+        return;
+    }
+    let site = script("header('Content-Length: 10'); echo 'Hello'; flush(); usleep(100_000);");
+    let mut wire = site.connect();
+    wire.request("GET", "/", &[], b"");
+    let (status, _, fields) = wire.head();
+    assert_eq!(status, 200);
+    if fields
+        .iter()
+        .any(|(name, value)| name.eq_ignore_ascii_case("content-length") && value == "10")
+    {
+        assert_eq!(wire.rest(), b"Hello", "and then the end of the connection");
+        site.server.wait_for_log("Content-Length");
+    }
+}
+
+#[test]
+fn head_has_the_fields_and_no_body() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::new(&[
+        (
+            "small.php",
+            "<?php header('X-Method: ' . $_SERVER['REQUEST_METHOD']); echo 'body';",
+        ),
+        (
+            "large.php",
+            "<?php for ($i = 0; $i < 500; $i++) { echo str_repeat('x', 10000); flush(); }",
+        ),
+        ("length.php", "<?php header('Content-Length: 12345');"),
+    ]);
+    let mut wire = site.connect();
+    for _ in 0..3 {
+        let reply = wire.ask("HEAD", "/small.php", &[], b"");
+        assert_eq!((reply.status, reply.field("x-method")), (200, Some("HEAD")));
+        assert_eq!(wire.ask("HEAD", "/large.php", &[], b"").status, 200);
+        assert_eq!(
+            wire.ask("HEAD", "/length.php", &[], b"").field("content-length"),
+            Some("12345")
+        );
+        assert_eq!(wire.get("/small.php").text(), "body");
+    }
+}
+
+#[test]
+fn statuses_without_a_body_have_none() {
+    if !has_php() {
+        return;
+    }
+    let site = script("http_response_code((int) $_GET['s']); echo 'must not be seen';");
+    let mut wire = site.connect();
+    for status in [204, 304, 204, 205] {
+        let reply = wire.get(&format!("/?s={status}"));
+        assert_eq!(reply.status, status);
+        if status == 205 {
+            continue; // May have content that the client ignores.
+        }
+        assert!(reply.body.is_empty());
+    }
+    assert_eq!(wire.get("/?s=200").text(), "must not be seen");
+}
+
+#[test]
+fn shutdown_functions_and_sessions_come_after_the_page() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::new(&[
+        (
+            "index.php",
+            "<?php session_start(); $n = $_SESSION['n'] ?? 0;
+             register_shutdown_function(function () { $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1; echo ' shut'; });
+             echo $n; if (isset($_GET['exit'])) exit;",
+        ),
+        ("destroy.php", "<?php session_start(); session_destroy(); echo 'gone';"),
+    ]);
+    let first = site.get("/");
+    assert_eq!(first.text(), "0 shut");
+    let cookie = first
+        .field("set-cookie")
+        .unwrap()
+        .split(';')
+        .next()
+        .unwrap()
+        .to_owned();
+    let fields = [("Cookie", cookie.as_str())];
+    assert_eq!(site.ask("GET", "/", &fields, b"").text(), "1 shut");
+    assert_eq!(site.ask("GET", "/?exit", &fields, b"").text(), "2 shut");
+    assert_eq!(site.ask("GET", "/destroy.php", &fields, b"").text(), "gone");
+    assert_eq!(site.ask("GET", "/", &fields, b"").text(), "0 shut");
+}
+
+/// As PHP's `md5`.
+fn md5(bytes: &[u8]) -> String {
+    use std::io::Write;
+    let mut child = std::process::Command::new("md5sum")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(bytes).unwrap();
+    let output = child.wait_with_output().unwrap();
+    String::from_utf8(output.stdout[..32].to_vec()).unwrap()
+}

@@ -1,0 +1,215 @@
+//! PHP's settings: from the configuration, from folders, for each pool its own.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use serde_json::json;
+
+use crate::site::Site;
+use crate::support::has_php;
+
+#[test]
+fn ini_values_hold_and_admin_values_cannot_be_changed() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(
+        &[(
+            "index.php",
+            "<?php $change = fn($name, $to) => [ini_get($name), @ini_set($name, $to), ini_get($name)];
+             echo json_encode([$change('memory_limit', '32M'), $change('precision', '3'), $change('user_agent', 'x'),
+                 ini_get('short_open_tag'), function_exists('exec')]);",
+        )],
+        "ini = { memory_limit = \"64M\", precision = 9, short_open_tag = true }\n\
+         admin_ini = { user_agent = \"fixed\", disable_functions = \"exec,passthru\" }",
+    );
+    let mut wire = site.connect();
+    let expected = json!([
+        ["64M", "64M", "32M"],
+        ["9", "9", "3"],
+        ["fixed", false, "fixed"],
+        "1",
+        false
+    ]);
+    for _ in 0..4 {
+        assert_eq!(
+            wire.get("/").json(),
+            expected,
+            "also after another request changed them"
+        );
+    }
+}
+
+#[test]
+fn user_ini_files_hold_below_their_folder() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(
+        &[
+            (
+                ".user.ini",
+                "memory_limit = 33M\nuser_agent = \"stolen\"\n; a comment\nauto_prepend_file = none\n",
+            ),
+            ("sub/.user.ini", "memory_limit = 44M\n"),
+            (
+                "index.php",
+                "<?php echo ini_get('memory_limit'), ' ', ini_get('user_agent');",
+            ),
+            ("sub/index.php", "<?php echo ini_get('memory_limit');"),
+            ("sub/deep/index.php", "<?php echo ini_get('memory_limit');"),
+        ],
+        "workers = 1\nadmin_ini = { user_agent = \"fixed\" }",
+    );
+    let mut wire = site.connect();
+    for _ in 0..2 {
+        assert_eq!(wire.get("/").text(), "33M fixed");
+        assert_eq!(wire.get("/sub/").text(), "44M");
+        assert_eq!(wire.get("/sub/deep/").text(), "44M");
+    }
+}
+
+#[test]
+fn files_are_prepended_and_appended() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(
+        &[
+            ("index.php", "<?php echo 'page ';"),
+            ("before.php", "<?php echo 'before ';"),
+            ("after.php", "<?php echo 'after';"),
+        ],
+        "ini = { auto_prepend_file = \"before.php\", auto_append_file = \"after.php\", include_path = \".\" }",
+    );
+    assert_eq!(site.get("/").text(), "before page after");
+    let site = Site::new(&[
+        ("sub/index.php", "<?php echo 'page';"),
+        ("sub/before.php", "<?php echo 'before ';"),
+        ("sub/.user.ini", "auto_prepend_file = before.php"),
+        ("index.php", "<?php echo 'page';"),
+    ]);
+    let mut wire = site.connect();
+    assert_eq!(wire.get("/sub/").text(), "before page");
+    assert_eq!(wire.get("/").text(), "page");
+}
+
+#[test]
+fn the_environment_is_what_the_configuration_says() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(
+        &[(
+            "index.php",
+            "<?php echo json_encode([getenv('APP_ENV'), getenv('HOME'), getenv('CARGO_MANIFEST_DIR'), array_keys(getenv())]);",
+        )],
+        "env = { APP_ENV = \"test\" }",
+    );
+    let said = site.get("/").json();
+    assert_eq!((&said[0], &said[2]), (&json!("test"), &json!(false)));
+    let names: Vec<&str> = said[3]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|name| name.as_str())
+        .collect();
+    assert!(
+        names.len() <= 6,
+        "the server's own environment may hold secrets: {names:?}"
+    );
+}
+
+#[test]
+fn opcache_is_on_and_announced() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::new(&[(
+        "index.php",
+        "<?php echo json_encode(opcache_get_status(false)['opcache_enabled'] ?? false);",
+    )]);
+    assert_eq!(site.get("/").text(), "true");
+    assert!(site.server.log().contains("opcache on"), "{}", site.server.log());
+}
+
+#[test]
+fn changed_scripts_are_seen() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(
+        &[("index.php", "<?php echo 'old';")],
+        "ini = { \"opcache.revalidate_freq\" = 0 }",
+    );
+    let mut wire = site.connect();
+    assert_eq!(wire.get("/").text(), "old");
+    // opcache believes a file that is younger than two seconds only if its size differs.
+    site.file("index.php", "<?php echo 'changed';");
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(5);
+    while wire.get("/").text() != "changed" {
+        assert!(std::time::Instant::now() < until, "the old script runs on");
+    }
+    site.file("new.php", "<?php echo 'new';");
+    crate::support::wait_until("the new script is found", || wire.get("/new.php").status == 200);
+    fs::remove_file(site.root().join("new.php")).unwrap();
+    crate::support::wait_until("it is gone", || wire.get("/new.php").status == 404);
+}
+
+#[test]
+fn each_pool_has_folders_of_its_own() {
+    if !has_php() {
+        return;
+    }
+    let config = |name: &str| {
+        format!(
+            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"public\"\n[site.php]\nworkers = 1\n\
+             state_dir = \"state-{name}\"\n"
+        )
+    };
+    let site = Site::configured(
+        &[(
+            "index.php",
+            "<?php session_start(); $_SESSION['x'] = 1; session_write_close();
+             $temp = tempnam(sys_get_temp_dir(), 'x'); tmpfile();
+             echo json_encode(['temp' => $temp, 'session' => session_save_path(), 'upload' => $_FILES['f']['tmp_name'] ?? ini_get('upload_tmp_dir'),
+                 'uid' => posix_geteuid(), 'files' => glob(session_save_path() . '/sess_*')]);",
+        )],
+        &format!("listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[log]\naccess = \"access.log\"\n{}{}", config("one"), config("two")),
+    );
+    let body =
+        "--B\r\nContent-Disposition: form-data; name=\"f\"; filename=\"a\"\r\n\r\ncontent\r\n--B--\r\n";
+    let ask = |host: &str| {
+        let fields = [
+            ("Host", host),
+            ("Content-Type", "multipart/form-data; boundary=B"),
+        ];
+        site.ask("POST", "/", &fields, body.as_bytes()).json()
+    };
+    let (one, two) = (ask("one.example"), ask("two.example"));
+    for (said, name) in [(&one, "one"), (&two, "two")] {
+        let state = site.path().join(format!("state-{name}"));
+        for key in ["temp", "session", "upload"] {
+            let path = said[key].as_str().unwrap();
+            assert!(
+                Path::new(path).starts_with(&state),
+                "{key} is {path}, not below {}",
+                state.display()
+            );
+        }
+        assert_eq!(said["files"].as_array().unwrap().len(), 1);
+        let session = fs::metadata(said["session"].as_str().unwrap()).unwrap();
+        assert_eq!(
+            session.permissions().mode() & 0o077,
+            0,
+            "nobody else reads sessions"
+        );
+        assert_eq!(u64::from(session.uid()), said["uid"].as_u64().unwrap());
+        assert!(
+            !Path::new(said["upload"].as_str().unwrap()).exists(),
+            "uploads nobody moved are removed"
+        );
+    }
+    assert_ne!(one["session"], two["session"]);
+}

@@ -1,0 +1,159 @@
+//! A server with one site, or a configuration of the test's own.
+
+use std::path::{Path, PathBuf};
+
+use crate::support::{Folder, Server, Setup};
+use crate::wire::{Reply, Wire};
+
+/// A site and the server that serves it.
+pub struct Site {
+    pub server: Server,
+    folder: Folder,
+    config: String,
+}
+
+/// What differs from the usual site.
+#[derive(Default)]
+pub struct Options<'o> {
+    /// Lines before the first table.
+    pub top: &'o str,
+    /// Lines of `[limits]`.
+    pub limits: &'o str,
+    /// Lines of `[log]`; the access log goes to a file.
+    pub log: &'o str,
+    /// Lines of `[[site]]`.
+    pub site: &'o str,
+    /// Lines of `[site.php]`.
+    pub php: &'o str,
+}
+
+impl Site {
+    /// A site of these files, each with its path and content.
+    pub fn new(files: &[(&str, &str)]) -> Site {
+        Site::with(files, &Options::default())
+    }
+
+    /// A site with PHP settings of its own.
+    pub fn with_php(files: &[(&str, &str)], php: &str) -> Site {
+        Site::with(
+            files,
+            &Options {
+                php,
+                ..Options::default()
+            },
+        )
+    }
+
+    /// A site with settings of its own.
+    pub fn with(files: &[(&str, &str)], options: &Options<'_>) -> Site {
+        let Options {
+            top,
+            limits,
+            log,
+            site,
+            php,
+        } = options;
+        let workers = if php.contains("workers") {
+            ""
+        } else {
+            "workers = 2"
+        };
+        let root = if site.contains("root =") {
+            ""
+        } else {
+            "root = \"public\""
+        };
+        let state = if php.contains("state_dir") {
+            ""
+        } else {
+            "state_dir = \"state\""
+        };
+        let access = if log.contains("access") {
+            ""
+        } else {
+            "access = \"access.log\""
+        };
+        let config = format!(
+            "listen = [\"127.0.0.1:0\"]\nthreads = 2\ncontrol = \"control\"\n{top}\n[limits]\n{limits}\n[log]\n{access}\n\
+             {log}\n[[site]]\n{root}\n{site}\n[site.php]\n{workers}\n{state}\n{php}\n"
+        );
+        Site::configured(files, &config)
+    }
+
+    /// A server with this configuration file; its root should be `public`, where the files go.
+    pub fn configured(files: &[(&str, &str)], config: &str) -> Site {
+        let folder = Folder::new();
+        folder.folder("public");
+        for (name, content) in files {
+            folder.file(&format!("public/{name}"), content);
+        }
+        let file = folder.file("howdah.toml", config);
+        let server = Setup::config(&file).start();
+        Site {
+            server,
+            folder,
+            config: config.to_owned(),
+        }
+    }
+
+    /// The document root.
+    pub fn root(&self) -> PathBuf {
+        self.folder.path().join("public")
+    }
+
+    /// The folder of the configuration.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Writes a file below the document root.
+    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        self.folder.file(&format!("public/{name}"), content)
+    }
+
+    /// A folder outside of the document root that scripts may write to.
+    pub fn scratch(&self) -> PathBuf {
+        use std::os::unix::fs::PermissionsExt;
+        let path = self.folder.folder("scratch");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o777)).unwrap();
+        path
+    }
+
+    pub fn connect(&self) -> Wire {
+        Wire::connect(self.server.address())
+    }
+
+    /// Asks on a connection of its own.
+    pub fn get(&self, target: &str) -> Reply {
+        self.connect().get(target)
+    }
+
+    /// Asks on a connection of its own.
+    pub fn ask(&self, method: &str, target: &str, fields: &[(&str, &str)], body: &[u8]) -> Reply {
+        self.connect().ask(method, target, fields, body)
+    }
+
+    /// The lines of the error log that contain `what`.
+    pub fn log_lines(&self, what: &str) -> Vec<String> {
+        self.server
+            .log()
+            .lines()
+            .filter(|line| line.contains(what))
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// The access log.
+    pub fn access_log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("access.log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- configuration\n{}", self.config);
+            eprintln!("--- access log\n{}", self.access_log());
+        }
+    }
+}
