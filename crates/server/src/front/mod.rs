@@ -67,7 +67,7 @@ fn serve(start: FrontStart, threads: usize, processors: usize) -> Result<(), (Ar
         sites: Sites::compile(&config),
         config,
         pools: pools.clone(),
-        listeners,
+        others: AtomicUsize::new(threads - 1),
         log: log.clone(),
         access,
         loads: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
@@ -78,13 +78,14 @@ fn serve(start: FrontStart, threads: usize, processors: usize) -> Result<(), (Ar
     let mut others = Vec::new();
     for (number, inbox) in (1..).zip(receivers) {
         let (shared, stage) = (shared.clone(), stage.clone());
+        let listeners = copies(&listeners).map_err(|error| (log.clone(), error))?;
         let builder = std::thread::Builder::new().name(format!("front-{number}"));
-        let run = move || thread::run(shared, number, inbox, stage, || async {});
+        let run = move || thread::run(shared, number, listeners, inbox, stage, || async {});
         others.push(builder.spawn(run).map_err(|error| (log.clone(), error))?);
     }
     let channel = Rc::new(channel);
     let control = Control { channel: channel.clone(), pools, shared, stages, facts: RefCell::default(), told: Cell::new(false) };
-    let run = thread::run(control.shared.clone(), 0, own_inbox, stage, || Rc::new(control).run(links));
+    let run = thread::run(control.shared.clone(), 0, listeners, own_inbox, stage, || Rc::new(control).run(links));
     let mut result = run;
     for other in others {
         let ended = other.join().unwrap_or_else(|_| Err(io::Error::other("a thread of it panicked")));
@@ -93,6 +94,10 @@ fn serve(start: FrontStart, threads: usize, processors: usize) -> Result<(), (Ar
     // The supervisor may be gone; then nobody needs to be told.
     let _ = channel.send(&FromFront::Drained.encode(), &[]);
     result.map_err(|error| (log, error))
+}
+
+fn copies(listeners: &[thread::Listener]) -> io::Result<Vec<thread::Listener>> {
+    listeners.iter().map(|(listener, address)| Ok((listener.try_clone()?, *address))).collect()
 }
 
 /// The front's talk with the supervisor, and with the zygotes.

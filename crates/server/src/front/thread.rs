@@ -34,7 +34,8 @@ pub(super) struct Shared {
     pub(super) sites: Sites,
     /// By site; `None` where there is no PHP.
     pub(super) pools: Vec<Option<Arc<Pool>>>,
-    pub(super) listeners: Vec<(TcpListener, SocketAddr)>,
+    /// Threads beside the first that have not ended. The first, which speaks to supervisor and zygotes, is the last to end.
+    pub(super) others: AtomicUsize,
     pub(super) log: Arc<ErrorLog>,
     pub(super) access: Option<crate::log::Target>,
     /// Connections by thread.
@@ -57,6 +58,9 @@ pub(super) enum Stage {
 
 /// A connection that was accepted: socket, remote and local address.
 pub(super) type Accepted = (TcpStream, SocketAddr, SocketAddr);
+
+/// A listening socket, of which each thread has a descriptor of its own, and the address that it really has.
+pub(super) type Listener = (TcpListener, SocketAddr);
 
 /// One thread's own state.
 pub(super) struct Thread {
@@ -95,6 +99,7 @@ thread_local! {
 pub(super) fn run<C: Future<Output = ()> + 'static>(
     shared: Arc<Shared>,
     number: usize,
+    listeners: Vec<Listener>,
     inbox: mpsc::UnboundedReceiver<Accepted>,
     stage: watch::Receiver<Stage>,
     control: impl FnOnce() -> C,
@@ -109,9 +114,12 @@ pub(super) fn run<C: Future<Output = ()> + 'static>(
         let thread = Rc::new(Thread::new(shared, number));
         CURRENT.set(Some(thread.clone()));
         tokio::task::spawn_local(control());
-        let result = thread.serve(inbox, stage).await;
+        let result = thread.serve(listeners, inbox, stage).await;
         CURRENT.set(None);
         thread.flush_access();
+        if number != 0 {
+            thread.shared.others.fetch_sub(1, Ordering::Release);
+        }
         result
     })
 }
@@ -260,13 +268,16 @@ impl Thread {
     /// Accepts and serves until the stage says that it is over, or everything in flight has ended while draining.
     async fn serve(
         self: &Rc<Self>,
+        listeners: Vec<Listener>,
         mut inbox: mpsc::UnboundedReceiver<Accepted>,
         mut stage: watch::Receiver<Stage>,
     ) -> io::Result<()> {
-        let mut acceptors = Vec::new();
-        for position in 0..self.shared.listeners.len() {
-            acceptors.push(tokio::task::spawn_local(self.clone().accept(position)));
-        }
+        let listeners: Vec<Rc<Listener>> = listeners.into_iter().map(Rc::new).collect();
+        let mut acceptors: Vec<_> = listeners
+            .iter()
+            .map(|listener| tokio::task::spawn_local(self.clone().accept(listener.clone())))
+            .collect();
+        let mut listeners = Some(listeners);
         // Without inotify the store looks at the disk itself.
         if let Some(changes) = self.store().changes().map(Readable::new).transpose()? {
             tokio::task::spawn_local(self.clone().follow_changes(changes));
@@ -278,14 +289,25 @@ impl Thread {
                 changed = stage.changed() => {
                     self.stage.set(if changed.is_ok() { *stage.borrow_and_update() } else { Stage::Over });
                     acceptors.drain(..).for_each(|acceptor| acceptor.abort());
+                    self.close(listeners.take().unwrap_or_default());
                     if self.closes_idle() {
                         self.watches.expire_idle();
                     }
                 }
                 _ = sweep.tick() => self.sweep(),
             }
-            if self.stage.get() == Stage::Over || (self.is_draining() && self.is_idle() && inbox.is_empty()) {
+            let done = self.is_draining() && self.is_idle();
+            let last = self.number != 0 || self.shared.others.load(Ordering::Acquire) == 0;
+            if self.stage.get() == Stage::Over {
                 return Ok(());
+            }
+            if done && last {
+                // From here on, whoever has a connection for us serves it himself.
+                inbox.close();
+                match inbox.recv().await {
+                    Some((stream, remote, local)) => self.spawn(stream, remote, local),
+                    None => return Ok(()),
+                }
             }
         }
     }
@@ -314,9 +336,20 @@ impl Thread {
         }
     }
 
+    /// Serves who has connected by now, and closes the listeners: who comes later is for others, or for nobody.
+    fn close(self: &Rc<Self>, listeners: Vec<Rc<Listener>>) {
+        for (listener, address) in listeners.iter().map(Rc::as_ref) {
+            while let Ok((stream, remote)) = listener.accept() {
+                self.load().fetch_add(1, Ordering::Relaxed);
+                let local = local_address(&stream, *address);
+                self.spawn(stream, remote, local);
+            }
+        }
+    }
+
     /// Accepts what comes to one listener and gives it to the thread with the least to do.
-    async fn accept(self: Rc<Self>, position: usize) {
-        let (listener, address) = &self.shared.listeners[position];
+    async fn accept(self: Rc<Self>, listener: Rc<Listener>) {
+        let (listener, address) = &*listener;
         let Ok(readable) = Readable::new(listener.as_fd()) else {
             return self.shared.log.say(Level::Error, None, &format!("cannot watch the listener on {address}"));
         };
@@ -344,7 +377,7 @@ impl Thread {
     }
 
     fn place(self: &Rc<Self>, stream: TcpStream, remote: SocketAddr, listener: SocketAddr) {
-        let local = if listener.ip().is_unspecified() { stream.local_addr().unwrap_or(listener) } else { listener };
+        let local = local_address(&stream, listener);
         let own = self.load().load(Ordering::Relaxed);
         let least = self.shared.loads.iter().enumerate().min_by_key(|(_, load)| load.load(Ordering::Relaxed));
         let target = match least {
@@ -387,6 +420,11 @@ impl Drop for Working {
     fn drop(&mut self) {
         self.0.working.set(self.0.working.get() - 1);
     }
+}
+
+/// The address that a client has connected to.
+fn local_address(stream: &TcpStream, listener: SocketAddr) -> SocketAddr {
+    if listener.ip().is_unspecified() { stream.local_addr().unwrap_or(listener) } else { listener }
 }
 
 /// A connection in its thread's count, also if serving it panics.
