@@ -33,6 +33,8 @@ pub enum Failure {
     WorkerDied(u32),
     /// The pool's zygote died, or a worker wrote nonsense: all of the pool's workers are being replaced.
     PoolDied,
+    /// The pool died as with [`Failure::PoolDied`], but no worker had begun the request: it can be handed over again.
+    NotTaken,
     /// The pool's `queue_timeout` is over, and no worker has begun the request.
     NotBegun,
     /// The pool's `request_timeout` is over; the worker is being killed.
@@ -88,7 +90,12 @@ impl Exchange {
                 return Err(Failure::WorkerDied(status));
             }
             if link.is_dead() {
-                return Err(Failure::PoolDied);
+                let untouched = look.phase == Phase::Queued && link.front.cancel(lease.slot_ref());
+                return Err(if untouched {
+                    Failure::NotTaken
+                } else {
+                    Failure::PoolDied
+                });
             }
             match (overdue, look.phase) {
                 (Some(Overdue::Waiting), Phase::Queued) if link.front.cancel(lease.slot_ref()) => {

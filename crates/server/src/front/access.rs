@@ -38,7 +38,11 @@ pub(super) struct AccessLog {
 
 impl AccessLog {
     pub(super) fn new(format: AccessFormat, target: crate::log::Target) -> AccessLog {
-        AccessLog { format, lines: RefCell::new(Vec::new()), target }
+        AccessLog {
+            format,
+            lines: RefCell::new(Vec::new()),
+            target,
+        }
     }
 
     /// Adds a line.
@@ -149,7 +153,9 @@ mod tests {
         let record = Record {
             site: "shop",
             client: IpAddr::from([192, 0, 2, 7]),
-            began: Now { microseconds: 784_111_777_000_000 },
+            began: Now {
+                microseconds: 784_111_777_000_000,
+            },
             took: Duration::from_micros(1500),
             request,
             status: Status::NOT_FOUND,
@@ -162,7 +168,11 @@ mod tests {
     }
 
     fn request() -> Request {
-        let mut request = Request { target: b"/a?b=1".to_vec(), authority: b"a.example".to_vec(), ..Request::new() };
+        let mut request = Request {
+            target: b"/a?b=1".to_vec(),
+            authority: b"a.example".to_vec(),
+            ..Request::new()
+        };
         request.fields.push(b"User-Agent", b"x\"y\\\xff\n");
         request
     }
@@ -178,8 +188,14 @@ mod tests {
     #[test]
     fn json_is_one_valid_object() {
         let line = lines(json, &request(), 12);
-        assert!(line.contains("\"status\":404,\"sent\":12,\"complete\":true,\"microseconds\":1500"), "{line}");
-        assert!(line.contains("\"user_agent\":\"x\\\"y\\\\\u{fffd}\\u000a\""), "{line}");
+        assert!(
+            line.contains("\"status\":404,\"sent\":12,\"complete\":true,\"microseconds\":1500"),
+            "{line}"
+        );
+        assert!(
+            line.contains("\"user_agent\":\"x\\\"y\\\\\u{fffd}\\u000a\""),
+            "{line}"
+        );
         assert_eq!(line.matches('\n').count(), 1);
     }
 }

@@ -31,7 +31,11 @@ pub(super) enum Body {
     /// Bytes in memory.
     Memory(Rc<[u8]>, Range<usize>),
     /// Part of a file.
-    File { file: Rc<OpenFile>, offset: u64, length: u64 },
+    File {
+        file: Rc<OpenFile>,
+        offset: u64,
+        length: u64,
+    },
     /// Several pieces, one after the other.
     Pieces(Vec<Body>),
     /// What a worker makes of it.
@@ -43,7 +47,10 @@ impl Answer {
     pub(super) fn error(status: Status) -> Answer {
         let mut head = ResponseHead::new(status);
         push(&mut head, b"Content-Type", b"text/html; charset=utf-8");
-        Answer { head: Head::Plain(head), body: page(status) }
+        Answer {
+            head: Head::Plain(head),
+            body: page(status),
+        }
     }
 
     /// 503, with the time after which it is worth trying again.
@@ -73,7 +80,11 @@ impl Answer {
     /// What the client is told of `trouble`; `None` if there is nobody to tell.
     pub(super) fn to_trouble(trouble: &Trouble) -> Option<Answer> {
         let status = trouble.status?;
-        Some(if status == Status::SERVICE_UNAVAILABLE { Answer::busy() } else { Answer::error(status) })
+        Some(if status == Status::SERVICE_UNAVAILABLE {
+            Answer::busy()
+        } else {
+            Answer::error(status)
+        })
     }
 
     /// Adds a field.

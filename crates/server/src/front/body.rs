@@ -32,7 +32,11 @@ pub(super) enum BodyError {
 
 impl Connection {
     /// Receives the whole content of the present request. Afterwards the request's content has a known length.
-    pub(super) async fn receive_body(&mut self, work: &mut Workspace, wait: bool) -> Result<Received, BodyError> {
+    pub(super) async fn receive_body(
+        &mut self,
+        work: &mut Workspace,
+        wait: bool,
+    ) -> Result<Received, BodyError> {
         let content = work.request.content;
         if content == Content::None {
             return Ok(Received::Memory(Vec::new()));
@@ -42,7 +46,12 @@ impl Connection {
             self.write_all(CONTINUE).await.map_err(|_| BodyError::Cut)?;
         }
         let thread = self.thread().clone();
-        let mut store = Store { memory: Vec::new(), file: None, length: 0, room: thread.spill().memory };
+        let mut store = Store {
+            memory: Vec::new(),
+            file: None,
+            length: 0,
+            room: thread.spill().memory,
+        };
         let result = match content {
             Content::None => Ok(()),
             Content::Length(length) => self.receive_length(work, length, &mut store).await,
@@ -61,7 +70,12 @@ impl Connection {
         })
     }
 
-    async fn receive_length(&mut self, work: &mut Workspace, length: u64, store: &mut Store) -> Result<(), BodyError> {
+    async fn receive_length(
+        &mut self,
+        work: &mut Workspace,
+        length: u64,
+        store: &mut Store,
+    ) -> Result<(), BodyError> {
         if length <= store.room as u64 {
             store.memory.reserve_exact(length as usize);
         }
@@ -70,7 +84,11 @@ impl Connection {
                 self.receive_more(work).await?;
             }
             let left = length - store.length;
-            let take = work.input.bytes().len().min(usize::try_from(left).unwrap_or(usize::MAX));
+            let take = work
+                .input
+                .bytes()
+                .len()
+                .min(usize::try_from(left).unwrap_or(usize::MAX));
             store.push(&work.input.bytes()[..take])?;
             work.input.consume(take);
         }

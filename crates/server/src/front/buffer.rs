@@ -1,8 +1,8 @@
 //! A connection's input: bytes that came and were not used yet.
 
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::io;
 
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::TcpStream;
@@ -44,7 +44,11 @@ impl Buffer {
     }
 
     /// Reads once from `stream`; 0 bytes are its end.
-    pub(super) fn poll_fill(&mut self, stream: &mut TcpStream, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    pub(super) fn poll_fill(
+        &mut self,
+        stream: &mut TcpStream,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
         if self.bytes.len() - self.end < ROOM / 4 {
             self.bytes.copy_within(self.start..self.end, 0);
             self.end -= self.start;

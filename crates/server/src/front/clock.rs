@@ -27,13 +27,19 @@ impl Now {
 
 impl Clock {
     pub(super) fn new() -> Clock {
-        Clock { last: Cell::new(Now { microseconds: 0 }), second: Cell::new(0), date: RefCell::new(howdah_http::date::format(0)) }
+        Clock {
+            last: Cell::new(Now { microseconds: 0 }),
+            second: Cell::new(0),
+            date: RefCell::new(howdah_http::date::format(0)),
+        }
     }
 
     /// Reads the clock. A clock set before 1970 reads as 1970.
     pub(super) fn now(&self) -> Now {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now = Now { microseconds: since.as_secs() * 1_000_000 + u64::from(since.subsec_micros()) };
+        let now = Now {
+            microseconds: since.as_secs() * 1_000_000 + u64::from(since.subsec_micros()),
+        };
         self.last.set(now);
         now
     }

@@ -84,8 +84,16 @@ enum HeadRead {
 pub(super) async fn run(thread: Rc<Thread>, stream: TcpStream, remote: SocketAddr, local: SocketAddr) {
     let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
     let watch = thread.watches().add(waker);
-    let mut connection =
-        Connection { stream, remote, local, thread, watch, phase: Cell::new(Phase::Idle), served: 0, content_done: true };
+    let mut connection = Connection {
+        stream,
+        remote,
+        local,
+        thread,
+        watch,
+        phase: Cell::new(Phase::Idle),
+        served: 0,
+        content_done: true,
+    };
     while connection.has_bytes(connection.idle_patience()).await {
         // On the heap, so that only working connections hold its state.
         match Box::pin(connection.converse()).await {
@@ -138,7 +146,9 @@ impl Connection {
         let mut armed = false;
         let ready = poll_fn(|context| match self.stream.poll_read_ready(context) {
             Poll::Ready(ready) => Poll::Ready(ready.is_ok()),
-            Poll::Pending if (armed && self.watch.is_expired()) || self.thread.closes_idle() => Poll::Ready(false),
+            Poll::Pending if (armed && self.watch.is_expired()) || self.thread.closes_idle() => {
+                Poll::Ready(false)
+            }
             Poll::Pending => {
                 if !armed {
                     self.watch.arm(Instant::now(), patience);
@@ -156,7 +166,11 @@ impl Connection {
     /// How long an idle connection is kept. A fresh one gets the time of a head.
     fn idle_patience(&self) -> Duration {
         let limits = &self.thread.config().limits;
-        if self.served == 0 { limits.head_timeout } else { limits.keep_alive_timeout }
+        if self.served == 0 {
+            limits.head_timeout
+        } else {
+            limits.keep_alive_timeout
+        }
     }
 
     /// Serves requests until the client pauses or the connection ends.
@@ -209,7 +223,11 @@ impl Connection {
             }
             seen = work.input.bytes().len();
             let nothing_yet = seen == 0;
-            self.set_phase(if nothing_yet { Phase::Idle } else { Phase::ReadingHead });
+            self.set_phase(if nothing_yet {
+                Phase::Idle
+            } else {
+                Phase::ReadingHead
+            });
             let patience = match self.phase() {
                 Phase::Idle => Some(GRACE),
                 // From the first bytes on, for the whole head: drops that keep coming gain nothing.
@@ -233,7 +251,11 @@ impl Connection {
 
     /// Answers a head that was refused. Whose fault it was, and what it was, goes to the log.
     async fn refuse(&mut self, work: &mut Workspace, refusal: Refusal) -> After {
-        self.thread.report(&super::trouble::Trouble::client(self, refusal.status, refusal.why));
+        self.thread.report(&super::trouble::Trouble::client(
+            self,
+            refusal.status,
+            refusal.why,
+        ));
         self.content_done = false;
         super::send::send_refusal(self, work, Answer::error(refusal.status)).await
     }
@@ -344,12 +366,16 @@ impl Connection {
 
     fn poll_peek(&self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let mut byte = [0; 1];
-        self.stream.poll_peek(context, &mut tokio::io::ReadBuf::new(&mut byte))
+        self.stream
+            .poll_peek(context, &mut tokio::io::ReadBuf::new(&mut byte))
     }
 
     /// Reads and forgets what the client still sends, so that closing does not destroy the answer on its way.
     async fn linger(&mut self) {
-        if poll_fn(|context| Pin::new(&mut self.stream).poll_shutdown(context)).await.is_err() {
+        if poll_fn(|context| Pin::new(&mut self.stream).poll_shutdown(context))
+            .await
+            .is_err()
+        {
             return;
         }
         let mut input = Buffer::default();
@@ -368,4 +394,7 @@ impl Connection {
     }
 }
 
-const TOO_SLOW: Refusal = Refusal { status: Status::REQUEST_TIMEOUT, why: "the head took longer than head_timeout" };
+const TOO_SLOW: Refusal = Refusal {
+    status: Status::REQUEST_TIMEOUT,
+    why: "the head took longer than head_timeout",
+};

@@ -32,7 +32,10 @@ pub(super) struct Watch {
 
 impl Watches {
     pub(super) fn new() -> Watches {
-        Watches { start: Instant::now(), all: RefCell::new(Vec::new()) }
+        Watches {
+            start: Instant::now(),
+            all: RefCell::new(Vec::new()),
+        }
     }
 
     /// A watch without a deadline, for the task that `waker` wakes.
@@ -52,7 +55,9 @@ impl Watches {
     pub(super) fn sweep(&self, now: Instant) {
         let now = milliseconds(self.start, now);
         self.all.borrow_mut().retain(|watch| {
-            let Some(watch) = watch.upgrade() else { return false };
+            let Some(watch) = watch.upgrade() else {
+                return false;
+            };
             if watch.deadline.get() <= now && !watch.expired.replace(true) {
                 watch.waker.borrow().iter().for_each(Waker::wake_by_ref);
             }
@@ -62,7 +67,13 @@ impl Watches {
 
     /// Wakes all idle connections as if their time were over.
     pub(super) fn expire_idle(&self) {
-        for watch in self.all.borrow().iter().filter_map(Weak::upgrade).filter(|watch| watch.idle.get()) {
+        for watch in self
+            .all
+            .borrow()
+            .iter()
+            .filter_map(Weak::upgrade)
+            .filter(|watch| watch.idle.get())
+        {
             watch.expired.set(true);
             watch.waker.borrow().iter().for_each(Waker::wake_by_ref);
         }

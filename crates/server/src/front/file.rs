@@ -12,8 +12,14 @@ pub(super) fn answer(thread: &Thread, work: &mut Workspace, path: DocumentPath) 
     let answer = thread.store().answer(&work.request, &path);
     work.scratch.reuse(path);
     match answer {
-        files::Answer::Prepared { head, body } => Answer { head: Head::Prepared(head), body: body.into() },
-        files::Answer::Composed { head, body, .. } => Answer { head: Head::Plain(head), body: body.into() },
+        files::Answer::Prepared { head, body } => Answer {
+            head: Head::Prepared(head),
+            body: body.into(),
+        },
+        files::Answer::Composed { head, body, .. } => Answer {
+            head: Head::Plain(head),
+            body: body.into(),
+        },
         files::Answer::Status(status) => Answer::error(status),
     }
 }

@@ -50,10 +50,19 @@ pub(crate) fn run(start: FrontStart) -> ExitCode {
 }
 
 fn serve(start: FrontStart, threads: usize, processors: usize) -> Result<(), (Arc<ErrorLog>, io::Error)> {
-    let FrontStart { config, listeners, channel, pools: links, log, access } = start;
+    let FrontStart {
+        config,
+        listeners,
+        channel,
+        pools: links,
+        log,
+        access,
+    } = start;
     let mut pools: Vec<Option<Arc<Pool>>> = vec![None; config.sites.len()];
     for link in &links {
-        let Some(php) = &config.sites[link.site].php else { continue };
+        let Some(php) = &config.sites[link.site].php else {
+            continue;
+        };
         let limits = PoolLimits {
             workers: php.worker_count(processors),
             queue: php.queue,
@@ -84,11 +93,22 @@ fn serve(start: FrontStart, threads: usize, processors: usize) -> Result<(), (Ar
         others.push(builder.spawn(run).map_err(|error| (log.clone(), error))?);
     }
     let channel = Rc::new(channel);
-    let control = Control { channel: channel.clone(), pools, shared, stages, facts: RefCell::default(), told: Cell::new(false) };
-    let run = thread::run(control.shared.clone(), 0, listeners, own_inbox, stage, || Rc::new(control).run(links));
+    let control = Control {
+        channel: channel.clone(),
+        pools,
+        shared,
+        stages,
+        facts: RefCell::default(),
+        told: Cell::new(false),
+    };
+    let run = thread::run(control.shared.clone(), 0, listeners, own_inbox, stage, || {
+        Rc::new(control).run(links)
+    });
     let mut result = run;
     for other in others {
-        let ended = other.join().unwrap_or_else(|_| Err(io::Error::other("a thread of it panicked")));
+        let ended = other
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("a thread of it panicked")));
         result = result.and(ended);
     }
     // The supervisor may be gone; then nobody needs to be told.
@@ -97,7 +117,10 @@ fn serve(start: FrontStart, threads: usize, processors: usize) -> Result<(), (Ar
 }
 
 fn copies(listeners: &[thread::Listener]) -> io::Result<Vec<thread::Listener>> {
-    listeners.iter().map(|(listener, address)| Ok((listener.try_clone()?, *address))).collect()
+    listeners
+        .iter()
+        .map(|(listener, address)| Ok((listener.try_clone()?, *address)))
+        .collect()
 }
 
 /// The front's talk with the supervisor, and with the zygotes.
@@ -123,7 +146,8 @@ impl Control {
             tokio::task::spawn_local(self.clone().follow(position, link.site, link.zygote));
         }
         if let Err(error) = self.listen(&sites).await {
-            let what = format!("the supervisor cannot be heard any more ({error}); finishing what is in flight");
+            let what =
+                format!("the supervisor cannot be heard any more ({error}); finishing what is in flight");
             self.shared.log.say(Level::Warning, None, &what);
         }
         // The supervisor is gone: end what can be ended, and do not wait for the rest.
@@ -157,7 +181,10 @@ impl Control {
                         tokio::task::spawn_local(self.clone().follow(pool, *site, SeqPacket::from(zygote)));
                     }
                 }
-                ToFront::Status { id } => self.tell(&FromFront::Status { id, text: self.status() }),
+                ToFront::Status { id } => self.tell(&FromFront::Status {
+                    id,
+                    text: self.status(),
+                }),
                 ToFront::ReopenLogs => self.replace_logs(received.descriptors),
             }
         }
@@ -165,14 +192,24 @@ impl Control {
 
     /// Follows one zygote from its start to its end.
     async fn follow(self: Rc<Self>, position: usize, site: usize, zygote: SeqPacket) {
-        let Some(pool) = self.pools[site].clone() else { return };
+        let Some(pool) = self.pools[site].clone() else {
+            return;
+        };
         let log = &self.shared.log;
         let name = Some(pool.name());
-        let mut facts = PoolFacts { php_version: String::new(), opcache: String::new(), workers: 0 };
+        let mut facts = PoolFacts {
+            php_version: String::new(),
+            opcache: String::new(),
+            workers: 0,
+        };
         let ended = pool
             .follow(zygote, |event| match event {
                 PoolEvent::Ready { php_version, opcache } => {
-                    facts = PoolFacts { php_version, opcache, workers: pool.limits().workers };
+                    facts = PoolFacts {
+                        php_version,
+                        opcache,
+                        workers: pool.limits().workers,
+                    };
                 }
                 PoolEvent::Complete => {
                     self.facts.borrow_mut()[position] = Some(facts.clone());
@@ -187,10 +224,17 @@ impl Control {
             .await;
         match ended {
             Ok(()) if *self.stages.borrow() != Stage::Serving => {}
-            Ok(()) => log.say(Level::Error, name, "the zygote is gone, and its workers with it; waiting for another"),
+            Ok(()) => log.say(
+                Level::Error,
+                name,
+                "the zygote is gone, and its workers with it; waiting for another",
+            ),
             Err(error) => {
                 log.say(Level::Error, name, &format!("the pool is given up: {error}"));
-                self.tell(&FromFront::PoolBroken { pool: position, reason: error.to_string() });
+                self.tell(&FromFront::PoolBroken {
+                    pool: position,
+                    reason: error.to_string(),
+                });
             }
         }
     }
@@ -200,7 +244,9 @@ impl Control {
         let facts = self.facts.borrow();
         if !self.told.get() && facts.iter().all(Option::is_some) {
             self.told.set(true);
-            self.tell(&FromFront::Ready { pools: facts.iter().flatten().cloned().collect() });
+            self.tell(&FromFront::Ready {
+                pools: facts.iter().flatten().cloned().collect(),
+            });
         }
     }
 
@@ -212,13 +258,21 @@ impl Control {
     fn replace_logs(&self, descriptors: Vec<OwnedFd>) {
         let replaced = seam::replace_logs(&self.shared.log, self.shared.access.as_ref(), descriptors);
         if let Err(error) = replaced {
-            self.shared.log.say(Level::Error, None, &format!("a log cannot be changed for another: {error}"));
+            self.shared.log.say(
+                Level::Error,
+                None,
+                &format!("a log cannot be changed for another: {error}"),
+            );
         }
     }
 
     /// What `howdah status` shows of the front.
     fn status(&self) -> String {
-        let loads = self.shared.loads.iter().map(|load| load.load(Ordering::Relaxed).to_string());
+        let loads = self
+            .shared
+            .loads
+            .iter()
+            .map(|load| load.load(Ordering::Relaxed).to_string());
         let mut text = format!("connections {}", loads.collect::<Vec<_>>().join(" + "));
         for pool in self.pools.iter().flatten() {
             let workers = pool.workers();

@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::task::{Context, Poll};
 
 use howdah_http::{Request, ResponseHead, Status, Version};
-use howdah_php::{Body as Input, Encoder, Failure, Kind, decode_head};
+use howdah_php::{Body as Input, Encoder, Exchange, Failure, Kind, decode_head};
 use howdah_site::{Endpoints, Script, Site, server_variables};
 
 use super::answer::{Answer, Body, Head};
@@ -28,38 +28,77 @@ pub(super) async fn answer(
     expect_continue: bool,
 ) -> Result<Answer, Trouble> {
     let thread = connection.thread().clone();
-    let Some(desk) = thread.desk(site.number()) else { return Ok(Answer::error(Status::FORBIDDEN)) };
+    let Some(desk) = thread.desk(site.number()) else {
+        return Ok(Answer::error(Status::FORBIDDEN));
+    };
     let received = connection.receive_body(work, expect_continue).await;
     let received = received.map_err(|error| Trouble::body(connection, &work.request, site, &error))?;
-    let endpoints = Endpoints { remote: connection.remote, local: connection.local };
-    let request = &work.request;
-    let input = match &received {
-        Received::Memory(bytes) => Input::Memory(bytes),
-        Received::File(file, length) => Input::File(file.as_fd(), *length),
+    let endpoints = Endpoints {
+        remote: connection.remote,
+        local: connection.local,
     };
-    connection.set_phase(Phase::WaitingForWorker);
-    let encode = |encoder: &mut Encoder| encode(encoder, request, script, &endpoints, began);
-    // Who leaves the queue makes room in it, so here a closed connection is enough.
-    let dispatch = desk.dispatch(thread.encoder(), encode, input);
-    let dispatched = match unless(|context| connection.poll_closed(context), dispatch).await {
-        Some(dispatched) => dispatched,
-        None => return Err(Trouble::gone(connection, request, site)),
-    };
-    let mut exchange = dispatched.map_err(|refused| Trouble::refused(connection, request, site, refused))?;
-    drop(received);
-    connection.set_phase(Phase::WaitingForScript);
+    loop {
+        connection.set_phase(Phase::WaitingForWorker);
+        let request = &work.request;
+        let input = match &received {
+            Received::Memory(bytes) => Input::Memory(bytes),
+            Received::File(file, length) => Input::File(file.as_fd(), *length),
+        };
+        let encode = |encoder: &mut Encoder| encode(encoder, request, script, &endpoints, began);
+        // Who leaves the queue makes room in it, so here a closed connection is enough.
+        let dispatch = desk.dispatch(thread.encoder(), encode, input);
+        let dispatched = match unless(|context| connection.poll_closed(context), dispatch).await {
+            Some(dispatched) => dispatched,
+            None => return Err(Trouble::gone(connection, request, site)),
+        };
+        let mut exchange =
+            dispatched.map_err(|refused| Trouble::refused(connection, request, site, refused))?;
+        connection.set_phase(Phase::WaitingForScript);
+        match final_head(connection, work, &mut exchange).await {
+            Ok(head) => {
+                return Ok(Answer {
+                    head: Head::Plain(head),
+                    body: Body::Script(exchange),
+                });
+            }
+            // Nothing has happened to it, so it goes to the zygote that comes next.
+            Err(NoHead::Failed(Failure::NotTaken)) => {}
+            Err(NoHead::Failed(failure)) => {
+                return Err(Trouble::script(connection, &work.request, site, script, failure));
+            }
+            Err(NoHead::Gone) => return Err(Trouble::gone(connection, &work.request, site)),
+        }
+    }
+}
+
+/// Why there is no head of a response.
+enum NoHead {
+    Failed(Failure),
+    /// The client is gone.
+    Gone,
+}
+
+impl From<Failure> for NoHead {
+    fn from(failure: Failure) -> NoHead {
+        NoHead::Failed(failure)
+    }
+}
+
+/// Waits for the head of the response, and sends the interim ones that come before it.
+async fn final_head(
+    connection: &mut Connection,
+    work: &mut Workspace,
+    exchange: &mut Exchange,
+) -> Result<ResponseHead, NoHead> {
     loop {
         // A running script is only told that its client is gone when that is certain, as by Apache.
         let wait = exchange.head(&mut work.head);
-        let head = match unless(|context| connection.poll_broken(context), wait).await {
-            Some(head) => head,
-            None => return Err(Trouble::gone(connection, &work.request, site)),
-        };
-        let failed = |failure| Trouble::script(connection, &work.request, site, script, failure);
-        let kind = head.map_err(failed)?;
-        let head = checked_head(kind, &work.head).map_err(failed)?;
+        let kind = unless(|context| connection.poll_broken(context), wait)
+            .await
+            .ok_or(NoHead::Gone)??;
+        let head = checked_head(kind, &work.head)?;
         if kind == Kind::Final {
-            return Ok(Answer { head: Head::Plain(head), body: Body::Script(exchange) });
+            return Ok(head);
         }
         // HTTP/1.0 knows no interim responses (RFC 9110 §15.2).
         if work.request.version != Version::Http10 && head.status.is_informational() {
@@ -86,7 +125,11 @@ fn encode(encoder: &mut Encoder, request: &Request, script: &Script, endpoints: 
     let joined;
     let cookie = match (cookies.next(), cookies.next()) {
         (Some(first), Some(second)) => {
-            joined = [first, second].into_iter().chain(cookies).collect::<Vec<_>>().join(&b"; "[..]);
+            joined = [first, second]
+                .into_iter()
+                .chain(cookies)
+                .collect::<Vec<_>>()
+                .join(&b"; "[..]);
             Some(joined.as_slice())
         }
         (only, _) => only,
@@ -104,7 +147,9 @@ fn encode(encoder: &mut Encoder, request: &Request, script: &Script, endpoints: 
             Some(path.root().as_os_str().as_bytes()),
         ],
     );
-    server_variables(request, script, endpoints, &mut |name, value| encoder.variable(name, value));
+    server_variables(request, script, endpoints, &mut |name, value| {
+        encoder.variable(name, value)
+    });
 }
 
 /// A worker's head as HTTP. Fields that cannot be sent are left out. A script may name any number as its status; one that no
@@ -112,7 +157,9 @@ fn encode(encoder: &mut Encoder, request: &Request, script: &Script, endpoints: 
 fn checked_head(kind: Kind, bytes: &[u8]) -> Result<ResponseHead, Failure> {
     let sent = decode_head(bytes)?;
     let fits = |status: &Status| status.is_informational() == (kind == Kind::Interim);
-    let status = Status::new(sent.status).filter(fits).unwrap_or(Status::INTERNAL_SERVER_ERROR);
+    let status = Status::new(sent.status)
+        .filter(fits)
+        .unwrap_or(Status::INTERNAL_SERVER_ERROR);
     let mut head = ResponseHead::new(status);
     if !sent.reason.is_empty() {
         head.reason = Some(sent.reason.into());
@@ -123,4 +170,3 @@ fn checked_head(kind: Kind, bytes: &[u8]) -> Result<ResponseHead, Failure> {
     }
     Ok(head)
 }
-

@@ -36,17 +36,32 @@ pub(super) struct Sent {
 impl Sent {
     pub(super) fn new(bytes: u64, result: Result<(), Cut>, after: After) -> Sent {
         let complete = result.is_ok();
-        Sent { bytes, complete, after: if complete { after } else { After::Close }, trouble: None }
+        Sent {
+            bytes,
+            complete,
+            after: if complete { after } else { After::Close },
+            trouble: None,
+        }
     }
 
     /// The response broke off: the client must see that, so the connection ends without the end of the content.
     pub(super) fn broken(bytes: u64, trouble: Trouble) -> Sent {
-        Sent { bytes, complete: false, after: After::Close, trouble: Some(trouble) }
+        Sent {
+            bytes,
+            complete: false,
+            after: After::Close,
+            trouble: Some(trouble),
+        }
     }
 }
 
 /// Sends `answer` to the request in `work`. `persistent`: the client wants the connection to go on.
-pub(super) async fn send(connection: &mut Connection, work: &mut Workspace, answer: Answer, persistent: bool) -> Sent {
+pub(super) async fn send(
+    connection: &mut Connection,
+    work: &mut Workspace,
+    answer: Answer,
+    persistent: bool,
+) -> Sent {
     connection.set_phase(Phase::Sending);
     work.out.clear();
     match (answer.head, answer.body) {
@@ -67,13 +82,24 @@ pub(super) async fn send(connection: &mut Connection, work: &mut Workspace, answ
 pub(super) async fn send_refusal(connection: &mut Connection, work: &mut Workspace, answer: Answer) -> After {
     work.request.reset();
     let sent = send(connection, work, answer, false).await;
-    if sent.complete { After::Linger } else { After::Close }
+    if sent.complete {
+        After::Linger
+    } else {
+        After::Close
+    }
 }
 
 /// Sends an interim response (RFC 9110 §15.2). A client that is gone is noticed with the response itself.
 pub(super) async fn send_interim(connection: &mut Connection, work: &mut Workspace, head: &ResponseHead) {
     work.out.clear();
-    encode_head(&mut work.out, work.request.version, head, Framing::None, true, b"");
+    encode_head(
+        &mut work.out,
+        work.request.version,
+        head,
+        Framing::None,
+        true,
+        b"",
+    );
     let _ = connection.write_all(&work.out).await;
 }
 
@@ -116,7 +142,11 @@ async fn send_body(connection: &mut Connection, work: &mut Workspace, body: &Bod
     let result = match body {
         Body::Memory(bytes, range) => send_memory(connection, &mut work.out, &bytes[range.clone()]).await,
         Body::File { file, offset, length } => {
-            let part = OpenPart { file, offset: *offset, length: *length };
+            let part = OpenPart {
+                file,
+                offset: *offset,
+                length: *length,
+            };
             send_file(connection, &work.out, part).await
         }
         Body::Pieces(pieces) => send_pieces(connection, work, pieces).await,
@@ -126,21 +156,32 @@ async fn send_body(connection: &mut Connection, work: &mut Workspace, body: &Bod
         Ok(()) => Sent::new(length, Ok(()), after),
         Err(SendError::Cut(cut)) => Sent::new(0, Err(cut), after),
         Err(SendError::Shrunk) => {
-            let why = "the file became shorter while it was sent; the connection was closed in the middle of it";
+            let why =
+                "the file became shorter while it was sent; the connection was closed in the middle of it";
             Sent::broken(0, Trouble::server(connection, &work.request, why))
         }
     }
 }
 
-async fn send_pieces(connection: &mut Connection, work: &mut Workspace, pieces: &[Body]) -> Result<(), SendError> {
+async fn send_pieces(
+    connection: &mut Connection,
+    work: &mut Workspace,
+    pieces: &[Body],
+) -> Result<(), SendError> {
     if pieces.is_empty() {
         return Ok(connection.write_all(&work.out).await?);
     }
     for piece in pieces {
         match piece {
-            Body::Memory(bytes, range) => send_memory(connection, &mut work.out, &bytes[range.clone()]).await?,
+            Body::Memory(bytes, range) => {
+                send_memory(connection, &mut work.out, &bytes[range.clone()]).await?
+            }
             Body::File { file, offset, length } => {
-                let part = OpenPart { file, offset: *offset, length: *length };
+                let part = OpenPart {
+                    file,
+                    offset: *offset,
+                    length: *length,
+                };
                 send_file(connection, &work.out, part).await?;
             }
             Body::Pieces(_) | Body::Script(_) => {}
@@ -176,7 +217,11 @@ struct OpenPart<'f> {
 }
 
 async fn send_file(connection: &mut Connection, out: &[u8], part: OpenPart<'_>) -> Result<(), SendError> {
-    let OpenPart { file, mut offset, length } = part;
+    let OpenPart {
+        file,
+        mut offset,
+        length,
+    } = part;
     let end = offset + length;
     let (mut head_sent, mut shrunk) = (0, false);
     let sending = connection.send_steps(|stream| {
@@ -237,7 +282,14 @@ async fn send_script(
     };
     let framing = Framing::of(&work.request.method, work.request.version, head.status, length);
     let date = connection.thread().date();
-    encode_head(&mut work.out, work.request.version, head, framing, persistent, &date);
+    encode_head(
+        &mut work.out,
+        work.request.version,
+        head,
+        framing,
+        persistent,
+        &date,
+    );
     let after = after(connection, persistent && framing != Framing::Close);
     if !framing.has_content() {
         // HEAD, 204, 304: the script runs on, its output is not wanted.
@@ -250,16 +302,29 @@ async fn send_script(
         exchange.copy(&mut work.out[start..]);
         exchange.consume(news.available);
         drop(exchange);
-        return Sent::new(news.available as u64, connection.write_all(&work.out).await, after);
+        return Sent::new(
+            news.available as u64,
+            connection.write_all(&work.out).await,
+            after,
+        );
     }
-    Stream::new(exchange, framing, connection.thread().spill()).send(connection, work, after).await
+    Stream::new(exchange, framing, connection.thread().spill())
+        .send(connection, work, after)
+        .await
 }
 
 /// Writes what the socket takes right now; 0 if nothing.
 pub(super) fn some(result: io::Result<usize>) -> Result<usize, Cut> {
     match result {
         Ok(count) => Ok(count),
-        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(0),
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+            ) =>
+        {
+            Ok(0)
+        }
         Err(_) => Err(Cut::Broken),
     }
 }

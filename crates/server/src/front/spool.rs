@@ -36,12 +36,21 @@ pub(super) struct SpoolLimits {
 #[derive(Debug)]
 pub(super) enum Next<'s> {
     Memory(&'s [u8]),
-    File { file: &'s File, offset: u64, length: u64 },
+    File {
+        file: &'s File,
+        offset: u64,
+        length: u64,
+    },
 }
 
 impl Spool {
     pub(super) fn new(limits: SpoolLimits) -> Spool {
-        Spool { memory: Vec::new(), sent: 0, file: None, limits }
+        Spool {
+            memory: Vec::new(),
+            sent: 0,
+            file: None,
+            limits,
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -70,7 +79,11 @@ impl Spool {
         }
         let tail = match &mut self.file {
             Some(tail) => tail,
-            none => none.insert(Tail { file: tempfile::tempfile()?, sent: 0, length: 0 }),
+            none => none.insert(Tail {
+                file: tempfile::tempfile()?,
+                sent: 0,
+                length: 0,
+            }),
         };
         tail.file.write_all_at(bytes, tail.length)?;
         tail.length += bytes.len() as u64;
@@ -83,7 +96,11 @@ impl Spool {
             return Some(Next::Memory(&self.memory[self.sent..]));
         }
         let tail = self.file.as_ref()?;
-        Some(Next::File { file: &tail.file, offset: tail.sent, length: tail.length - tail.sent })
+        Some(Next::File {
+            file: &tail.file,
+            offset: tail.sent,
+            length: tail.length - tail.sent,
+        })
     }
 
     /// Forgets `count` bytes of what came next.
@@ -108,7 +125,12 @@ pub(super) fn send(next: &Next<'_>, stream: &tokio::net::TcpStream) -> io::Resul
     match next {
         Next::Memory(bytes) => stream.try_write(bytes),
         Next::File { file, offset, length } => stream.try_io(tokio::io::Interest::WRITABLE, || {
-            howdah_sys::sendfile::sendfile(stream.as_fd(), file.as_fd(), *offset, usize::try_from(*length).unwrap_or(usize::MAX))
+            howdah_sys::sendfile::sendfile(
+                stream.as_fd(),
+                file.as_fd(),
+                *offset,
+                usize::try_from(*length).unwrap_or(usize::MAX),
+            )
         }),
     }
 }
@@ -136,7 +158,10 @@ mod tests {
 
     #[test]
     fn keeps_the_order_over_memory_and_file() {
-        let mut spool = Spool::new(SpoolLimits { memory: 10, file: 1000 });
+        let mut spool = Spool::new(SpoolLimits {
+            memory: 10,
+            file: 1000,
+        });
         let text: Vec<u8> = (0..200).collect();
         for piece in text.chunks(7) {
             assert!(spool.has_room());

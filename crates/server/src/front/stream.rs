@@ -52,13 +52,29 @@ enum Wake {
 
 impl Stream {
     pub(super) fn new(exchange: Exchange, framing: Framing, limits: SpoolLimits) -> Stream {
-        let left = if let Framing::Length(length) = framing { length } else { u64::MAX };
+        let left = if let Framing::Length(length) = framing {
+            length
+        } else {
+            u64::MAX
+        };
         let chunked = framing == Framing::Chunked;
-        Stream { exchange, spool: Spool::new(limits), chunked, left, taken: 0, ended: false }
+        Stream {
+            exchange,
+            spool: Spool::new(limits),
+            chunked,
+            left,
+            taken: 0,
+            ended: false,
+        }
     }
 
     /// Sends the head in `work.out` and all that follows.
-    pub(super) async fn send(mut self, connection: &mut Connection, work: &mut Workspace, after: After) -> Sent {
+    pub(super) async fn send(
+        mut self,
+        connection: &mut Connection,
+        work: &mut Workspace,
+        after: After,
+    ) -> Sent {
         let relayed = self.relay(connection, work).await;
         connection.watch().disarm();
         let trouble = match relayed {
@@ -86,7 +102,9 @@ impl Stream {
         loop {
             let news = poll_fn(|context| Poll::Ready(self.exchange.poll_news(context))).await;
             let news = news.map_err(Broken::Script)?;
-            let wanted = news.available.min(usize::try_from(self.left).unwrap_or(usize::MAX));
+            let wanted = news
+                .available
+                .min(usize::try_from(self.left).unwrap_or(usize::MAX));
             if wanted < news.available {
                 // More than the head promised cannot be sent.
                 self.skip_excess(news, wanted);
@@ -213,7 +231,11 @@ impl Stream {
         }
     }
 
-    fn poll_wake(&mut self, connection: &Connection, context: &mut Context<'_>) -> Poll<Result<Wake, Broken>> {
+    fn poll_wake(
+        &mut self,
+        connection: &Connection,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Wake, Broken>> {
         if !self.spool.is_empty() {
             match connection.stream().poll_write_ready(context) {
                 Poll::Ready(Ok(())) => return Poll::Ready(Ok(Wake::Writable)),

@@ -104,7 +104,9 @@ pub(super) fn run<C: Future<Output = ()> + 'static>(
     stage: watch::Receiver<Stage>,
     control: impl FnOnce() -> C,
 ) -> io::Result<()> {
-    let hook = |hook: fn(&Thread)| move || CURRENT.with_borrow(|current| current.as_deref().into_iter().for_each(hook));
+    let hook = |hook: fn(&Thread)| {
+        move || CURRENT.with_borrow(|current| current.as_deref().into_iter().for_each(hook))
+    };
     let runtime = Builder::new_current_thread()
         .enable_all()
         .on_thread_park(hook(Thread::before_sleep))
@@ -126,7 +128,10 @@ pub(super) fn run<C: Future<Output = ()> + 'static>(
 
 impl std::fmt::Debug for Thread {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Thread").field("number", &self.number).field("stage", &self.stage).finish_non_exhaustive()
+        f.debug_struct("Thread")
+            .field("number", &self.number)
+            .field("stage", &self.stage)
+            .finish_non_exhaustive()
     }
 }
 
@@ -140,9 +145,19 @@ impl Thread {
             field_count: config.limits.field_count,
             body: config.limits.body,
         };
-        let spill = SpoolLimits { memory: config.limits.spill_memory, file: config.limits.spill_file };
-        let desks = shared.pools.iter().map(|pool| pool.clone().map(|pool| Desk::new(pool, number))).collect();
-        let access = shared.access.clone().map(|target| AccessLog::new(config.log.format, target));
+        let spill = SpoolLimits {
+            memory: config.limits.spill_memory,
+            file: config.limits.spill_file,
+        };
+        let desks = shared
+            .pools
+            .iter()
+            .map(|pool| pool.clone().map(|pool| Desk::new(pool, number)))
+            .collect();
+        let access = shared
+            .access
+            .clone()
+            .map(|target| AccessLog::new(config.log.format, target));
         Thread {
             number,
             limits,
@@ -238,7 +253,9 @@ impl Thread {
 
     /// Says what went wrong, once.
     pub(super) fn report(&self, trouble: &Trouble) {
-        self.shared.log.say(trouble.level(), trouble.site.as_deref(), &trouble.to_string());
+        self.shared
+            .log
+            .say(trouble.level(), trouble.site.as_deref(), &trouble.to_string());
     }
 
     /// Adds a line to the access log.
@@ -351,7 +368,11 @@ impl Thread {
     async fn accept(self: Rc<Self>, listener: Rc<Listener>) {
         let (listener, address) = &*listener;
         let Ok(readable) = Readable::new(listener.as_fd()) else {
-            return self.shared.log.say(Level::Error, None, &format!("cannot watch the listener on {address}"));
+            return self.shared.log.say(
+                Level::Error,
+                None,
+                &format!("cannot watch the listener on {address}"),
+            );
         };
         while let Ok(mut ready) = readable.ready().await {
             if self.connections() >= self.shared.config.limits.connections {
@@ -373,13 +394,22 @@ impl Thread {
     }
 
     fn connections(&self) -> usize {
-        self.shared.loads.iter().map(|load| load.load(Ordering::Relaxed)).sum()
+        self.shared
+            .loads
+            .iter()
+            .map(|load| load.load(Ordering::Relaxed))
+            .sum()
     }
 
     fn place(self: &Rc<Self>, stream: TcpStream, remote: SocketAddr, listener: SocketAddr) {
         let local = local_address(&stream, listener);
         let own = self.load().load(Ordering::Relaxed);
-        let least = self.shared.loads.iter().enumerate().min_by_key(|(_, load)| load.load(Ordering::Relaxed));
+        let least = self
+            .shared
+            .loads
+            .iter()
+            .enumerate()
+            .min_by_key(|(_, load)| load.load(Ordering::Relaxed));
         let target = match least {
             Some((number, load)) if load.load(Ordering::Relaxed) + 1 < own.max(1) => number,
             _ => self.number,
@@ -399,7 +429,9 @@ impl Thread {
     /// Serves a connection that is counted already.
     fn spawn(self: &Rc<Self>, stream: TcpStream, remote: SocketAddr, local: SocketAddr) {
         let counted = Counted(self.clone());
-        let stream = stream.set_nonblocking(true).and_then(|()| tokio::net::TcpStream::from_std(stream));
+        let stream = stream
+            .set_nonblocking(true)
+            .and_then(|()| tokio::net::TcpStream::from_std(stream));
         match stream {
             Ok(stream) => {
                 tokio::task::spawn_local(async move {
@@ -407,7 +439,11 @@ impl Thread {
                     drop(counted);
                 });
             }
-            Err(error) => self.shared.log.say(Level::Error, None, &format!("cannot serve a connection: {error}")),
+            Err(error) => {
+                self.shared
+                    .log
+                    .say(Level::Error, None, &format!("cannot serve a connection: {error}"))
+            }
         }
     }
 }
@@ -424,7 +460,11 @@ impl Drop for Working {
 
 /// The address that a client has connected to.
 fn local_address(stream: &TcpStream, listener: SocketAddr) -> SocketAddr {
-    if listener.ip().is_unspecified() { stream.local_addr().unwrap_or(listener) } else { listener }
+    if listener.ip().is_unspecified() {
+        stream.local_addr().unwrap_or(listener)
+    } else {
+        listener
+    }
 }
 
 /// A connection in its thread's count, also if serving it panics.

@@ -36,33 +36,64 @@ impl Trouble {
     /// The client broke the rules of HTTP.
     pub(super) fn client(connection: &Connection, status: Status, why: &str) -> Trouble {
         let text = format!("{status} to {}: {why}, {}", connection.remote, connection.phase());
-        Trouble { culprit: Culprit::Client, status: Some(status), site: None, text }
+        Trouble {
+            culprit: Culprit::Client,
+            status: Some(status),
+            site: None,
+            text,
+        }
     }
 
     /// The request's content did not come.
-    pub(super) fn body(connection: &Connection, request: &Request, site: &Site, error: &BodyError) -> Trouble {
+    pub(super) fn body(
+        connection: &Connection,
+        request: &Request,
+        site: &Site,
+        error: &BodyError,
+    ) -> Trouble {
         let why = match error {
             BodyError::Refused(refusal) => refusal.why.to_owned(),
             BodyError::TimedOut => "nothing came for body_timeout".to_owned(),
             BodyError::Cut => "the client closed the connection".to_owned(),
             BodyError::Storage(error) => {
-                format!("its content cannot be stored in {}: {error}", std::env::temp_dir().display())
+                format!(
+                    "its content cannot be stored in {}: {error}",
+                    std::env::temp_dir().display()
+                )
             }
         };
-        let culprit = if matches!(error, BodyError::Storage(_)) { Culprit::Server } else { Culprit::Client };
+        let culprit = if matches!(error, BodyError::Storage(_)) {
+            Culprit::Server
+        } else {
+            Culprit::Client
+        };
         let text = format!("{}: {why}, {}", connection.remote, While(connection, request));
-        Trouble { culprit, status: error.status(), site: Some(site.name().to_owned()), text }
+        Trouble {
+            culprit,
+            status: error.status(),
+            site: Some(site.name().to_owned()),
+            text,
+        }
     }
 
     /// The pool did not take the request.
-    pub(super) fn refused(connection: &Connection, request: &Request, site: &Site, refused: Refused) -> Trouble {
+    pub(super) fn refused(
+        connection: &Connection,
+        request: &Request,
+        site: &Site,
+        refused: Refused,
+    ) -> Trouble {
         let (culprit, status, why) = match refused {
-            Refused::QueueFull => {
-                (Culprit::Load, Status::SERVICE_UNAVAILABLE, "all workers are busy and the queue is full")
-            }
-            Refused::QueueTimeout => {
-                (Culprit::Load, Status::SERVICE_UNAVAILABLE, "no worker became free within queue_timeout")
-            }
+            Refused::QueueFull => (
+                Culprit::Load,
+                Status::SERVICE_UNAVAILABLE,
+                "all workers are busy and the queue is full",
+            ),
+            Refused::QueueTimeout => (
+                Culprit::Load,
+                Status::SERVICE_UNAVAILABLE,
+                "no worker became free within queue_timeout",
+            ),
             Refused::TooLarge => (
                 Culprit::Client,
                 Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
@@ -70,7 +101,12 @@ impl Trouble {
             ),
         };
         let text = format!("{}: {why}, {}", connection.remote, While(connection, request));
-        Trouble { culprit, status: Some(status), site: Some(site.name().to_owned()), text }
+        Trouble {
+            culprit,
+            status: Some(status),
+            site: Some(site.name().to_owned()),
+            text,
+        }
     }
 
     /// The worker did not answer as it should.
@@ -91,33 +127,57 @@ impl Trouble {
     /// As [`Trouble::script`], once the response is on its way.
     pub(super) fn response(connection: &Connection, request: &Request, failure: Failure) -> Trouble {
         let (status, why) = match failure {
-            Failure::WorkerDied(status) => {
-                (Status::BAD_GATEWAY, format!("its worker {}", crate::log::WaitStatus(status)))
+            Failure::WorkerDied(status) => (
+                Status::BAD_GATEWAY,
+                format!("its worker {}", crate::log::WaitStatus(status)),
+            ),
+            Failure::NotBegun => (
+                Status::SERVICE_UNAVAILABLE,
+                "no worker became free within queue_timeout".to_owned(),
+            ),
+            Failure::PoolDied | Failure::NotTaken => {
+                (Status::BAD_GATEWAY, "its pool's zygote died".to_owned())
             }
-            Failure::NotBegun => {
-                (Status::SERVICE_UNAVAILABLE, "no worker became free within queue_timeout".to_owned())
-            }
-            Failure::PoolDied => (Status::BAD_GATEWAY, "its pool's zygote died".to_owned()),
-            Failure::TimedOut => {
-                (Status::GATEWAY_TIMEOUT, "it ran longer than request_timeout; its worker is ended".to_owned())
-            }
+            Failure::TimedOut => (
+                Status::GATEWAY_TIMEOUT,
+                "it ran longer than request_timeout; its worker is ended".to_owned(),
+            ),
             Failure::Malformed(corrupt) => (Status::BAD_GATEWAY, corrupt.to_string()),
         };
         let text = format!("{why}, {}", While(connection, request));
-        let culprit = if failure == Failure::NotBegun { Culprit::Load } else { Culprit::Script };
-        Trouble { culprit, status: Some(status), site: None, text }
+        let culprit = if failure == Failure::NotBegun {
+            Culprit::Load
+        } else {
+            Culprit::Script
+        };
+        Trouble {
+            culprit,
+            status: Some(status),
+            site: None,
+            text,
+        }
     }
 
     /// The client closed the connection before it had its answer.
     pub(super) fn gone(connection: &Connection, request: &Request, site: &Site) -> Trouble {
         let text = format!("the client closed the connection, {}", While(connection, request));
-        Trouble { culprit: Culprit::Client, status: None, site: Some(site.name().to_owned()), text }
+        Trouble {
+            culprit: Culprit::Client,
+            status: None,
+            site: Some(site.name().to_owned()),
+            text,
+        }
     }
 
     /// A file could not be sent as it was promised.
     pub(super) fn server(connection: &Connection, request: &Request, why: &str) -> Trouble {
         let text = format!("{why}, {}", While(connection, request));
-        Trouble { culprit: Culprit::Server, status: None, site: None, text }
+        Trouble {
+            culprit: Culprit::Server,
+            status: None,
+            site: None,
+            text,
+        }
     }
 
     /// How loud it is said.
@@ -144,6 +204,11 @@ impl fmt::Display for While<'_> {
         let While(connection, request) = self;
         let remote: SocketAddr = connection.remote;
         let (host, target) = (request.authority.escape_ascii(), request.target.escape_ascii());
-        write!(f, "{} {} http://{host}{target} from {remote}", connection.phase(), request.method.as_str())
+        write!(
+            f,
+            "{} {} http://{host}{target} from {remote}",
+            connection.phase(),
+            request.method.as_str()
+        )
     }
 }
