@@ -223,3 +223,21 @@ fn a_dead_zygote_fails_what_runs_and_the_next_one_serves_what_waits() {
         front.expect_idle().await;
     });
 }
+
+#[test]
+fn what_no_worker_had_begun_when_its_zygote_died_can_be_handed_over_again() {
+    Front::new(1, limits()).run(async |front| {
+        let running = ask(front.desk(), Script::Sleep(8_000));
+        let queued = async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            ask(front.desk(), Script::Bytes(1)).await
+        };
+        let replacing = async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            front.replace_zygote();
+        };
+        let (_, queued, ()) = tokio::join!(running, queued, replacing);
+        assert_eq!(queued.err().as_deref(), Some("Err(NotTaken)"));
+        front.expect_idle().await;
+    });
+}
