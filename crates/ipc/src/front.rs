@@ -52,6 +52,10 @@ struct Entry {
     /// Its worker's death was told: once, since who was told may have begun to use it anew.
     lost: bool,
     body: bool,
+    /// Bytes of the ring that were written to since it was last trimmed.
+    touched: u64,
+    /// It was used since the last look for something to trim.
+    used: bool,
 }
 
 /// A slot that is checked out: the right to use it. It comes back only through [`Front::release`].
@@ -180,8 +184,11 @@ impl Front {
     /// cancelled, or it is Done, or its worker is dead.
     pub fn release(&self, slot: Slot) {
         let mut ledger = self.ledger();
+        let touched = slot.written.min(self.geometry().ring_bytes as u64);
         let entry = &mut ledger.slots[slot.index()];
         entry.submitted = false;
+        entry.touched = entry.touched.max(touched);
+        entry.used = true;
         if std::mem::take(&mut entry.body) {
             self.take_body_back(slot.index());
         }
@@ -198,6 +205,22 @@ impl Front {
     ) -> Result<(), SubmitError> {
         self.enqueue(slot, thread, encoded, body)?;
         self.wake_worker();
+        Ok(())
+    }
+
+    /// Gives the memory back that large responses took in slots that were not used since the last call. To be called every
+    /// few seconds.
+    pub fn trim(&self) -> io::Result<()> {
+        let mut ledger = self.ledger();
+        let Ledger { free, slots, .. } = &mut *ledger;
+        for index in free.iter().copied().map(usize::from) {
+            let entry = &mut slots[index];
+            // Nobody can take the slot out meanwhile: that needs the ledger.
+            if !std::mem::take(&mut entry.used) && entry.touched > KEPT {
+                self.region.release_ring(index, KEPT as usize)?;
+                entry.touched = 0;
+            }
+        }
         Ok(())
     }
 
@@ -243,9 +266,15 @@ impl Front {
     /// Wakes a sleeping worker, if there is one and there may be work for it.
     pub fn wake_worker(&self) {
         if let Some(worker) = self.region.idle().claim(self.geometry().workers) {
-            let wake = self.region.worker(worker).wake;
-            wake.store(1, Ordering::Release);
-            howdah_sys::futex::wake(wake);
+            self.wake(worker);
+        }
+    }
+
+    /// Wakes all workers, whether or not they say that they sleep. For a request that has waited longer than it should: the
+    /// one that was woken for it may be stopped, or a hostile script has wiped out that others sleep.
+    pub fn wake_all(&self) {
+        for worker in 0..self.geometry().workers {
+            self.wake(worker);
         }
     }
 
@@ -446,6 +475,12 @@ impl Front {
             .sum()
     }
 
+    fn wake(&self, worker: usize) {
+        let wake = self.region.worker(worker).wake;
+        wake.store(1, Ordering::Release);
+        howdah_sys::futex::wake(wake);
+    }
+
     /// Empties a slot's socket of descriptors that no worker took, which would keep their files on the disk.
     fn take_body_back(&self, slot: usize) {
         // Only we send into it, so there is an end to it.
@@ -461,6 +496,9 @@ impl Front {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+/// Bytes at the start of each ring that stay in memory: what most responses need.
+const KEPT: u64 = 64 * 1024;
 
 /// Whether `life` is that of a successor of `dead`, in a count that wraps.
 fn is_after(life: u16, dead: u16) -> bool {

@@ -155,6 +155,16 @@ impl Region {
         [(self.at(ring + start), first), (self.at(ring), length - first)]
     }
 
+    /// Gives the pages of a slot's ring behind its first `kept` bytes back to the kernel; they read as zeros afterwards.
+    pub(crate) fn release_ring(&self, slot: usize, kept: usize) -> io::Result<()> {
+        assert!(slot < self.geometry.slots);
+        let length = self.geometry.ring_bytes.saturating_sub(kept);
+        if length == 0 {
+            return Ok(());
+        }
+        memory::release(&self.file, self.geometry.ring(slot) + kept, length)
+    }
+
     fn word(&self, offset: usize) -> &AtomicU32 {
         &self.words(offset, 1)[0]
     }

@@ -17,7 +17,7 @@ use crate::response::{HeadEncoder, Kind};
 use crate::sync::Ordering;
 
 /// After this many bytes without a word to the front it is told, so that it sends while the script goes on.
-const NEWS_BYTES: u64 = 64 * 1024;
+const NEWS_BYTES: u64 = 256 * 1024;
 /// A worker that waits for room looks up this often, in case a wake-up was lost to a hostile neighbour.
 const ROOM_CHECK: Duration = Duration::from_secs(1);
 

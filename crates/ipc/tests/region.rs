@@ -316,6 +316,37 @@ fn a_body_that_no_worker_took_is_closed_with_its_slot() {
 }
 
 #[test]
+fn large_responses_give_their_memory_back() {
+    let (front, attach, mut worker) = lone_worker(Geometry::for_pool(1, 1));
+    let mut slot = submit(&front, SMALL);
+    let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+    job.line.write(&vec![7; 800_000]).unwrap();
+    drop(job);
+    front.look(&mut slot).unwrap();
+    front.release(slot);
+    let blocks = || std::os::unix::fs::MetadataExt::blocks(&memory_file(&attach).metadata().unwrap()) * 512;
+    front.trim().unwrap();
+    assert!(blocks() > 800_000, "just used, it stays: {}", blocks());
+    front.trim().unwrap();
+    assert!(blocks() < 200_000, "not used since, it goes: {}", blocks());
+    // And can be used again.
+    let mut slot = submit(&front, SMALL);
+    let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+    job.line.write(&vec![8; 800_000]).unwrap();
+    drop(job);
+    front.look(&mut slot).unwrap();
+    let mut bytes = vec![0; 800_000];
+    assert_eq!(front.copy(&slot, 0, &mut bytes), 800_000);
+    assert!(bytes.iter().all(|byte| *byte == 8));
+    front.release(slot);
+}
+
+/// The region's memory, as a file.
+fn memory_file(attach: &Attach) -> File {
+    File::from(attach.descriptors[0].try_clone().unwrap())
+}
+
+#[test]
 fn a_slot_is_lost_once_however_often_its_workers_place_dies() {
     let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
     let mut slot = submit(&front, SMALL);

@@ -19,6 +19,8 @@ use crate::{Encoder, KILL_SIGNAL, SOFT_TIMEOUT_SIGNAL};
 
 /// How long after the soft time-out a worker is killed.
 const GRACE: Duration = Duration::from_secs(2);
+/// How often memory is given back.
+const TRIM: Duration = Duration::from_secs(5);
 /// How long a request waits for a worker that is awake before another is woken.
 const PATIENCE: Duration = Duration::from_millis(1);
 
@@ -29,6 +31,7 @@ pub struct Desk {
     thread: usize,
     counter: RefCell<Option<Rc<Counter>>>,
     version: Cell<u64>,
+    trimmed: Cell<Option<Instant>>,
     /// Counters of former links at which somebody still waits.
     former: RefCell<Vec<Rc<Counter>>>,
 }
@@ -91,6 +94,7 @@ impl Desk {
             thread,
             counter: RefCell::new(None),
             version: Cell::new(0),
+            trimmed: Cell::new(None),
             former: RefCell::new(Vec::new()),
         })
     }
@@ -177,9 +181,26 @@ impl Desk {
 
     /// Once a second or so: time-outs, and slots that nobody attends any more.
     pub fn sweep(&self, now: Instant) {
+        self.trim(now);
         let request_timeout = self.pool.limits().request_timeout;
         self.each_counter(|counter| counter.sweep(now, request_timeout));
         self.former.borrow_mut().retain(|counter| counter.open.get() > 0);
+    }
+
+    /// Now and then, and for all threads, gives memory back that the pool does not need any more.
+    fn trim(&self, now: Instant) {
+        let due = self
+            .trimmed
+            .get()
+            .is_none_or(|last| now.duration_since(last) >= TRIM);
+        if self.thread == 0
+            && due
+            && let Some(counter) = self.counter.borrow().as_ref()
+        {
+            self.trimmed.set(Some(now));
+            // A kernel that cannot do it keeps the memory; nothing else depends on it.
+            let _ = counter.link.front.trim();
+        }
     }
 
     /// Whether no slot of this thread is with a worker.
@@ -387,12 +408,16 @@ impl Counter {
         if self.open.get() == 0 {
             return;
         }
-        for slot in 0..self.link.front.geometry().slots {
-            self.sweep_slot(slot, now, request_timeout);
+        let slots = 0..self.link.front.geometry().slots;
+        if slots.fold(false, |waits, slot| {
+            self.sweep_slot(slot, now, request_timeout) || waits
+        }) {
+            self.link.front.wake_all();
         }
     }
 
-    fn sweep_slot(&self, slot: usize, now: Instant, request_timeout: Duration) {
+    /// Says whether no worker has begun what somebody waits for here.
+    fn sweep_slot(&self, slot: usize, now: Instant, request_timeout: Duration) -> bool {
         let mut places = self.places.borrow_mut();
         match &mut places[slot] {
             Place::Unused => {}
@@ -411,6 +436,7 @@ impl Counter {
                     *overdue = late;
                     waker.iter().for_each(Waker::wake_by_ref);
                 }
+                waits
             }
             Place::Abandoned {
                 lease,
@@ -423,7 +449,7 @@ impl Counter {
                     .look(lease.slot())
                     .ok()
                     .and_then(|look| look.worker);
-                let Some(worker) = worker else { return };
+                let Some(worker) = worker else { return false };
                 let pid = self.link.pid(worker);
                 if soft_at.take_if(|at| *at <= now).is_some() {
                     self.link.kill(worker, pid, SOFT_TIMEOUT_SIGNAL);
@@ -433,6 +459,7 @@ impl Counter {
                     // Should that be the wrong one, because a hostile worker lied about who it is, try again.
                     *kill_at = Some(now + GRACE);
                 }
+                false
             }
         }
     }
