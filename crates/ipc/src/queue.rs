@@ -61,6 +61,8 @@ impl Queue<'_> {
 pub struct Producer {
     /// How many entries were put in. Its low half is the queue's `tail`.
     tail: u64,
+    /// How many entries were taken when it last looked.
+    taken: u64,
     /// By slot: `tail` after its last entry was put in; 0 for none.
     entered: Vec<u64>,
 }
@@ -70,6 +72,7 @@ impl Producer {
     pub fn new(slots: usize) -> Producer {
         Producer {
             tail: 0,
+            taken: 0,
             entered: vec![0; slots],
         }
     }
@@ -86,7 +89,7 @@ impl Producer {
             }
         }
         let room = queue.entries.len() as u32;
-        if self.waiting(queue)? == u64::from(room) {
+        if self.waiting(queue)? >= u64::from(room) {
             return Err(Corrupt("the queue is full although no slot is in it twice"));
         }
         let position = self.tail as u32 & (room - 1);
@@ -98,17 +101,23 @@ impl Producer {
     }
 
     /// Whether the last entry of `slot` has not been taken yet.
-    fn waits(&self, queue: &Queue<'_>, slot: usize) -> Result<bool, Corrupt> {
-        Ok(self.tail - self.entered[slot] < self.waiting(queue)?)
+    fn waits(&mut self, queue: &Queue<'_>, slot: usize) -> Result<bool, Corrupt> {
+        let waiting = self.waiting(queue)?;
+        Ok(self.tail - self.entered[slot] < waiting)
     }
 
     /// How many entries have not been taken yet.
-    fn waiting(&self, queue: &Queue<'_>) -> Result<u64, Corrupt> {
-        let waiting = (self.tail as u32).wrapping_sub(queue.head.load(Ordering::Acquire));
-        if waiting as usize > queue.entries.len() {
-            return Err(Corrupt("the head of the queue is not behind its tail"));
+    fn waiting(&mut self, queue: &Queue<'_>) -> Result<u64, Corrupt> {
+        let head = queue.head.load(Ordering::Acquire);
+        let waiting = (self.tail as u32).wrapping_sub(head).into();
+        // A head that went back would have us believe that entries still wait which were taken long ago.
+        if waiting > self.tail - self.taken {
+            return Err(Corrupt(
+                "the head of the queue is not where it was, nor between there and the tail",
+            ));
         }
-        Ok(waiting.into())
+        self.taken = self.tail - waiting;
+        Ok(waiting)
     }
 }
 
@@ -288,6 +297,7 @@ mod tests {
         };
         let mut producer = Producer {
             tail: start.into(),
+            taken: start.into(),
             entered: vec![0; 2],
         };
         for slot in [0, 1, 1, 0, 1, 0, 0, 1] {
@@ -300,13 +310,21 @@ mod tests {
 
     #[test]
     fn a_nonsense_head_is_told() {
-        let (head, tail, entries) = (AtomicU32::new(77), AtomicU32::new(0), words::<4>());
+        let (head, tail, entries) = (AtomicU32::new(0), AtomicU32::new(0), words::<4>());
         let queue = Queue {
             head: &head,
             tail: &tail,
             entries: &entries,
         };
-        assert!(Producer::new(4).enter(&queue, 1).is_err());
+        let mut producer = Producer::new(4);
+        for slot in 0..3 {
+            producer.enter(&queue, slot).unwrap();
+            queue.pop();
+        }
+        for nonsense in [0, 1, 4, 77, u32::MAX] {
+            head.store(nonsense, Ordering::Relaxed);
+            assert!(producer.enter(&queue, 1).is_err(), "{nonsense}");
+        }
     }
 
     #[test]

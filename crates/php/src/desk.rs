@@ -408,10 +408,11 @@ impl Counter {
         if self.open.get() == 0 {
             return;
         }
-        let slots = 0..self.link.front.geometry().slots;
-        if slots.fold(false, |waits, slot| {
-            self.sweep_slot(slot, now, request_timeout) || waits
-        }) {
+        let mut waits = false;
+        for slot in 0..self.link.front.geometry().slots {
+            waits |= self.sweep_slot(slot, now, request_timeout);
+        }
+        if waits {
             self.link.front.wake_all();
         }
     }
@@ -420,13 +421,14 @@ impl Counter {
     fn sweep_slot(&self, slot: usize, now: Instant, request_timeout: Duration) -> bool {
         let mut places = self.places.borrow_mut();
         match &mut places[slot] {
-            Place::Unused => {}
+            Place::Unused => false,
             Place::Attended {
                 waker,
                 times,
                 overdue,
             } => {
-                let late = if self.link.front.is_queued(slot) {
+                let waits = self.link.front.is_queued(slot);
+                let late = if waits {
                     times.done_by = now + request_timeout;
                     (times.begun_by <= now).then_some(Overdue::Waiting)
                 } else {
