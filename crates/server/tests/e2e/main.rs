@@ -10,6 +10,7 @@ mod bad_input;
 mod chaos;
 mod escapes;
 mod files;
+mod hostile;
 mod load;
 mod logs;
 mod php;

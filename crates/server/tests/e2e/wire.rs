@@ -250,6 +250,20 @@ impl Wire {
         std::mem::take(&mut self.input)
     }
 
+    /// Reads a reply, or whatever there is until the connection ends.
+    pub fn rest_or_reply(&mut self) -> Vec<u8> {
+        while find(&self.input, b"\r\n\r\n").is_none() {
+            if !self.fill() {
+                return std::mem::take(&mut self.input);
+            }
+        }
+        let head = String::from_utf8_lossy(&self.input).to_ascii_lowercase();
+        if head.contains("content-length:") {
+            return self.reply("GET").body;
+        }
+        self.rest()
+    }
+
     /// What came within `patience` of now, which may be nothing.
     pub fn within(&mut self, patience: Duration) -> Vec<u8> {
         let end = Instant::now() + patience;

@@ -239,19 +239,27 @@ fn a_client_may_leave_at_any_moment() {
         ("slow.php", "<?php usleep(20_000); echo 'x';"),
         ("ok.php", "<?php echo 'ok';"),
     ]);
-    for round in 0..120_u64 {
-        let mut wire = site.connect();
-        let target = ["/big.php", "/slow.php"][round as usize % 2];
-        let head = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        // A part of a head, or all of it.
-        let length = if round % 3 == 0 {
-            head.len()
-        } else {
-            head.len().min(round as usize)
-        };
-        wire.send(&head[..length]);
-        std::thread::sleep(Duration::from_micros(round * 97 % 9000));
-    }
+    let leave = |rounds: u64| {
+        for round in 0..rounds {
+            let mut wire = site.connect();
+            let target = ["/big.php", "/slow.php"][round as usize % 2];
+            let head = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+            // A part of a head, or all of it.
+            let length = if round % 3 == 0 {
+                head.len()
+            } else {
+                head.len().min(round as usize)
+            };
+            wire.send(&head[..length]);
+            std::thread::sleep(Duration::from_micros(round * 97 % 9000));
+        }
+    };
+    // First so that every thread of the front has opened what it needs.
+    leave(60);
+    let descriptors = || site.server.front().descriptors().len();
+    let before = descriptors();
+    leave(120);
     assert_eq!(site.get("/ok.php").text(), "ok");
     assert_eq!(site.server.workers().len(), 2);
+    wait_until("no descriptor is left of them", || descriptors() <= before);
 }

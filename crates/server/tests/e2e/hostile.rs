@@ -1,0 +1,243 @@
+//! Scripts that attack the server they run on, and workers that do not do their part.
+
+use std::time::{Duration, Instant};
+
+use howdah_sys::signal::SIGKILL;
+
+use crate::site::Site;
+use crate::support::{Server, has_php, wait_until};
+use crate::wire::Wire;
+
+/// `SIGSTOP` and `SIGCONT` of Linux.
+const STOP_AND_CONTINUE: (i32, i32) = (19, 18);
+
+/// Writes over the memory that the pool shares with the front: `zero`, `ones` or `noise`, from the start or everywhere.
+const SCRIBBLE: (&str, &str) = (
+    "scribble.php",
+    "<?php foreach (file('/proc/self/maps') as $line)
+         if (str_contains($line, 'howdah-pool') && preg_match('/^([0-9a-f]+)-([0-9a-f]+) rw/', $line, $m)) {
+             $from = hexdec($m[1]); $length = min(hexdec($m[2]) - $from, (int) ($_GET['most'] ?? 1 << 30));
+             $memory = fopen('/proc/self/mem', 'r+'); stream_set_write_buffer($memory, 0); fseek($memory, $from);
+             for ($done = 0; $done < $length; $done += $step) {
+                 $step = min(4096, $length - $done);
+                 $bytes = match ($_GET['how']) { 'zero' => str_repeat(chr(0), $step), 'ones' => str_repeat(chr(255), $step),
+                     default => random_bytes($step) };
+                 fwrite($memory, $bytes);
+             }
+             $hit = true;
+         }
+     echo isset($hit) ? 'scribbled' : 'not found';",
+);
+const OK: (&str, &str) = ("ok.php", "<?php echo 'ok ', str_repeat('x', 5000);");
+const SLOW: (&str, &str) = ("slow.php", "<?php usleep(500_000); echo 'slow';");
+
+fn two_pools() -> Site {
+    let entry = |name: &str| {
+        format!(
+            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.example\"]\nroot = \"public\"\n[site.php]\nworkers = 2\n\
+             request_timeout = \"3s\"\nstate_dir = \"state-{name}\"\n"
+        )
+    };
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\nthreads = 2\ncontrol = \"control\"\n[log]\naccess = \"off\"\n{}{}",
+        entry("evil"),
+        entry("good")
+    );
+    Site::configured(&[SCRIBBLE, OK, SLOW], &config)
+}
+
+fn ask(site: &Site, host: &str, target: &str) -> u16 {
+    let mut wire = site.connect();
+    let reply = wire.ask("GET", target, &[("Host", host)], b"");
+    assert!(
+        reply.status != 200 || target != "/ok.php" || reply.body.len() == 5003,
+        "{reply:?}"
+    );
+    reply.status
+}
+
+/// The front lives, the other pool does not notice, and the pool itself is replaced and serves again.
+#[test]
+fn a_script_that_scribbles_on_shared_memory_harms_its_own_pool_alone() {
+    if !has_php() {
+        return;
+    }
+    for how in ["zero", "ones", "noise"] {
+        let site = two_pools();
+        let front = site.server.front();
+        for most in [600, 4096, 1_000_000_000] {
+            // One of each pool runs meanwhile.
+            let [mut hurt, mut unharmed] = ["evil.example", "good.example"].map(|host| {
+                let mut wire = site.connect();
+                wire.request("GET", "/slow.php", &[("Host", host)], b"");
+                wire
+            });
+            std::thread::sleep(Duration::from_millis(20));
+            let mut evil = site.connect();
+            let target = format!("/scribble.php?how={how}&most={most}");
+            evil.request("GET", &target, &[("Host", "evil.example")], b"");
+            for _ in 0..20 {
+                assert_eq!(ask(&site, "good.example", "/ok.php"), 200, "{target}");
+            }
+            // Whatever these get, if anything: it is an answer or an end, in bounded time.
+            evil.rest_or_reply();
+            hurt.rest_or_reply();
+            assert_eq!(unharmed.reply("GET").text(), "slow", "{target}");
+            let began = Instant::now();
+            wait_until("the pool serves again", || {
+                ask(&site, "evil.example", "/ok.php") == 200
+            });
+            assert!(
+                began.elapsed() < Duration::from_secs(8),
+                "{target}: {:?}",
+                began.elapsed()
+            );
+        }
+        assert_eq!(site.server.front(), front, "the front is the same process");
+        wait_until("both pools are complete", || workers(&site.server) == 4);
+    }
+}
+
+fn workers(server: &Server) -> usize {
+    server
+        .zygotes()
+        .iter()
+        .map(|zygote| zygote.children().len())
+        .sum()
+}
+
+#[test]
+fn a_script_that_kills_its_zygote_ends_with_it_and_nobody_else_does() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::new(&[
+        (
+            "index.php",
+            "<?php posix_kill(posix_getppid(), SIGKILL); sleep(10);",
+        ),
+        OK,
+    ]);
+    let front = site.server.front();
+    for _ in 0..3 {
+        assert_eq!(site.get("/").status, 502);
+        wait_until("the pool serves again", || site.get("/ok.php").status == 200);
+    }
+    assert_eq!(site.server.front(), front);
+    wait_until("no worker of a dead zygote is left", || {
+        workers(&site.server) == 2
+    });
+    assert_eq!(site.server.processes().len(), 5);
+}
+
+#[test]
+fn an_idle_worker_that_is_stopped_is_passed_over() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(&[OK], "workers = 2\nrequest_timeout = \"2s\"");
+    wait_until("both workers are there", || site.server.workers().len() == 2);
+    assert_eq!(site.get("/ok.php").status, 200);
+    for worker in site.server.workers() {
+        worker.signal(STOP_AND_CONTINUE.0);
+        for _ in 0..3 {
+            let began = Instant::now();
+            assert_eq!(site.get("/ok.php").status, 200);
+            assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+        }
+        worker.signal(STOP_AND_CONTINUE.1);
+    }
+}
+
+#[test]
+fn a_busy_worker_that_is_stopped_is_replaced() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(&[OK, SLOW], "workers = 1\nrequest_timeout = \"1s\"");
+    let worker = site.server.workers()[0];
+    let mut stuck = site.connect();
+    stuck.request("GET", "/slow.php", &[], b"");
+    std::thread::sleep(Duration::from_millis(100));
+    worker.signal(STOP_AND_CONTINUE.0);
+    assert_eq!(stuck.reply("GET").status, 504);
+    assert_eq!(site.get("/ok.php").status, 200, "once SIGKILL has made room");
+    assert_ne!(site.server.workers()[0], worker);
+}
+
+#[test]
+fn a_stopped_zygote_is_no_obstacle_to_requests() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(&[OK], "workers = 2");
+    let zygote = site.server.zygote();
+    zygote.signal(STOP_AND_CONTINUE.0);
+    for _ in 0..20 {
+        assert_eq!(site.get("/ok.php").status, 200);
+    }
+    // A worker that dies meanwhile is missed by nobody but the requests that wait for its like.
+    site.server.workers()[0].signal(SIGKILL);
+    for _ in 0..20 {
+        assert_eq!(site.get("/ok.php").status, 200);
+    }
+    zygote.signal(STOP_AND_CONTINUE.1);
+    wait_until("the dead worker is replaced", || {
+        let workers = site.server.workers();
+        workers.len() == 2 && workers.iter().all(|worker| worker.lives())
+    });
+}
+
+#[test]
+fn a_client_that_reads_nothing_is_given_up() {
+    if !has_php() {
+        return;
+    }
+    let files = [
+        (
+            "big.php",
+            "<?php for ($i = 0; $i < 3000; $i++) echo str_repeat('x', 10000);",
+        ),
+        OK,
+    ];
+    let limits = "send_timeout = \"1s\"\nspill_memory = \"64K\"\nspill_file = \"1M\"";
+    let site = Site::with(
+        &files,
+        &crate::site::Options {
+            limits,
+            php: "workers = 1\nrequest_timeout = \"30s\"",
+            ..Default::default()
+        },
+    );
+    site.file("big.bin", vec![b'y'; 30_000_000]);
+    for _ in 0..30 {
+        // So that every thread of the front has opened what it needs.
+        assert_eq!(
+            (
+                site.get("/ok.php").status,
+                site.ask("HEAD", "/big.bin", &[], b"").status
+            ),
+            (200, 200)
+        );
+    }
+    let before = site.server.front().descriptors().len();
+    let mut lazy: Vec<Wire> = ["/big.php", "/big.bin"]
+        .into_iter()
+        .map(|target| {
+            let mut wire = site.connect();
+            wire.request("GET", target, &[], b"");
+            wire
+        })
+        .collect();
+    // The script has to wait for its reader, and so has this one for the script, until the reader is given up.
+    std::thread::sleep(Duration::from_millis(300));
+    let began = Instant::now();
+    assert_eq!(site.get("/ok.php").status, 200);
+    assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
+    wait_until("both connections are closed", || {
+        site.server.front().descriptors().len() <= before
+    });
+    for wire in &mut lazy {
+        assert!(wire.rest().len() < 30_000_000, "it broke off");
+    }
+}
