@@ -252,16 +252,17 @@ impl Wire {
 
     /// Reads a reply, or whatever there is until the connection ends.
     pub fn rest_or_reply(&mut self) -> Vec<u8> {
-        while find(&self.input, b"\r\n\r\n").is_none() {
+        loop {
+            if let Some(end) = find(&self.input, b"\r\n\r\n") {
+                let head = String::from_utf8_lossy(&self.input[..end]).to_ascii_lowercase();
+                if head.contains("content-length:") || self.input.ends_with(b"\r\n0\r\n\r\n") {
+                    return self.reply("GET").body;
+                }
+            }
             if !self.fill() {
                 return std::mem::take(&mut self.input);
             }
         }
-        let head = String::from_utf8_lossy(&self.input).to_ascii_lowercase();
-        if head.contains("content-length:") {
-            return self.reply("GET").body;
-        }
-        self.rest()
     }
 
     /// What came within `patience` of now, which may be nothing.
