@@ -26,6 +26,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use howdah_config::{Config, RootTemplate};
 use howdah_php::{Pool, PoolEvent, PoolLimits};
 use howdah_site::Sites;
 use howdah_sys::readiness::Readable;
@@ -71,6 +72,7 @@ fn serve(start: FrontStart, threads: usize, processors: usize) -> Result<(), (Ar
         };
         pools[link.site] = Some(Pool::new(link.name.clone(), limits, threads));
     }
+    warn_of_unreadable_roots(&config, &log);
     let (inboxes, mut receivers): (Vec<_>, Vec<_>) = (0..threads).map(|_| mpsc::unbounded_channel()).unzip();
     let shared = Arc::new(Shared {
         sites: Sites::compile(&config),
@@ -114,6 +116,24 @@ fn serve(start: FrontStart, threads: usize, processors: usize) -> Result<(), (Ar
     // The supervisor may be gone; then nobody needs to be told.
     let _ = channel.send(&FromFront::Drained.encode(), &[]);
     result.map_err(|error| (log, error))
+}
+
+/// Says which sites will answer nothing but errors because the front's user may not enter their folders.
+fn warn_of_unreadable_roots(config: &Config, log: &ErrorLog) {
+    for site in &config.sites {
+        let RootTemplate::Fixed(root) = &site.root else {
+            continue;
+        };
+        if let Err(error) = std::fs::read_dir(root) {
+            let user = config.user.as_deref().unwrap_or("the front's user");
+            let what = format!(
+                "the document root {} cannot be read: {error}; if the server was started as root, {user} needs the right to \
+                 read it and to enter every folder above it",
+                root.display(),
+            );
+            log.say(Level::Warning, Some(&site.name), &what);
+        }
+    }
 }
 
 fn copies(listeners: &[thread::Listener]) -> io::Result<Vec<thread::Listener>> {
