@@ -10,7 +10,7 @@ use howdah_sys::seqpacket::SeqPacket;
 
 use crate::Corrupt;
 use crate::control::Attach;
-use crate::layout::{Geometry, LIVES, Phase, State};
+use crate::layout::{self, Geometry, LIVES, Phase, State};
 use crate::queue::Producer;
 use crate::region::Region;
 use crate::sync::{Ordering, fence};
@@ -437,7 +437,7 @@ impl Front {
                     worker: by,
                     life,
                     ..
-                }) if usize::from(by) == worker && !is_after(life, dead) && !entry.lost => {
+                }) if usize::from(by) == worker && !layout::is_later_life(life, dead) && !entry.lost => {
                     entry.lost = true;
                     lost.push(index);
                 }
@@ -481,9 +481,9 @@ impl Front {
         howdah_sys::futex::wake(wake);
     }
 
-    /// Empties a slot's socket of descriptors that no worker took, which would keep their files on the disk.
+    /// Empties a slot's socket of descriptors that no worker took, which would keep their files on the disk. Only we send
+    /// into it, so there is an end to it.
     fn take_body_back(&self, slot: usize) {
-        // Only we send into it, so there is an end to it.
         while let Ok(message) = self.hand_over[slot].theirs.receive_now(&mut [0; 4]) {
             if message.length == 0 {
                 break;
@@ -499,9 +499,3 @@ impl Front {
 
 /// Bytes at the start of each ring that stay in memory: what most responses need.
 const KEPT: u64 = 64 * 1024;
-
-/// Whether `life` is that of a successor of `dead`, in a count that wraps.
-fn is_after(life: u16, dead: u16) -> bool {
-    let ahead = life.wrapping_sub(dead) % LIVES;
-    (1..LIVES / 2).contains(&ahead)
-}

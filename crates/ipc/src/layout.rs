@@ -174,6 +174,12 @@ pub struct State {
 /// Processes in a worker's place are counted up to here, and then again from 0.
 pub const LIVES: u16 = 1 << 12;
 
+/// Whether `life` is that of a successor of `dead`, in a count that wraps.
+pub(crate) fn is_later_life(life: u16, dead: u16) -> bool {
+    let ahead = life.wrapping_sub(dead) % LIVES;
+    (1..LIVES / 2).contains(&ahead)
+}
+
 impl State {
     /// As one word.
     pub fn pack(self) -> u64 {
@@ -227,6 +233,12 @@ mod tests {
                 geometry.thread(0) + thread_line::READY + geometry.ready_words() * 8 <= geometry.thread(1)
             );
         }
+    }
+
+    #[test]
+    fn a_successor_is_told_in_a_count_that_wraps() {
+        assert!(is_later_life(1, 0) && is_later_life(0, LIVES - 1) && is_later_life(5, LIVES - 5));
+        assert!(!is_later_life(0, 0) && !is_later_life(0, 1) && !is_later_life(LIVES - 1, 0));
     }
 
     #[test]
