@@ -98,6 +98,8 @@ pub struct Look {
     pub ended: bool,
     /// Nanoseconds from taking to finishing, once it is Done; `u32::MAX` for more than four seconds.
     pub took: Option<u32>,
+    /// Per mille of that time, without waiting for a processor, that the script was on one; if the worker knows.
+    pub share: Option<u32>,
 }
 
 /// Why a request could not be submitted.
@@ -278,6 +280,16 @@ impl Front {
         }
     }
 
+    /// How many workers should be awake at most, 0 for all. Those beyond go to sleep after their present request, though
+    /// there may be work: the others will do it.
+    pub fn limit_awake(&self, limit: usize) {
+        let word = self.region.awake_limit();
+        let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+        if word.load(Ordering::Relaxed) != limit {
+            word.store(limit, Ordering::Relaxed);
+        }
+    }
+
     /// Workers that do not say they sleep. One that falls asleep just now sees what was enqueued before this call.
     pub fn awake_workers(&self) -> usize {
         fence(Ordering::SeqCst);
@@ -333,6 +345,7 @@ impl Front {
             worker: taken.then_some(worker),
             ended: ended || state.phase == Phase::Done,
             took: (state.phase == Phase::Done).then(|| line.took.load(Ordering::Relaxed)),
+            share: Some(line.share.load(Ordering::Relaxed)).filter(|share| *share <= 1000),
         })
     }
 
@@ -419,9 +432,8 @@ impl Front {
             slots,
             ..
         } = &mut *ledger;
-        let life = lives
-            .get_mut(worker)
-            .ok_or(Corrupt("a worker died that does not exist"))?;
+        let known = lives.get_mut(worker);
+        let life = known.ok_or(Corrupt("a worker died that does not exist"))?;
         let dead = std::mem::replace(life, (*life + 1) % LIVES);
         for (index, entry) in slots.iter_mut().enumerate().filter(|(_, entry)| entry.submitted) {
             let state = self.region.slot(index).state.look();

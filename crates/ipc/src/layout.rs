@@ -85,6 +85,10 @@ impl Geometry {
         LINE
     }
 
+    pub(crate) fn awake_limit(&self) -> usize {
+        LINE + 4
+    }
+
     pub(crate) fn queue_entry(&self) -> usize {
         2 * LINE
     }
@@ -139,6 +143,7 @@ pub(crate) mod slot_line {
     pub(crate) const ENDED: usize = 16;
     pub(crate) const STARVED: usize = 20;
     pub(crate) const TOOK: usize = 24;
+    pub(crate) const SHARE: usize = 28;
     pub(crate) const CONSUMED: usize = 64;
     pub(crate) const ABORTED: usize = 72;
     pub(crate) const THREAD: usize = 76;

@@ -150,12 +150,39 @@ impl IdleSet<'_> {
         wake: &AtomicU32,
         queue: &Queue<'_>,
         stop: impl Fn() -> bool,
-        mut wait: impl FnMut(&AtomicU32) -> Result<(), E>,
+        wait: impl FnMut(&AtomicU32) -> Result<(), E>,
     ) -> Result<(), E> {
         self.announce(worker);
         if !queue.is_empty() && self.withdraw(worker) {
             return Ok(());
         }
+        self.doze(worker, wake, stop, wait)
+    }
+
+    /// As [`IdleSet::sleep`], for a worker that is one too many, whatever is in the queue. `still` is asked again once it
+    /// has announced itself, so that of several that find out at once not more go than should.
+    pub fn rest<E>(
+        &self,
+        worker: usize,
+        wake: &AtomicU32,
+        still: impl Fn() -> bool,
+        stop: impl Fn() -> bool,
+        wait: impl FnMut(&AtomicU32) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.announce(worker);
+        if !still() && self.withdraw(worker) {
+            return Ok(());
+        }
+        self.doze(worker, wake, stop, wait)
+    }
+
+    fn doze<E>(
+        &self,
+        worker: usize,
+        wake: &AtomicU32,
+        stop: impl Fn() -> bool,
+        mut wait: impl FnMut(&AtomicU32) -> Result<(), E>,
+    ) -> Result<(), E> {
         while wake.load(Ordering::Acquire) == 0 && !stop() {
             wait(wake)?;
         }

@@ -63,6 +63,11 @@ impl Region {
         }
     }
 
+    /// How many workers should be awake at most; 0: all.
+    pub(crate) fn awake_limit(&self) -> &AtomicU32 {
+        self.word(self.geometry.awake_limit())
+    }
+
     pub(crate) fn idle(&self) -> IdleSet<'_> {
         IdleSet(self.longs(self.geometry.idle(), self.geometry.idle_words()))
     }
@@ -93,6 +98,7 @@ impl Region {
             written: self.long(line + slot_line::WRITTEN),
             ended: self.word(line + slot_line::ENDED),
             took: self.word(line + slot_line::TOOK),
+            share: self.word(line + slot_line::SHARE),
             room: Room {
                 consumed: self.long(line + slot_line::CONSUMED),
                 starved: self.word(line + slot_line::STARVED),
@@ -205,6 +211,7 @@ pub(crate) struct SlotLine<'r> {
     pub(crate) written: &'r AtomicU64,
     pub(crate) ended: &'r AtomicU32,
     pub(crate) took: &'r AtomicU32,
+    pub(crate) share: &'r AtomicU32,
     pub(crate) room: Room<'r>,
     pub(crate) thread: &'r AtomicU32,
 }

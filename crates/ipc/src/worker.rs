@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use howdah_sys::eventfd::EventFd;
 use howdah_sys::futex;
+use howdah_sys::schedule::{Schedule, Spent};
 use howdah_sys::seqpacket::SeqPacket;
 
 use crate::control::Attach;
@@ -18,6 +19,9 @@ use crate::sync::Ordering;
 
 /// After this many bytes without a word to the front it is told, so that it sends while the script goes on.
 const NEWS_BYTES: u64 = 256 * 1024;
+/// Nanoseconds that scripts must take on average before their share of processor time is looked up, which costs two
+/// microseconds.
+const METERED: u64 = 200_000;
 /// A worker that waits for room looks up this often, in case a wake-up was lost to a hostile neighbour.
 const ROOM_CHECK: Duration = Duration::from_secs(1);
 
@@ -92,6 +96,7 @@ impl Attachment {
             index,
             request: Vec::new(),
             head: HeadEncoder::default(),
+            meter: Meter::default(),
         }
     }
 }
@@ -104,6 +109,38 @@ pub struct Worker {
     /// The request being run, copied out of the region.
     request: Vec<u8>,
     head: HeadEncoder,
+    meter: Meter,
+}
+
+/// How long this worker's scripts take, and how much of that is work.
+#[derive(Debug, Default)]
+struct Meter {
+    schedule: Option<Schedule>,
+    /// Nanoseconds that scripts took lately, on average.
+    average: u64,
+}
+
+impl Meter {
+    /// The times before a script, if scripts here take long enough for a look to cost nothing.
+    fn begin(&mut self) -> Option<Spent> {
+        if self.average < METERED {
+            return None;
+        }
+        if self.schedule.is_none() {
+            self.schedule = Schedule::of_this_process().ok();
+        }
+        self.schedule.as_ref()?.spent().ok()
+    }
+
+    /// The share of a script's time, without that in which it had to wait for a processor, that it was on one: per mille.
+    fn end(&mut self, took: u64, before: Option<Spent>) -> Option<u32> {
+        self.average = self.average - self.average / 8 + took / 8;
+        let (before, after) = (before?, self.schedule.as_ref()?.spent().ok()?);
+        let running = after.running.saturating_sub(before.running);
+        let delayed = after.delayed.saturating_sub(before.delayed);
+        let own = took.saturating_sub(delayed).max(running).max(1);
+        u32::try_from(running.saturating_mul(1000) / own).ok()
+    }
 }
 
 impl Worker {
@@ -123,6 +160,9 @@ impl Worker {
 
     /// Waits for a request and takes it. `None` once `stop` is set (by a signal handler; then [`Attachment::nudge`]).
     pub fn next(&mut self, stop: &AtomicBool) -> io::Result<Option<Job<'_>>> {
+        if self.is_surplus(1) {
+            self.rest(stop)?;
+        }
         loop {
             if stop.load(Ordering::Acquire) {
                 return Ok(None);
@@ -160,6 +200,7 @@ impl Worker {
             shared,
             request,
             head,
+            meter,
             ..
         } = self;
         let request = request.as_slice();
@@ -174,10 +215,30 @@ impl Worker {
                 written: 0,
                 consumed: 0,
                 told: 0,
+                spent: meter.begin(),
+                meter,
                 began: Instant::now(),
                 finished: false,
             },
         }
+    }
+
+    /// Whether more workers are awake than the front wants, `own` of them not counted.
+    fn is_surplus(&self, own: usize) -> bool {
+        let region = &self.shared.region;
+        let limit = region.awake_limit().load(Ordering::Relaxed) as usize;
+        limit > 0 && region.geometry().workers.saturating_sub(region.idle().count()) >= limit + own
+    }
+
+    /// Leaves the work to the others until the front wakes this worker.
+    fn rest(&self, stop: &AtomicBool) -> io::Result<()> {
+        let region = &self.shared.region;
+        let stop = || stop.load(Ordering::Acquire);
+        let wait = |word: &_| futex::wait(word, 0, None).map(drop);
+        let still = || self.is_surplus(0);
+        region
+            .idle()
+            .rest(self.index, region.worker(self.index).wake, still, stop, wait)
     }
 
     fn sleep(&self, stop: &AtomicBool) -> io::Result<()> {
@@ -220,6 +281,8 @@ pub struct Line<'w> {
     consumed: u64,
     /// How much of `written` the front was told of.
     told: u64,
+    meter: &'w mut Meter,
+    spent: Option<Spent>,
     began: Instant,
     finished: bool,
 }
@@ -353,8 +416,11 @@ impl Drop for Line<'_> {
         }
         self.finished = true;
         let line = self.shared.region.slot(self.slot);
-        let took = u32::try_from(self.began.elapsed().as_nanos()).unwrap_or(u32::MAX);
-        line.took.store(took, Ordering::Relaxed);
+        let took = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let share = self.meter.end(took, self.spent);
+        line.took
+            .store(u32::try_from(took).unwrap_or(u32::MAX), Ordering::Relaxed);
+        line.share.store(share.unwrap_or(u32::MAX), Ordering::Relaxed);
         line.state.finish(self.state);
         self.tell();
     }
