@@ -479,12 +479,7 @@ impl Front {
 
     /// Workers that say they sleep. For display only.
     pub fn idle_workers(&self) -> usize {
-        self.region
-            .idle()
-            .0
-            .iter()
-            .map(|word| word.load(Ordering::Relaxed).count_ones() as usize)
-            .sum()
+        self.region.idle().count()
     }
 
     fn wake(&self, worker: usize) {

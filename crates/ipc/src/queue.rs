@@ -192,6 +192,14 @@ impl IdleSet<'_> {
         Ok(())
     }
 
+    /// Number of workers that sleep, or are about to.
+    pub fn count(&self) -> usize {
+        self.0
+            .iter()
+            .map(|word| word.load(Ordering::Acquire).count_ones() as usize)
+            .sum()
+    }
+
     /// Claims a sleeping worker below `workers`; the caller must wake it. Call it after the work was published.
     pub fn claim(&self, workers: usize) -> Option<usize> {
         fence(Ordering::SeqCst);

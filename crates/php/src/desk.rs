@@ -21,8 +21,6 @@ use crate::{Encoder, KILL_SIGNAL, SOFT_TIMEOUT_SIGNAL};
 const GRACE: Duration = Duration::from_secs(2);
 /// How often memory is given back.
 const TRIM: Duration = Duration::from_secs(5);
-/// How long a request waits for a worker that is awake before another is woken.
-const PATIENCE: Duration = Duration::from_millis(1);
 
 /// One front thread's desk of one pool.
 #[derive(Debug)]
@@ -47,6 +45,8 @@ pub(crate) struct Counter {
     open: Cell<usize>,
     /// A task looks after requests for which no worker was woken.
     watching: Cell<bool>,
+    /// Requests that had been taken from the queue at the last sweep.
+    taken: Cell<u32>,
 }
 
 /// What a thread knows of a slot that it has out.
@@ -261,14 +261,15 @@ impl Counter {
             places,
             open: Cell::new(0),
             watching: Cell::new(false),
+            taken: Cell::new(0),
         });
         let bell = Readable::new(counter.link.front.bell(thread))?;
         tokio::task::spawn_local(listen(Rc::downgrade(&counter), counter.link.clone(), bell));
         Ok(counter)
     }
 
-    /// Sees to it that a request that was left to the workers awake does not wait for one that is stuck: if none was taken
-    /// from the queue for [`PATIENCE`], others are woken.
+    /// Sees to it that a request that was left to the workers awake does not wait for those that are stuck: if none was taken
+    /// from the queue for the link's patience, others are woken.
     fn watch_queue(self: &Rc<Self>) {
         if self.watching.replace(true) {
             return;
@@ -277,7 +278,10 @@ impl Counter {
         tokio::task::spawn_local(async move {
             let mut before = None;
             loop {
-                tokio::time::sleep(PATIENCE).await;
+                let Some(patience) = counter.upgrade().map(|counter| counter.link.patience()) else {
+                    return;
+                };
+                tokio::time::sleep(patience).await;
                 let Some(counter) = counter.upgrade() else { return };
                 let (queued, taken) = counter.link.front.queued();
                 if queued == 0 {
@@ -412,7 +416,9 @@ impl Counter {
         for slot in 0..self.link.front.geometry().slots {
             waits |= self.sweep_slot(slot, now, request_timeout);
         }
-        if waits {
+        // Workers that are held back are not to be woken as long as the others get on.
+        let (_, taken) = self.link.front.queued();
+        if self.taken.replace(taken) == taken && waits {
             self.link.front.wake_all();
         }
     }

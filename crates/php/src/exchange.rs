@@ -83,7 +83,7 @@ impl Exchange {
         };
         self.complete = look.ended;
         if let Some(took) = look.took {
-            link.note_service(took);
+            link.note_service(took, look.share);
         }
         if !look.ended {
             if let Some(status) = link.lost(lease.index()) {

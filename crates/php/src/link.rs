@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use howdah_ipc::control::{FromZygote, ToZygote};
 use howdah_ipc::front::{Front, Slot};
@@ -32,8 +33,13 @@ pub(crate) struct Link {
     alarms: AtomicU32,
     /// Nanoseconds that scripts took lately, on average; `u32::MAX` while nothing is known.
     service: AtomicU32,
-    /// Workers that keep the machine busy with short scripts: half the processors, since the front needs as much again.
-    enough: usize,
+    /// As `service`, but without a bound.
+    wall: AtomicU32,
+    /// Per mille of a script's time, without waiting for a processor, that it is on one; likewise.
+    share: AtomicU32,
+    /// How many workers should be awake at most; 0 while nothing is known.
+    limit: AtomicUsize,
+    processors: usize,
     /// Told when the link dies.
     pub(crate) condemned: Notify,
     state: Mutex<State>,
@@ -80,6 +86,20 @@ impl Drop for Lease {
     }
 }
 
+/// Takes `value` into a running average over about sixteen, which is `u32::MAX` before the first.
+fn average(word: &AtomicU32, value: u32) -> u32 {
+    let average = match word.load(Ordering::Relaxed) {
+        u32::MAX => value,
+        average => average - average / 16 + value / 16,
+    };
+    // Of two threads at once one value may get lost, which an average survives.
+    word.store(average, Ordering::Relaxed);
+    average
+}
+
+/// Bounds of [`Link::patience`].
+const LEAST_PATIENCE: Duration = Duration::from_millis(1);
+const MOST_PATIENCE: Duration = Duration::from_millis(100);
 /// Nanoseconds up to which a script is short. One that asks a database is not.
 const SHORT: u32 = 100_000;
 /// So that one script that was interrupted, or slow for once, does not count as a hundred.
@@ -135,9 +155,10 @@ impl Link {
             }),
             alarms: AtomicU32::new(0),
             service: AtomicU32::new(u32::MAX),
-            enough: std::thread::available_parallelism()
-                .map_or(1, usize::from)
-                .div_ceil(2),
+            wall: AtomicU32::new(u32::MAX),
+            share: AtomicU32::new(u32::MAX),
+            limit: AtomicUsize::new(0),
+            processors: std::thread::available_parallelism().map_or(1, usize::from),
             condemned: Notify::new(),
         }))
     }
@@ -253,21 +274,38 @@ impl Link {
         self.out.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// A script took so many nanoseconds.
-    pub(crate) fn note_service(&self, took: u32) {
-        let took = took.min(LONGEST_NOTED);
-        let average = match self.service.load(Ordering::Relaxed) {
-            u32::MAX => took,
-            average => average - average / 16 + took / 16,
+    /// A script took so many nanoseconds, and worked for that share of them, per mille, as far as it is known.
+    pub(crate) fn note_service(&self, took: u32, share: Option<u32>) {
+        let service = average(&self.service, took.min(LONGEST_NOTED));
+        let wall = average(&self.wall, took);
+        let share = share.map(|share| average(&self.share, share));
+        let limit = if service < SHORT {
+            self.processors.div_ceil(2)
+        } else {
+            match share {
+                Some(share) if wall >= SHORT => (self.processors * 1500).div_ceil(share.max(1) as usize),
+                _ => return,
+            }
         };
-        self.service.store(average, Ordering::Relaxed);
+        self.limit.store(limit, Ordering::Relaxed);
+        self.front.limit_awake(limit);
     }
 
-    /// Whether a new request is better left to the workers that are awake: scripts are so short that these will be free
-    /// before another could be woken, and there are enough of them to keep all processors busy. Measured with 32 workers on
-    /// two processors, waking one for each request doubles what a short script costs.
+    /// Whether a new request is better left to the workers that are awake, because more of them would only take turns on the
+    /// processors.
+    ///
+    /// Scripts below 100 µs: half as many workers as processors are enough, since the front needs as much again, and they
+    /// will be free before another could be woken. Longer ones: half as many again as would keep the processors busy with
+    /// the share of their time that scripts work and do not wait, for a database for example.
     pub(crate) fn holds_back(&self) -> bool {
-        self.service.load(Ordering::Relaxed) < SHORT && self.front.awake_workers() >= self.enough
+        let limit = self.limit.load(Ordering::Relaxed);
+        limit > 0 && self.front.awake_workers() >= limit
+    }
+
+    /// How long a request that was held back may wait while none is taken from the queue.
+    pub(crate) fn patience(&self) -> Duration {
+        let wall = Duration::from_nanos(self.wall.load(Ordering::Relaxed).into());
+        (2 * wall).clamp(LEAST_PATIENCE, MOST_PATIENCE)
     }
 
     /// Number of requests that wait for a worker, with a slot or without.

@@ -27,7 +27,7 @@ pub fn make_private(path: &Path, uid: u32, gid: u32) -> io::Result<()> {
             format!("it belongs to user {}, not to user {uid}", found.uid()),
         ));
     }
-    if found.mode() & 0o077 != 0 {
+    if found.mode() & 0o777 != 0o700 {
         folder.set_permissions(fs::Permissions::from_mode(0o700))?;
     }
     Ok(())

@@ -17,6 +17,7 @@ pub mod open;
 pub mod poll;
 pub mod process;
 pub mod readiness;
+pub mod schedule;
 pub mod sendfile;
 pub mod seqpacket;
 pub mod signal;
