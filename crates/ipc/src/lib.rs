@@ -6,11 +6,11 @@
 //!
 //! | part | words | written by |
 //! |---|---|---|
-//! | queue | `head`, `tail`, entries (indices of slots) | `tail` and entries: front; `head`: workers |
+//! | queue | `head`, `tail`, entries (indices of slots), limit of workers awake | `head`: workers; the rest: front |
 //! | idle set | one bit per worker | worker sets its own; front, or the worker itself, clears it |
 //! | worker line | `wake` (futex), `requests` | `wake`: front and zygote set, worker clears; the rest: worker |
 //! | thread line | `sleeping`, ready set (one bit per slot) | front thread sets `sleeping` and clears bits; workers clear `sleeping`, set bits |
-//! | slot line | `state`, `thread`, `written`, `consumed`, `ended`, `aborted`, `starved` (futex) | see below |
+//! | slot line | `state`, `thread`, `written`, `consumed`, `ended`, `aborted`, `starved` (futex), `took`, `share` | see below |
 //! | request area | one per slot | front, while the slot is free |
 //! | response ring | one per slot | the worker that took the slot |
 //!
@@ -26,7 +26,7 @@
 //!    └─────────────────────────┴──── front, privately ──────────┴────────────────────────────┘
 //! ```
 //!
-//! | phase | request area | ring, `written`, `ended` | `consumed`, `aborted` | may end it |
+//! | phase | request area | ring, `written`, `ended`, `took`, `share` | `consumed`, `aborted` | may end it |
 //! |---|---|---|---|---|
 //! | Free | front writes | nobody | nobody | front: submit |
 //! | Queued | nobody writes | nobody | front: `aborted` | worker: take; front: cancel |
@@ -41,6 +41,10 @@
 //! - `finish` stores `state` with Release after the last `written`: who sees Done sees every byte.
 //! - A wake-up is never lost: the sleeper announces itself (idle bit, `sleeping`, `starved`), fences SeqCst and looks once
 //!   more; the other side publishes, fences SeqCst and looks for sleepers. One of the two sees the other.
+//!
+//! - The limit of workers awake is advice, read and written without order. A worker beyond it announces itself, fences SeqCst and
+//!   counts once more, so that never more go to rest than leave as many awake as it says; who is left empties the queue. Those
+//!   may be stuck, so the front looks whether the queue moves, and wakes others if it does not.
 //!
 //! # If somebody dies
 //! - A worker before its compare-and-swap on `state`: the slot is still Queued, but its queue entry may be gone.
