@@ -7,7 +7,7 @@ use howdah_ipc::queue::{IdleSet, Producer, Queue};
 use howdah_ipc::slot::StateWord;
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use loom::thread;
 
 use crate::{Futex, model};
@@ -341,4 +341,55 @@ fn a_worker_told_to_stop_stops_and_loses_nothing() {
         pool.worker_died(&mut producer);
         assert_eq!(taken + pool.rest().len(), 1);
     });
+}
+
+/// Two workers, of which one should be awake: `resting` of them find out at once that they are one too many, the other
+/// sleeps as usual.
+fn one_of_two_stays_awake(resting: usize) {
+    let pool = Pool::new(1);
+    let over = Arc::new(AtomicU32::new(0));
+    let workers: Vec<_> = (0..2)
+        .map(|worker| {
+            let (pool, over) = (pool.clone(), over.clone());
+            thread::spawn(move || {
+                let stop = || over.load(Ordering::Acquire) != 0;
+                if worker < resting {
+                    let still = || 2 - pool.idle().count() >= 1;
+                    let wait = |word: &_| {
+                        pool.beds[worker].wait(word, 0);
+                        Ok::<_, Infallible>(())
+                    };
+                    let Ok(()) = pool.idle().rest(worker, &pool.wake[worker], still, stop, wait);
+                }
+                while !stop() {
+                    if pool.try_take(worker).is_some() {
+                        over.store(1, Ordering::Release);
+                        // The other one fences when it announces itself.
+                        fence(Ordering::SeqCst);
+                        pool.wake[1 - worker].store(1, Ordering::Release);
+                        pool.beds[1 - worker].wake();
+                        return 1;
+                    }
+                    pool.sleep(worker, stop);
+                }
+                0
+            })
+        })
+        .collect();
+    let mut producer = Producer::new(1);
+    pool.submit(&mut producer, 0, 1);
+    let taken: usize = workers.into_iter().map(|worker| worker.join().unwrap()).sum();
+    assert_eq!(taken, 1);
+}
+
+/// Guards: `rest` asking `still` again.
+#[test]
+fn of_two_workers_that_are_one_too_many_one_goes_on() {
+    model(3, || one_of_two_stays_awake(2));
+}
+
+/// Guards: the same as for those who sleep.
+#[test]
+fn a_worker_that_rests_leaves_nothing_undone() {
+    model(3, || one_of_two_stays_awake(1));
 }
