@@ -90,14 +90,18 @@ fn killing_workers_under_load_harms_only_their_own_requests() {
         census(&site) == before
     });
     // More at once than there are slots: none is lost.
-    let mut wires: Vec<_> = (0..30).map(|_| site.connect()).collect();
+    ask_at_once(&site, 30);
+    assert!(site.server.processes().iter().all(|process| !process.is_zombie()));
+}
+
+fn ask_at_once(site: &Site, requests: usize) {
+    let mut wires: Vec<_> = (0..requests).map(|_| site.connect()).collect();
     wires
         .iter_mut()
         .for_each(|wire| wire.request("GET", "/sleep.php", &[], b""));
     wires
         .iter_mut()
         .for_each(|wire| assert_eq!(wire.reply("GET").text(), "slept"));
-    assert!(site.server.processes().iter().all(|process| !process.is_zombie()));
 }
 
 /// How many processes there are, and which descriptors those hold that stay; numbers of sockets and pipes left out.
