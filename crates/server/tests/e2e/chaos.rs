@@ -94,14 +94,9 @@ fn killing_workers_under_load_harms_only_their_own_requests() {
     assert!(site.server.processes().iter().all(|process| !process.is_zombie()));
 }
 
-fn ask_at_once(site: &Site, requests: usize) {
-    let mut wires: Vec<_> = (0..requests).map(|_| site.connect()).collect();
-    wires
-        .iter_mut()
-        .for_each(|wire| wire.request("GET", "/sleep.php", &[], b""));
-    wires
-        .iter_mut()
-        .for_each(|wire| assert_eq!(wire.reply("GET").text(), "slept"));
+fn ask_at_once(site: &Site, connections: usize) {
+    let replies = site.ask_at_once("/sleep.php", connections);
+    assert!(replies.iter().all(|reply| reply.text() == "slept"));
 }
 
 /// How many processes there are, and which descriptors those hold that stay; numbers of sockets and pipes left out.

@@ -133,6 +133,15 @@ impl Site {
         self.connect().ask(method, target, fields, body)
     }
 
+    /// Asks on so many connections at once, so that every thread of the front gets some and opens what it needs.
+    pub fn ask_at_once(&self, target: &str, connections: usize) -> Vec<Reply> {
+        let mut wires: Vec<Wire> = (0..connections).map(|_| self.connect()).collect();
+        wires
+            .iter_mut()
+            .for_each(|wire| wire.request("GET", target, &[], b""));
+        wires.iter_mut().map(|wire| wire.reply("GET")).collect()
+    }
+
     /// The lines of the error log that contain `what`.
     pub fn log_lines(&self, what: &str) -> Vec<String> {
         self.server

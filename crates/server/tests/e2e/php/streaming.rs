@@ -254,7 +254,7 @@ fn a_client_may_leave_at_any_moment() {
             std::thread::sleep(Duration::from_micros(round * 97 % 9000));
         }
     };
-    // First so that every thread of the front has opened what it needs.
+    site.ask_at_once("/ok.php", 60);
     leave(60);
     let descriptors = || site.server.front().descriptors().len();
     let before = descriptors();
