@@ -1,0 +1,134 @@
+//! What a directive is: its name, where it may stand, what it takes and what it does.
+
+use std::sync::Arc;
+
+use crate::compile::Scope;
+use crate::mistake::{Complaint, Place};
+use crate::settings::Settings;
+
+/// One directive. Each module lists its own in a constant `DIRECTIVES`; [`all`] lists them together, and the manual is
+/// generated from them.
+#[derive(Clone, Copy, Debug)]
+pub struct Directive {
+    /// As Apache's manual spells it; names are compared without case.
+    pub name: &'static str,
+    /// The module that has it, as `<IfModule>` names it: `mod_rewrite`, `core`.
+    pub module: &'static str,
+    /// The classes of `AllowOverride` of which one must be allowed.
+    pub overrides: Overrides,
+    /// What it takes.
+    pub arguments: Arguments,
+    /// One sentence for the manual.
+    pub summary: &'static str,
+    /// How far it is supported.
+    pub support: Support,
+    /// Reads the arguments, whose number is right, into `settings`.
+    pub apply: fn(&Call<'_>, &mut Settings) -> Result<(), Complaint>,
+}
+
+/// A set of the classes of `AllowOverride`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overrides(pub u8);
+
+impl Overrides {
+    /// Authorisation and authentication.
+    pub const AUTH_CONFIG: Overrides = Overrides(1);
+    /// Types, rewriting, headers, environment.
+    pub const FILE_INFO: Overrides = Overrides(2);
+    /// Listings and index files.
+    pub const INDEXES: Overrides = Overrides(4);
+    /// Order, Allow, Deny.
+    pub const LIMIT: Overrides = Overrides(8);
+    /// Options and what needs it.
+    pub const OPTIONS: Overrides = Overrides(16);
+    /// Every class.
+    pub const ALL: Overrides = Overrides(31);
+    /// None of them.
+    pub const NONE: Overrides = Overrides(0);
+
+    /// Both sets together.
+    pub const fn or(self, other: Overrides) -> Overrides {
+        Overrides(self.0 | other.0)
+    }
+
+    /// Whether they have one in common.
+    pub const fn meets(self, other: Overrides) -> bool {
+        self.0 & other.0 != 0
+    }
+}
+
+/// What a directive takes (Apache's `cmd_how`). The words are split before, but for [`Raw`](Arguments::Raw).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arguments {
+    /// Nothing.
+    None,
+    /// The rest of the line as it stands: the directive splits it itself.
+    Raw,
+    /// `On` or `Off`.
+    Flag,
+    /// At least so many words, at most so many; `u8::MAX` is any number.
+    Words(u8, u8),
+}
+
+impl Arguments {
+    /// One word.
+    pub const ONE: Arguments = Arguments::Words(1, 1);
+    /// Two words.
+    pub const TWO: Arguments = Arguments::Words(2, 2);
+    /// One word or more: Apache's ITERATE.
+    pub const SOME: Arguments = Arguments::Words(1, u8::MAX);
+    /// One word, then one or more: Apache's ITERATE2.
+    pub const FIRST_AND_SOME: Arguments = Arguments::Words(2, u8::MAX);
+    /// Any number of words: Apache's TAKE_ARGV.
+    pub const ANY: Arguments = Arguments::Words(0, u8::MAX);
+}
+
+/// How far a directive is supported. The manual and `check` tell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Support {
+    /// As in Apache.
+    Full,
+    /// With a difference, which is named.
+    Differs(&'static str),
+    /// Read, checked and without effect, for this reason.
+    Ignored(&'static str),
+    /// Cannot be honoured, for this reason, and what it covers must not be served as if it were not there: 500.
+    Refused(&'static str),
+}
+
+/// One use of a directive.
+#[derive(Debug)]
+pub struct Call<'c> {
+    /// The directive as it was written.
+    pub name: &'c str,
+    /// The rest of the line, continuation lines joined, without white space at either end.
+    pub raw: &'c [u8],
+    /// The words of `raw`, quotes removed; for [`Arguments::Flag`] one word, for [`Arguments::Raw`] none.
+    pub words: &'c [Vec<u8>],
+    /// Where it stands.
+    pub place: &'c Place,
+    /// What it stands in.
+    pub scope: &'c Scope<'c>,
+}
+
+impl Call<'_> {
+    /// The word at `index`, empty where there is none.
+    pub fn word(&self, index: usize) -> &[u8] {
+        self.words.get(index).map_or(b"", Vec::as_slice)
+    }
+
+    /// For [`Arguments::Flag`]: whether it says `On`.
+    pub fn flag(&self) -> bool {
+        self.word(0).eq_ignore_ascii_case(b"on")
+    }
+
+    /// The place, to be kept.
+    pub fn kept_place(&self) -> Arc<Place> {
+        Arc::new(self.place.clone())
+    }
+}
+
+/// Every directive, module by module.
+pub fn all() -> impl Iterator<Item = &'static Directive> {
+    crate::modules::TABLES.iter().flat_map(|table| table.iter())
+}

@@ -1,0 +1,31 @@
+//! Apache's `.htaccess`: from bytes to compiled settings, and from settings and a request to what happens.
+//!
+//! ```text
+//! bytes ── language ──> items ── compile (one Directive each) ──> Compiled   Settings, sections, mistakes
+//! Settings of the folders on the way ── Settings::merge ──────> Settings    what is in force for a file
+//! Transaction + Settings ── modules::*::{phase functions} ────> what happens
+//! ```
+//!
+//! The crate does no I/O and asks no clock. What is on disk, what a sub-request would come to and whether a password fits is
+//! asked of the caller through [`World`]. The order of the phases, the walk down the folders, internal redirects and
+//! sub-requests are `howdah-site`'s, which calls the phase functions of the [modules] in Apache's order.
+
+#![forbid(unsafe_code)]
+
+pub mod compile;
+pub mod directive;
+pub mod expression;
+pub mod language;
+pub mod mistake;
+pub mod modules;
+pub mod pattern;
+pub mod settings;
+pub mod trace;
+pub mod transaction;
+pub mod world;
+
+pub use compile::{Compiled, Surroundings, compile};
+pub use mistake::{Complaint, Mistake, Place};
+pub use settings::Settings;
+pub use transaction::{Client, State, Transaction};
+pub use world::World;

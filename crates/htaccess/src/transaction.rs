@@ -1,0 +1,122 @@
+//! A request as Apache's modules see it, and change it (`request_rec`).
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use howdah_http::{Fields, Method, Request, Status};
+
+use crate::mistake::Place;
+use crate::trace::Trace;
+
+/// What does not change while a request is served.
+#[derive(Clone, Copy, Debug)]
+pub struct Client<'r> {
+    /// The request as it came.
+    pub request: &'r Request,
+    /// The client's end of the connection.
+    pub remote: SocketAddr,
+    /// Our end.
+    pub local: SocketAddr,
+    /// When the request came, in microseconds since 1970.
+    pub time: u64,
+}
+
+/// A request on its way through the phases.
+#[derive(Debug)]
+pub struct Transaction<'r> {
+    /// What came from the client.
+    pub client: Client<'r>,
+    /// What has become of it.
+    pub state: State,
+}
+
+/// What has become of a request so far. An internal redirect begins with a new one, of which the old is `previous`.
+/// Paths and names are bytes, decoded.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// The method now in force; an ErrorDocument is fetched with GET.
+    pub method: Method,
+    /// The site's root, absolute, without a slash at its end.
+    pub document_root: Arc<[u8]>,
+    /// Path of the URL, decoded, beginning with `/` (`r->uri`).
+    pub uri: Vec<u8>,
+    /// Query, as sent, without `?` (`r->args`).
+    pub args: Option<Vec<u8>>,
+    /// Absolute path of the longest part of the URL that there is, plus the next component where that is missing, as
+    /// Apache's directory walk leaves it (`r->filename`). Folders end in `/` where the URL did.
+    pub filename: Vec<u8>,
+    /// What followed it (`r->path_info`): empty, or beginning with `/`.
+    pub path_info: Vec<u8>,
+    /// What `filename` is.
+    pub found: Found,
+    /// Variables for scripts, logs and conditions (`r->subprocess_env`).
+    pub env: Fields,
+    /// What RequestHeader has made of the request's fields; `None` while they are as sent.
+    pub request_fields: Option<Fields>,
+    /// Response fields for successful responses (`r->headers_out`).
+    pub fields: Fields,
+    /// Response fields for all responses, errors and redirects as well (`r->err_headers_out`).
+    pub error_fields: Fields,
+    /// Who has authenticated (`r->user`).
+    pub user: Option<Vec<u8>>,
+    /// `Basic` or `Digest` (`r->ap_auth_type`).
+    pub auth_type: Option<&'static str>,
+    /// What serves it (`r->handler`), such as `application/x-httpd-php`.
+    pub handler: Option<Vec<u8>>,
+    /// Media type without parameters (`r->content_type`).
+    pub content_type: Option<Vec<u8>>,
+    /// The charset parameter, where mod_mime or a T= flag gave one.
+    pub charset: Option<Vec<u8>>,
+    /// Content-Encoding (`r->content_encoding`).
+    pub encoding: Option<Vec<u8>>,
+    /// Content-Language (`r->content_languages`).
+    pub languages: Vec<Vec<u8>>,
+    /// The response's status as far as it is known; 200 at first. What ErrorDocument serves keeps the error's.
+    pub status: Status,
+    /// The request that was redirected to this one internally.
+    pub previous: Option<Box<State>>,
+    /// Whether this only asks what a request would come to.
+    pub is_subrequest: bool,
+    /// Lines for the error log: where, and what.
+    pub complaints: Vec<(Option<Arc<Place>>, String)>,
+    /// What `explain` collects.
+    pub trace: Option<Box<Trace>>,
+}
+
+/// What a file name led to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Found {
+    /// Nothing is there.
+    #[default]
+    Missing,
+    /// A regular file.
+    File,
+    /// A folder.
+    Directory,
+}
+
+impl<'r> Transaction<'r> {
+    /// The first value of a request field, as RequestHeader has left it.
+    pub fn request_field(&self, name: &[u8]) -> Option<&[u8]> {
+        self.request_fields().value(name)
+    }
+
+    /// The request's fields, as RequestHeader has left them.
+    pub fn request_fields(&self) -> &Fields {
+        self.state
+            .request_fields
+            .as_ref()
+            .unwrap_or(&self.client.request.fields)
+    }
+
+    /// The request's fields, to be changed.
+    pub fn edit_request_fields(&mut self) -> &mut Fields {
+        let sent = &self.client.request.fields;
+        self.state.request_fields.get_or_insert_with(|| sent.clone())
+    }
+
+    /// Notes a line for the error log.
+    pub fn complain(&mut self, place: Option<&Arc<Place>>, what: impl Into<String>) {
+        self.state.complaints.push((place.cloned(), what.into()));
+    }
+}

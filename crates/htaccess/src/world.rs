@@ -1,0 +1,82 @@
+//! What evaluation asks of the outside.
+
+use std::sync::Arc;
+
+use howdah_http::Status;
+
+use crate::transaction::Transaction;
+
+/// The file system, sub-requests and passwords, as the server knows them. The answers may come from caches, which are as
+/// fresh as what is served.
+pub trait World {
+    /// What is at an absolute path, links followed.
+    fn probe(&mut self, path: &[u8]) -> Option<Probe>;
+    /// The same without following a link at its end.
+    fn probe_link(&mut self, path: &[u8]) -> Option<Probe>;
+    /// The content of a file that a directive names (AuthUserFile, `file()`): `None` where it cannot be read or is larger than
+    /// 10 MiB.
+    fn read(&mut self, path: &[u8]) -> Option<Arc<[u8]>>;
+    /// The names in a folder, in no order, without `.` and `..`.
+    fn entries(&mut self, folder: &[u8]) -> Vec<Box<[u8]>>;
+    /// What a GET for this URL path (and query) would come to, asked from within `from` (Apache's `ap_sub_req_lookup_uri`).
+    fn lookup(&mut self, from: &Transaction<'_>, uri: &[u8]) -> Lookup;
+    /// Whether the password fits the hash, which is in one of the forms that `htpasswd` writes.
+    fn verify(&mut self, hash: &[u8], password: &[u8]) -> Verified;
+    /// A variable of the server's own environment.
+    fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>>;
+    /// The local time's difference from UTC in seconds, at that moment (seconds since 1970).
+    fn zone(&mut self, seconds: u64) -> i32;
+}
+
+/// What is at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Which kind of thing.
+    pub kind: ProbeKind,
+    /// Bytes.
+    pub size: u64,
+    /// Modification time in microseconds since 1970.
+    pub modified: i64,
+    /// Its permission bits.
+    pub mode: u32,
+}
+
+/// Which kind of thing is at a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeKind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Directory,
+    /// A symbolic link.
+    Link,
+    /// A device, socket or pipe.
+    Special,
+}
+
+/// What a sub-request came to.
+#[derive(Clone, Debug, Default)]
+pub struct Lookup {
+    /// 200 where it would be served, else the error or redirect.
+    pub status: Status,
+    /// `r->filename` of it.
+    pub filename: Vec<u8>,
+    /// `r->uri` of it.
+    pub uri: Vec<u8>,
+    /// Its variables.
+    pub env: howdah_http::Fields,
+    /// Its user.
+    pub user: Option<Vec<u8>>,
+}
+
+/// Whether a password fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verified {
+    /// It does.
+    Yes,
+    /// It does not.
+    No,
+    /// It takes so long to find out that it is done elsewhere. The evaluation is to be given up; it is begun again when the
+    /// answer is known.
+    Later,
+}
