@@ -29,7 +29,8 @@ pub use kinds::listen_addresses;
 pub use section::Key;
 pub use settings::{Config, Limits, Log, Php, Site};
 pub use values::{
-    AccessFormat, AccessTarget, Count, ErrorTarget, HostPattern, RootTemplate, Symlinks, TryStep,
+    AccessFormat, AccessTarget, AllowOverride, Count, ErrorTarget, HostPattern, OverrideClass, RootTemplate,
+    Symlinks, TryStep,
 };
 
 use diagnostic::Report;
@@ -93,6 +94,7 @@ impl Config {
         config.sites = vec![Site {
             name: "default".to_owned(),
             root: RootTemplate::fixed(directory),
+            htaccess: options.htaccess,
             php,
             ..Site::default()
         }];
@@ -111,6 +113,8 @@ pub struct DirectoryOptions {
     pub workers: Option<Count>,
     /// Whether PHP runs. Without it PHP files are refused, never sent.
     pub php: bool,
+    /// Whether `.htaccess` files are read.
+    pub htaccess: bool,
     /// Where the access log goes.
     pub access_log: Option<AccessTarget>,
 }
@@ -122,6 +126,7 @@ impl Default for DirectoryOptions {
             threads: None,
             workers: None,
             php: true,
+            htaccess: true,
             access_log: None,
         }
     }

@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::kinds::{
-    Access, Addresses, AtLeast, Counted, Environment, Errors, Extension, File, Format, Hosts, Ini, List,
-    NamePattern, Optional, PhpTable, PlainName, Root, Sites, Size, Span, SymlinkPolicy, Table, Text, Try,
+    Access, Addresses, AtLeast, Counted, DirectiveName, Environment, Errors, Extension, File, Flag, Format,
+    Hosts, Ini, List, NamePattern, Optional, Overrides, PhpTable, PlainName, Root, Rules, Sites, Size, Span,
+    SymlinkPolicy, Table, Text, Try,
 };
 use crate::section::section;
 use crate::values::{
-    AccessFormat, AccessTarget, Count, ErrorTarget, HostPattern, RootTemplate, Symlinks, TryStep,
+    AccessFormat, AccessTarget, AllowOverride, Count, ErrorTarget, HostPattern, RootTemplate, Symlinks,
+    TryStep,
 };
 
 section! {
@@ -153,6 +155,22 @@ section! {
         refuse ("refuse"): Vec<String> as List<NamePattern> =
             [".ht*", ".user.ini", ".env*", ".git*", ".svn", ".hg", ".bzr"].map(str::to_owned).to_vec(),
             "Apache's own rule for `.ht*`, and names that have leaked passwords and sources elsewhere.";
+        /// Whether `.htaccess` files are read: Apache's directives, for the folder that the file is in and all below it.
+        /// What they may say is in [htaccess.md](htaccess.md).
+        htaccess ("htaccess"): bool as Flag = true,
+            "An existing site's files hold its addresses together and its secrets closed.";
+        /// What `.htaccess` files may say, as Apache's `AllowOverride`: classes of directives, and with `Options=` which options.
+        /// A directive that is not allowed is an error: 500 for what the file covers. With `"None"` and no
+        /// `allow_override_list` they are not read.
+        allow_override ("allow_override"): AllowOverride as Overrides = AllowOverride::all(),
+            "Who may put a file there may put a script there as well, and that may do more.";
+        /// Directives that `.htaccess` files may use besides, as Apache's `AllowOverrideList`.
+        allow_override_list ("allow_override_list"): Vec<String> as List<DirectiveName> = Vec::new(),
+            "Everything is allowed already.";
+        /// Directives for the whole site, as they would stand in a `.htaccess` file in its root; one that is there adds to them.
+        /// `htaccess` and `allow_override` say nothing about them.
+        rules ("rules"): Option<String> as Optional<Rules> = None,
+            "Most sites have their own in `.htaccess`.";
         /// PHP: `false` for none, or a `[site.php]` table.
         php ("php"): Option<Php> as PhpTable = Some(Php::default()),
             "Howdah is a server for PHP sites. Without PHP its files are refused, never sent as text.";

@@ -50,6 +50,12 @@ fn every_key_reaches_its_field() {
         symlinks = "inside"
         dot_names = [".a", ".b*"]
         refuse = ["x"]
+        htaccess = false
+        allow_override = ["FileInfo", "Options=Indexes"]
+        allow_override_list = "Redirect"
+        rules = """
+        DirectoryIndex x.html
+        """
 
         [site.php]
         program = "/opt/howdah-php"
@@ -152,6 +158,13 @@ fn every_key_reaches_its_field() {
         symlinks: Symlinks::Inside,
         dot_names: vec![".a".into(), ".b*".into()],
         refuse: vec!["x".into()],
+        htaccess: false,
+        allow_override: AllowOverride {
+            classes: vec![OverrideClass::FileInfo, OverrideClass::Options],
+            options: Some(vec!["Indexes".into()]),
+        },
+        allow_override_list: vec!["Redirect".into()],
+        rules: Some("        DirectoryIndex x.html\n        ".into()),
         php: Some(php),
     };
     assert_eq!(config.sites, [site]);
@@ -287,6 +300,7 @@ fn a_folder_is_served_as_the_only_site() {
         workers: Some(Count::Exactly(3)),
         access_log: Some(AccessTarget::Off),
         php: true,
+        htaccess: false,
     };
     let config = Config::for_directory(Path::new("/srv"), options);
     assert_eq!(config.listen, ["[::1]:0".parse().unwrap()]);
@@ -295,6 +309,7 @@ fn a_folder_is_served_as_the_only_site() {
         (Count::Exactly(2), AccessTarget::Off)
     );
     assert_eq!(config.sites[0].php.as_ref().unwrap().worker_count(99), 3);
+    assert!(!config.sites[0].htaccess);
     let options = DirectoryOptions {
         php: false,
         ..DirectoryOptions::default()

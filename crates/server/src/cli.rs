@@ -55,6 +55,9 @@ struct Serve {
     /// Serve files only; PHP files are refused
     #[arg(long)]
     no_php: bool,
+    /// Read no .htaccess files
+    #[arg(long)]
+    no_htaccess: bool,
     /// Where the access log goes: a file, - for standard output, or off
     #[arg(long, value_name = "FILE|-|off", value_parser = access_log)]
     access_log: Option<AccessTarget>,
@@ -131,6 +134,7 @@ impl Serve {
             workers,
             threads,
             no_php,
+            no_htaccess,
             access_log,
         } = self;
         let listen = listen
@@ -142,6 +146,7 @@ impl Serve {
             workers,
             threads,
             no_php,
+            no_htaccess,
             access_log: access_log.map(absolute_target),
         };
         let plan = Plan {
@@ -285,8 +290,7 @@ mod tests {
 
     #[test]
     fn what_serve_understands() {
-        let all =
-            "/srv --listen 127.0.0.1:1 --listen :2 --workers 3 --threads auto --no-php --access-log off";
+        let all = "/srv --listen 127.0.0.1:1 --listen :2 --workers 3 --threads auto --no-php --no-htaccess --access-log off";
         let serve = serve(&all.split(' ').collect::<Vec<_>>()).unwrap();
         assert_eq!(serve.sites.folder, Some("/srv".into()));
         let listen: Vec<String> = serve
@@ -300,7 +304,7 @@ mod tests {
             (serve.workers, serve.threads),
             (Some(Count::Exactly(3)), Some(Count::Auto))
         );
-        assert!(serve.no_php);
+        assert!(serve.no_php && serve.no_htaccess);
         assert_eq!(serve.access_log, Some(AccessTarget::Off));
     }
 

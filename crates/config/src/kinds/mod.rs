@@ -5,6 +5,7 @@ mod amounts;
 mod logs;
 mod names;
 mod network;
+mod overrides;
 mod paths;
 mod tables;
 
@@ -18,6 +19,7 @@ pub(crate) use logs::{Access, Errors, Format};
 pub(crate) use names::{Extension, Hosts, NamePattern, PlainName, Text};
 pub(crate) use network::Addresses;
 pub use network::listen_addresses;
+pub(crate) use overrides::{DirectiveName, Overrides, Rules};
 pub(crate) use paths::{File, Root, SymlinkPolicy, Try};
 pub(crate) use tables::{Environment, Ini, PhpTable, Sites, Table};
 
@@ -115,6 +117,31 @@ impl<K: Kind> Kind for Optional<K> {
 
     fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<Self::Value> {
         K::read(value, report).map(Some)
+    }
+}
+
+/// `true` or `false`.
+pub(crate) struct Flag;
+
+impl Kind for Flag {
+    type Value = bool;
+
+    fn name() -> String {
+        "`true` or `false`".to_owned()
+    }
+
+    fn show(value: &bool) -> String {
+        value.to_string()
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<bool> {
+        match value.get_ref() {
+            DeValue::Boolean(flag) => Some(*flag),
+            other => {
+                wrong_type(value, other, report, &Self::name());
+                None
+            }
+        }
     }
 }
 

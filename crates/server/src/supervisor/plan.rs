@@ -29,6 +29,7 @@ pub(crate) struct Options {
     pub(crate) workers: Option<Count>,
     pub(crate) threads: Option<Count>,
     pub(crate) no_php: bool,
+    pub(crate) no_htaccess: bool,
     pub(crate) access_log: Option<AccessTarget>,
 }
 
@@ -69,6 +70,7 @@ impl Plan {
                 threads: options.threads,
                 workers: options.workers,
                 php: !options.no_php,
+                htaccess: !options.no_htaccess,
                 access_log: options.access_log,
             },
         ))
@@ -108,6 +110,9 @@ impl Options {
             if self.no_php {
                 site.php = None;
             }
+            if self.no_htaccess {
+                site.htaccess = false;
+            }
             if let (Some(workers), Some(php)) = (self.workers, &mut site.php) {
                 php.workers = workers;
             }
@@ -133,20 +138,23 @@ mod tests {
             workers: Some(Count::Exactly(1)),
             threads: Some(Count::Auto),
             no_php: false,
+            no_htaccess: false,
             access_log: Some(AccessTarget::Off),
         };
         options.overrule(&mut config);
         assert_eq!(config.listen, options.listen);
         assert_eq!(config.threads, Count::Auto);
         assert_eq!(config.log.access, AccessTarget::Off);
+        assert!(config.sites[0].htaccess);
         assert_eq!(config.sites[0].php.as_ref().unwrap().workers, Count::Exactly(1));
 
         Options {
             no_php: true,
+            no_htaccess: true,
             ..options
         }
         .overrule(&mut config);
-        assert!(config.sites[0].php.is_none());
+        assert!(config.sites[0].php.is_none() && !config.sites[0].htaccess);
     }
 
     #[test]
