@@ -46,7 +46,7 @@ class Wrong(Exception):
 def fetch(port: int, cell: Cell, connection: http.client.HTTPConnection | None = None) -> tuple[int, bytes]:
     own = connection or http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
-        own.request("GET", cell.path, headers={"Host": cell.host} if cell.host else {})
+        own.request("GET", cell.path, headers=cell.all_fields())
         answer = own.getresponse()
         return answer.status, answer.read()
     except (OSError, http.client.HTTPException) as error:
@@ -78,7 +78,8 @@ def difference(body: bytes, expected: bytes) -> str:
 def run_wrk(wrk: str, script: str, port: int, cell: Cell, connections: int, seconds: float) -> Load:
     """One thread: on a small machine more of them would only take cores from the server."""
     command = [wrk, "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", "--timeout", "30s", "-s", script]
-    command += ["-H", f"Host: {cell.host}"] if cell.host else []
+    for name, value in cell.all_fields().items():
+        command += ["-H", f"{name}: {value}"]
     started = time.monotonic()
     process = subprocess.Popen(
         [*command, f"http://127.0.0.1:{port}{cell.path}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT

@@ -21,6 +21,12 @@ def notes() -> dict:
     }
 
 
+def php_version(php: str) -> str:
+    """The version of this command-line PHP that is part of the names of Debian's packages."""
+    command = [php, "-n", "-r", "echo PHP_MAJOR_VERSION, '.', PHP_MINOR_VERSION;"]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
 def is_busy() -> bool:
     """Whether somebody else uses the machine: figures taken then are worth little."""
     return os.getloadavg()[0] > 0.3 * len(os.sched_getaffinity(0))

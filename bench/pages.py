@@ -1,7 +1,7 @@
 """The document root that all servers share, and the cells: what is asked for and what must come back."""
 
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 HELLO = b"Hello, World!"  # 13 bytes, as file and as script.
@@ -63,6 +63,10 @@ class Cell:
     body: bytes | None = None  # None: taken from the first server's answer, the others must give the same.
     host: str | None = None  # The Host field, where a page depends on it.
     least_seconds: int = 1  # Of load: a slow page gives too few answers to count in less.
+    fields: dict[str, str] = field(default_factory=dict)  # Further fields of the request.
+
+    def all_fields(self) -> dict[str, str]:
+        return {**({"Host": self.host} if self.host else {}), **self.fields}
 
 
 def write_documents(root: Path) -> None:
