@@ -5,13 +5,14 @@
 
 use std::fs;
 use std::hint::black_box;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use howdah_config::Config;
 use howdah_files::{Answer, Limits, Store};
 use howdah_http::Request;
-use howdah_site::{Disk, DocumentPath, Kind, Scratch, Sites};
+use howdah_site::{Client, Disk, DocumentPath, Kind, Scratch, Sites};
 
 fn main() {
     let folder = Folder::new();
@@ -63,9 +64,9 @@ fn main() {
     request.target = b"/HelloWorld.txt".to_vec();
     let site = sites.find(b"x").expect("the default site");
     measure("resolve and hit", HITS, || {
-        let resolution = howdah_site::resolve(site, black_box(&request), &mut store, &mut scratch);
-        let howdah_site::Resolution::File { path } = resolution else {
-            panic!("{resolution:?}")
+        let resolved = howdah_site::resolve(site, &client(black_box(&request)), &mut store, &mut scratch);
+        let howdah_site::Resolution::File { path } = resolved.resolution else {
+            panic!("{resolved:?}")
         };
         black_box(store.answer(&request, &path));
         scratch.reuse(path);
@@ -154,8 +155,18 @@ fn path(sites: &Sites, url: &str) -> DocumentPath {
     let mut request = request(&[]);
     request.target = url.as_bytes().to_vec();
     let site = sites.find(b"x").expect("the default site");
-    howdah_site::resolve(site, &request, &mut asked, &mut Scratch::default());
+    howdah_site::resolve(site, &client(&request), &mut asked, &mut Scratch::default());
     asked.0.expect("the disk is asked about it")
+}
+
+fn client(request: &Request) -> Client<'_> {
+    let end = SocketAddr::from(([127, 0, 0, 1], 80));
+    Client {
+        request,
+        remote: end,
+        local: end,
+        time: 0,
+    }
 }
 
 struct Folder(PathBuf);

@@ -12,15 +12,15 @@
 //! # How the front uses it
 //! ```no_run
 //! # use howdah_files::{Answer, FileBody, Limits, Store};
-//! # use howdah_http::Request;
-//! # use howdah_site::{DocumentPath, Resolution, Scratch, Site};
-//! # fn example(request: &Request, site: &Site, scratch: &mut Scratch, seconds_since_1970: u64) {
+//! # use howdah_site::{Client, DocumentPath, Resolution, Scratch, Site};
+//! # fn example(client: &Client<'_>, site: &Site, scratch: &mut Scratch, seconds_since_1970: u64) {
 //! let mut store = Store::new(Limits::default()); // one per thread
 //! // The event loop waits for `store.changes()` to be readable, then calls `store.drain_events()`.
 //!
 //! store.tick(seconds_since_1970); // once per request, before it is resolved
-//! let Resolution::File { path } = howdah_site::resolve(site, request, &mut store, scratch) else { return };
-//! match store.answer(request, &path) {
+//! let resolved = howdah_site::resolve(site, client, &mut store, scratch);
+//! let Resolution::File { path } = resolved.resolution else { return };
+//! match store.answer(client.request, &path) {
 //!     // `head` ends behind its last field line: write head, `Date: …` and `Connection: …` if need be, an empty line.
 //!     Answer::Prepared { head, body } => {}
 //!     // Goes through `h1::encode_head` with `Framing::of(method, version, head.status, Some(length))`.

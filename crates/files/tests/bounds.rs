@@ -129,7 +129,7 @@ fn roots() {
             let site = sites.find(&request.authority).unwrap();
             let scratch = &mut howdah_site::Scratch::default();
             let howdah_site::Resolution::File { path } =
-                howdah_site::resolve(site, &request, &mut store, scratch)
+                howdah_site::resolve(site, &support::client(&request), &mut store, scratch).resolution
             else {
                 panic!()
             };

@@ -11,7 +11,12 @@ use crate::transaction::Transaction;
 pub trait World {
     /// What is at an absolute path, links followed.
     fn probe(&mut self, path: &[u8]) -> Option<Probe>;
-    /// The same without following a link at its end.
+    /// Which kind of thing is at an absolute path, links followed. Cheaper than [`probe`](World::probe) where it is asked about
+    /// the file that the request is for, as nearly every rewrite condition does.
+    fn kind(&mut self, path: &[u8]) -> Option<ProbeKind> {
+        self.probe(path).map(|probe| probe.kind)
+    }
+    /// What is at an absolute path, without following a link at its end.
     fn probe_link(&mut self, path: &[u8]) -> Option<Probe>;
     /// The content of a file that a directive names (AuthUserFile, `file()`): `None` where it cannot be read or is larger than
     /// 10 MiB.

@@ -14,6 +14,8 @@
 
 #![forbid(unsafe_code)]
 
+mod disk;
+mod error;
 mod host;
 mod names;
 mod normal;
@@ -23,12 +25,19 @@ pub mod properties;
 mod redirect;
 mod resolution;
 mod resolve;
+mod ruled;
+mod rules;
 mod sites;
 mod variables;
 
+pub use disk::{Disk, Kind, Look};
+pub use error::error;
 pub use howdah_config::Symlinks;
+pub use howdah_htaccess::Client;
 pub use path::{DocumentPath, Scratch};
-pub use resolution::{Disk, Kind, Resolution, Script};
+pub use resolution::{Resolution, Resolved, Script};
 pub use resolve::resolve;
+pub use ruled::Ruled;
+pub use rules::Rules;
 pub use sites::{Site, Sites};
-pub use variables::{Endpoints, server_variables};
+pub use variables::server_variables;

@@ -1,11 +1,15 @@
 //! What holds for any bytes: the property that the fuzz target asserts, and a short run of it with every
 //! test.
 
+use std::net::SocketAddr;
+
 use howdah_config::{Config, HostPattern, RootTemplate, Site as SiteConfig, TryStep};
+use howdah_htaccess::Client;
 use howdah_http::{Method, Request};
 
+use crate::disk::{Disk, Kind};
 use crate::path::{DocumentPath, Scratch};
-use crate::resolution::{Disk, Kind, Resolution};
+use crate::resolution::Resolution;
 use crate::resolve::resolve;
 use crate::sites::Sites;
 
@@ -27,18 +31,24 @@ pub fn resolution(data: &[u8]) {
         target: target.to_vec(),
         ..Request::default()
     };
+    let end = SocketAddr::from(([127, 0, 0, 1], 80));
+    let client = Client {
+        request: &request,
+        remote: end,
+        local: end,
+        time: 0,
+    };
     let mut scratch = Scratch::default();
     for sites in [one_root(), root_per_host()] {
         let Some(site) = sites.find(request.host()) else {
             continue;
         };
-        let used = resolve(site, &request, &mut Answers { answers, asked: 0 }, &mut scratch);
-        let fresh = resolve(
-            site,
-            &request,
-            &mut Answers { answers, asked: 0 },
-            &mut Scratch::default(),
-        );
+        let resolved = |scratch: &mut Scratch| {
+            let mut disk = Answers { answers, asked: 0 };
+            resolve(site, &client, &mut disk, scratch).resolution
+        };
+        let used = resolved(&mut scratch);
+        let fresh = resolved(&mut Scratch::default());
         assert_eq!(used, fresh);
         check(&used);
         match used {
@@ -89,7 +99,7 @@ fn check(resolution: &Resolution) {
                 assert!(!name.ends_with(ending), "source sent: {path:?}");
             }
         }
-        Resolution::Directory { path } => check_path(path),
+        Resolution::Directory { path } | Resolution::Listing { path } => check_path(path),
         Resolution::Php(script) => {
             check_path(script.path());
             let path_info = script.path_info();
@@ -104,7 +114,8 @@ fn check(resolution: &Resolution) {
             assert!(path.ends_with(b"/") && !path.contains(&b'\\'));
         }
         Resolution::Allow { status, methods } => assert!(status.code() > 200 && !methods.is_empty()),
-        Resolution::Status(status) => assert!(status.code() >= 400),
+        Resolution::Status(status) | Resolution::Page { status, .. } => assert!(status.code() >= 400),
+        Resolution::Verify { .. } => unreachable!("no directive asks for a password"),
     }
 }
 

@@ -1,27 +1,17 @@
-//! What a URL turned out to be, and the only view of the file system that deciding it needs.
+//! What a URL turned out to be.
 
 use howdah_http::Status;
 
 use crate::path::DocumentPath;
+use crate::ruled::Ruled;
 
-/// What is at a path, links followed as its [`symlinks`](DocumentPath::symlinks) rule allows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A regular file.
-    File,
-    /// A folder.
-    Directory,
-    /// Nothing, also where a component on the way is a file or a name is too long.
-    Missing,
-    /// Something that may not be served: no permission on the way, a link that the rule forbids, a loop of
-    /// links, a device, socket or pipe.
-    Forbidden,
-}
-
-/// The file system. It is asked as seldom as possible; the usual request asks once.
-pub trait Disk {
-    /// What is at `path`.
-    fn kind(&mut self, path: &DocumentPath) -> Kind;
+/// What a request's URL turned out to be, and what directives have to say about the response.
+#[derive(Debug)]
+pub struct Resolved {
+    /// What is to be sent.
+    pub resolution: Resolution,
+    /// What directives made of the request; `None` where none applies to it.
+    pub ruled: Option<Box<Ruled>>,
 }
 
 /// What a request's URL turned out to be.
@@ -41,9 +31,10 @@ pub enum Resolution {
     },
     /// Look elsewhere.
     Redirect {
-        /// 301.
+        /// 301, or what a directive says.
         status: Status,
-        /// The value of Location: path and query, printable ASCII, starting with exactly one `/`.
+        /// The value of Location, printable ASCII: path and query, starting with exactly one `/`; or, from a directive,
+        /// a whole URL.
         location: Vec<u8>,
     },
     /// Nothing but which methods there are: 204 for OPTIONS, 405 for a method that there is not.
@@ -52,6 +43,25 @@ pub enum Resolution {
         status: Status,
         /// The value of Allow.
         methods: &'static str,
+    },
+    /// A folder to be listed, for GET or HEAD (`Options Indexes`).
+    Listing {
+        /// The folder.
+        path: DocumentPath,
+    },
+    /// A page that directives brought forth (ErrorDocument's text, a choice of variants), as `text/html`.
+    Page {
+        /// Its status.
+        status: Status,
+        /// Its content.
+        body: Vec<u8>,
+    },
+    /// Whether a password fits takes long to find out: find it out, remember it, and resolve again.
+    Verify {
+        /// In one of the forms that `htpasswd` writes.
+        hash: Vec<u8>,
+        /// As the client sent it.
+        password: Vec<u8>,
     },
     /// Nothing to send but this error.
     Status(Status),

@@ -12,19 +12,28 @@
 //! ```
 
 use howdah_config::TryStep;
+use howdah_htaccess::Client;
 use howdah_http::{Method, Request, Status};
 use memchr::memrchr;
 
+use crate::disk::{Disk, Kind};
 use crate::names::FileClass;
 use crate::normal::normalize;
 use crate::path::{DocumentPath, Scratch};
 use crate::redirect;
-use crate::resolution::{Disk, Kind, Resolution, Script};
+use crate::resolution::{Resolution, Resolved, Script};
 use crate::sites::Site;
 
-/// What `request` stands for on `site`. The usual request asks `disk` once, and the only memory that it needs
+/// What the request of `client` stands for on `site`. The usual request asks `disk` once, and the only memory that it needs
 /// is the path's, which `scratch` provides once a path has been [given back](Scratch::reuse).
-pub fn resolve(site: &Site, request: &Request, disk: &mut impl Disk, scratch: &mut Scratch) -> Resolution {
+pub fn resolve(site: &Site, client: &Client<'_>, disk: &mut impl Disk, scratch: &mut Scratch) -> Resolved {
+    Resolved {
+        resolution: unruled(site, client.request, disk, scratch),
+        ruled: None,
+    }
+}
+
+fn unruled(site: &Site, request: &Request, disk: &mut impl Disk, scratch: &mut Scratch) -> Resolution {
     match request.method {
         Method::Trace | Method::Connect => return not_allowed(ALLOW_SCRIPT),
         Method::Options if request.target == b"*" => return options(ALLOW_SCRIPT),

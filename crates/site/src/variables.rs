@@ -1,22 +1,15 @@
 //! What a script finds in `$_SERVER`, as PHP developers know it from Apache.
 
 use std::io::Write;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
+use howdah_htaccess::Client;
 use howdah_http::{Content, Request, Scheme};
 
 use crate::resolution::Script;
+use crate::ruled::Ruled;
 
-/// The two ends of a request's connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Endpoints {
-    /// The client.
-    pub remote: SocketAddr,
-    /// This server.
-    pub local: SocketAddr,
-}
-
-/// Gives `out` every server variable of `script`, run for `request`, as name and value.
+/// Gives `out` every server variable of `script`, run for the request of `client`, as name and value.
 ///
 /// What is given is what Apache gives (mod_php, and php-fpm behind mod_proxy_fcgi), with these differences:
 /// - Lines of Cookie are joined by `; `, not `, `: PHP would take `a=1, b=2` for one cookie.
@@ -29,14 +22,15 @@ pub struct Endpoints {
 /// `REQUEST_TIME_FLOAT`, and `PHP_AUTH_*` from the Authorization field. AUTH_TYPE and REMOTE_USER are for
 /// whoever checks a password.
 pub fn server_variables(
-    request: &Request,
+    client: &Client<'_>,
     script: &Script,
-    endpoints: &Endpoints,
+    _ruled: Option<&Ruled>,
     out: &mut impl FnMut(&[u8], &[u8]),
 ) {
+    let request = client.request;
     about_the_script(request, script, out);
     about_the_request(request, out);
-    about_the_connection(request, endpoints, out);
+    about_the_connection(client, out);
     fields(request, out);
 }
 
@@ -92,10 +86,11 @@ fn about_the_request(request: &Request, out: &mut impl FnMut(&[u8], &[u8])) {
     }
 }
 
-fn about_the_connection(request: &Request, endpoints: &Endpoints, out: &mut impl FnMut(&[u8], &[u8])) {
+fn about_the_connection(client: &Client<'_>, out: &mut impl FnMut(&[u8], &[u8])) {
+    let request = client.request;
     out(b"SERVER_SOFTWARE", SOFTWARE);
     out(b"SERVER_SIGNATURE", b"");
-    with_address(endpoints.local.ip(), |local| {
+    with_address(client.local.ip(), |local| {
         out(b"SERVER_ADDR", local);
         // Without a Host, from HTTP/1.0, the address is all that is known of the name.
         out(
@@ -108,12 +103,10 @@ fn about_the_connection(request: &Request, endpoints: &Endpoints, out: &mut impl
         );
     });
     // The port that the client names, else the one that it reached: Apache's UseCanonicalPhysicalPort Off.
-    let port = request.port().unwrap_or(endpoints.local.port());
+    let port = request.port().unwrap_or(client.local.port());
     with_number(u64::from(port), |text| out(b"SERVER_PORT", text));
-    with_address(endpoints.remote.ip(), |remote| out(b"REMOTE_ADDR", remote));
-    with_number(u64::from(endpoints.remote.port()), |text| {
-        out(b"REMOTE_PORT", text)
-    });
+    with_address(client.remote.ip(), |remote| out(b"REMOTE_ADDR", remote));
+    with_number(u64::from(client.remote.port()), |text| out(b"REMOTE_PORT", text));
 }
 
 /// `HTTP_` variables, one per field name: several lines of a field are joined as RFC 9110 §5.3 allows.

@@ -14,11 +14,9 @@ use std::path::Path;
 
 use howdah_config::{Config, RootTemplate, Site as SiteConfig, TryStep};
 use howdah_http::{Limits, Request, h1};
-use howdah_site::{
-    Disk, DocumentPath, Endpoints, Kind, Resolution, Scratch, Sites, resolve, server_variables,
-};
+use howdah_site::{Client, Disk, DocumentPath, Kind, Resolution, Scratch, Sites, resolve, server_variables};
 
-use server::{Apache, Reply};
+use server::{Apache, Ends, Reply};
 
 type Variables = BTreeMap<String, String>;
 
@@ -268,8 +266,8 @@ fn compile(site: SiteConfig) -> Sites {
 
 /// Sends `head` to Apache on `port`, and resolves it here.
 fn both(apache: &Apache, port: u16, sites: &Sites, head: &str) -> (Outcome, Outcome) {
-    let (reply, endpoints) = apache.ask(port, head);
-    (theirs(&reply), ours(sites, head, &endpoints))
+    let (reply, ends) = apache.ask(port, head);
+    (theirs(&reply), ours(sites, head, &ends))
 }
 
 fn theirs(reply: &Reply) -> Outcome {
@@ -291,17 +289,23 @@ fn theirs(reply: &Reply) -> Outcome {
     }
 }
 
-fn ours(sites: &Sites, head: &str, endpoints: &Endpoints) -> Outcome {
+fn ours(sites: &Sites, head: &str, ends: &Ends) -> Outcome {
     let mut request = Request::new();
     h1::parse_request(head.as_bytes(), &Limits::default(), &mut request).expect("a well-formed request");
     let site = sites
         .find(request.host())
         .expect("the only site answers for every host");
-    match resolve(site, &request, &mut RealDisk, &mut Scratch::default()) {
+    let client = Client {
+        request: &request,
+        remote: ends.remote,
+        local: ends.local,
+        time: 0,
+    };
+    match resolve(site, &client, &mut RealDisk, &mut Scratch::default()).resolution {
         Resolution::Php(script) => {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             let mut found = Variables::new();
-            server_variables(&request, &script, endpoints, &mut |name, value| {
+            server_variables(&client, &script, None, &mut |name, value| {
                 found.insert(text(name), text(value));
             });
             Outcome::Script(common(found))
@@ -313,6 +317,7 @@ fn ours(sites: &Sites, head: &str, endpoints: &Endpoints) -> Outcome {
             status.code(),
             String::from_utf8_lossy(&location).to_ascii_lowercase(),
         ),
+        other => panic!("directives made {other:?}, and there are none"),
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,7 @@ use std::time::{Duration, SystemTime};
 use howdah_config::Config;
 use howdah_files::{Answer, FileBody, Limits, Store};
 use howdah_http::{Method, Request};
-use howdah_site::{Disk, DocumentPath, Kind, Scratch, Sites};
+use howdah_site::{Client, Disk, DocumentPath, Kind, Scratch, Sites};
 
 /// A folder that is removed at the end of the test, with a document root `www` in it.
 pub struct Folder(PathBuf);
@@ -146,10 +147,21 @@ impl Counter {
         let mut request = Request::new();
         request.target = format!("/{name}").into_bytes();
         let site = self.sites.find(b"").unwrap();
-        howdah_site::resolve(site, &request, &mut asked, &mut Scratch::default());
+        howdah_site::resolve(site, &client(&request), &mut asked, &mut Scratch::default());
         asked
             .0
             .unwrap_or_else(|| panic!("nobody asks the disk about {name}"))
+    }
+}
+
+/// A client of this machine with that request.
+pub fn client(request: &Request) -> Client<'_> {
+    let end = SocketAddr::from(([127, 0, 0, 1], 80));
+    Client {
+        request,
+        remote: end,
+        local: end,
+        time: 0,
     }
 }
 

@@ -17,12 +17,14 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use howdah_http::h1::{self, Parsed, Progress, Refusal};
-use howdah_http::{Content, Status};
+use howdah_http::{Content, Request, Status};
+use howdah_site::Client;
 use tokio::io::AsyncWrite;
 use tokio::net::TcpStream;
 
 use super::answer::Answer;
 use super::buffer::Buffer;
+use super::clock::Now;
 use super::deadline::Watch;
 use super::phase::Phase;
 use super::thread::Thread;
@@ -105,6 +107,16 @@ pub(super) async fn run(thread: Rc<Thread>, stream: TcpStream, remote: SocketAdd
 }
 
 impl Connection {
+    /// Who sent `request`, and when it came.
+    pub(super) fn client<'r>(&self, request: &'r Request, began: Now) -> Client<'r> {
+        Client {
+            request,
+            remote: self.remote,
+            local: self.local,
+            time: began.microseconds,
+        }
+    }
+
     pub(super) fn thread(&self) -> &Rc<Thread> {
         &self.thread
     }

@@ -25,7 +25,10 @@ pub(super) async fn serve(connection: &mut Connection, work: &mut Workspace, par
     thread.store().tick(began.seconds());
     let site = thread.sites().find(work.request.host());
     let resolution = match site {
-        Some(site) => resolve(site, &work.request, &mut *thread.store(), &mut work.scratch),
+        Some(site) => {
+            let client = connection.client(&work.request, began);
+            resolve(site, &client, &mut *thread.store(), &mut work.scratch).resolution
+        }
         None => Resolution::Status(Status::MISDIRECTED_REQUEST),
     };
 
@@ -36,9 +39,13 @@ pub(super) async fn serve(connection: &mut Connection, work: &mut Workspace, par
             Some(site) => script::answer(connection, work, site, &found, began, parsed.expect_continue).await,
             None => Ok(Answer::error(Status::MISDIRECTED_REQUEST)),
         },
-        Resolution::Directory { .. } => Ok(Answer::error(Status::FORBIDDEN)),
+        Resolution::Directory { .. } | Resolution::Listing { .. } => Ok(Answer::error(Status::FORBIDDEN)),
         Resolution::Redirect { status, location } => Ok(Answer::redirect(status, &location)),
         Resolution::Allow { status, methods } => Ok(Answer::allow(status, methods)),
+        // No directive is read yet, so none asks for these.
+        Resolution::Page { .. } | Resolution::Verify { .. } => {
+            Ok(Answer::error(Status::INTERNAL_SERVER_ERROR))
+        }
         Resolution::Status(status) => Ok(Answer::error(status)),
     };
     let answer = answer.or_else(|trouble: Trouble| {

@@ -6,9 +6,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::pin::pin;
 use std::task::{Context, Poll};
 
-use howdah_http::{Request, ResponseHead, Status, Version};
+use howdah_http::{ResponseHead, Status, Version};
 use howdah_php::{Body as Input, Encoder, Exchange, Failure, Kind, decode_head};
-use howdah_site::{Endpoints, Script, Site, server_variables};
+use howdah_site::{Client, Script, Site, server_variables};
 
 use super::answer::{Answer, Body, Head};
 use super::body::Received;
@@ -33,10 +33,6 @@ pub(super) async fn answer(
     };
     let received = connection.receive_body(work, expect_continue).await;
     let received = received.map_err(|error| Trouble::body(connection, &work.request, site, &error))?;
-    let endpoints = Endpoints {
-        remote: connection.remote,
-        local: connection.local,
-    };
     loop {
         connection.set_phase(Phase::WaitingForWorker);
         let request = &work.request;
@@ -44,7 +40,8 @@ pub(super) async fn answer(
             Received::Memory(bytes) => Input::Memory(bytes),
             Received::File(file, length) => Input::File(file.as_fd(), *length),
         };
-        let encode = |encoder: &mut Encoder| encode(encoder, request, script, &endpoints, began);
+        let client = connection.client(request, began);
+        let encode = |encoder: &mut Encoder| encode(encoder, &client, script, began);
         // Who leaves the queue makes room in it, so here a closed connection is enough.
         let dispatch = desk.dispatch(thread.encoder(), encode, input);
         let dispatched = match unless(|context| connection.poll_closed(context), dispatch).await {
@@ -119,7 +116,8 @@ async fn unless<T>(gone: impl Fn(&mut Context<'_>) -> bool, wait: impl Future<Ou
 }
 
 /// The request as its worker gets it.
-fn encode(encoder: &mut Encoder, request: &Request, script: &Script, endpoints: &Endpoints, began: Now) {
+fn encode(encoder: &mut Encoder, client: &Client<'_>, script: &Script, began: Now) {
+    let request = client.request;
     let path = script.path();
     let mut cookies = request.fields.values(b"cookie");
     let joined;
@@ -147,7 +145,7 @@ fn encode(encoder: &mut Encoder, request: &Request, script: &Script, endpoints: 
             Some(path.root().as_os_str().as_bytes()),
         ],
     );
-    server_variables(request, script, endpoints, &mut |name, value| {
+    server_variables(client, script, None, &mut |name, value| {
         encoder.variable(name, value)
     });
 }

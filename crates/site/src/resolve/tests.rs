@@ -1,5 +1,7 @@
 mod tree;
 
+use std::net::SocketAddr;
+
 use super::*;
 use crate::sites::Sites;
 use howdah_config::{Config, RootTemplate, Site as SiteConfig};
@@ -58,12 +60,25 @@ fn resolved(sites: &Sites, method: &str, target: &str, tree: &mut Tree) -> Strin
         target: target.as_bytes().to_vec(),
         ..Request::default()
     };
-    shown(&resolve(
+    shown(&resolution(
         sites.find(b"h").unwrap(),
         &request,
         tree,
         &mut Scratch::default(),
     ))
+}
+
+fn resolution(site: &Site, request: &Request, tree: &mut Tree, scratch: &mut Scratch) -> Resolution {
+    let end = SocketAddr::from(([127, 0, 0, 1], 80));
+    let client = Client {
+        request,
+        remote: end,
+        local: end,
+        time: 0,
+    };
+    let resolved = resolve(site, &client, tree, scratch);
+    assert!(resolved.ruled.is_none());
+    resolved.resolution
 }
 
 fn check(sites: &Sites, rows: &[(&str, &str)]) {
@@ -401,7 +416,7 @@ fn mass_hosting() {
             ..Request::default()
         };
         let site = sites.find(request.host()).unwrap();
-        let found = match resolve(
+        let found = match resolution(
             site,
             &request,
             &mut Tree::new(&["a.example/web//", "a.example/web/x.txt"]),
@@ -449,7 +464,7 @@ fn a_reused_buffer_is_not_allocated_again() {
     let mut scratch = Scratch::default();
     let mut places = Vec::new();
     for _ in 0..3 {
-        let Resolution::File { path } = resolve(
+        let Resolution::File { path } = resolution(
             sites.find(b"h").unwrap(),
             &request,
             &mut Tree::new(&TREE),

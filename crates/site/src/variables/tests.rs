@@ -1,8 +1,9 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::disk::{Disk, Kind};
 use crate::path::{DocumentPath, Scratch};
-use crate::resolution::{Disk, Kind, Resolution};
+use crate::resolution::Resolution;
 use crate::sites::Sites;
 use howdah_config::{Config, RootTemplate, Site as SiteConfig, TryStep};
 use howdah_http::Method;
@@ -29,22 +30,24 @@ fn variables(root: &str, request: &Request) -> BTreeMap<String, String> {
         sites: vec![site],
         ..Config::default()
     });
+    let client = Client {
+        request,
+        remote: "[::ffff:192.0.2.7]:41000".parse().unwrap(),
+        local: "[2001:db8::1]:8080".parse().unwrap(),
+        time: 0,
+    };
     let found = crate::resolve(
         sites.find(b"").unwrap(),
-        request,
+        &client,
         &mut OnlyScripts,
         &mut Scratch::default(),
     );
-    let Resolution::Php(script) = found else {
+    let Resolution::Php(script) = found.resolution else {
         panic!("no script: {found:?}")
-    };
-    let endpoints = Endpoints {
-        remote: "[::ffff:192.0.2.7]:41000".parse().unwrap(),
-        local: "[2001:db8::1]:8080".parse().unwrap(),
     };
     let mut all = BTreeMap::new();
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    server_variables(request, &script, &endpoints, &mut |name, value| {
+    server_variables(&client, &script, None, &mut |name, value| {
         assert!(
             all.insert(text(name), text(value)).is_none(),
             "{} twice",

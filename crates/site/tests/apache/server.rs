@@ -2,15 +2,13 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-
-use howdah_site::Endpoints;
 
 pub struct Apache {
     child: Child,
@@ -25,6 +23,12 @@ pub struct Reply {
     pub status: u16,
     pub location: Option<String>,
     pub body: String,
+}
+
+/// The two ends of a request's connection.
+pub struct Ends {
+    pub remote: SocketAddr,
+    pub local: SocketAddr,
 }
 
 impl Apache {
@@ -76,10 +80,10 @@ impl Apache {
     }
 
     /// Sends `request` and reads the reply to its end.
-    pub fn ask(&self, port: u16, request: &str) -> (Reply, Endpoints) {
+    pub fn ask(&self, port: u16, request: &str) -> (Reply, Ends) {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        let endpoints = Endpoints {
+        let ends = Ends {
             remote: stream.local_addr().unwrap(),
             local: stream.peer_addr().unwrap(),
         };
@@ -102,7 +106,7 @@ impl Apache {
                 location,
                 body: body.to_owned(),
             },
-            endpoints,
+            ends,
         )
     }
 

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
+use crate::disk::{Disk, Kind};
 use crate::path::DocumentPath;
-use crate::resolution::{Disk, Kind, Resolution};
+use crate::resolution::Resolution;
 
 /// A file system in memory: folders end in `/`, `!` marks what is forbidden. It counts how often it is asked.
 pub(super) struct Tree {
@@ -52,6 +53,9 @@ pub(super) fn shown(resolution: &Resolution) -> String {
             line
         }
         Resolution::Redirect { status, location } => format!("{status} {}", text(location)),
+        Resolution::Listing { path } => format!("listing {}", text(path.relative())),
+        Resolution::Page { status, body } => format!("{status} {}", text(body)),
+        Resolution::Verify { .. } => "verify".to_owned(),
         Resolution::Allow { status, methods } => format!("{status} {methods}"),
         Resolution::Status(status) => status.to_string(),
     }

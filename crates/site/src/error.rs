@@ -1,0 +1,26 @@
+//! What an error is answered with that came after a request was resolved.
+
+use howdah_htaccess::Client;
+use howdah_http::Status;
+
+use crate::disk::Disk;
+use crate::path::Scratch;
+use crate::resolution::{Resolution, Resolved};
+use crate::ruled::Ruled;
+use crate::sites::Site;
+
+/// What `status` is answered with, which was found after the request had been resolved (413, 502, 503, 504…): ErrorDocument
+/// says, where one is in force. `ruled` is what came with the resolution that failed.
+pub fn error(
+    _site: &Site,
+    _client: &Client<'_>,
+    ruled: Option<Box<Ruled>>,
+    status: Status,
+    _disk: &mut impl Disk,
+    _scratch: &mut Scratch,
+) -> Resolved {
+    Resolved {
+        resolution: Resolution::Status(status),
+        ruled,
+    }
+}
