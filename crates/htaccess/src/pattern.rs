@@ -97,6 +97,11 @@ impl Captures {
         }
     }
 
+    /// Where the whole match stands in the subject, in bytes; empty at its beginning where nothing has matched yet.
+    pub fn span(&self) -> (usize, usize) {
+        self.groups.first().copied().flatten().unwrap_or((0, 0))
+    }
+
     /// How many groups there are, the whole match included; 0 where nothing has matched yet.
     pub fn len(&self) -> usize {
         self.groups.len()

@@ -51,6 +51,8 @@ pub struct State {
     pub found: Found,
     /// Variables for scripts, logs and conditions (`r->subprocess_env`).
     pub env: Fields,
+    /// What modules tell each other and conditions (`r->notes`).
+    pub notes: Fields,
     /// What RequestHeader has made of the request's fields; `None` while they are as sent.
     pub request_fields: Option<Fields>,
     /// Response fields for successful responses (`r->headers_out`).

@@ -31,6 +31,25 @@ pub trait World {
     fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>>;
     /// The local time's difference from UTC in seconds, at that moment (seconds since 1970).
     fn zone(&mut self, seconds: u64) -> i32;
+    /// How long the request has taken so far, in microseconds (`%D` of Header).
+    fn elapsed(&mut self) -> u64 {
+        0
+    }
+    /// How busy the server is (`%l`, `%i` and `%b` of Header).
+    fn load(&mut self) -> Load {
+        Load::default()
+    }
+}
+
+/// How busy the server is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Load {
+    /// The system's load averages over 1, 5 and 15 minutes.
+    pub averages: [f64; 3],
+    /// How many of the workers wait for a request, in percent.
+    pub idle: u8,
+    /// How many of the workers serve one, in percent.
+    pub busy: u8,
 }
 
 /// What is at a path.

@@ -36,6 +36,7 @@ pub use list::members;
 pub use method::Method;
 pub use request::{Content, Request};
 pub use response::{BadField, ResponseHead};
+pub use scan::{is_field_value, is_token};
 pub use status::Status;
 pub use text::Text;
 pub use version::{Scheme, Version};

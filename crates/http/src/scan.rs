@@ -79,13 +79,13 @@ pub(crate) fn is_host(byte: u8) -> bool {
 }
 
 /// Whether `bytes` are a token, which has at least one byte.
-pub(crate) fn is_token(bytes: &[u8]) -> bool {
+pub fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && token_run(bytes) == bytes.len()
 }
 
 /// Whether `bytes` may stand as a field's value.
 #[inline]
-pub(crate) fn is_field_value(bytes: &[u8]) -> bool {
+pub fn is_field_value(bytes: &[u8]) -> bool {
     value_run(bytes) == bytes.len()
 }
 
