@@ -1,0 +1,19 @@
+//! The laboratory: runs real servers side by side on one machine and says who is better at what.
+//!
+//! ```text
+//! scenario ── cells ──┐
+//! stacks (each its own folder, ports, users) ──┤ rounds, interleaved ──> Run (run.json) ──> report
+//! loads (wrk, ab, h2load, open loop, ramp) ────┤
+//! probes (CPU, PSS, switches, system calls) ───┘
+//! ```
+//!
+//! Everything that is started lives in a [`process::Program`], has a group of its own and ends with it; everything that is
+//! written lives below one temporary folder.
+
+#![forbid(unsafe_code)]
+
+pub mod load;
+pub mod process;
+pub mod record;
+pub mod stack;
+pub mod statistics;

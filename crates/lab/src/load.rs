@@ -1,0 +1,89 @@
+//! Loads: who asks, how, and what came of it.
+
+use std::time::Duration;
+
+/// One question, to be asked many times.
+#[derive(Clone, Debug, Default)]
+pub struct Question {
+    /// Path and query.
+    pub path: String,
+    /// The Host field; `None` is the address.
+    pub host: Option<String>,
+    /// Further request fields.
+    pub fields: Vec<(String, String)>,
+    /// The body that every answer must have, byte for byte; `None` is any body of 200.
+    pub body: Option<Vec<u8>>,
+}
+
+/// How a load is put on.
+#[derive(Clone, Debug)]
+pub enum Load {
+    /// wrk, one thread: each connection asks again as soon as it has its answer.
+    Wrk(Closed),
+    /// h2load over HTTP/1.1, several threads: for machines on which one thread of wrk is too slow.
+    H2load(Closed),
+    /// ApacheBench, as the studies used it.
+    Ab(Bench),
+    /// A fixed rate, whatever the answers do; latency is counted from when a request was due (so that a server that stands
+    /// still cannot hide what it makes others wait).
+    OpenLoop(Open),
+    /// From 1 to so many clients, evenly over the time; hits, errors and time-outs are counted.
+    Ramp(Ramp),
+    /// Connections that ask once and then stay open.
+    Idle(Closed),
+    /// Clients that are slow at something.
+    Slow(Slow, Closed),
+}
+
+/// Connections that ask again and again.
+#[derive(Clone, Copy, Debug)]
+pub struct Closed {
+    /// How many are open at once.
+    pub connections: usize,
+    /// For how long.
+    pub time: Duration,
+}
+
+/// `ab -n requests -c concurrency [-k]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Bench {
+    /// How many requests in all.
+    pub requests: u64,
+    /// How many at once.
+    pub concurrency: usize,
+    /// Whether connections are kept.
+    pub keep_alive: bool,
+}
+
+/// Requests at fixed moments.
+#[derive(Clone, Copy, Debug)]
+pub struct Open {
+    /// Requests per second.
+    pub rate: f64,
+    /// Connections that they are spread over.
+    pub connections: usize,
+    /// For how long.
+    pub time: Duration,
+}
+
+/// A growing crowd, each with a connection per request.
+#[derive(Clone, Copy, Debug)]
+pub struct Ramp {
+    /// How many there are at the end.
+    pub clients: usize,
+    /// How long it takes until then.
+    pub time: Duration,
+    /// How long a client waits for its answer.
+    pub timeout: Duration,
+}
+
+/// What a slow client is slow at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slow {
+    /// Its request's head.
+    Head,
+    /// Its request's body.
+    Body,
+    /// Reading the answer.
+    Reader,
+}

@@ -1,0 +1,5 @@
+//! `howdah-lab`.
+
+#![forbid(unsafe_code)]
+
+fn main() {}

@@ -1,0 +1,292 @@
+//! Programs that are started, what the kernel says of their processes, and how they end.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A started program and everything below it. Dropped, it is stopped.
+///
+/// It gets a process group of its own: Apache and lighttpd signal their whole group when they stop, which would otherwise
+/// be ours.
+#[derive(Debug)]
+pub struct Program {
+    child: Child,
+    log: PathBuf,
+    name: String,
+}
+
+/// Why a program is not there.
+#[derive(Debug)]
+pub enum StartFailed {
+    /// It could not be executed.
+    Execute(String, io::Error),
+    /// It ended, or was not ready in time; with the end of its log.
+    NotReady(String, String),
+}
+
+/// How long a program that was asked to end may take.
+const STOP: Duration = Duration::from_secs(10);
+/// How long a program may take until it is ready.
+const START: Duration = Duration::from_secs(20);
+/// Lines of a log that an error shows.
+const LOG_LINES: usize = 15;
+
+impl Program {
+    /// Starts `command` with its output added to `log`.
+    pub fn start(command: &mut Command, log: &Path) -> Result<Program, StartFailed> {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let open = || File::options().create(true).append(true).open(log);
+        let outputs = open().and_then(|output| Ok((output.try_clone()?, output)));
+        let (output, errors) = outputs.map_err(|error| StartFailed::Execute(name.clone(), error))?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors)
+            .process_group(0)
+            .spawn()
+            .map_err(|error| StartFailed::Execute(name.clone(), error))?;
+        Ok(Program {
+            child,
+            log: log.to_owned(),
+            name,
+        })
+    }
+
+    /// The process that was started.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until `ready` says so.
+    pub fn wait_until(&mut self, mut ready: impl FnMut() -> bool) -> Result<(), StartFailed> {
+        let deadline = Instant::now() + START;
+        while !ready() {
+            let ended = self.child.try_wait().ok().flatten();
+            if ended.is_some() || Instant::now() > deadline {
+                let what = ended.map_or("was not ready in time".to_owned(), |status| {
+                    format!("ended at its start: {status}")
+                });
+                return Err(StartFailed::NotReady(
+                    format!("{} {what}", self.name),
+                    self.log_end(),
+                ));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// The last lines of its log.
+    pub fn log_end(&self) -> String {
+        let text = fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
+    }
+
+    /// SIGTERM for the program, and SIGKILL by pid for whatever of its tree is left after that.
+    pub fn stop(&mut self) {
+        let below: Vec<Identity> = tree(&[self.pid()])
+            .into_iter()
+            .filter(|pid| *pid != self.pid())
+            .filter_map(Identity::of)
+            .collect();
+        if !self.has_ended() {
+            signal(self.pid(), Signal::TERM);
+            let deadline = Instant::now() + STOP;
+            while !self.has_ended() && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            if !self.has_ended() {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+            }
+        }
+        below
+            .iter()
+            .filter(|process| process.is_alive())
+            .for_each(|process| signal(process.pid, Signal::KILL));
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl std::fmt::Display for StartFailed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            StartFailed::Execute(name, error) => write!(f, "cannot start {name}: {error}"),
+            StartFailed::NotReady(what, log) => write!(f, "{what}\n{log}"),
+        }
+    }
+}
+
+impl std::error::Error for StartFailed {}
+
+/// A process that cannot be mistaken for a later one with its number.
+#[derive(Clone, Copy, Debug)]
+struct Identity {
+    pid: u32,
+    started: u64,
+}
+
+impl Identity {
+    fn of(pid: u32) -> Option<Identity> {
+        let started = stat(pid)?.started;
+        Some(Identity { pid, started })
+    }
+
+    fn is_alive(&self) -> bool {
+        stat(self.pid).is_some_and(|stat| stat.started == self.started)
+    }
+}
+
+/// What `/proc/PID/stat` says (proc(5)).
+#[derive(Clone, Copy, Debug)]
+pub struct Stat {
+    /// The parent's pid.
+    pub parent: u32,
+    /// User and system time of the process and of its ended children that were waited for, in clock ticks.
+    pub ticks: u64,
+    /// When it began, in clock ticks after the machine.
+    pub started: u64,
+}
+
+/// What the kernel says of a process; `None` where there is none.
+pub fn stat(pid: u32) -> Option<Stat> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let fields: Vec<&str> = text[text.rfind(')')? + 2..].split(' ').collect();
+    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+    Some(Stat {
+        parent: u32::try_from(number(1)?).ok()?,
+        ticks: number(11)? + number(12)? + number(13)? + number(14)?,
+        started: number(19)?,
+    })
+}
+
+/// The roots and all their descendants that are alive.
+pub fn tree(roots: &[u32]) -> Vec<u32> {
+    let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    for pid in entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
+        if let Some(stat) = stat(pid) {
+            children.entry(stat.parent).or_default().push(pid);
+        }
+    }
+    let (mut found, mut waiting) = (Vec::new(), roots.to_vec());
+    while let Some(pid) = waiting.pop() {
+        waiting.extend(children.get(&pid).into_iter().flatten());
+        found.push(pid);
+    }
+    found
+}
+
+fn signal(pid: u32, signal: Signal) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        // It may have ended meanwhile, which is what was wanted.
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// A port of the loopback interface that nobody uses at the moment.
+pub fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
+}
+
+/// Whether somebody accepts connections on that port.
+pub fn accepts(port: u16) -> bool {
+    TcpStream::connect_timeout(&([127, 0, 0, 1], port).into(), Duration::from_secs(1)).is_ok()
+}
+
+/// Where a program is: in PATH, or where servers live.
+pub fn find(names: &[&str]) -> Option<PathBuf> {
+    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/usr/local/sbin";
+    names.iter().find_map(|name| {
+        path.split(':')
+            .map(|folder| Path::new(folder).join(name))
+            .find(|file| file.is_file())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("howdah-lab-{}-{name}.log", std::process::id()))
+    }
+
+    #[test]
+    fn a_program_ends_with_everything_below_it() {
+        let log = log("tree");
+        let mut program = Program::start(
+            Command::new("sh").args(["-c", "sleep 60 & sleep 60 & wait"]),
+            &log,
+        )
+        .unwrap();
+        program.wait_until(|| true).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while tree(&[program.pid()]).len() < 3 && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let all = tree(&[program.pid()]);
+        assert_eq!(all.len(), 3);
+        let before: Vec<Identity> = all.into_iter().filter_map(Identity::of).collect();
+        drop(program);
+        std::thread::sleep(Duration::from_millis(50));
+        // A killed orphan may be a zombie until init has waited for it.
+        let alive = |process: &&Identity| process.is_alive() && !is_zombie(process.pid);
+        assert_eq!(before.iter().filter(alive).count(), 0);
+        fs::remove_file(log).unwrap();
+    }
+
+    fn is_zombie(pid: u32) -> bool {
+        fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|text| text.contains(") Z "))
+    }
+
+    #[test]
+    fn a_program_that_ends_at_once_says_why() {
+        let log = log("ends");
+        let mut program =
+            Program::start(Command::new("sh").args(["-c", "echo no such port; exit 3"]), &log).unwrap();
+        let error = program.wait_until(|| false).unwrap_err().to_string();
+        assert!(
+            error.contains("exit status: 3") && error.contains("no such port"),
+            "{error}"
+        );
+        fs::remove_file(log).unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_started_is_named() {
+        let error = Program::start(&mut Command::new("no-such-server"), &log("none"))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("cannot start no-such-server"), "{error}");
+        let _ = fs::remove_file(log("none"));
+    }
+
+    #[test]
+    fn ports() {
+        let port = free_port().unwrap();
+        assert!(!accepts(port));
+        let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
+        assert!(accepts(port));
+        drop(listener);
+    }
+}
