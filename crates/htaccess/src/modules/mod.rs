@@ -18,11 +18,15 @@ pub mod rewrite;
 pub mod setenvif;
 pub mod substitute;
 
+#[cfg(test)]
+mod testing;
+
 use crate::directive::Directive;
 
 /// The directives of every module.
 pub(crate) const TABLES: &[&[Directive]] = &[
     core::DIRECTIVES,
+    core::WITHHELD,
     rewrite::DIRECTIVES,
     alias::DIRECTIVES,
     dir::DIRECTIVES,

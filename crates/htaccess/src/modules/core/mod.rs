@@ -1,17 +1,197 @@
-//! core.
+//! `core`: Options, ErrorDocument, FileETag, ForceType, SetHandler and what else needs no module.
 
-use crate::directive::Directive;
+mod directives;
+mod error_document;
+mod etag;
+pub(crate) mod number;
+mod options;
+mod text;
+mod withheld;
+#[cfg(test)]
+pub(crate) mod word;
+
+use std::sync::Arc;
+
+use howdah_http::Status;
+
+use crate::mistake::Place;
 use crate::settings::Merge;
+use crate::trace::Event;
+use crate::transaction::Transaction;
+use crate::world::World;
 
-/// What the module's directives have set.
+pub(crate) use directives::DIRECTIVES;
+pub use error_document::{Destination, ErrorDocument, destination};
+pub use etag::EtagParts;
+pub use options::Options;
+pub use text::Text;
+pub(crate) use withheld::DIRECTIVES as WITHHELD;
+
+/// What the module's directives have set. What is `None` is not configured.
 #[derive(Clone, Debug, Default)]
-pub struct Config {}
+pub struct Config {
+    options: options::OptionsSetting,
+    error_documents: Box<[(Status, ErrorDocument)]>,
+    file_etag: etag::EtagSetting,
+    /// `AcceptPathInfo`.
+    pub accept_path_info: Option<AcceptPathInfo>,
+    /// `AddDefaultCharset`: the charset for `text/plain` and `text/html` without one.
+    pub default_charset: Option<DefaultCharset>,
+    force_type: Option<(Arc<Place>, Box<[u8]>)>,
+    handler: Option<(Arc<Place>, Text)>,
+    /// `SetOutputFilter`: names, separated by `;`.
+    pub output_filters: Option<Box<[u8]>>,
+    /// `SetInputFilter`: names, separated by `;`.
+    pub input_filters: Option<Box<[u8]>>,
+    /// `LimitRequestBody` in bytes; 0 is no limit.
+    pub request_body_limit: Option<u64>,
+    /// `ServerSignature`.
+    pub server_signature: Option<ServerSignature>,
+    /// `CGIVar REQUEST_URI`: whether scripts see the URI that is in force, and not the one that the client sent.
+    pub request_uri_is_current: Option<bool>,
+    /// `QualifyRedirectURL`: whether REDIRECT_URL is a full URL.
+    pub qualify_redirect_url: Option<bool>,
+}
 
-impl Merge for Config {
-    fn merge(_base: &Config, _add: &Config) -> Config {
-        Config {}
+/// `AcceptPathInfo`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AcceptPathInfo {
+    /// What follows an existing file in the URL is handed on.
+    On,
+    /// It is a 404.
+    Off,
+    /// As the handler likes: scripts take it, files do not.
+    Default,
+}
+
+/// `AddDefaultCharset`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DefaultCharset {
+    /// None is added.
+    Off,
+    /// This one is added; `On` is ISO-8859-1.
+    Named(Box<[u8]>),
+}
+
+/// `ServerSignature`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerSignature {
+    /// No line below the server's own pages.
+    Off,
+    /// The server's name.
+    On,
+    /// With the administrator's address.
+    Email,
+}
+
+impl Config {
+    /// A site's own configuration, above its first `.htaccess`.
+    pub fn with_options(options: Options) -> Config {
+        Config {
+            options: options::OptionsSetting::absolute(options),
+            ..Config::default()
+        }
+    }
+
+    /// The options in force, where the site itself has `above`.
+    pub fn options(&self, above: Options) -> Options {
+        self.options.in_force(above)
+    }
+
+    /// What an error of that status is answered with; `None` is the server's own page.
+    pub fn error_document(&self, status: Status) -> Option<&ErrorDocument> {
+        let mut documents = self.error_documents.iter();
+        match documents.find(|(of, _)| *of == status) {
+            None | Some((_, ErrorDocument::Default)) => None,
+            Some((_, document)) => Some(document),
+        }
+    }
+
+    /// What the entity tag of a file is made of.
+    pub fn etag_parts(&self) -> EtagParts {
+        self.file_etag.in_force()
+    }
+
+    /// The type that ForceType gives; it stands before what mod_mime and rewrite rules say.
+    pub fn force_type(&self) -> Option<&[u8]> {
+        let (_, media_type) = self.force_type.as_ref()?;
+        Some(&media_type[..]).filter(|media_type| *media_type != b"none")
     }
 }
 
-/// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive] = &[];
+/// ForceType and SetHandler, as httpd's core does it: first of all fixups.
+///
+/// # Errors
+/// 500 where the handler's expression cannot be evaluated.
+pub fn fixup(tx: &mut Transaction<'_>, config: &Config, world: &mut dyn World) -> Result<(), Status> {
+    if let Some((place, media_type)) = config.force_type.as_ref().filter(|(_, name)| **name != *b"none") {
+        tx.trace(|| applied("ForceType", place, media_type));
+        set_content_type(tx, media_type);
+    }
+    let Some((place, handler)) = &config.handler else {
+        return Ok(());
+    };
+    let mut name = match handler.render(tx, world) {
+        Ok(name) => name.into_owned(),
+        Err(problem) => {
+            tx.complain(Some(place), format!("SetHandler: {problem}"));
+            return Err(Status::INTERNAL_SERVER_ERROR);
+        }
+    };
+    if !name.starts_with(b"proxy:unix") {
+        name.make_ascii_lowercase();
+    }
+    if name != b"none" {
+        tx.trace(|| applied("SetHandler", place, &name));
+        tx.state.handler = Some(name);
+    }
+    Ok(())
+}
+
+/// A media type with its charset, where it has one.
+fn set_content_type(tx: &mut Transaction<'_>, value: &[u8]) {
+    let mut parts = value.splitn(2, |byte| *byte == b';');
+    let media_type = parts.next().unwrap_or_default().trim_ascii_end();
+    tx.state.content_type = Some(media_type.to_vec());
+    let parameter = parts.next().unwrap_or_default().trim_ascii();
+    let (name, charset) = parameter.split_at(parameter.len().min(b"charset=".len()));
+    if name.eq_ignore_ascii_case(b"charset=") {
+        tx.state.charset = Some(charset.trim_ascii().to_vec());
+    }
+}
+
+fn applied(name: &str, place: &Arc<Place>, value: &[u8]) -> Event {
+    Event {
+        step: "directive",
+        place: Some(place.clone()),
+        text: format!("{name} {}", String::from_utf8_lossy(value)),
+        facts: Vec::new(),
+        outcome: "applies".into(),
+    }
+}
+
+impl Merge for Config {
+    fn merge(base: &Config, add: &Config) -> Config {
+        fn closer<T: Clone>(base: &Option<T>, add: &Option<T>) -> Option<T> {
+            add.as_ref().or(base.as_ref()).cloned()
+        }
+        Config {
+            options: base.options.closer(&add.options),
+            error_documents: error_document::merge(&base.error_documents, &add.error_documents),
+            file_etag: base.file_etag.closer(&add.file_etag),
+            accept_path_info: closer(&base.accept_path_info, &add.accept_path_info),
+            default_charset: closer(&base.default_charset, &add.default_charset),
+            force_type: closer(&base.force_type, &add.force_type),
+            handler: closer(&base.handler, &add.handler),
+            output_filters: closer(&base.output_filters, &add.output_filters),
+            input_filters: closer(&base.input_filters, &add.input_filters),
+            request_body_limit: closer(&base.request_body_limit, &add.request_body_limit),
+            server_signature: closer(&base.server_signature, &add.server_signature),
+            request_uri_is_current: closer(&base.request_uri_is_current, &add.request_uri_is_current),
+            qualify_redirect_url: closer(&base.qualify_redirect_url, &add.qualify_redirect_url),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

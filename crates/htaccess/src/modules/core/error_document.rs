@@ -1,0 +1,110 @@
+//! `ErrorDocument`: what an error is answered with.
+
+use howdah_http::Status;
+
+use crate::directive::Call;
+use crate::mistake::Complaint;
+use crate::settings::Settings;
+
+use super::number::leading_integer;
+use super::{Config, Text};
+
+/// What an error is answered with.
+#[derive(Clone, Debug)]
+pub enum ErrorDocument {
+    /// The server's own page: `default` undoes what is configured above.
+    Default,
+    /// This text, as `text/html`.
+    Message(Text),
+    /// Another URL: a path of this site begins with `/` once it is rendered; a URL with a scheme is redirected to with 302;
+    /// anything else is the site's mistake, and the server's own page is sent.
+    Url(Text),
+}
+
+/// Where a rendered [`ErrorDocument::Url`] leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// A path of this site, to be fetched with GET.
+    Local,
+    /// A full URL, to be redirected to.
+    Remote,
+    /// Neither.
+    Invalid,
+}
+
+/// Where a rendered URL of `ErrorDocument` leads.
+pub fn destination(url: &[u8]) -> Destination {
+    if is_url(url) {
+        Destination::Remote
+    } else if url.first() == Some(&b'/') {
+        Destination::Local
+    } else {
+        Destination::Invalid
+    }
+}
+
+/// Whether it begins with what may be a scheme and a colon, which is all that Apache asks for.
+fn is_url(url: &[u8]) -> bool {
+    let scheme = url
+        .iter()
+        .take_while(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte))
+        .count();
+    scheme > 0 && url.get(scheme) == Some(&b':')
+}
+
+pub(super) fn apply(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    let (code, text) = (call.word(0), call.word(1));
+    let status = leading_integer(code)
+        .and_then(|code| u16::try_from(code).ok())
+        .and_then(Status::new)
+        .filter(|status| is_known(*status))
+        .ok_or_else(|| {
+            let shown = String::from_utf8_lossy(code);
+            Complaint::about(
+                0,
+                format!("{shown:?} is no status that an ErrorDocument can be for"),
+            )
+        })?;
+    let is_message = text.contains(&b' ') || !(text.first() == Some(&b'/') || is_url(text));
+    if status == Status::UNAUTHORIZED && !is_message && is_url(text) {
+        // A redirect instead of 401 would take the browser its chance to ask for a password; Apache ignores it as well.
+        return Ok(());
+    }
+    let document = if text.eq_ignore_ascii_case(b"default") {
+        ErrorDocument::Default
+    } else if is_message {
+        ErrorDocument::Message(Text::new(1, text)?)
+    } else {
+        ErrorDocument::Url(Text::new(1, text)?)
+    };
+    let config: &mut Config = Settings::edit(&mut settings.core);
+    config.error_documents = with(&config.error_documents, status, document);
+    Ok(())
+}
+
+fn with(
+    documents: &[(Status, ErrorDocument)],
+    status: Status,
+    document: ErrorDocument,
+) -> Box<[(Status, ErrorDocument)]> {
+    let others = documents.iter().filter(|(other, _)| *other != status).cloned();
+    others.chain([(status, document)]).collect()
+}
+
+/// What is in force where `base` applies and `add` is closer.
+pub(super) fn merge(
+    base: &[(Status, ErrorDocument)],
+    add: &[(Status, ErrorDocument)],
+) -> Box<[(Status, ErrorDocument)]> {
+    let kept = base
+        .iter()
+        .filter(|(status, _)| !add.iter().any(|(other, _)| other == status));
+    kept.chain(add).cloned().collect()
+}
+
+/// The statuses of which httpd has a line.
+fn is_known(status: Status) -> bool {
+    matches!(status.code(),
+        100..=102 | 200..=208 | 226 | 300..=305 | 307 | 308 | 400..=417 | 421..=424 | 426 | 428 | 429 | 431 | 451
+        | 500..=508 | 510 | 511)
+}

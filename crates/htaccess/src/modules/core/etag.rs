@@ -1,0 +1,132 @@
+//! `FileETag`: what the entity tag of a file is made of.
+
+use crate::directive::Call;
+use crate::mistake::Complaint;
+use crate::settings::Settings;
+
+use super::Config;
+
+/// What goes into the entity tag of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EtagParts(u8);
+
+impl EtagParts {
+    /// No entity tag at all.
+    pub const NONE: EtagParts = EtagParts(1);
+    /// The modification time.
+    pub const MTIME: EtagParts = EtagParts(2);
+    /// The inode's number.
+    pub const INODE: EtagParts = EtagParts(4);
+    /// The length.
+    pub const SIZE: EtagParts = EtagParts(8);
+    /// A digest of the content.
+    pub const DIGEST: EtagParts = EtagParts(16);
+    /// What is in force where nothing is configured: MTime Size.
+    pub const DEFAULT: EtagParts = EtagParts(2 | 8);
+    const ALL: EtagParts = EtagParts(2 | 4 | 8);
+    const UNSET: EtagParts = EtagParts(0);
+
+    /// Whether all of `other` are in this set.
+    pub const fn has(self, other: EtagParts) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    const fn with(self, other: EtagParts) -> EtagParts {
+        EtagParts(self.0 | other.0)
+    }
+
+    const fn without(self, other: EtagParts) -> EtagParts {
+        EtagParts(self.0 & !other.0)
+    }
+
+    fn named(word: &[u8]) -> Option<EtagParts> {
+        const WORDS: &[(&str, EtagParts)] = &[
+            ("None", EtagParts::NONE),
+            ("All", EtagParts::ALL),
+            ("Size", EtagParts::SIZE),
+            ("MTime", EtagParts::MTIME),
+            ("LMTime", EtagParts::MTIME),
+            ("LastModified", EtagParts::MTIME),
+            ("INode", EtagParts::INODE),
+            ("Digest", EtagParts::DIGEST),
+        ];
+        let found = WORDS
+            .iter()
+            .find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes()));
+        found.map(|(_, parts)| *parts)
+    }
+}
+
+/// What `FileETag` directives have said: parts of their own, or changes to what is in force above.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct EtagSetting {
+    parts: EtagParts,
+    added: EtagParts,
+    removed: EtagParts,
+}
+
+impl EtagSetting {
+    /// What is in force.
+    pub(super) fn in_force(&self) -> EtagParts {
+        let parts = self.parts.without(self.removed).with(self.added);
+        match parts {
+            EtagParts::UNSET => EtagParts::DEFAULT,
+            parts if parts.has(EtagParts::NONE) && parts != EtagParts::NONE => parts.without(EtagParts::NONE),
+            parts => parts,
+        }
+    }
+
+    /// As `merge_core_dir_configs` in httpd.
+    pub(super) fn closer(&self, add: &EtagSetting) -> EtagSetting {
+        let mut joined = *add;
+        if add.parts == EtagParts::UNSET {
+            joined.added = self.added.without(add.removed).with(add.added);
+            joined.removed = self.removed.without(add.added).with(add.removed);
+            joined.parts = self.parts.without(joined.removed).with(joined.added);
+        }
+        if joined.parts != EtagParts::NONE {
+            joined.parts = joined.parts.without(EtagParts::NONE);
+        }
+        joined
+    }
+}
+
+pub(super) fn apply(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    let config: &mut Config = Settings::edit(&mut settings.core);
+    let setting = &mut config.file_etag;
+    let mut is_first_absolute = true;
+    for (index, word) in call.words.iter().enumerate() {
+        let (sign, name) = match word.first() {
+            Some(sign @ (b'+' | b'-')) => (Some(*sign), &word[1..]),
+            _ => (None, &word[..]),
+        };
+        if sign.is_none() && std::mem::take(&mut is_first_absolute) {
+            *setting = EtagSetting::default();
+        }
+        let shown = String::from_utf8_lossy(name);
+        let parts = EtagParts::named(name)
+            .ok_or_else(|| Complaint::about(index, format!("FileETag knows no {shown:?}")))?;
+        if sign.is_some() && (parts == EtagParts::ALL || parts == EtagParts::NONE) {
+            return Err(Complaint::about(index, format!("{shown} takes neither + nor -")));
+        }
+        match sign {
+            Some(b'+') => {
+                setting.added = setting.added.with(parts);
+                setting.removed = setting.removed.without(parts);
+            }
+            Some(_) => {
+                setting.removed = setting.removed.with(parts);
+                setting.added = setting.added.without(parts);
+            }
+            None => {
+                let replaces = parts == EtagParts::ALL || parts == EtagParts::NONE;
+                let before = if replaces { EtagParts::UNSET } else { setting.parts };
+                *setting = EtagSetting {
+                    parts: before.with(parts),
+                    ..EtagSetting::default()
+                };
+            }
+        }
+    }
+    Ok(())
+}
