@@ -20,6 +20,8 @@ pub mod mistake;
 pub mod modules;
 pub mod pattern;
 pub mod settings;
+#[cfg(test)]
+mod testing;
 pub mod trace;
 pub mod transaction;
 pub mod world;

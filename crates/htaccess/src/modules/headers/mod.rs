@@ -1,17 +1,118 @@
-//! headers.
+//! mod_headers: `Header` and `RequestHeader`.
+//!
+//! Apache keeps two tables of response fields. `Header` changes that of successful responses, `Header always` the one that is
+//! also sent with errors and redirects; both are sent with a successful response. That is why `Header always unset X` leaves a
+//! field alone that the script has set, and why a field that is set with and without `always` is sent twice.
 
-use crate::directive::Directive;
+mod constant;
+mod format;
+mod parse;
+mod rule;
+mod run;
+mod words;
+
+use std::sync::Arc;
+
+use howdah_http::{ResponseHead, Status};
+
+use crate::directive::{Arguments, Directive, Overrides, Support};
 use crate::settings::Merge;
+use crate::transaction::Transaction;
+use crate::world::World;
+
+pub use constant::ConstantLines;
+use rule::Rule;
+use run::Table;
+pub(crate) use run::append;
+pub(crate) use words::next_word;
 
 /// What the module's directives have set.
 #[derive(Clone, Debug, Default)]
-pub struct Config {}
+pub struct Config {
+    /// RequestHeader.
+    request: Vec<Arc<Rule>>,
+    /// Header, and Header onsuccess.
+    success: Vec<Arc<Rule>>,
+    /// Header always.
+    always: Vec<Arc<Rule>>,
+}
 
 impl Merge for Config {
-    fn merge(_base: &Config, _add: &Config) -> Config {
-        Config {}
+    fn merge(base: &Config, add: &Config) -> Config {
+        Config {
+            request: [&base.request[..], &add.request].concat(),
+            success: [&base.success[..], &add.success].concat(),
+            always: [&base.always[..], &add.always].concat(),
+        }
     }
 }
 
+impl Config {
+    /// Whether there is anything for [`request_fixup`] to do.
+    pub fn changes_requests(&self) -> bool {
+        !self.request.is_empty()
+    }
+
+    /// Whether there is anything for [`response`] to do.
+    pub fn changes_responses(&self) -> bool {
+        !self.success.is_empty() || !self.always.is_empty()
+    }
+}
+
+/// RequestHeader, in the phase of the fixups, last. Fails with 500 where a regular expression gives up.
+pub fn request_fixup(tx: &mut Transaction<'_>, config: &Config, world: &mut dyn World) -> Result<(), Status> {
+    run::apply(tx, &config.request, Table::Request, world)
+}
+
+/// Header, when the response is about to be sent. `head` holds the fields of a successful response (`r->headers_out`, with
+/// Content-Type); those that every response gets are in the transaction's `error_fields`, and stay there: it is
+/// [`crate::response`] that joins them. `error`: the response is an error or a redirect whose page the server makes, to which
+/// only `Header always` applies.
+///
+/// Fails with 500 where a regular expression gives up, and where a field would hold a control byte, as with `\n` in a value:
+/// Apache does not send such a response either.
+pub fn response(
+    tx: &mut Transaction<'_>,
+    config: &Config,
+    world: &mut dyn World,
+    head: &mut ResponseHead,
+    error: bool,
+) -> Result<(), Status> {
+    if !config.changes_responses() {
+        return Ok(());
+    }
+    let before = run::enter(tx, head, config.evaluates());
+    let outcome = run::apply(tx, &config.always, Table::Always, world).and_then(|()| match error {
+        false => run::apply(tx, &config.success, Table::Success, world),
+        true => Ok(()),
+    });
+    run::leave(tx, head, before);
+    outcome
+}
+
 /// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive] = &[];
+pub(crate) const DIRECTIVES: &[Directive] = &[
+    Directive {
+        name: "Header",
+        module: "mod_headers",
+        overrides: Overrides::FILE_INFO,
+        arguments: Arguments::Raw,
+        summary: "Changes a field of the response: set, setifempty, add, append, merge, unset, edit, edit*, echo, note.",
+        support: Support::Differs(
+            "`early` has no effect below a folder, as in Apache; %l, %i and %b tell Howdah's own load",
+        ),
+        apply: parse::header,
+    },
+    Directive {
+        name: "RequestHeader",
+        module: "mod_headers",
+        overrides: Overrides::FILE_INFO,
+        arguments: Arguments::Raw,
+        summary: "Changes a field of the request before a script sees it, with the same actions as Header but echo.",
+        support: Support::Full,
+        apply: parse::request_header,
+    },
+];
+
+#[cfg(test)]
+mod tests;

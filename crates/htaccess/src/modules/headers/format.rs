@@ -1,0 +1,167 @@
+//! Values with format specifiers: `%t`, `%D`, `%l`, `%i`, `%b`, `%{NAME}e`, `%{NAME}s`, `%%`.
+
+use std::io::Write;
+
+use crate::transaction::Transaction;
+use crate::world::World;
+
+/// A piece of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// As it stands.
+    Text(Box<[u8]>),
+    /// `%t`: when the request came, `t=` and microseconds since 1970.
+    Time,
+    /// `%D`: how long it took so far, `D=` and microseconds.
+    Duration,
+    /// `%l`: `l=` and the load averages.
+    Load,
+    /// `%i`: `i=` and the percentage of idle workers.
+    Idle,
+    /// `%b`: `b=` and the percentage of busy workers.
+    Busy,
+    /// `%{NAME}e`: a variable.
+    Environment(Box<[u8]>),
+    /// `%{NAME}s`: a variable of TLS.
+    Tls(Box<[u8]>),
+}
+
+/// Splits a value into its pieces; neighbouring texts are one. The error is the byte that is no specifier.
+pub(super) fn parse(mut text: &[u8]) -> Result<Vec<Part>, u8> {
+    let mut parts = Vec::new();
+    let mut literal = Vec::new();
+    while let Some((&first, behind)) = text.split_first() {
+        if first != b'%' {
+            let end = text.iter().position(|&byte| byte == b'%').unwrap_or(text.len());
+            unescape(&text[..end], &mut literal);
+            text = &text[end..];
+            continue;
+        }
+        match behind.first() {
+            None | Some(b'%') => {
+                literal.push(b'%');
+                text = &behind[behind.len().min(1)..];
+            }
+            Some(_) => {
+                let (part, rest) = specifier(behind)?;
+                if !literal.is_empty() {
+                    parts.push(Part::Text(std::mem::take(&mut literal).into()));
+                }
+                parts.push(part);
+                text = rest;
+            }
+        }
+    }
+    if !literal.is_empty() {
+        parts.push(Part::Text(literal.into()));
+    }
+    Ok(parts)
+}
+
+/// What follows a `%`.
+fn specifier(text: &[u8]) -> Result<(Part, &[u8]), u8> {
+    let (argument, rest): (&[u8], &[u8]) = match text {
+        [b'{', rest @ ..] => match rest.iter().position(|&byte| byte == b'}') {
+            Some(end) => (&rest[..end], &rest[end + 1..]),
+            None => (rest, b""),
+        },
+        _ => (b"", text),
+    };
+    let Some((&letter, rest)) = rest.split_first() else {
+        return Err(0);
+    };
+    let part = match letter {
+        b'D' => Part::Duration,
+        b't' => Part::Time,
+        b'l' => Part::Load,
+        b'i' => Part::Idle,
+        b'b' => Part::Busy,
+        b'e' => Part::Environment(argument.into()),
+        b's' => Part::Tls(argument.into()),
+        other => return Err(other),
+    };
+    Ok((part, rest))
+}
+
+/// `\\`, `\r`, `\n` and `\t`; a backslash before anything else stays.
+fn unescape(mut text: &[u8], out: &mut Vec<u8>) {
+    while let Some((&byte, behind)) = text.split_first() {
+        let escaped = match (byte, behind.first()) {
+            (b'\\', Some(b'\\')) => Some(b'\\'),
+            (b'\\', Some(b'r')) => Some(b'\r'),
+            (b'\\', Some(b'n')) => Some(b'\n'),
+            (b'\\', Some(b't')) => Some(b'\t'),
+            _ => None,
+        };
+        out.push(escaped.unwrap_or(byte));
+        text = if escaped.is_some() { &behind[1..] } else { behind };
+    }
+}
+
+/// Puts the pieces together.
+pub(super) fn render(parts: &[Part], tx: &Transaction<'_>, world: &mut dyn World) -> Vec<u8> {
+    let mut out = Vec::new();
+    for part in parts {
+        render_part(part, tx, world, &mut out);
+    }
+    out
+}
+
+fn render_part(part: &Part, tx: &Transaction<'_>, world: &mut dyn World, out: &mut Vec<u8>) {
+    // Writing to a Vec cannot fail.
+    let _ = match part {
+        Part::Text(text) => out.write_all(text),
+        Part::Time => write!(out, "t={}", tx.client.time),
+        Part::Duration => write!(out, "D={}", world.elapsed()),
+        Part::Load => {
+            let [one, five, fifteen] = world.load().averages;
+            write!(out, "l={one:.2}/{five:.2}/{fifteen:.2}")
+        }
+        Part::Idle => write!(out, "i={}", world.load().idle),
+        Part::Busy => write!(out, "b={}", world.load().busy),
+        Part::Environment(name) => {
+            let value = tx.state.env.value(name).unwrap_or(b"(null)");
+            out.extend(value.iter().map(|&byte| match byte {
+                b'\r' | b'\n' => b' ',
+                other => other,
+            }));
+            Ok(())
+        }
+        // Without TLS there are no such variables, and Apache says so.
+        Part::Tls(_) => out.write_all(b"(null)"),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces() {
+        let text = |text: &str| Part::Text(text.as_bytes().into());
+        let table = [
+            ("", Ok(vec![])),
+            ("plain text", Ok(vec![text("plain text")])),
+            ("100%", Ok(vec![text("100%")])),
+            ("100%% sure", Ok(vec![text("100% sure")])),
+            ("50% off", Err(b' ')),
+            ("%", Ok(vec![text("%")])),
+            ("%{a}", Err(0)),
+            ("%{a", Err(0)),
+            ("%x", Err(b'x')),
+            (
+                "a %D b %t",
+                Ok(vec![text("a "), Part::Duration, text(" b "), Part::Time]),
+            ),
+            (
+                "%{A}e%{B}s",
+                Ok(vec![Part::Environment((*b"A").into()), Part::Tls((*b"B").into())]),
+            ),
+            (r"a\tb\\c\d\n", Ok(vec![text("a\tb\\c\\d\n")])),
+            ("%l%i%b", Ok(vec![Part::Load, Part::Idle, Part::Busy])),
+        ];
+        for (value, expected) in table {
+            assert_eq!(parse(value.as_bytes()), expected, "{value}");
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! Rules at work.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use howdah_http::{Fields, ResponseHead, Status, is_field_value, is_token};
+
+use super::format;
+use super::rule::{Action, Condition, Rule, Value};
+use crate::pattern::Captures;
+use crate::trace::Event;
+use crate::transaction::Transaction;
+use crate::world::World;
+
+mod edit;
+
+/// Which fields rules change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Table {
+    /// The request's.
+    Request,
+    /// Those of a successful response.
+    Success,
+    /// Those of every response.
+    Always,
+}
+
+impl Table {
+    /// To be changed.
+    fn edit<'t>(self, tx: &'t mut Transaction<'_>) -> &'t mut Fields {
+        match self {
+            Table::Request => tx.edit_request_fields(),
+            Table::Success => &mut tx.state.fields,
+            Table::Always => &mut tx.state.error_fields,
+        }
+    }
+
+    fn read<'t>(self, tx: &'t Transaction<'_>) -> &'t Fields {
+        match self {
+            Table::Request => tx.request_fields(),
+            Table::Success => &tx.state.fields,
+            Table::Always => &tx.state.error_fields,
+        }
+    }
+}
+
+/// What the transaction held before [`enter`].
+pub(super) struct Before {
+    fields: Fields,
+    media_type: Option<MediaType>,
+}
+
+/// The transaction's own idea of the media type.
+struct MediaType {
+    content_type: Option<Vec<u8>>,
+    charset: Option<Vec<u8>>,
+}
+
+/// Puts the head where expressions (`resp`, `%{CONTENT_TYPE}`, `%{REQUEST_STATUS}`) look for it.
+pub(super) fn enter(tx: &mut Transaction<'_>, head: &mut ResponseHead, evaluates: bool) -> Before {
+    let state = &mut tx.state;
+    std::mem::swap(&mut state.fields, &mut head.fields);
+    state.status = head.status;
+    let media_type = evaluates.then(|| {
+        let sent = state.fields.value(b"content-type").map(<[u8]>::to_vec);
+        MediaType {
+            content_type: std::mem::replace(&mut state.content_type, sent),
+            charset: state.charset.take(),
+        }
+    });
+    Before {
+        fields: std::mem::take(&mut head.fields),
+        media_type,
+    }
+}
+
+/// Puts it back.
+pub(super) fn leave(tx: &mut Transaction<'_>, head: &mut ResponseHead, before: Before) {
+    let state = &mut tx.state;
+    head.fields = std::mem::replace(&mut state.fields, before.fields);
+    if let Some(own) = before.media_type {
+        state.content_type = own.content_type;
+        state.charset = own.charset;
+    }
+}
+
+/// Applies the rules in order.
+pub(super) fn apply(
+    tx: &mut Transaction<'_>,
+    rules: &[Arc<Rule>],
+    table: Table,
+    world: &mut dyn World,
+) -> Result<(), Status> {
+    for rule in rules {
+        if let Some(reason) = idle(tx, rule, world) {
+            tx.trace(|| event(rule, Vec::new(), format!("does not apply: {reason}")));
+            continue;
+        }
+        if !tx.is_traced() {
+            act(tx, rule, table, world)?;
+            continue;
+        }
+        let before = shown(table.read(tx), &rule.name);
+        let outcome = act(tx, rule, table, world);
+        let after = shown(table.read(tx), &rule.name);
+        tx.trace(|| {
+            let outcome = match outcome {
+                Err(status) => status.code().to_string(),
+                Ok(()) => (if before == after {
+                    "changes nothing"
+                } else {
+                    "changed"
+                })
+                .to_owned(),
+            };
+            event(rule, vec![("before", before), ("after", after)], outcome)
+        });
+        outcome?;
+    }
+    Ok(())
+}
+
+fn event(rule: &Rule, facts: Vec<(&'static str, String)>, outcome: String) -> Event {
+    Event {
+        step: "header",
+        place: Some(Arc::clone(&rule.place)),
+        text: rule.text.to_string(),
+        facts,
+        outcome,
+    }
+}
+
+fn shown(fields: &Fields, name: &[u8]) -> String {
+    let values: Vec<_> = fields.values(name).map(String::from_utf8_lossy).collect();
+    values.join(" | ")
+}
+
+/// Why the rule does not act; `None` if it does.
+fn idle(tx: &mut Transaction<'_>, rule: &Rule, world: &mut dyn World) -> Option<&'static str> {
+    match &rule.condition {
+        Condition::Always => None,
+        Condition::Never => Some("`early` is before any folder is known"),
+        Condition::Environment { name, wanted } => {
+            (tx.state.env.contains(name) != *wanted).then_some(match wanted {
+                true => "the variable is not set",
+                false => "the variable is set",
+            })
+        }
+        Condition::Expression(expression) => {
+            match expression.holds(tx, world, &mut Captures::default()) {
+                Ok(true) => None,
+                Ok(false) => Some("the expression does not hold"),
+                Err(error) => {
+                    // As in Apache: the condition is passed over, and the rule acts.
+                    tx.complain(
+                        Some(&rule.place),
+                        format!("cannot evaluate the condition: {error}"),
+                    );
+                    None
+                }
+            }
+        }
+    }
+}
+
+fn act(tx: &mut Transaction<'_>, rule: &Rule, table: Table, world: &mut dyn World) -> Result<(), Status> {
+    let is_content_type = rule.is_content_type();
+    match &rule.action {
+        Action::Unset => {
+            // The media type is no field of either table, so it cannot be taken away.
+            let there = table.read(tx).contains(&rule.name);
+            if there && (!is_content_type || table == Table::Request) {
+                table.edit(tx).remove(&rule.name);
+            }
+            Ok(())
+        }
+        Action::Echo(pattern) => echo(tx, rule, pattern),
+        Action::Edit { pattern, every } => edit::edit(tx, rule, table, world, pattern, *every),
+        Action::Note => {
+            let name = render(rule, tx, world);
+            if let Some(value) = table.read(tx).value(&rule.name).map(<[u8]>::to_vec) {
+                tx.state.notes.set(&name, &value);
+            }
+            Ok(())
+        }
+        _ => {
+            let value = render(rule, tx, world);
+            let value = checked(tx, rule, table, value)?;
+            match is_content_type {
+                true => put_content_type(tx, rule, table, &value),
+                false => put(table.edit(tx), rule, &value),
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The rule's value for this request.
+fn render<'r>(rule: &'r Rule, tx: &mut Transaction<'_>, world: &mut dyn World) -> Cow<'r, [u8]> {
+    match &rule.value {
+        Value::Constant(value) => Cow::Borrowed(value),
+        Value::Parts(parts) => Cow::Owned(format::render(parts, tx, world)),
+        Value::Expression(expression) => match expression.render(tx, world, &mut Captures::default()) {
+            Ok(value) => Cow::Owned(value),
+            Err(error) => {
+                tx.complain(Some(&rule.place), format!("cannot evaluate the value: {error}"));
+                Cow::Borrowed(b"")
+            }
+        },
+    }
+}
+
+/// A name and value that can be sent. Apache answers 500 instead of sending others; a line folded the old way becomes one
+/// line.
+fn checked<'r>(
+    tx: &mut Transaction<'_>,
+    rule: &Rule,
+    table: Table,
+    value: Cow<'r, [u8]>,
+) -> Result<Cow<'r, [u8]>, Status> {
+    if is_token(&rule.name) && is_field_value(&value) {
+        return Ok(value);
+    }
+    let unfolded = unfold(&value);
+    if is_token(&rule.name) && is_field_value(&unfolded) {
+        return Ok(Cow::Owned(unfolded));
+    }
+    let name = String::from_utf8_lossy(&rule.name);
+    tx.complain(
+        Some(&rule.place),
+        format!("the field {name:?} or its value holds bytes that no field may hold"),
+    );
+    match table {
+        // Scripts see a request's fields as they are, but nothing may split what a proxy is sent.
+        Table::Request => Err(Status::BAD_REQUEST),
+        Table::Success | Table::Always => Err(Status::INTERNAL_SERVER_ERROR),
+    }
+}
+
+/// CR, LF and white space become one space.
+fn unfold(value: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(value.len());
+    let mut rest = value;
+    while let Some((&byte, behind)) = rest.split_first() {
+        if let [b'\r', b'\n', b' ' | b'\t', more @ ..] = rest {
+            out.push(b' ');
+            rest = more;
+            while let [b' ' | b'\t', more @ ..] = rest {
+                rest = more;
+            }
+        } else {
+            out.push(byte);
+            rest = behind;
+        }
+    }
+    out
+}
+
+/// `set`, `setifempty`, `add`, `append`, `merge`.
+fn put(fields: &mut Fields, rule: &Rule, value: &[u8]) {
+    let name = &rule.name;
+    match rule.action {
+        Action::Set => fields.set(name, value),
+        Action::SetIfEmpty if fields.contains(name) => {}
+        Action::Merge if fields.value(name).is_some_and(|list| is_member(list, value)) => {}
+        Action::Append | Action::Merge => append(fields, name, value),
+        _ => fields.push(name, value),
+    }
+}
+
+/// Behind the first line's value, as `apr_table_merge` does it.
+pub(crate) fn append(fields: &mut Fields, name: &[u8], value: &[u8]) {
+    let mut values: Vec<Vec<u8>> = fields.values(name).map(<[u8]>::to_vec).collect();
+    match values.first_mut() {
+        None => fields.push(name, value),
+        Some(first) => {
+            first.extend_from_slice(b", ");
+            first.extend_from_slice(value);
+            fields.remove(name);
+            values.iter().for_each(|value| fields.push(name, value));
+        }
+    }
+}
+
+/// Whether `value` is a member of the list. Members end at commas outside of quotes, and are compared with the white space
+/// behind them.
+fn is_member(list: &[u8], value: &[u8]) -> bool {
+    let mut rest = list;
+    while !rest.is_empty() {
+        rest = rest.trim_ascii_start();
+        let mut quoted = false;
+        let end = rest
+            .iter()
+            .position(|&byte| {
+                quoted ^= byte == b'"';
+                byte == b',' && !quoted
+            })
+            .unwrap_or(rest.len());
+        if &rest[..end] == value {
+            return true;
+        }
+        rest = &rest[rest.len().min(end + 1)..];
+    }
+    false
+}
+
+/// The media type is kept apart from the fields, and wins over them: only `set`, `setifempty` and `edit` change it. `RequestHeader
+/// set Content-Type` changes it too, which looks like a mistake of Apache's and is kept as it is.
+fn put_content_type(tx: &mut Transaction<'_>, rule: &Rule, table: Table, value: &[u8]) {
+    let sets = matches!(rule.action, Action::Set | Action::SetIfEmpty);
+    match table {
+        Table::Request => {
+            let changes =
+                sets && (matches!(rule.action, Action::Set) || !tx.request_fields().contains(&rule.name));
+            put(tx.edit_request_fields(), rule, value);
+            if changes {
+                tx.state.content_type = Some(value.to_vec());
+                tx.state.charset = None;
+            }
+        }
+        Table::Success | Table::Always if sets => tx.state.fields.set(b"Content-Type", value),
+        Table::Success | Table::Always => {
+            if !tx.state.fields.contains(&rule.name) {
+                put(&mut tx.state.fields, rule, value);
+            }
+        }
+    }
+}
+
+/// `echo`: always into the fields of a successful response, also with `always`.
+fn echo(tx: &mut Transaction<'_>, rule: &Rule, pattern: &crate::pattern::Pattern) -> Result<(), Status> {
+    let found: Result<Vec<_>, _> = tx
+        .request_fields()
+        .iter()
+        .filter_map(|(name, value)| match pattern.is_match(name) {
+            Ok(matches) => matches.then(|| Ok((name.to_vec(), value.to_vec()))),
+            Err(exhausted) => Some(Err(exhausted)),
+        })
+        .collect();
+    let found = found.map_err(|_| exhausted(tx, rule))?;
+    found
+        .iter()
+        .for_each(|(name, value)| tx.state.fields.push(name, value));
+    Ok(())
+}
+
+/// 500, for a regular expression that gave up.
+fn exhausted(tx: &mut Transaction<'_>, rule: &Rule) -> Status {
+    tx.complain(
+        Some(&rule.place),
+        "the regular expression tries too much on this value",
+    );
+    Status::INTERNAL_SERVER_ERROR
+}

@@ -1,0 +1,120 @@
+//! `edit` and `edit*`.
+
+use howdah_http::Status;
+
+use super::{Table, checked, exhausted, render};
+use crate::modules::headers::rule::Rule;
+use crate::pattern::{Captures, Exhausted, Pattern};
+use crate::transaction::Transaction;
+use crate::world::World;
+use std::borrow::Cow;
+
+/// Changes the value of each line of the field.
+pub(super) fn edit(
+    tx: &mut Transaction<'_>,
+    rule: &Rule,
+    table: Table,
+    world: &mut dyn World,
+    pattern: &Pattern,
+    every: bool,
+) -> Result<(), Status> {
+    // The media type stands with the successful response's fields, whichever table the rule is for.
+    let table = match table {
+        Table::Always if rule.is_content_type() => Table::Success,
+        other => other,
+    };
+    let old: Vec<Vec<u8>> = table.read(tx).values(&rule.name).map(<[u8]>::to_vec).collect();
+    if old.is_empty() {
+        return Ok(());
+    }
+    let replacement = render(rule, tx, world).into_owned();
+    let mut new = Vec::with_capacity(old.len());
+    for value in &old {
+        let value = replace(pattern, value, &replacement, every).map_err(|_| exhausted(tx, rule))?;
+        new.push(checked(tx, rule, table, Cow::Owned(value))?);
+    }
+    if new.iter().zip(&old).any(|(new, old)| **new != **old) {
+        let fields = table.edit(tx);
+        fields.remove(&rule.name);
+        new.iter().for_each(|value| fields.push(&rule.name, value));
+    }
+    Ok(())
+}
+
+/// `value` with the first match replaced, or each one. `^` matches again behind a match, as Apache looks at the rest as a
+/// subject of its own.
+fn replace(pattern: &Pattern, value: &[u8], replacement: &[u8], every: bool) -> Result<Vec<u8>, Exhausted> {
+    let mut out = Vec::new();
+    let mut rest = value;
+    let mut captures = Captures::default();
+    for _ in 0..MOST_REPLACEMENTS {
+        if out.len() > LONGEST || !pattern.captures(rest, &mut captures)? {
+            break;
+        }
+        let (start, end) = captures.span();
+        out.extend_from_slice(&rest[..start]);
+        substitute(replacement, &captures, &mut out);
+        rest = &rest[end..];
+        if !every || rest.is_empty() {
+            break;
+        }
+        // Apache would find an empty match at the same place for ever.
+        if start == end {
+            out.push(rest[0]);
+            rest = &rest[1..];
+        }
+    }
+    out.extend_from_slice(rest);
+    Ok(out)
+}
+
+/// `$0` to `$9` stand for what the groups captured; a backslash makes the next byte an ordinary one.
+fn substitute(replacement: &[u8], captures: &Captures, out: &mut Vec<u8>) {
+    let mut rest = replacement;
+    while let Some((&byte, behind)) = rest.split_first() {
+        rest = behind;
+        match (byte, behind.first()) {
+            (b'$', Some(digit @ b'0'..=b'9')) => {
+                out.extend_from_slice(captures.group(usize::from(digit - b'0')));
+                rest = &behind[1..];
+            }
+            (b'\\', Some(&next)) => {
+                out.push(next);
+                rest = &behind[1..];
+            }
+            _ => out.push(byte),
+        }
+    }
+}
+
+/// More matches in one value are left as they are.
+const MOST_REPLACEMENTS: usize = 1000;
+
+/// A value that has become longer than this is not edited further.
+const LONGEST: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replacements() {
+        let table: [(&str, &str, &str, bool, &str); 10] = [
+            ("b", "abab", "X", false, "aXab"),
+            ("b", "abab", "X", true, "aXaX"),
+            ("^a", "aab", "X", true, "XXb"),
+            ("(a)(b)?", "ac", "<$1$2$3>", false, "<a>c"),
+            ("a", "a", r"\$0\\$0", false, r"$0\a"),
+            ("x", "abc", "y", true, "abc"),
+            ("", "abc", "-", true, "-a-b-c-"),
+            ("$", "abc", "; secure", false, "abc; secure"),
+            ("(.*)", "abc", "$1; Secure", true, "abc; Secure"),
+            ("(?i)secure", "Secure secure", "", true, " "),
+        ];
+        for (pattern, value, replacement, every, expected) in table {
+            let pattern = Pattern::new(pattern.as_bytes(), false).unwrap();
+            let found = replace(&pattern, value.as_bytes(), replacement.as_bytes(), every).unwrap();
+            assert_eq!(String::from_utf8(found).unwrap(), expected, "{pattern:?} {value}");
+        }
+    }
+}

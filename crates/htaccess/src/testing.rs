@@ -1,0 +1,151 @@
+//! What tests of single modules need: directives without a file around them, a request, and an empty world.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use howdah_http::{Request, Status};
+
+use crate::compile::{Scope, Surroundings};
+use crate::directive::{Arguments, Call, Overrides, all};
+use crate::mistake::{Complaint, Place};
+use crate::modules::headers::next_word;
+use crate::transaction::Transaction;
+use crate::world::{Lookup, Probe, Verified, World};
+use crate::{Client, Settings, State};
+
+/// Settings of a file that holds these lines, which are directives without sections and without continuation lines.
+///
+/// # Panics
+/// Where one has something wrong with it.
+pub(crate) fn settings(lines: &str) -> Settings {
+    try_settings(lines).unwrap_or_else(|complaint| panic!("{lines}: {complaint:?}"))
+}
+
+/// The same, with the first complaint.
+pub(crate) fn try_settings(lines: &str) -> Result<Settings, Complaint> {
+    let surroundings = Surroundings {
+        file: "test".into(),
+        folder: (*b"/srv/").into(),
+        overrides: Overrides::ALL,
+        override_list: Vec::new(),
+        options: None,
+        defines: Vec::new(),
+    };
+    let scope = Scope {
+        surroundings: &surroundings,
+        methods: None,
+        in_files: false,
+        in_condition: false,
+    };
+    let mut settings = Settings::default();
+    for (index, line) in lines
+        .lines()
+        .map(str::trim)
+        .enumerate()
+        .filter(|(_, line)| !line.is_empty())
+    {
+        let (name, raw) = line.split_once(' ').unwrap_or((line, ""));
+        let place = Place {
+            file: Arc::clone(&surroundings.file),
+            line: index as u32 + 1,
+            column: 1,
+        };
+        directive(name, raw.trim(), &place, &scope, &mut settings)?;
+    }
+    Ok(settings)
+}
+
+fn directive(
+    name: &str,
+    raw: &str,
+    place: &Place,
+    scope: &Scope<'_>,
+    settings: &mut Settings,
+) -> Result<(), Complaint> {
+    let directive = all()
+        .find(|directive| directive.name.eq_ignore_ascii_case(name))
+        .unwrap_or_else(|| panic!("no directive {name}"));
+    let mut words = Vec::new();
+    let mut rest = raw.as_bytes();
+    while directive.arguments != Arguments::Raw && !rest.is_empty() {
+        words.push(next_word(&mut rest));
+    }
+    let call = Call {
+        name,
+        raw: raw.as_bytes(),
+        words: &words,
+        place,
+        scope,
+    };
+    (directive.apply)(&call, settings)
+}
+
+/// A GET for that target, with these fields, a line each.
+pub(crate) fn request(target: &str, fields: &str) -> Request {
+    let mut request = Request::new();
+    request.target = target.into();
+    for line in fields.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (name, value) = line.split_once(':').expect("a field has a colon");
+        request.fields.push(name.as_bytes(), value.trim().as_bytes());
+    }
+    request
+}
+
+/// The request on its way through the phases, from 192.0.2.1, on 2023-11-14 at 22:13:20.
+pub(crate) fn transaction(request: &Request) -> Transaction<'_> {
+    let address = |text: &str| -> SocketAddr { text.parse().expect("an address") };
+    Transaction {
+        client: Client {
+            request,
+            remote: address("192.0.2.1:1234"),
+            local: address("192.0.2.2:80"),
+            time: 1_700_000_000_000_000,
+        },
+        state: State {
+            uri: request.path().to_vec(),
+            document_root: (*b"/srv").into(),
+            filename: [b"/srv", request.path()].concat(),
+            ..State::default()
+        },
+    }
+}
+
+/// A world with nothing in it but the names that `entries` gives.
+#[derive(Debug, Default)]
+pub(crate) struct Nowhere {
+    /// The files of every folder.
+    pub names: Vec<&'static str>,
+}
+
+impl World for Nowhere {
+    fn probe(&mut self, _path: &[u8]) -> Option<Probe> {
+        None
+    }
+    fn probe_link(&mut self, _path: &[u8]) -> Option<Probe> {
+        None
+    }
+    fn read(&mut self, _path: &[u8]) -> Option<Arc<[u8]>> {
+        None
+    }
+    fn entries(&mut self, _folder: &[u8]) -> Vec<Box<[u8]>> {
+        self.names.iter().map(|name| name.as_bytes().into()).collect()
+    }
+    fn lookup(&mut self, _from: &Transaction<'_>, _uri: &[u8]) -> Lookup {
+        Lookup {
+            status: Status::NOT_FOUND,
+            ..Lookup::default()
+        }
+    }
+    fn verify(&mut self, _hash: &[u8], _password: &[u8]) -> Verified {
+        Verified::No
+    }
+    fn variable(&mut self, _name: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+    fn zone(&mut self, _seconds: u64) -> i32 {
+        0
+    }
+    fn elapsed(&mut self) -> u64 {
+        42
+    }
+}
