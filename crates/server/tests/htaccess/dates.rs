@@ -1,0 +1,98 @@
+//! HTTP dates, so that those relative to now compare.
+
+use crate::tree::MODIFIED;
+
+const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
+
+/// Seconds since 1970 of `Sun, 06 Nov 1994 08:49:37 GMT`, with spaces or (cookies) hyphens within the date.
+pub fn parse(text: &str) -> Option<i64> {
+    let rest = text.get(5..)?.strip_suffix(" GMT")?;
+    let (date, time) = rest.rsplit_once(' ')?;
+    let mut date = date.split([' ', '-']);
+    let day: i64 = date.next()?.parse().ok()?;
+    let month = i64::try_from(MONTHS.find(date.next()?)? / 3).ok()?;
+    let year: i64 = date.next()?.parse().ok()?;
+    let mut time = time.split(':').map(|part| part.parse::<i64>().ok());
+    let seconds = time.next()?? * 3600 + time.next()?? * 60 + time.next()??;
+    Some(days(year, month, day) * 86_400 + seconds)
+}
+
+/// Days since 1970; the year counted from March on, so that the leap day is its last.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    let (year, month) = if month < 2 {
+        (year - 1, month + 10)
+    } else {
+        (year, month - 2)
+    };
+    let in_year = (153 * month + 2) / 5 + day - 1;
+    let leap = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    year * 365 + leap + in_year - 719_468
+}
+
+/// With every date replaced by what it is relative to the files' or to the response's own: `{modified}`, `{now+3600}`. Times
+/// in microseconds, as a Header's `%t` and `%D` give, are replaced as well.
+pub fn relative(value: &str, now: Option<i64>) -> String {
+    let mut result = String::new();
+    let mut rest = value;
+    while let Some(end) = rest.find(" GMT") {
+        let (before, after) = rest.split_at(end + 4);
+        // `Sun, ` + the date; a day of one digit does not occur in HTTP.
+        let start = before.len().saturating_sub(29);
+        match before.get(start..).and_then(parse) {
+            Some(time) => {
+                result.push_str(&before[..start]);
+                result.push_str(&named(time, now));
+            }
+            None => result.push_str(before),
+        }
+        rest = after;
+    }
+    result.push_str(rest);
+    without_microseconds(&result)
+}
+
+fn named(time: i64, now: Option<i64>) -> String {
+    let since = time - i64::try_from(MODIFIED).unwrap_or_default();
+    match now {
+        _ if since == 0 => "{modified}".to_owned(),
+        Some(now) if time - now > -60 => format!("{{now+{}}}", rounded(time - now)),
+        _ if (0..400 * 86_400).contains(&since) => format!("{{modified+{since}}}"),
+        _ => format!("{{at {time}}}"),
+    }
+}
+
+/// A second may have passed between the request and the response's Date.
+fn rounded(seconds: i64) -> i64 {
+    let minute = (seconds + 30).div_euclid(60) * 60;
+    if (seconds - minute).abs() <= 2 {
+        minute
+    } else {
+        seconds
+    }
+}
+
+fn without_microseconds(value: &str) -> String {
+    let mut words: Vec<String> = value.split(' ').map(str::to_owned).collect();
+    for word in &mut words {
+        let Some((name @ ("t" | "D"), digits)) = word.split_once('=') else {
+            continue;
+        };
+        if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            *word = format!("{name}={{time}}");
+        }
+    }
+    words.join(" ")
+}
+
+#[test]
+fn dates_are_read_and_named() {
+    assert_eq!(parse("Sun, 06 Nov 1994 08:49:37 GMT"), Some(784_111_777));
+    assert_eq!(parse("Wed, 01-Jan-2020 12:00:00 GMT"), Some(1_577_880_000));
+    let now = Some(1_700_000_000);
+    assert_eq!(
+        relative("x; expires=Tue, 14-Nov-2023 23:13:21 GMT; y", now),
+        "x; expires={now+3600}; y"
+    );
+    assert_eq!(relative("Wed, 01 Jan 2020 12:00:10 GMT", now), "{modified+10}");
+    assert_eq!(relative("t=123 D=4 x=5", now), "t={time} D={time} x=5");
+}

@@ -1,0 +1,135 @@
+//! What is said about answers that differ.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use crate::case::{Case, Entry, Request};
+use crate::differences::{DECIDED, left};
+use crate::servers::Outcome;
+
+/// Comparisons, and those that failed.
+#[derive(Default)]
+pub struct Report {
+    compared: usize,
+    failures: Vec<Failure>,
+    decided: BTreeMap<usize, usize>,
+}
+
+struct Failure {
+    group: String,
+    text: String,
+}
+
+/// How many failures are printed; all of them go into a file.
+const SHOWN: usize = 12;
+
+impl Report {
+    /// Compares what Apache is known to answer with what Howdah answered.
+    pub fn compare(
+        &mut self,
+        case: &Case,
+        request: &Request,
+        outcome: &Outcome,
+        logs: impl FnOnce() -> String,
+    ) {
+        self.compared += 1;
+        let name = format!("{}: {}", case.group, case.title);
+        let decided = &mut self.decided;
+        let (theirs, ours) = left(&name, &outcome.apache, &outcome.howdah, |number| {
+            *decided.entry(number).or_default() += 1
+        });
+        if theirs.is_empty() && ours.is_empty() {
+            return;
+        }
+        let mut text = format!("{}.txt:{} {}\n", case.group, case.line, case.title);
+        for (path, entry) in &case.tree.entries {
+            match entry {
+                Entry::File(content) => {
+                    writeln!(text, "  -- {path}").unwrap();
+                    content
+                        .lines()
+                        .for_each(|line| writeln!(text, "     {line}").unwrap());
+                }
+                other => writeln!(text, "  -- {path} {other:?}").unwrap(),
+            }
+        }
+        writeln!(text, "  > {}", request.text).unwrap();
+        let both = outcome
+            .apache
+            .0
+            .iter()
+            .filter(|line| outcome.howdah.0.contains(line));
+        both.for_each(|line| writeln!(text, "    both: {line}").unwrap());
+        theirs
+            .iter()
+            .for_each(|line| writeln!(text, "  Apache: {line}").unwrap());
+        ours.iter()
+            .for_each(|line| writeln!(text, "  howdah: {line}").unwrap());
+        if outcome.apache.0.first() != outcome.howdah.0.first() {
+            text += &logs();
+        }
+        self.failures.push(Failure {
+            group: case.group.clone(),
+            text,
+        });
+    }
+
+    /// Notes something else that is wrong with a case.
+    pub fn fail(&mut self, case: &Case, what: &str) {
+        let text = format!("{}.txt:{} {}: {what}\n", case.group, case.line, case.title);
+        self.failures.push(Failure {
+            group: case.group.clone(),
+            text,
+        });
+    }
+
+    /// Fails if a decided difference was seen nowhere.
+    pub fn check_decided(&mut self) {
+        for (number, decided) in DECIDED.iter().enumerate() {
+            if !self.decided.contains_key(&number) {
+                let text = format!(
+                    "the difference {:?} {:?} is seen in no case\n",
+                    decided.cases, decided.why
+                );
+                self.failures.push(Failure {
+                    group: "differences".to_owned(),
+                    text,
+                });
+            }
+        }
+    }
+
+    /// Says how it went; fails if something failed. The whole of it is in a file called `name`.
+    pub fn finish(self, name: &str) {
+        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.txt"));
+        let all: String = self
+            .failures
+            .iter()
+            .map(|failure| failure.text.as_str())
+            .collect::<Vec<_>>()
+            .join("\n");
+        std::fs::write(&file, all).unwrap();
+        let mut groups: BTreeMap<&str, usize> = BTreeMap::new();
+        self.failures
+            .iter()
+            .for_each(|failure| *groups.entry(&failure.group).or_default() += 1);
+        let decided: usize = self.decided.values().sum();
+        println!(
+            "{name}: {} comparisons, {decided} times a decided difference",
+            self.compared
+        );
+        if self.failures.is_empty() {
+            return;
+        }
+        for failure in self.failures.iter().take(SHOWN) {
+            println!("{}", failure.text);
+        }
+        panic!(
+            "{} of {} differ, see {}: {groups:?}",
+            self.failures.len(),
+            self.compared,
+            file.display()
+        );
+    }
+}
