@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod load;
+pub mod loads;
 pub mod plan;
 pub mod process;
 pub mod record;

@@ -1,0 +1,243 @@
+//! wrk, ab and h2load.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::{Measured, Wrong};
+use crate::load::{Bench, Closed, Question};
+use crate::process::{find, stat};
+use crate::record::Figure;
+
+/// One thread: on a small machine more of them would only take processors from the server. wrk prints what the script tells it
+/// to; without a `response` function it keeps its speed.
+pub(super) fn wrk(closed: Closed, question: &Question, port: u16) -> Result<Measured, Wrong> {
+    let script = std::env::temp_dir().join(format!("howdah-lab-{}-wrk.lua", std::process::id()));
+    fs::write(&script, WRK_SCRIPT)?;
+    let mut command = program("wrk")?;
+    command
+        .args(["-t1", "--timeout", "30s", "-s"])
+        .arg(&script)
+        .arg(format!("-c{}", closed.connections))
+        .arg(format!("-d{}s", whole_seconds(closed.time)));
+    add_fields(&mut command, question);
+    let ran = run(command.arg(url(question, port)))?;
+    fs::remove_file(&script)?;
+    let line = ran.output.lines().find_map(|line| line.strip_prefix("SUMMARY "));
+    let numbers: Vec<f64> = line
+        .unwrap_or_default()
+        .split(' ')
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    let &[
+        requests,
+        microseconds,
+        bytes,
+        connect,
+        read,
+        write,
+        status,
+        timeout,
+        p50,
+        p99,
+        p999,
+    ] = numbers.as_slice()
+    else {
+        return Err(Wrong(format!("wrk said: {}", ran.end())));
+    };
+    for (count, what) in [
+        (connect, "connections"),
+        (read, "reads"),
+        (write, "writes"),
+        (timeout, "time-outs"),
+        (status, "bad statuses"),
+    ] {
+        if count > 0.0 {
+            return Err(Wrong(format!("{count} {what} failed")));
+        }
+    }
+    let seconds = microseconds / 1e6;
+    check_bytes(requests, bytes, closed.connections, question)?;
+    Ok(Measured {
+        requests: requests as u64,
+        seconds,
+        figures: [
+            (Figure::RequestsPerSecond, requests / seconds),
+            (Figure::BytesPerSecond, bytes / seconds),
+            (Figure::Latency50, p50 / 1e3),
+            (Figure::Latency99, p99 / 1e3),
+            (Figure::Latency999, p999 / 1e3),
+        ]
+        .into(),
+        loader_share: ran.processor_share,
+        ..Measured::default()
+    })
+}
+
+/// `-l` since a page may say how long it took to be made; its length is checked in the sample.
+pub(super) fn ab(bench: Bench, question: &Question, port: u16) -> Result<Measured, Wrong> {
+    let mut command = program("ab")?;
+    command.args(["-q", "-l", "-s", "30"]);
+    command.arg("-n").arg(bench.requests.to_string());
+    command
+        .arg("-c")
+        .arg((bench.concurrency as u64).min(bench.requests).to_string());
+    if bench.keep_alive {
+        command.arg("-k");
+    }
+    add_fields(&mut command, question);
+    let ran = run(command.arg(url(question, port)))?;
+    let number = |label: &str| -> Option<f64> {
+        let line = ran.output.lines().find_map(|line| line.strip_prefix(label))?;
+        line.split_whitespace().next()?.parse().ok()
+    };
+    let (Some(requests), Some(seconds)) = (number("Complete requests:"), number("Time taken for tests:"))
+    else {
+        return Err(Wrong(format!("ab said: {}", ran.end())));
+    };
+    for label in ["Failed requests:", "Non-2xx responses:", "Write errors:"] {
+        if let Some(count) = number(label).filter(|count| *count > 0.0) {
+            return Err(Wrong(format!("{} {count}", label.to_lowercase())));
+        }
+    }
+    let mut figures = vec![(Figure::RequestsPerSecond, requests / seconds)];
+    figures.extend(number("  50%").map(|value| (Figure::Latency50, value)));
+    figures.extend(number("  99%").map(|value| (Figure::Latency99, value)));
+    figures.extend(number("HTML transferred:").map(|bytes| (Figure::BytesPerSecond, bytes / seconds)));
+    Ok(Measured {
+        requests: requests as u64,
+        seconds,
+        figures: figures.into_iter().collect(),
+        loader_share: ran.processor_share,
+        ..Measured::default()
+    })
+}
+
+/// As many threads as processors: for machines where one thread of wrk is the limit.
+pub(super) fn h2load(closed: Closed, question: &Question, port: u16) -> Result<Measured, Wrong> {
+    let threads = std::thread::available_parallelism()
+        .map_or(1, usize::from)
+        .min(closed.connections)
+        .max(1);
+    let mut command = program("h2load")?;
+    command
+        .args(["--h1", "-m1"])
+        .arg(format!("-t{threads}"))
+        .arg(format!("-c{}", closed.connections))
+        .arg(format!("-D{}", whole_seconds(closed.time)));
+    add_fields(&mut command, question);
+    let ran = run(command.arg(url(question, port)))?;
+    let line = ran
+        .output
+        .lines()
+        .find_map(|line| line.strip_prefix("requests: "))
+        .unwrap_or_default();
+    let count = |label: &str| -> f64 {
+        let part = line.split(',').find(|part| part.trim_end().ends_with(label));
+        part.and_then(|part| part.split_whitespace().next()?.parse().ok())
+            .unwrap_or(0.0)
+    };
+    let requests = count("succeeded");
+    if requests == 0.0 {
+        return Err(Wrong(format!("h2load said: {}", ran.end())));
+    }
+    for label in ["failed", "errored", "timeout"] {
+        if count(label) > 0.0 {
+            return Err(Wrong(format!("{} {label}", count(label))));
+        }
+    }
+    let seconds = closed.time.as_secs_f64().max(1.0);
+    Ok(Measured {
+        requests: requests as u64,
+        seconds,
+        figures: [(Figure::RequestsPerSecond, requests / seconds)].into(),
+        loader_share: ran.processor_share / threads as f64,
+        ..Measured::default()
+    })
+}
+
+struct Ran {
+    output: String,
+    /// Of one processor.
+    processor_share: f64,
+}
+
+impl Ran {
+    fn end(&self) -> &str {
+        let trimmed = self.output.trim();
+        let start = (0..=trimmed.len().saturating_sub(300))
+            .rev()
+            .find(|at| trimmed.is_char_boundary(*at));
+        &trimmed[start.unwrap_or(0)..]
+    }
+}
+
+fn program(name: &str) -> Result<Command, Wrong> {
+    let path = find(&[name])
+        .ok_or_else(|| Wrong(format!("{name} is not installed; `howdah-lab setup` installs it")))?;
+    Ok(Command::new(path))
+}
+
+/// Runs it to its end. Its processor time is what our own waited-for children gain meanwhile.
+fn run(command: &mut Command) -> Result<Ran, Wrong> {
+    let own = || stat(std::process::id()).map_or(0, |stat| stat.ticks);
+    let (before, began) = (own(), Instant::now());
+    let output = command.stdin(Stdio::null()).output()?;
+    let elapsed = began.elapsed().as_secs_f64();
+    let ticks = own().saturating_sub(before) as f64;
+    let text = [output.stdout, output.stderr].concat();
+    Ok(Ran {
+        output: String::from_utf8_lossy(&text).into_owned(),
+        processor_share: ticks / TICKS_PER_SECOND / elapsed.max(0.001),
+    })
+}
+
+fn url(question: &Question, port: u16) -> String {
+    format!("http://127.0.0.1:{port}{}", question.path)
+}
+
+fn add_fields(command: &mut Command, question: &Question) {
+    if let Some(host) = &question.host {
+        command.arg("-H").arg(format!("Host: {host}"));
+    }
+    for (name, value) in &question.fields {
+        command.arg("-H").arg(format!("{name}: {value}"));
+    }
+}
+
+fn whole_seconds(time: Duration) -> u64 {
+    time.as_secs_f64().round().max(1.0) as u64
+}
+
+/// As many bytes must have come as so many answers have: more than their bodies, less than those with large heads.
+fn check_bytes(requests: f64, bytes: f64, connections: usize, question: &Question) -> Result<(), Wrong> {
+    if requests == 0.0 {
+        return Err(Wrong("not one answer".to_owned()));
+    }
+    let Some(body) = &question.body else { return Ok(()) };
+    let body = body.len() as f64;
+    let under_way = connections as f64 * (body + HEAD_ROOM);
+    let most = requests * (body * (1.0 + 1.0 / 64.0) + HEAD_ROOM) + under_way;
+    if bytes < requests * body || bytes > most {
+        return Err(Wrong(format!(
+            "{bytes} bytes came for {requests} answers of {body}"
+        )));
+    }
+    Ok(())
+}
+
+/// No server's response head is longer.
+const HEAD_ROOM: f64 = 2048.0;
+/// What `/proc` counts processor time in: Linux' USER_HZ, the same on every architecture that Debian has.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+const WRK_SCRIPT: &str = r"
+done = function(summary, latency)
+    local errors = summary.errors
+    io.write(string.format(
+        '\nSUMMARY %d %d %d %d %d %d %d %d %.0f %.0f %.0f\n',
+        summary.requests, summary.duration, summary.bytes,
+        errors.connect, errors.read, errors.write, errors.status, errors.timeout,
+        latency:percentile(50), latency:percentile(99), latency:percentile(99.9)))
+end
+";

@@ -1,0 +1,59 @@
+//! Putting a load on a server and reading what came of it.
+//!
+//! Closed loops are left to well-kept programs (wrk, ab, h2load). What those do not offer is here: a fixed rate with honest
+//! latency, a growing crowd, crowds that are idle, clients that are slow.
+
+mod external;
+pub mod sample;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::load::{Load, Question};
+use crate::record::Figure;
+
+/// What a load has measured by itself, before the probes' figures are added.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// Requests that were answered.
+    pub requests: u64,
+    /// How long it took.
+    pub seconds: f64,
+    /// What else it knows: latency, hits, errors…
+    pub figures: BTreeMap<Figure, f64>,
+    /// Second by second.
+    pub series: BTreeMap<Figure, Vec<(f64, f64)>>,
+    /// Processor time of the load generator as a share of the processors that it can use.
+    pub loader_share: f64,
+}
+
+/// An answer, or a whole load, that is not what was asked for: its round is void.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrong(pub String);
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Wrong {}
+
+impl From<std::io::Error> for Wrong {
+    fn from(error: std::io::Error) -> Wrong {
+        Wrong(error.to_string())
+    }
+}
+
+/// Puts the load on the server at that port of 127.0.0.1. The answers' number, status and length are checked; a sample byte
+/// for byte, by [`sample::check`], is the caller's.
+pub fn put(load: &Load, question: &Question, port: u16) -> Result<Measured, Wrong> {
+    match load {
+        Load::Wrk(closed) => external::wrk(*closed, question, port),
+        Load::H2load(closed) => external::h2load(*closed, question, port),
+        Load::Ab(bench) => external::ab(*bench, question, port),
+        Load::OpenLoop(_) | Load::Ramp(_) | Load::Idle(_) | Load::Slow(..) => {
+            Err(Wrong(format!("this load cannot be put on yet: {load:?}")))
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! A few answers, byte for byte.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use super::Wrong;
+use crate::load::Question;
+
+/// An answer, its framing undone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// Field lines: names in lower case, values.
+    pub fields: Vec<(String, String)>,
+    /// The content.
+    pub body: Vec<u8>,
+}
+
+/// How long an answer may take.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// The largest answer that is read.
+const LARGEST: u64 = 256 << 20;
+
+/// Asks `count` times, each on a connection of its own; every status must be 200 and every body as expected.
+pub fn check(question: &Question, port: u16, count: usize) -> Result<(), Wrong> {
+    for _ in 0..count {
+        let answer = ask(question, port)?;
+        if answer.status != 200 {
+            return Err(Wrong(format!("status {}", answer.status)));
+        }
+        if let Some(body) = &question.body
+            && *body != answer.body
+        {
+            return Err(Wrong(difference(body, &answer.body)));
+        }
+    }
+    Ok(())
+}
+
+/// Asks once.
+pub fn ask(question: &Question, port: u16) -> Result<Answer, Wrong> {
+    let mut stream = TcpStream::connect_timeout(&([127, 0, 0, 1], port).into(), TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
+    stream.write_all(&request(question, port, false))?;
+    let mut bytes = Vec::new();
+    stream.take(LARGEST).read_to_end(&mut bytes)?;
+    parse(&bytes).ok_or_else(|| {
+        Wrong(format!(
+            "not an answer: {:?}",
+            String::from_utf8_lossy(&bytes[..bytes.len().min(80)])
+        ))
+    })
+}
+
+/// The question as HTTP/1.1.
+pub fn request(question: &Question, port: u16, keep_alive: bool) -> Vec<u8> {
+    let host = question
+        .host
+        .clone()
+        .unwrap_or_else(|| format!("127.0.0.1:{port}"));
+    let mut text = format!(
+        "GET {} HTTP/1.1\r\nHost: {host}\r\nAccept: */*\r\nUser-Agent: howdah-lab\r\n",
+        question.path
+    );
+    for (name, value) in &question.fields {
+        text += &format!("{name}: {value}\r\n");
+    }
+    text += if keep_alive {
+        "\r\n"
+    } else {
+        "Connection: close\r\n\r\n"
+    };
+    text.into_bytes()
+}
+
+fn parse(bytes: &[u8]) -> Option<Answer> {
+    let end = find(bytes, b"\r\n\r\n")?;
+    let head = std::str::from_utf8(&bytes[..end]).ok()?;
+    let mut lines = head.split("\r\n");
+    let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
+    let fields: Vec<(String, String)> = lines
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+        .collect();
+    let rest = &bytes[end + 4..];
+    let value = |wanted: &str| {
+        fields
+            .iter()
+            .find(|(name, _)| name == wanted)
+            .map(|(_, value)| value.as_str())
+    };
+    let body = match (value("transfer-encoding"), value("content-length")) {
+        (Some(coding), _) if coding.eq_ignore_ascii_case("chunked") => unchunk(rest)?,
+        (_, Some(length)) => rest.get(..length.parse().ok()?)?.to_vec(),
+        _ => rest.to_vec(),
+    };
+    Some(Answer { status, fields, body })
+}
+
+fn unchunk(mut rest: &[u8]) -> Option<Vec<u8>> {
+    let mut body = Vec::new();
+    loop {
+        let end = find(rest, b"\r\n")?;
+        let size = std::str::from_utf8(&rest[..end]).ok()?.split(';').next()?;
+        let size = usize::from_str_radix(size.trim(), 16).ok()?;
+        if size == 0 {
+            return Some(body);
+        }
+        body.extend_from_slice(rest.get(end + 2..end + 2 + size)?);
+        rest = rest.get(end + 2 + size + 2..)?;
+    }
+}
+
+fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+    bytes.windows(what.len()).position(|window| window == what)
+}
+
+fn difference(expected: &[u8], found: &[u8]) -> String {
+    let at = expected
+        .iter()
+        .zip(found)
+        .position(|(a, b)| a != b)
+        .unwrap_or(expected.len().min(found.len()));
+    let part = String::from_utf8_lossy(&found[at..found.len().min(at + 60)]);
+    format!(
+        "a wrong body: {} bytes instead of {}, the first difference at {at}: {part:?}",
+        found.len(),
+        expected.len()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_unframed() {
+        let table: [(&str, u16, &str); 4] = [
+            ("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", 200, "abc"),
+            (
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1;x=y\r\nc\r\n0\r\n\r\n",
+                200,
+                "abc",
+            ),
+            ("HTTP/1.0 404 Not Found\r\n\r\nabc", 404, "abc"),
+            ("HTTP/1.1 204 No Content\r\nA: b\r\n\r\n", 204, ""),
+        ];
+        for (bytes, status, body) in table {
+            let answer = parse(bytes.as_bytes()).unwrap();
+            assert_eq!(
+                (answer.status, answer.body.as_slice()),
+                (status, body.as_bytes()),
+                "{bytes}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_cut_short_is_no_answer() {
+        for bytes in [
+            "",
+            "HTTP/1.1 200 OK\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nabc",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+        ] {
+            assert_eq!(parse(bytes.as_bytes()), None, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn differences_are_shown_where_they_begin() {
+        let text = difference(b"Hello, World!", b"Hello, Venus!");
+        assert!(text.contains("at 7") && text.contains("Venus"), "{text}");
+    }
+}
