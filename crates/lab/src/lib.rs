@@ -15,7 +15,9 @@
 pub mod load;
 pub mod loads;
 pub mod plan;
+pub mod probes;
 pub mod process;
 pub mod record;
+pub mod runner;
 pub mod stack;
 pub mod statistics;

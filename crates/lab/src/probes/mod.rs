@@ -1,0 +1,138 @@
+//! What the kernel says of a server while it works: over all of its processes, not only the first.
+
+use std::collections::HashMap;
+use std::fs;
+
+use crate::process::{stat, tree};
+
+/// Counters of a whole process tree at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Reading {
+    /// Processor time in microseconds, that of children which have ended included.
+    pub processor: f64,
+    /// Context switches of every process that is alive, by pid.
+    switches: HashMap<u32, u64>,
+    /// Connections that the kernel dropped on full accept queues, of the whole machine.
+    overflows: u64,
+}
+
+/// What has happened between two readings.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Used {
+    /// Processor time in microseconds.
+    pub processor: f64,
+    /// Context switches, voluntary and not, of the processes that were there at both moments, and of new ones.
+    pub switches: u64,
+    /// Dropped connections.
+    pub overflows: u64,
+}
+
+/// Linux' USER_HZ: `/proc` counts in hundredths of a second on every architecture that Debian has.
+const MICROSECONDS_PER_TICK: f64 = 10_000.0;
+
+impl Reading {
+    /// Of everything below these processes.
+    pub fn take(roots: &[u32]) -> Reading {
+        let pids = tree(roots);
+        let ticks: u64 = pids
+            .iter()
+            .filter_map(|pid| stat(*pid))
+            .map(|stat| stat.ticks)
+            .sum();
+        Reading {
+            processor: ticks as f64 * MICROSECONDS_PER_TICK,
+            switches: pids.iter().map(|pid| (*pid, switches(*pid))).collect(),
+            overflows: overflows(),
+        }
+    }
+
+    /// What has happened since `earlier`.
+    pub fn since(&self, earlier: &Reading) -> Used {
+        let before = |pid: &u32| earlier.switches.get(pid).copied().unwrap_or(0);
+        Used {
+            processor: (self.processor - earlier.processor).max(0.0),
+            switches: self
+                .switches
+                .iter()
+                .map(|(pid, now)| now.saturating_sub(before(pid)))
+                .sum(),
+            overflows: self.overflows.saturating_sub(earlier.overflows),
+        }
+    }
+}
+
+/// Proportional set size of everything below these processes, in KiB; `None` where the kernel does not let us read it.
+pub fn pss(roots: &[u32]) -> Option<u64> {
+    let mut total = 0;
+    for pid in tree(roots) {
+        match fs::read_to_string(format!("/proc/{pid}/smaps_rollup")) {
+            Ok(text) => total += field(&text, "Pss:").unwrap_or(0),
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return None,
+            // It has ended meanwhile.
+            Err(_) => {}
+        }
+    }
+    Some(total)
+}
+
+/// Of all threads of a process.
+fn switches(pid: u32) -> u64 {
+    let threads = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    threads
+        .filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok())
+        .map(|text| {
+            field(&text, "voluntary_ctxt_switches:").unwrap_or(0)
+                + field(&text, "nonvoluntary_ctxt_switches:").unwrap_or(0)
+        })
+        .sum()
+}
+
+/// `ListenOverflows` and `ListenDrops` of `/proc/net/netstat`: names in one line, numbers in the next.
+fn overflows() -> u64 {
+    let text = fs::read_to_string("/proc/net/netstat").unwrap_or_default();
+    let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
+    let (Some(names), Some(numbers)) = (lines.next(), lines.next()) else {
+        return 0;
+    };
+    let found = names
+        .split(' ')
+        .zip(numbers.split(' '))
+        .find(|(name, _)| *name == "ListenOverflows");
+    found.and_then(|(_, number)| number.parse().ok()).unwrap_or(0)
+}
+
+fn field(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_seen() {
+        let own = [std::process::id()];
+        let before = Reading::take(&own);
+        let began = std::time::Instant::now();
+        let mut sum = 0u64;
+        while began.elapsed().as_millis() < 150 {
+            sum = sum.wrapping_add(std::hint::black_box(1));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        let used = Reading::take(&own).since(&before);
+        assert!(used.processor >= 50_000.0, "{used:?} {sum}");
+        assert!(used.switches >= 1, "{used:?}");
+    }
+
+    #[test]
+    fn memory_is_seen() {
+        let own = [std::process::id()];
+        let before = pss(&own).unwrap();
+        let block = std::hint::black_box(vec![1u8; 64 << 20]);
+        assert!(pss(&own).unwrap() >= before + 60 * 1024, "{}", block.len());
+    }
+}
