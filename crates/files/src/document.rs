@@ -171,7 +171,7 @@ fn prepare_head(size: u64, content_type: &str, last_modified: &[u8], etag: &[u8]
 
 /// The whole file unless it is longer than `small`, and its state when it had been read. A file that is being written is
 /// read again; if it does not come to rest, what was read last is as good as any: the writes to come will be noticed.
-fn read(file: &mut File, mut stat: Stat, small: u64) -> io::Result<(Option<Vec<u8>>, Stat)> {
+pub(crate) fn read(file: &mut File, mut stat: Stat, small: u64) -> io::Result<(Option<Vec<u8>>, Stat)> {
     let mut bytes = Vec::new();
     for _ in 0..ATTEMPTS {
         if stat.size > small {

@@ -1,12 +1,15 @@
 //! What is remembered of one path.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
+use howdah_htaccess::Compiled;
 use howdah_site::{DocumentPath, Kind};
 use howdah_sys::stat::{Stat, Time};
 
 use crate::document::Document;
 use crate::folders::{Folder, Root};
+use crate::in_force::InForce;
 
 /// What is remembered of one path.
 #[derive(Debug)]
@@ -27,6 +30,8 @@ pub(crate) struct Entry {
     pub settled: bool,
     /// Set by every use, cleared by the clock's hand.
     pub used: bool,
+    /// Which rules are in force there; of a `.htaccess` file, those of its folder.
+    pub in_force: InForce,
 }
 
 /// What was found at a path.
@@ -37,6 +42,8 @@ pub(crate) enum Found {
     Directory,
     /// A regular file with a name of PHP's: it is never opened here.
     Script,
+    /// A `.htaccess` file, compiled, and how many bytes it has. It is never sent.
+    Directives(Arc<Compiled>, u64),
     /// A regular file that can be sent.
     File(Document),
 }
@@ -47,7 +54,7 @@ impl Found {
             Found::Missing => Kind::Missing,
             Found::Forbidden => Kind::Forbidden,
             Found::Directory => Kind::Directory,
-            Found::Script | Found::File(_) => Kind::File,
+            Found::Script | Found::Directives(..) | Found::File(_) => Kind::File,
         }
     }
 }
@@ -63,6 +70,7 @@ impl Entry {
     pub(crate) fn memory(&self) -> usize {
         match &self.found {
             Found::File(document) => document.memory(),
+            Found::Directives(_, size) => *size as usize,
             _ => 0,
         }
     }

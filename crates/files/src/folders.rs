@@ -7,21 +7,25 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use howdah_site::{DocumentPath, Symlinks};
+use howdah_site::{DocumentPath, Rules, Symlinks};
 use howdah_sys::open;
 use howdah_sys::stat::{FileType, Stat};
 
+use crate::library::Library;
 use crate::limits::Limits;
 use crate::locate::{self, Obstacle, Reading};
 use crate::watches::{Change, Place, Watches};
 
-/// A document root under one rule for links, held open.
+/// A document root under one rule for links and one set of directives, held open.
 #[derive(Debug)]
 pub(crate) struct Root {
     number: u32,
     path: CString,
     real_path: PathBuf,
     symlinks: Symlinks,
+    realm: u32,
+    /// The directives of the configuration itself.
+    base: Option<Rc<Rules>>,
     folder: OwnedFd,
     identity: (u64, u64),
 }
@@ -41,7 +45,7 @@ pub(crate) struct Folder {
 /// All roots and folders of one store.
 pub(crate) struct Folders {
     limits: Limits,
-    roots: HashMap<(Box<[u8]>, Symlinks), KnownRoot>,
+    roots: HashMap<(Box<[u8]>, Symlinks, u32), KnownRoot>,
     next_root: u32,
     /// By the root's number, four bytes, and the path below it.
     known: HashMap<Box<[u8]>, Rc<Folder>>,
@@ -57,7 +61,12 @@ struct KnownRoot {
 }
 
 impl Root {
-    fn open(number: u32, path: &DocumentPath) -> Result<Root, Obstacle> {
+    fn open(
+        number: u32,
+        path: &DocumentPath,
+        realm: u32,
+        library: Option<&Library>,
+    ) -> Result<Root, Obstacle> {
         let name = path.root();
         let path_name = CString::new(name.as_os_str().as_bytes()).map_err(|_| Obstacle::Missing)?;
         let folder = open::folder(&path_name)?;
@@ -68,6 +77,10 @@ impl Root {
             path: path_name,
             real_path: name.canonicalize()?,
             symlinks: path.symlinks(),
+            realm,
+            base: library
+                .and_then(|library| library.rules(realm, &with_slash(name.as_os_str().as_bytes())))
+                .map(|rules| Rules::below(None, rules)),
         })
     }
 
@@ -87,6 +100,16 @@ impl Root {
 
     pub(crate) fn symlinks(&self) -> Symlinks {
         self.symlinks
+    }
+
+    /// The number of the sites that share what is known of it.
+    pub(crate) fn realm(&self) -> u32 {
+        self.realm
+    }
+
+    /// The directives of the configuration itself.
+    pub(crate) fn base(&self) -> Option<&Rc<Rules>> {
+        self.base.as_ref()
     }
 
     pub(crate) fn folder(&self) -> BorrowedFd<'_> {
@@ -128,9 +151,15 @@ impl Folders {
     pub(crate) fn root(
         &mut self,
         path: &DocumentPath,
+        realm: u32,
+        library: Option<&Library>,
         now: u64,
     ) -> (Result<Rc<Root>, Obstacle>, Option<Rc<Root>>) {
-        let key = (Box::from(path.root().as_os_str().as_bytes()), path.symlinks());
+        let key = (
+            Box::from(path.root().as_os_str().as_bytes()),
+            path.symlinks(),
+            realm,
+        );
         let mut gone = None;
         if let Some(known) = self.roots.get_mut(&key) {
             if known.checked == now || known.root.is_current() {
@@ -145,7 +174,7 @@ impl Folders {
         if let Some(gone) = &gone {
             self.forget_root(gone.number);
         }
-        let opened = Root::open(self.next_root, path).map(Rc::new);
+        let opened = Root::open(self.next_root, path, realm, library).map(Rc::new);
         if let Ok(root) = &opened {
             self.next_root = self.next_root.wrapping_add(1);
             self.roots.insert(
@@ -179,6 +208,23 @@ impl Folders {
             folder = self.enter(root, &path[..end], Some(folder), now);
         }
         folder
+    }
+
+    /// The length of the longest part of `path` that is a folder; 0 for the root itself.
+    pub(crate) fn deepest(&mut self, root: &Rc<Root>, path: &[u8], now: u64) -> usize {
+        let mut folder = self.enter(root, b"", None, now);
+        let mut deepest = 0;
+        for end in memchr::memchr_iter(b'/', path)
+            .chain([path.len()])
+            .filter(|&end| end > 0)
+        {
+            folder = self.enter(root, &path[..end], Some(folder), now);
+            if !folder.exists {
+                break;
+            }
+            deepest = end;
+        }
+        deepest
     }
 
     /// Watches a folder on the way of the link at `path`. Says whether it is watched now.
@@ -351,6 +397,15 @@ impl Change {
                     .strip_prefix(&*self.path)
                     .is_some_and(|rest| rest.is_empty() || rest[0] == b'/'))
     }
+}
+
+/// A folder's path as it stands before a name.
+pub(crate) fn with_slash(folder: &[u8]) -> Vec<u8> {
+    let mut folder = folder.to_vec();
+    if folder.last() != Some(&b'/') {
+        folder.push(b'/');
+    }
+    folder
 }
 
 /// The part before the last slash.

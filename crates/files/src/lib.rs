@@ -70,6 +70,8 @@ mod body;
 mod document;
 mod entry;
 mod folders;
+mod in_force;
+mod library;
 mod limits;
 mod locate;
 mod media_type;
@@ -79,6 +81,7 @@ mod watches;
 
 pub use answer::Answer;
 pub use body::{FileBody, OpenFile};
+pub use library::{Library, Tell};
 pub use limits::Limits;
 pub use media_type::media_type;
 pub use store::{Figures, Store};

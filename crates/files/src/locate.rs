@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use howdah_site::Symlinks;
+use howdah_site::{Kind, Symlinks};
 use howdah_sys::open::errno::{EACCES, ELOOP, ENAMETOOLONG, ENODEV, ENOENT, ENOTDIR, ENXIO, EPERM, EXDEV};
 use howdah_sys::open::{self, Access};
 use howdah_sys::stat::{FileType, Stat};
@@ -298,6 +298,18 @@ impl<'a> Walk<'a> {
         }
         if path.first() == Some(&b'/') {
             self.steps.push(Step::Top);
+        }
+    }
+}
+
+impl Obstacle {
+    /// What is said of the path.
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Obstacle::Missing => Kind::Missing,
+            Obstacle::Forbidden => Kind::Forbidden,
+            // So that the store is asked for its answer, and says 503: neither 404 nor 403 would be true.
+            Obstacle::Failed(_) => Kind::File,
         }
     }
 }

@@ -23,6 +23,8 @@ pub(crate) struct Shelf {
     hand: usize,
     memory: usize,
     descriptors: usize,
+    /// How many entries of `.htaccess` files were taken away so far.
+    htaccess_removed: u64,
 }
 
 impl Shelf {
@@ -36,29 +38,32 @@ impl Shelf {
             hand: 0,
             memory: 0,
             descriptors: 0,
+            htaccess_removed: 0,
         }
     }
 
     #[inline]
-    pub(crate) fn hash(&self, path: &DocumentPath) -> u64 {
+    pub(crate) fn hash(&self, path: &DocumentPath, realm: u32) -> u64 {
         self.hash_parts(
             path.root().as_os_str().as_bytes(),
             path.symlinks(),
+            realm,
             path.relative(),
         )
     }
 
-    /// The place of the entry for `path`, of which `hash` is the [`hash`](Self::hash).
+    /// The place of the entry for `path` in that realm, of which `hash` is the [`hash`](Self::hash).
     #[inline]
-    pub(crate) fn find(&self, hash: u64, path: &DocumentPath) -> Option<u32> {
-        let found = self.index.find(hash, |&place| self.is_at(place, path))?;
+    pub(crate) fn find(&self, hash: u64, path: &DocumentPath, realm: u32) -> Option<u32> {
+        let found = self.index.find(hash, |&place| self.is_at(place, path, realm))?;
         Some(*found)
     }
 
     /// Whether the entry at `place` is that of `path`.
     #[inline]
-    pub(crate) fn is_at(&self, place: u32, path: &DocumentPath) -> bool {
-        matches!(self.entries.get(place as usize), Some(Some(entry)) if entry.path == *path)
+    pub(crate) fn is_at(&self, place: u32, path: &DocumentPath, realm: u32) -> bool {
+        matches!(self.entries.get(place as usize), Some(Some(entry))
+            if entry.root.realm() == realm && entry.path == *path)
     }
 
     /// The entry at a place that [`find`](Self::find) or [`insert`](Self::insert) answered, if it is still there.
@@ -104,6 +109,7 @@ impl Shelf {
         if let Ok(found) = self.index.find_entry(entry.hash, |&other| other == place) {
             found.remove();
         }
+        self.htaccess_removed += u64::from(entry.path.is_htaccess());
         self.free.push(place);
         self.memory -= entry.memory();
         self.descriptors -= entry.descriptors();
@@ -111,7 +117,7 @@ impl Shelf {
 
     /// Takes away the entry for a path below that root; says whether there was one.
     pub(crate) fn remove_path(&mut self, root: &Root, relative: &[u8]) -> bool {
-        let hash = self.hash_parts(root.path(), root.symlinks(), relative);
+        let hash = self.hash_parts(root.path(), root.symlinks(), root.realm(), relative);
         let found = self.index.find(hash, |&place| {
             matches!(&self.entries[place as usize], Some(entry)
                 if entry.root.number() == root.number() && entry.path.relative() == relative)
@@ -135,6 +141,11 @@ impl Shelf {
     /// Closes every file, for when the process has no descriptors left.
     pub(crate) fn close_files(&mut self) {
         self.retain(|entry| entry.descriptors() == 0);
+    }
+
+    /// How many entries of `.htaccess` files were taken away so far, for whatever reason.
+    pub(crate) fn htaccess_removed(&self) -> u64 {
+        self.htaccess_removed
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -169,11 +180,11 @@ impl Shelf {
     }
 
     #[inline]
-    fn hash_parts(&self, root: &[u8], symlinks: Symlinks, relative: &[u8]) -> u64 {
+    fn hash_parts(&self, root: &[u8], symlinks: Symlinks, realm: u32, relative: &[u8]) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         hasher.write(root);
         hasher.write(relative);
-        hasher.write_u8(symlinks as u8);
+        hasher.write_u64(u64::from(realm) << 8 | symlinks as u64);
         hasher.finish()
     }
 }

@@ -1,18 +1,23 @@
 //! The open-file cache.
 
+use std::fs::File;
 use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use howdah_http::{Request, Status};
-use howdah_site::{Disk, DocumentPath, Kind};
+use howdah_site::{Disk, DocumentPath, Kind, Look};
 use howdah_sys::open::errno::{EMFILE, ENFILE};
 use howdah_sys::stat::{FileType, Stat, Time};
 
 use crate::answer::{self, Answer};
-use crate::document::Document;
+use crate::document::{self, Document};
 use crate::entry::{Entry, Found, is_settled};
-use crate::folders::{Folders, Root, parent};
+use crate::folders::{Folders, Root, parent, with_slash};
+use crate::in_force::InForce;
+use crate::library::Library;
 use crate::limits::Limits;
 use crate::locate::{Located, Obstacle, Reading, locate};
 use crate::media_type::is_script;
@@ -22,12 +27,21 @@ use crate::watches::Change;
 /// The files that one thread of the front knows. See the [crate's own page](crate) for how to use it.
 pub struct Store {
     limits: Limits,
-    shelf: Shelf,
-    folders: Folders,
+    library: Option<Arc<Library>>,
+    pub(crate) shelf: Shelf,
+    pub(crate) folders: Folders,
     /// Seconds since 1970, as of the last [`tick`](Store::tick).
-    now: u64,
+    pub(crate) now: u64,
+    /// Whose directives are meant.
+    pub(crate) realm: u32,
+    /// Whether `.htaccess` files are read there.
+    pub(crate) reads: bool,
+    /// Changes whenever an entry of a `.htaccess` file is taken away, and every second. Never 0.
+    pub(crate) stamp: u64,
+    /// How often the second has changed.
+    ticks: u64,
     /// The place of the entry that was last used: `answer` asks for what `kind` was asked for.
-    last: u32,
+    pub(crate) last: u32,
     /// Whether the entry at `last` has been found to agree with the disk for the request that is being served. So what cannot
     /// be watched is compared once per request, not twice.
     vouched: bool,
@@ -56,24 +70,60 @@ pub struct Figures {
 }
 
 impl Store {
-    /// An empty store.
+    /// An empty store that knows of no directives.
     pub fn new(limits: Limits) -> Store {
         Store {
             limits,
+            library: None,
             shelf: Shelf::new(limits),
             folders: Folders::new(limits),
             now: 0,
+            realm: 0,
+            reads: false,
+            stamp: 1,
+            ticks: 0,
             last: u32::MAX,
             vouched: false,
             figures: Figures::default(),
         }
     }
 
+    /// An empty store that compiles directives with those of the other threads.
+    pub fn with_library(limits: Limits, library: Arc<Library>) -> Store {
+        Store {
+            library: Some(library),
+            ..Store::new(limits)
+        }
+    }
+
+    /// Says which site the questions to come are about, by its number.
+    #[inline]
+    pub fn enter(&mut self, site: usize) {
+        if let Some(library) = &self.library {
+            self.realm = library.realm(site);
+            self.reads = library.reads_htaccess(self.realm);
+        }
+    }
+
+    pub(crate) fn knows_directives(&self) -> bool {
+        self.library.is_some()
+    }
+
     /// Tells the time, in seconds since 1970. To be called before each request is resolved (it costs nothing): what was
     /// checked in another second is checked again.
     #[inline]
     pub fn tick(&mut self, now: u64) {
-        self.now = now;
+        if self.now != now {
+            self.now = now;
+            self.ticks += 1;
+            self.restamp();
+        }
+    }
+
+    /// To be called wherever an entry may have been taken away.
+    #[inline]
+    fn restamp(&mut self) {
+        self.stamp = 1 + self.ticks + self.shelf.htaccess_removed();
     }
 
     /// Readable when something has changed on disk; then call [`drain_events`](Self::drain_events). Level-triggered or
@@ -89,6 +139,7 @@ impl Store {
             Some(changes) => self.apply(changes),
             None => self.forget_all(),
         }
+        self.restamp();
     }
 
     /// What `request`, a GET or HEAD, gets for the file at `path`.
@@ -102,7 +153,7 @@ impl Store {
             }) => answer::answer(document, request, now),
             // `site` asks for none of these to be sent. Were it mistaken, no script's source would leave through here.
             Ok(Entry {
-                found: Found::Script | Found::Directory | Found::Forbidden,
+                found: Found::Script | Found::Directives(..) | Found::Directory | Found::Forbidden,
                 ..
             })
             | Err(Obstacle::Forbidden) => Answer::Status(Status::FORBIDDEN),
@@ -130,13 +181,13 @@ impl Store {
     /// The entry for `path`, which agrees with the disk. `counts` says whether this is a use of it; making it is none, so
     /// that what is asked for once goes before what is asked for again.
     #[inline]
-    fn entry(&mut self, path: &DocumentPath, counts: bool) -> Result<&Entry, Obstacle> {
+    pub(crate) fn entry(&mut self, path: &DocumentPath, counts: bool) -> Result<&Entry, Obstacle> {
         let vouched = std::mem::take(&mut self.vouched) && !counts;
-        if !(self.shelf.is_at(self.last, path) && (self.is_fresh(self.last, counts) || vouched)) {
-            let hash = self.shelf.hash(path);
-            self.last = match self.shelf.find(hash, path) {
+        if !(self.shelf.is_at(self.last, path, self.realm) && (self.is_fresh(self.last, counts) || vouched)) {
+            let hash = self.shelf.hash(path, self.realm);
+            self.last = match self.shelf.find(hash, path, self.realm) {
                 Some(place) if self.is_fresh(place, counts) => place,
-                found => self.look(hash, path, found)?,
+                found => self.ask(hash, path, found)?,
             };
         }
         self.vouched = counts;
@@ -146,9 +197,19 @@ impl Store {
             .ok_or(Obstacle::Missing)
     }
 
+    /// The place of the entry for `path`, which agrees with the disk. This is beside the request's own path, whose entry
+    /// stays the last.
+    pub(crate) fn place(&mut self, path: &DocumentPath) -> Result<u32, Obstacle> {
+        let hash = self.shelf.hash(path, self.realm);
+        match self.shelf.find(hash, path, self.realm) {
+            Some(place) if self.is_fresh(place, true) => Ok(place),
+            found => self.ask(hash, path, found),
+        }
+    }
+
     /// Whether the entry at `place` can be used as it is.
     #[inline]
-    fn is_fresh(&mut self, place: u32, counts: bool) -> bool {
+    pub(crate) fn is_fresh(&mut self, place: u32, counts: bool) -> bool {
         let now = self.now;
         self.shelf.at(place).is_some_and(|entry| {
             entry.used |= counts;
@@ -158,10 +219,16 @@ impl Store {
 
     /// Asks the disk: about what is known, then about what is not.
     #[cold]
-    fn look(&mut self, hash: u64, path: &DocumentPath, known: Option<u32>) -> Result<u32, Obstacle> {
+    fn ask(&mut self, hash: u64, path: &DocumentPath, known: Option<u32>) -> Result<u32, Obstacle> {
+        let found = self.ask_disk(hash, path, known);
+        self.restamp();
+        found
+    }
+
+    fn ask_disk(&mut self, hash: u64, path: &DocumentPath, known: Option<u32>) -> Result<u32, Obstacle> {
         let root = self.root(path)?;
         if let Some(place) = known
-            && self.shelf.is_at(place, path)
+            && self.shelf.is_at(place, path, self.realm)
         {
             if self.still_holds(place, &root) {
                 return Ok(place);
@@ -240,7 +307,10 @@ impl Store {
         let (found, stat) = match located {
             Ok(located) => self.recognise(located, path, reading)?,
             Err(Obstacle::Missing) if watched => (Found::Missing, None),
-            Err(Obstacle::Forbidden) => (Found::Forbidden, None),
+            Err(Obstacle::Forbidden) => {
+                self.tell_unreadable(path, "it may not be reached");
+                (Found::Forbidden, None)
+            }
             // Nothing to be remembered, since the disk would have to be asked again all the same.
             Err(obstacle) => return Err(obstacle),
         };
@@ -256,6 +326,7 @@ impl Store {
             checked: self.now,
             settled,
             used: false,
+            in_force: InForce::default(),
         }))
     }
 
@@ -266,6 +337,9 @@ impl Store {
         reading: Reading,
     ) -> Result<(Found, Option<Stat>), Obstacle> {
         let stat = located.stat;
+        if self.reads && path.is_htaccess() {
+            return self.recognise_htaccess(located, path);
+        }
         let found = match stat.file_type() {
             FileType::Directory => Found::Directory,
             FileType::Regular if reading == Reading::No => Found::Script,
@@ -280,10 +354,56 @@ impl Store {
         Ok((found, Some(stat)))
     }
 
-    fn root(&mut self, path: &DocumentPath) -> Result<Rc<Root>, Obstacle> {
-        let (root, gone) = self.folders.root(path, self.now);
+    fn recognise_htaccess(
+        &self,
+        located: Located,
+        path: &DocumentPath,
+    ) -> Result<(Found, Option<Stat>), Obstacle> {
+        let stat = located.stat;
+        if !located.readable || stat.file_type() != FileType::Regular {
+            let is_file = stat.file_type() == FileType::Regular;
+            self.tell_unreadable(
+                path,
+                if is_file {
+                    "permission denied"
+                } else {
+                    "it is no file"
+                },
+            );
+            return Ok((Found::Forbidden, Some(stat)));
+        }
+        let mut file = File::from(located.file);
+        let (content, stat) = document::read(&mut file, stat, MOST_DIRECTIVES).map_err(Obstacle::Failed)?;
+        let folder = path
+            .absolute()
+            .parent()
+            .map_or(&b"/"[..], |folder| folder.as_os_str().as_bytes());
+        let folder = with_slash(folder);
+        let size = content.as_ref().map_or(0, Vec::len) as u64;
+        let compiled = self.library.as_ref().and_then(|library| match content {
+            Some(content) => library.htaccess(self.realm, &folder, &content),
+            None => library.too_large(self.realm, &folder, MOST_DIRECTIVES),
+        });
+        let found = compiled.map_or(Found::Forbidden, |compiled| Found::Directives(compiled, size));
+        Ok((found, Some(stat)))
+    }
+
+    pub(crate) fn tell_unreadable(&self, path: &DocumentPath, why: &str) {
+        if let Some(library) = &self.library
+            && self.reads
+            && path.is_htaccess()
+        {
+            library.unreadable(self.realm, path.absolute(), why);
+        }
+    }
+
+    pub(crate) fn root(&mut self, path: &DocumentPath) -> Result<Rc<Root>, Obstacle> {
+        let (root, gone) = self
+            .folders
+            .root(path, self.realm, self.library.as_deref(), self.now);
         if let Some(gone) = gone {
             self.figures.changes += self.shelf.retain(|entry| entry.root.number() != gone.number());
+            self.restamp();
         }
         root
     }
@@ -325,11 +445,13 @@ impl Disk for Store {
     fn kind(&mut self, path: &DocumentPath) -> Kind {
         match self.entry(path, true) {
             Ok(entry) => entry.found.kind(),
-            Err(Obstacle::Missing) => Kind::Missing,
-            Err(Obstacle::Forbidden) => Kind::Forbidden,
-            // So that `answer` is asked, and says 503: neither 404 nor 403 would be true.
-            Err(Obstacle::Failed(_)) => Kind::File,
+            Err(obstacle) => obstacle.kind(),
         }
+    }
+
+    #[inline]
+    fn look(&mut self, path: &DocumentPath) -> Look {
+        self.look_with_rules(path)
     }
 }
 
@@ -340,6 +462,9 @@ fn clock() -> Time {
         nanoseconds: since.subsec_nanos(),
     }
 }
+
+/// Bytes of a `.htaccess` file. A larger one is a mistake.
+const MOST_DIRECTIVES: u64 = 16 << 20;
 
 /// Beyond so many changed folders at once it is cheaper to begin anew.
 const MOST_TREES: usize = 32;

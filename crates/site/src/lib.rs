@@ -28,6 +28,7 @@ mod resolve;
 mod ruled;
 mod rules;
 mod sites;
+mod surroundings;
 mod variables;
 
 pub use disk::{Disk, Kind, Look};

@@ -64,6 +64,48 @@ impl DocumentPath {
         &relative[memchr::memrchr(b'/', relative).map_or(0, |at| at + 1)..]
     }
 
+    /// Whether the last component is `.htaccess`.
+    pub fn is_htaccess(&self) -> bool {
+        self.bytes.ends_with(b"/.htaccess\0")
+    }
+
+    /// The `.htaccess` file of the folder that the first `length` bytes of the relative path name, which must end where a
+    /// component ends.
+    pub fn htaccess_in(&self, length: usize) -> DocumentPath {
+        let mut bytes = Vec::with_capacity(self.root + 1 + length + 11);
+        bytes.extend_from_slice(&self.bytes[..self.root + 1 + length]);
+        if length > 0 {
+            bytes.push(b'/');
+        }
+        bytes.extend_from_slice(b".htaccess\0");
+        DocumentPath {
+            bytes,
+            root: self.root,
+            symlinks: self.symlinks,
+        }
+    }
+
+    /// Makes this the path below the same root that `absolute` names. `false` where it names none, or not in its plainest form;
+    /// then this is any path below the root.
+    pub fn set_absolute(&mut self, absolute: &[u8]) -> bool {
+        let Some(relative) = absolute
+            .strip_prefix(&self.bytes[..self.root])
+            .and_then(|rest| rest.strip_prefix(b"/"))
+        else {
+            return false;
+        };
+        let relative = relative.strip_suffix(b"/").unwrap_or(relative);
+        let is_plain = |component: &[u8]| !matches!(component, b"" | b"." | b"..");
+        if relative.contains(&0)
+            || !(relative.is_empty() || relative.split(|&byte| byte == b'/').all(is_plain))
+        {
+            return false;
+        }
+        self.truncate_relative(0);
+        self.push_suffix(relative);
+        self.fits()
+    }
+
     /// Which symbolic links may be followed on the way below the root.
     pub fn symlinks(&self) -> Symlinks {
         self.symlinks
@@ -165,3 +207,56 @@ impl Scratch {
 
 /// Linux's limit for a path, its NUL included.
 const PATH_MAX: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(root: &str, relative: &str) -> DocumentPath {
+        let mut path = DocumentPath::at_root(Vec::new(), Symlinks::Owner, |bytes| {
+            bytes.extend_from_slice(root.as_bytes())
+        });
+        path.push_suffix(relative.as_bytes());
+        path
+    }
+
+    #[test]
+    fn the_htaccess_file_of_every_folder_on_the_way() {
+        let path = at("/srv", "a/b/c.txt");
+        for (length, expected) in [
+            (0, "/srv/.htaccess"),
+            (1, "/srv/a/.htaccess"),
+            (3, "/srv/a/b/.htaccess"),
+        ] {
+            let file = path.htaccess_in(length);
+            assert_eq!(file.absolute(), Path::new(expected));
+            assert!(file.is_htaccess());
+            assert_eq!(file, at("/srv", &expected["/srv/".len()..]));
+        }
+        assert_eq!(at("", "a").htaccess_in(0).absolute(), Path::new("/.htaccess"));
+        assert!(!path.is_htaccess() && !at("/srv", "x.htaccess").is_htaccess());
+    }
+
+    #[test]
+    fn absolute_paths_below_the_root() {
+        let rows = [
+            ("/srv/x/y", Some("x/y")),
+            ("/srv/", Some("")),
+            ("/srv/x/", Some("x")),
+            ("/srv", None),
+            ("/srvx/y", None),
+            ("/other", None),
+            ("/srv//x", None),
+            ("/srv/x//", None),
+            ("/srv/x/../y", None),
+            ("/srv/./x", None),
+            ("/srv/x\0y", None),
+            ("", None),
+        ];
+        for (absolute, expected) in rows {
+            let mut path = at("/srv", "some/where");
+            let found = path.set_absolute(absolute.as_bytes()).then(|| path.clone());
+            assert_eq!(found, expected.map(|relative| at("/srv", relative)), "{absolute}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Which rules are in force at a path: the chain of `.htaccess` files from the root down to a folder.
+//!
+//! The `.htaccess` file of a folder is an entry as any other, watched and checked like them; where there is none, that is an
+//! entry too. Such an entry holds what its folder's chain comes to, and every other entry holds what its folder's does, both
+//! together with the *stamp* at which that was true. The stamp changes whenever an entry of a `.htaccess` file is taken away,
+//! for whatever reason, and every second. So while nothing changes, a request compares two numbers.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use howdah_htaccess::Compiled;
+use howdah_site::{DocumentPath, Kind, Look, Rules};
+
+use crate::entry::Found;
+use crate::folders::parent;
+use crate::locate::Obstacle;
+use crate::store::Store;
+
+/// The rules that are in force in a folder.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct InForce {
+    /// When that was true; 0 is never.
+    stamp: u64,
+    /// A file on the way down cannot be read: whatever it says, nothing that it covers may be served.
+    denied: bool,
+    rules: Option<Rc<Rules>>,
+}
+
+/// What the `.htaccess` file of a folder comes to.
+enum Own {
+    Nothing,
+    Directives(Arc<Compiled>),
+    Denied,
+}
+
+impl Store {
+    /// What is at `path`, and which rules are in force there.
+    #[inline]
+    pub(crate) fn look_with_rules(&mut self, path: &DocumentPath) -> Look {
+        let stamp = self.stamp;
+        let kind = match self.entry(path, true) {
+            Ok(entry) => {
+                let kind = entry.found.kind();
+                if entry.in_force.stamp == stamp {
+                    return entry.in_force.look(kind);
+                }
+                kind
+            }
+            Err(obstacle) => obstacle.kind(),
+        };
+        self.find_rules(path, kind).look(kind)
+    }
+
+    #[cold]
+    fn find_rules(&mut self, path: &DocumentPath, kind: Kind) -> InForce {
+        if !self.knows_directives() {
+            return InForce {
+                stamp: self.stamp,
+                ..InForce::default()
+            };
+        }
+        let length = match kind {
+            Kind::Directory => path.relative().len(),
+            Kind::File => parent(path.relative()).len(),
+            Kind::Missing | Kind::Forbidden => match self.root(path) {
+                Ok(root) => self.folders.deepest(&root, parent(path.relative()), self.now),
+                Err(_) => 0,
+            },
+        };
+        let last = self.last;
+        let in_force = self.chain(path, length);
+        // What was found is only remembered where the path itself is.
+        if self.shelf.is_at(last, path, self.realm)
+            && let Some(entry) = self.shelf.at(last)
+            && entry.watched
+        {
+            entry.in_force = in_force.clone();
+        }
+        in_force
+    }
+
+    /// The rules of the folder that the first `length` bytes of the relative path name.
+    fn chain(&mut self, path: &DocumentPath, length: usize) -> InForce {
+        // Should the stamp change while this is found out, it will be found out again.
+        let stamp = self.stamp;
+        if !self.reads {
+            return self.base(path);
+        }
+        let file = path.htaccess_in(length);
+        if let Some(place) = self.known(&file)
+            && let Some(entry) = self.shelf.at(place)
+            && entry.in_force.stamp == stamp
+        {
+            return entry.in_force.clone();
+        }
+        let above = match length {
+            0 => self.base(path),
+            _ => self.chain(path, parent(&path.relative()[..length]).len()),
+        };
+        if above.denied {
+            return above;
+        }
+        let own = self.own(&file);
+        let known = self.known(&file).and_then(|place| self.shelf.at(place));
+        let steady = above.stamp != 0 && known.as_ref().is_some_and(|entry| entry.watched);
+        let rules = match &own {
+            Own::Nothing | Own::Denied => above.rules,
+            Own::Directives(own) => {
+                let before = known.as_ref().and_then(|entry| entry.in_force.rules.as_ref());
+                Some(match before {
+                    Some(before) if is_merged_of(before, above.rules.as_ref(), own) => Rc::clone(before),
+                    _ => Rules::below(above.rules.as_ref(), Arc::clone(own)),
+                })
+            }
+        };
+        let in_force = InForce {
+            stamp: if steady { stamp } else { 0 },
+            denied: matches!(own, Own::Denied),
+            rules,
+        };
+        if let Some(entry) = known {
+            entry.in_force = in_force.clone();
+        }
+        in_force
+    }
+
+    /// What is in force above the root's own `.htaccess` file.
+    fn base(&mut self, path: &DocumentPath) -> InForce {
+        InForce {
+            stamp: self.stamp,
+            denied: false,
+            rules: self.root(path).ok().and_then(|root| root.base().cloned()),
+        }
+    }
+
+    /// The place of what is known of a `.htaccess` file, if that is so at this second.
+    fn known(&mut self, file: &DocumentPath) -> Option<u32> {
+        let hash = self.shelf.hash(file, self.realm);
+        let place = self.shelf.find(hash, file, self.realm)?;
+        self.is_fresh(place, true).then_some(place)
+    }
+
+    /// What a `.htaccess` file says.
+    fn own(&mut self, file: &DocumentPath) -> Own {
+        let found = self
+            .place(file)
+            .map(|place| self.shelf.at(place).map(|entry| &entry.found));
+        match found {
+            Ok(Some(Found::Directives(compiled, _))) => Own::Directives(Arc::clone(compiled)),
+            Ok(Some(Found::Missing)) | Err(Obstacle::Missing) => Own::Nothing,
+            // A folder, a pipe, a file that we may not read.
+            Ok(_) | Err(Obstacle::Forbidden) => Own::Denied,
+            Err(Obstacle::Failed(error)) => {
+                self.tell_unreadable(file, &error.to_string());
+                Own::Denied
+            }
+        }
+    }
+}
+
+impl InForce {
+    #[inline]
+    fn look(&self, kind: Kind) -> Look {
+        Look {
+            kind: if self.denied { Kind::Forbidden } else { kind },
+            rules: self.rules.clone(),
+        }
+    }
+}
+
+/// Whether `rules` are those of `own` below `above`.
+fn is_merged_of(rules: &Rules, above: Option<&Rc<Rules>>, own: &Arc<Compiled>) -> bool {
+    let same_above = match (rules.above(), above) {
+        (Some(ours), Some(above)) => Rc::ptr_eq(ours, above),
+        (None, None) => true,
+        _ => false,
+    };
+    same_above && Arc::ptr_eq(rules.own(), own)
+}

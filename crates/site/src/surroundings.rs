@@ -1,0 +1,63 @@
+//! What a site's directives are compiled for.
+
+use std::sync::Arc;
+
+use howdah_config::OverrideClass;
+use howdah_htaccess::Surroundings;
+use howdah_htaccess::directive::Overrides;
+
+use crate::sites::Site;
+
+impl Site {
+    /// Whether `.htaccess` files have anything to say on this site.
+    pub fn reads_htaccess(&self) -> bool {
+        let config = self.config();
+        config.htaccess
+            && !(config.allow_override.classes.is_empty() && config.allow_override_list.is_empty())
+    }
+
+    /// What the `.htaccess` file in `folder` is compiled for. `folder` is absolute and ends in a slash.
+    pub fn htaccess_surroundings(&self, folder: &[u8]) -> Surroundings {
+        let config = self.config();
+        let classes = config.allow_override.classes.iter().map(|class| match class {
+            OverrideClass::AuthConfig => Overrides::AUTH_CONFIG,
+            OverrideClass::FileInfo => Overrides::FILE_INFO,
+            OverrideClass::Indexes => Overrides::INDEXES,
+            OverrideClass::Limit => Overrides::LIMIT,
+            OverrideClass::Options => Overrides::OPTIONS,
+        });
+        let texts = |texts: &[String]| texts.iter().map(|text| text.as_str().into()).collect();
+        Surroundings {
+            file: format!("{}.htaccess", String::from_utf8_lossy(folder)).into(),
+            folder: folder.into(),
+            overrides: classes.fold(Overrides::NONE, Overrides::or),
+            override_list: texts(&config.allow_override_list),
+            options: config.allow_override.options.as_deref().map(texts),
+            defines: Vec::new(),
+        }
+    }
+
+    /// The directives of the configuration itself (`rules`), and what they are compiled for where `folder` is the root.
+    pub fn rules(&self, folder: &[u8]) -> Option<(&str, Surroundings)> {
+        let rules = self.config().rules.as_deref()?;
+        let surroundings = Surroundings {
+            file: Arc::from(format!("rules of site {}", self.name())),
+            folder: folder.into(),
+            overrides: Overrides::ALL,
+            override_list: Vec::new(),
+            options: None,
+            defines: Vec::new(),
+        };
+        Some((rules, surroundings))
+    }
+
+    /// Whether directives mean the same on both sites, so that what is known of them can be shared.
+    pub fn has_directives_of(&self, other: &Site) -> bool {
+        let (ours, theirs) = (self.config(), other.config());
+        ours.rules.is_none()
+            && theirs.rules.is_none()
+            && self.reads_htaccess() == other.reads_htaccess()
+            && ours.allow_override == theirs.allow_override
+            && ours.allow_override_list == theirs.allow_override_list
+    }
+}
