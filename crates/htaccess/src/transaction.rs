@@ -73,6 +73,8 @@ pub struct State {
     pub encoding: Option<Vec<u8>>,
     /// Content-Language (`r->content_languages`).
     pub languages: Vec<Vec<u8>>,
+    /// Output filters that mod_mime's extensions name, in order; those of SetOutputFilter come behind them.
+    pub output_filters: Vec<Box<[u8]>>,
     /// The response's status as far as it is known; 200 at first. What ErrorDocument serves keeps the error's.
     pub status: Status,
     /// The request that was redirected to this one internally.

@@ -1,17 +1,230 @@
-//! mime.
+//! mod_mime: what the extensions of a file's name say about it.
+//!
+//! Every extension counts, wherever it stands: `page.html.en` is an English page, `a.tar.gz` a compressed archive. A handler
+//! counts too: where a site says `AddHandler application/x-httpd-php .php`, `upload.php.jpg` is a script, as it is in Apache.
+//! (PHP itself is bound to the last extension; only a site's own AddHandler does that.)
 
-use crate::directive::Directive;
+mod directives;
+mod extension;
+mod media_type;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use crate::Settings;
 use crate::settings::Merge;
+use crate::trace::Event;
+use crate::transaction::{Found, State, Transaction};
+
+pub(crate) use directives::DIRECTIVES;
+pub(crate) use extension::Description;
+use extension::{Aspect, Extension};
+use media_type::MediaType;
 
 /// What the module's directives have set.
 #[derive(Clone, Debug, Default)]
-pub struct Config {}
+pub struct Config {
+    /// By extension, in lower case, without its dot.
+    extensions: BTreeMap<Box<[u8]>, Extension>,
+    /// What `Remove…` takes away when this is added to what a folder above has set; also what stands beside it.
+    removed: Vec<(Box<[u8]>, Aspect)>,
+    default_language: Option<Box<[u8]>>,
+    multiviews_match: MultiviewsMatch,
+    use_path_info: Option<bool>,
+}
+
+/// Which files MultiViews takes besides those whose extensions all have a meaning (a set).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MultiviewsMatch {
+    /// Those with any extension.
+    pub any: bool,
+    /// Said to be none: the default, but it wins over what a folder above says.
+    pub negotiated: bool,
+    /// Those whose extension has a handler.
+    pub handlers: bool,
+    /// Those whose extension has a filter.
+    pub filters: bool,
+}
 
 impl Merge for Config {
-    fn merge(_base: &Config, _add: &Config) -> Config {
-        Config {}
+    fn merge(base: &Config, add: &Config) -> Config {
+        let mut extensions = base.remaining();
+        for (name, extension) in &add.extensions {
+            extensions.entry(name.clone()).or_default().overlay(extension);
+        }
+        remove(&mut extensions, &add.removed);
+        Config {
+            extensions,
+            removed: Vec::new(),
+            default_language: add
+                .default_language
+                .clone()
+                .or_else(|| base.default_language.clone()),
+            multiviews_match: match add.multiviews_match == MultiviewsMatch::default() {
+                true => base.multiviews_match,
+                false => add.multiviews_match,
+            },
+            use_path_info: add.use_path_info.or(base.use_path_info),
+        }
     }
 }
 
-/// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive] = &[];
+impl Config {
+    fn remaining(&self) -> BTreeMap<Box<[u8]>, Extension> {
+        let mut extensions = self.extensions.clone();
+        remove(&mut extensions, &self.removed);
+        extensions
+    }
+
+    /// What is set for an extension, in lower case.
+    fn extension(&self, name: &[u8]) -> Option<Cow<'_, Extension>> {
+        let mut extension = Cow::Borrowed(self.extensions.get(name)?);
+        for (_, aspect) in self.removed.iter().filter(|(removed, _)| **removed == *name) {
+            extension.to_mut().remove(*aspect);
+        }
+        Some(extension)
+    }
+}
+
+fn remove(extensions: &mut BTreeMap<Box<[u8]>, Extension>, removed: &[(Box<[u8]>, Aspect)]) {
+    for (name, aspect) in removed {
+        if let Some(extension) = extensions.get_mut(name) {
+            extension.remove(*aspect);
+        }
+    }
+}
+
+/// Sets media type, charset, encoding, languages, handler and filters from the file's name: the phase of the type checkers. What
+/// ForceType and SetHandler say comes after it, in [`core::fixup`](crate::modules::core::fixup). `base` knows the media types of
+/// extensions (lower case, without a dot) that no directive names, as Apache's TypesConfig does.
+pub fn find_type(
+    tx: &mut Transaction<'_>,
+    settings: &Settings,
+    base: &dyn Fn(&[u8]) -> Option<&'static str>,
+) {
+    let state = &mut tx.state;
+    if state.found == Found::Directory {
+        state.content_type = Some(DIRECTORY.to_vec());
+        return;
+    }
+    let nothing = Config::default();
+    let config = settings.mime.as_deref().unwrap_or(&nothing);
+    let description = match config.use_path_info {
+        Some(true) => describe(config, &[&state.filename[..], &state.path_info].concat(), base),
+        _ => describe(config, &state.filename, base),
+    };
+    if tx.is_traced() && settings.mime.is_some() {
+        let (name, facts) = (shown(&tx.state.filename), description.facts());
+        tx.trace(|| Event {
+            step: "type",
+            place: None,
+            text: name,
+            facts,
+            outcome: "found".to_owned(),
+        });
+    }
+    take(&mut tx.state, config, description);
+}
+
+/// What a name says, and where it says nothing, what is there already.
+fn take(state: &mut State, config: &Config, description: Description) {
+    let Description {
+        handler,
+        filters,
+        languages,
+        encoding,
+        charset,
+        content_type,
+        ..
+    } = description;
+    if let Some(content_type) = content_type.or_else(|| state.content_type.take()) {
+        let (media_type, own) = MediaType::split(&content_type);
+        let is_readable = media_type.is_readable;
+        state.content_type = Some(media_type.text);
+        state.charset = match charset {
+            Some(charset) if is_readable => Some(charset.into()),
+            _ => own.or_else(|| state.charset.take()),
+        };
+    }
+    if let Some(encoding) = encoding {
+        state.encoding = Some(match state.encoding.take() {
+            Some(first) => [&first[..], b", ", &encoding].concat(),
+            None => encoding,
+        });
+    }
+    state.languages.extend(languages.into_iter().map(Vec::from));
+    if state.languages.is_empty()
+        && let Some(language) = &config.default_language
+    {
+        state.languages.push(language.to_vec());
+    }
+    if let Some(handler) = handler {
+        state.handler = Some(handler.into());
+    }
+    state.output_filters.extend(filters);
+}
+
+/// What the name of the file at a path says.
+pub(crate) fn describe(
+    config: &Config,
+    path: &[u8],
+    base: &dyn Fn(&[u8]) -> Option<&'static str>,
+) -> Description {
+    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    let dots = name.iter().take_while(|&&byte| byte == b'.').count();
+    let stem = name[dots..]
+        .iter()
+        .position(|&byte| byte == b'.')
+        .map_or(name.len(), |end| dots + end);
+    let mut description = Description::of(&name[..stem]);
+    let extensions = name[stem..]
+        .split(|&byte| byte == b'.')
+        .filter(|extension| !extension.is_empty());
+    for written in extensions {
+        let lower = written.to_ascii_lowercase();
+        let extension = config.extension(&lower);
+        let known = extension
+            .as_ref()
+            .is_some_and(|extension| extension.media_type.is_some());
+        let mut found = false;
+        if !known && let Some(media_type) = base(&lower) {
+            description.content_type = Some(media_type.as_bytes().to_vec());
+            found = true;
+        }
+        if let Some(extension) = extension {
+            found |= description.add(&extension, config.multiviews_match);
+        }
+        if found || config.multiviews_match.any {
+            description.is_known = true;
+        } else {
+            description.exceptions.push(written.into());
+        }
+    }
+    description
+}
+
+/// The value of Content-Type: media type and charset.
+pub fn content_type_field(state: &State) -> Option<Vec<u8>> {
+    let media_type = state.content_type.as_ref()?;
+    Some(match &state.charset {
+        Some(charset) => [&media_type[..], b"; charset=", charset].concat(),
+        None => media_type.clone(),
+    })
+}
+
+/// Replaces media type and charset by those of a Content-Type's value.
+pub fn set_content_type(state: &mut State, value: &[u8]) {
+    let (media_type, charset) = MediaType::split(value);
+    state.content_type = Some(media_type.text);
+    state.charset = charset;
+}
+
+fn shown(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// What Apache takes for the media type of a folder.
+const DIRECTORY: &[u8] = b"httpd/unix-directory";
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+//! mod_mime's directives.
+
+use super::MultiviewsMatch;
+use super::extension::Aspect;
+use crate::directive::{Arguments, Call, Directive, Overrides, Support};
+use crate::mistake::Complaint;
+use crate::settings::Settings;
+
+type Outcome = Result<(), Complaint>;
+
+/// `AddX value extension…`.
+fn add(call: &Call<'_>, settings: &mut Settings, aspect: Aspect) -> Outcome {
+    let value = call.word(0).to_ascii_lowercase();
+    let config = Settings::edit(&mut settings.mime);
+    for word in &call.words[1..] {
+        let extension = config.extensions.entry(extension(word)).or_default();
+        *extension.aspect(aspect) = Some((&value[..]).into());
+    }
+    Ok(())
+}
+
+/// `RemoveX extension…`.
+fn remove(call: &Call<'_>, settings: &mut Settings, aspect: Aspect) -> Outcome {
+    let config = Settings::edit(&mut settings.mime);
+    for word in call.words {
+        let name = extension(word);
+        match aspect {
+            // It takes the type away from the server's own table as well.
+            Aspect::MediaType => config.extensions.entry(name).or_default().media_type = Some(Box::default()),
+            _ => config.removed.push((name, aspect)),
+        }
+    }
+    Ok(())
+}
+
+fn extension(word: &[u8]) -> Box<[u8]> {
+    word.strip_prefix(b".")
+        .unwrap_or(word)
+        .to_ascii_lowercase()
+        .into()
+}
+
+fn default_language(call: &Call<'_>, settings: &mut Settings) -> Outcome {
+    Settings::edit(&mut settings.mime).default_language = Some(call.word(0).into());
+    Ok(())
+}
+
+fn mod_mime_use_path_info(call: &Call<'_>, settings: &mut Settings) -> Outcome {
+    Settings::edit(&mut settings.mime).use_path_info = Some(call.flag());
+    Ok(())
+}
+
+fn multiviews_match(call: &Call<'_>, settings: &mut Settings) -> Outcome {
+    let set = &mut Settings::edit(&mut settings.mime).multiviews_match;
+    for (index, word) in call.words.iter().enumerate() {
+        let MultiviewsMatch {
+            any,
+            negotiated,
+            handlers,
+            filters,
+        } = *set;
+        let (place, conflict) = match word.to_ascii_lowercase().as_slice() {
+            b"any" => (&mut set.any, negotiated || handlers || filters),
+            b"negotiatedonly" => (&mut set.negotiated, any || handlers || filters),
+            b"filters" => (&mut set.filters, any || negotiated),
+            b"handlers" => (&mut set.handlers, any || negotiated),
+            _ => {
+                let message = "there are NegotiatedOnly, Handlers, Filters and Any";
+                return Err(Complaint::about(index, message));
+            }
+        };
+        *place = true;
+        if conflict {
+            return Err(Complaint::about(
+                index,
+                "Any, NegotiatedOnly, and Handlers and Filters exclude each other",
+            ));
+        }
+    }
+    Ok(())
+}
+
+macro_rules! table {
+    ($($name:literal $overrides:ident $arguments:ident $apply:expr, $summary:literal $(, $support:expr)?;)*) => {
+        /// The module's directives.
+        pub(crate) const DIRECTIVES: &[Directive] = &[$(Directive {
+            name: $name,
+            module: "mod_mime",
+            overrides: Overrides::$overrides,
+            arguments: Arguments::$arguments,
+            summary: $summary,
+            support: table!(@ $($support)?),
+            apply: $apply,
+        }),*];
+    };
+    (@) => { Support::Full };
+    (@ $support:expr) => { $support };
+}
+
+const NO_INPUT_FILTERS: Support = Support::Ignored("there are no filters for what clients send");
+
+table! {
+    "AddCharset" FILE_INFO FIRST_AND_SOME |call, settings| add(call, settings, Aspect::Charset),
+        "The charset of files with these extensions.";
+    "AddEncoding" FILE_INFO FIRST_AND_SOME |call, settings| add(call, settings, Aspect::Encoding),
+        "How files with these extensions are compressed, sent as Content-Encoding.";
+    "AddHandler" FILE_INFO FIRST_AND_SOME |call, settings| add(call, settings, Aspect::Handler),
+        "What serves files with these extensions, wherever in the name they stand.";
+    "AddInputFilter" FILE_INFO FIRST_AND_SOME |call, settings| add(call, settings, Aspect::InputFilters),
+        "Filters for what clients send to files with these extensions.", NO_INPUT_FILTERS;
+    "AddLanguage" FILE_INFO FIRST_AND_SOME |call, settings| add(call, settings, Aspect::Language),
+        "The language of files with these extensions, sent as Content-Language.";
+    "AddOutputFilter" FILE_INFO FIRST_AND_SOME |call, settings| add(call, settings, Aspect::OutputFilters),
+        "Filters that files with these extensions pass, such as DEFLATE.";
+    "AddType" FILE_INFO FIRST_AND_SOME |call, settings| add(call, settings, Aspect::MediaType),
+        "The media type of files with these extensions.";
+    "DefaultLanguage" FILE_INFO ONE default_language,
+        "The language of files whose names tell none.";
+    "ModMimeUsePathInfo" NONE Flag mod_mime_use_path_info,
+        "Whether the path behind a file's name counts as part of it.";
+    "MultiviewsMatch" FILE_INFO SOME multiviews_match,
+        "Which files MultiViews considers: NegotiatedOnly, Handlers, Filters, Any.";
+    "RemoveCharset" FILE_INFO SOME |call, settings| remove(call, settings, Aspect::Charset),
+        "Takes away what AddCharset said.";
+    "RemoveEncoding" FILE_INFO SOME |call, settings| remove(call, settings, Aspect::Encoding),
+        "Takes away what AddEncoding said.";
+    "RemoveHandler" FILE_INFO SOME |call, settings| remove(call, settings, Aspect::Handler),
+        "Takes away what AddHandler said.";
+    "RemoveInputFilter" FILE_INFO SOME |call, settings| remove(call, settings, Aspect::InputFilters),
+        "Takes away what AddInputFilter said.", NO_INPUT_FILTERS;
+    "RemoveLanguage" FILE_INFO SOME |call, settings| remove(call, settings, Aspect::Language),
+        "Takes away what AddLanguage said.";
+    "RemoveOutputFilter" FILE_INFO SOME |call, settings| remove(call, settings, Aspect::OutputFilters),
+        "Takes away what AddOutputFilter said.";
+    "RemoveType" FILE_INFO SOME |call, settings| remove(call, settings, Aspect::MediaType),
+        "Takes away the media type, also the server's own.";
+    "TypesConfig" NONE ONE |_, _| Err(Complaint::new("TypesConfig is not allowed here")),
+        "Names the server's table of media types.",
+        Support::Refused("it belongs to the server's own configuration");
+}

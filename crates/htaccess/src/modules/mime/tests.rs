@@ -1,0 +1,196 @@
+use super::*;
+use crate::testing::{request, settings, transaction, try_settings};
+
+/// Type, charset, encoding, languages and handler of a file, `-` for what is not there.
+fn found(directives: &str, name: &str) -> String {
+    found_with(&settings(directives), name)
+}
+
+fn found_with(settings: &Settings, name: &str) -> String {
+    let request = request(&format!("/{name}"), "");
+    let mut tx = transaction(&request);
+    find_type(&mut tx, settings, &base);
+    let state = &tx.state;
+    let languages = (!state.languages.is_empty()).then(|| state.languages.join(&b','));
+    let filters = (!state.output_filters.is_empty()).then(|| state.output_filters.join(&b';'));
+    let parts = [
+        &state.content_type,
+        &state.charset,
+        &state.encoding,
+        &languages,
+        &state.handler,
+        &filters,
+    ];
+    let parts: Vec<_> = parts
+        .into_iter()
+        .map(|part| String::from_utf8_lossy(part.as_deref().unwrap_or(b"-")).into_owned())
+        .collect();
+    parts.join(" ").trim_end_matches(" -").to_owned()
+}
+
+fn base(extension: &[u8]) -> Option<&'static str> {
+    match extension {
+        b"html" => Some("text/html"),
+        b"txt" => Some("text/plain"),
+        b"gz" => Some("application/gzip"),
+        b"tar" => Some("application/x-tar"),
+        b"jpg" => Some("image/jpeg"),
+        _ => None,
+    }
+}
+
+#[test]
+fn names() {
+    let languages = "AddLanguage en .en\nAddLanguage de .DE\nAddEncoding x-gzip gz\nAddCharset UTF-8 .utf8";
+    let php = "AddHandler application/x-httpd-php .php";
+    let table = [
+        ("", "a.html", "text/html"),
+        ("", "a.HTML", "text/html"),
+        ("", "a", "-"),
+        ("", "a.", "-"),
+        ("", ".html", "-"),
+        ("", "..html", "-"),
+        ("", ".a.html", "text/html"),
+        ("", "html", "-"),
+        ("", "a.html.bak", "text/html"),
+        ("", "a.txt.html", "text/html"),
+        ("", "a.html..txt", "text/plain"),
+        ("", "a.tar.gz", "application/gzip"),
+        (languages, "a.html.en", "text/html - - en"),
+        (languages, "a.en.html", "text/html - - en"),
+        (languages, "a.html.de.en", "text/html - - de,en"),
+        (languages, "a.tar.gz", "application/gzip - x-gzip"),
+        (languages, "a.html.utf8", "text/html utf-8"),
+        (languages, "a.utf8", "-"),
+        (
+            "RemoveType .gz\nAddEncoding gzip .gz",
+            "a.tar.gz",
+            "application/x-tar - gzip",
+        ),
+        ("AddEncoding a .x\nAddEncoding b .y", "f.x.y", "- - a, b"),
+        (php, "a.php", "- - - - application/x-httpd-php"),
+        (php, "a.php.txt", "text/plain - - - application/x-httpd-php"),
+        (php, "a.php.jpg", "image/jpeg - - - application/x-httpd-php"),
+        (php, "a.txt.php", "text/plain - - - application/x-httpd-php"),
+        (php, ".php", "-"),
+        ("AddHandler a .x\nAddHandler b .y", "f.x.y", "- - - - b"),
+        ("AddHandler a .x\nAddHandler b .y", "f.y.x", "- - - - a"),
+        (
+            "AddType 'text/html; charset=UTF-8' .html",
+            "a.html",
+            "text/html utf-8",
+        ),
+        (
+            "AddType 'text/html; charset=a' .html\nAddCharset b .html",
+            "a.html",
+            "text/html b",
+        ),
+        ("AddType nothing .html\nAddCharset b .html", "a.html", "nothing"),
+        ("AddType Text/X .a\nAddType text/y a", "f.a", "text/y"),
+        ("AddType text/x .a\nRemoveType .a", "f.a", "-"),
+        ("RemoveType .a\nAddType text/x .a", "f.a", "text/x"),
+        ("RemoveType html", "f.html", "-"),
+        ("RemoveType .html", "f.txt.html", "text/plain"),
+        ("DefaultLanguage de\nAddLanguage en .en", "f", "- - - de"),
+        ("DefaultLanguage de\nAddLanguage en .en", "f.en", "- - - en"),
+        (
+            "AddOutputFilter INCLUDES;DEFLATE .a",
+            "f.a",
+            "- - - - - INCLUDES;DEFLATE",
+        ),
+        ("AddType text/x .a", "x/y.a/f.txt", "text/plain"),
+        ("AddHandler x .a\nRemoveHandler .a", "f.a", "-"),
+    ];
+    for (directives, name, expected) in table {
+        // Values are in lower case, filters too: they compare without case.
+        assert_eq!(
+            found(directives, name).to_lowercase(),
+            expected.to_lowercase(),
+            "{directives}: {name}"
+        );
+    }
+}
+
+#[test]
+fn folders_below() {
+    let base = settings("AddHandler a .x\nAddType text/a .x\nAddLanguage en .en\nDefaultLanguage de");
+    let table = [
+        ("RemoveHandler .x", "f.x", "text/a - - de"),
+        ("RemoveHandler .x\nAddHandler b .x", "f.x", "text/a - - de"),
+        ("AddHandler b .x", "f.x", "text/a - - de b"),
+        ("AddType text/b .x", "f.x", "text/b - - de a"),
+        ("RemoveType .x", "f.x", "- - - de a"),
+        ("RemoveLanguage .en", "f.en", "- - - de"),
+        ("DefaultLanguage fr", "f", "- - - fr"),
+    ];
+    for (add, name, expected) in table {
+        assert_eq!(found_with(&base.merge(&settings(add)), name), expected, "{add}");
+    }
+    // What a folder takes away, one below it may add again.
+    let again = base
+        .merge(&settings("RemoveHandler .x"))
+        .merge(&settings("AddHandler c .x"));
+    assert_eq!(found_with(&again, "f.x"), "text/a - - de c");
+}
+
+#[test]
+fn a_folder_has_a_type_of_its_own() {
+    let request = request("/a.html", "");
+    let mut tx = transaction(&request);
+    tx.state.found = Found::Directory;
+    find_type(&mut tx, &Settings::default(), &base);
+    assert_eq!(tx.state.content_type.as_deref(), Some(DIRECTORY));
+}
+
+#[test]
+fn the_field() {
+    let mut state = State::default();
+    assert_eq!(content_type_field(&state), None);
+    for (value, expected) in [
+        ("text/html", "text/html"),
+        ("text/html;charset=utf-8", "text/html; charset=utf-8"),
+        ("text/plain", "text/plain"),
+        ("x; y", "x; y"),
+    ] {
+        set_content_type(&mut state, value.as_bytes());
+        assert_eq!(
+            content_type_field(&state).unwrap(),
+            expected.as_bytes(),
+            "{value}"
+        );
+    }
+}
+
+#[test]
+fn exceptions() {
+    let settings = settings("AddLanguage en .en\nAddHandler h .h");
+    let config = settings.mime.as_deref().unwrap();
+    let table = [
+        ("a.html.en", true, "a"),
+        ("a.b.html", true, "a b"),
+        ("a.B.c", false, "a B c"),
+        (".a.h", false, ".a h"),
+    ];
+    for (name, is_known, exceptions) in table {
+        let description = describe(config, name.as_bytes(), &base);
+        let found = String::from_utf8(description.exceptions.join(&b' ')).unwrap();
+        assert_eq!(
+            (description.is_known, &found[..]),
+            (is_known, exceptions),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn mistakes() {
+    for line in [
+        "MultiviewsMatch Any Handlers",
+        "MultiviewsMatch Handlers NegotiatedOnly",
+        "MultiviewsMatch Filters Any",
+        "MultiviewsMatch Some",
+    ] {
+        assert!(try_settings(line).is_err(), "{line}");
+    }
+    assert!(try_settings("MultiviewsMatch Handlers Filters").is_ok());
+}
