@@ -24,6 +24,7 @@ pub mod settings;
 mod testing;
 pub mod trace;
 pub mod transaction;
+pub mod wildcard;
 pub mod world;
 
 pub use compile::{Compiled, Surroundings, compile};

@@ -130,7 +130,7 @@ impl World for Nowhere {
     fn entries(&mut self, _folder: &[u8]) -> Vec<Box<[u8]>> {
         self.names.iter().map(|name| name.as_bytes().into()).collect()
     }
-    fn lookup(&mut self, _from: &Transaction<'_>, _uri: &[u8]) -> Lookup {
+    fn lookup(&mut self, _from: &mut Transaction<'_>, _uri: &[u8]) -> Lookup {
         Lookup {
             status: Status::NOT_FOUND,
             ..Lookup::default()

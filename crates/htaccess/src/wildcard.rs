@@ -1,0 +1,126 @@
+//! The shell's patterns, as `apr_fnmatch` has them with `APR_FNM_PATHNAME`.
+
+/// Whether `pattern` matches all of `name`: `*` is any run of bytes but `/`, `?` any one but `/`, `[…]` one of a set (`!` or
+/// `^` turns it round, `-` makes ranges), and a backslash takes the meaning from what follows. The time is at most the
+/// product of both lengths.
+pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut at, mut read) = (0, 0);
+    // Where the last `*` was, and how far it reached; it is let to reach further where the rest does not fit.
+    let mut star: Option<(usize, usize)> = None;
+    loop {
+        if pattern.get(at) == Some(&b'*') {
+            at += 1;
+            star = Some((at, read));
+            continue;
+        }
+        if read == name.len() && at == pattern.len() {
+            return true;
+        }
+        if let Some(next) = name.get(read).and_then(|byte| one(pattern, at, *byte)) {
+            at = next;
+            read += 1;
+            continue;
+        }
+        match &mut star {
+            Some((after, reached)) if *reached < name.len() && name[*reached] != b'/' => {
+                *reached += 1;
+                (at, read) = (*after, *reached);
+            }
+            _ => return false,
+        }
+    }
+}
+
+/// Where the pattern goes on if what is at `at` takes `byte`.
+fn one(pattern: &[u8], at: usize, byte: u8) -> Option<usize> {
+    match *pattern.get(at)? {
+        b'?' => (byte != b'/').then_some(at + 1),
+        b'[' => match set(&pattern[at + 1..], byte) {
+            Some((taken, length)) => (taken && byte != b'/').then_some(at + 1 + length),
+            None => (byte == b'[').then_some(at + 1),
+        },
+        b'\\' if at + 1 < pattern.len() => (pattern[at + 1] == byte).then_some(at + 2),
+        plain => (plain == byte).then_some(at + 1),
+    }
+}
+
+/// Whether the set that `rest` begins with, behind its `[`, has `byte` in it, and how long it is with its `]`. `None` where it
+/// has no end.
+fn set(rest: &[u8], byte: u8) -> Option<(bool, usize)> {
+    let turned = matches!(rest.first(), Some(b'!' | b'^'));
+    let start = usize::from(turned);
+    let mut at = start;
+    let mut found = false;
+    loop {
+        if rest.get(at) == Some(&b']') && at > start {
+            return Some((found != turned, at + 1));
+        }
+        let (low, after) = member(rest, at)?;
+        at = after;
+        let mut high = low;
+        if rest.get(at) == Some(&b'-') && rest.get(at + 1).is_some_and(|next| *next != b']') {
+            (high, at) = member(rest, at + 1)?;
+        }
+        found |= (low..=high).contains(&byte);
+    }
+}
+
+fn member(rest: &[u8], at: usize) -> Option<(u8, usize)> {
+    match *rest.get(at)? {
+        b'\\' => Some((*rest.get(at + 1)?, at + 2)),
+        byte => Some((byte, at + 1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::matches;
+
+    #[test]
+    fn patterns() {
+        let rows = [
+            ("a.txt", "a.txt", true),
+            ("a.txt", "A.txt", false),
+            ("*", "", true),
+            ("*", "x.y", true),
+            ("*", "a/b", false),
+            ("*.php", "a.php", true),
+            ("*.php", ".php", true),
+            ("*.php", "a.php5", false),
+            ("*.*.php", "a.b.c.php", true),
+            ("a*b*c", "aXbYc", true),
+            ("a*b*c", "acb", false),
+            ("?.php", "a.php", true),
+            ("?.php", ".php", false),
+            ("?", "/", false),
+            ("*.[ch]", "x.c", true),
+            ("*.[ch]", "x.d", false),
+            ("[!a-c]x", "dx", true),
+            ("[!a-c]x", "bx", false),
+            ("[^a]x", "ax", false),
+            ("[]]x", "]x", true),
+            ("[a-]x", "-x", true),
+            ("[a", "[a", true),
+            ("[a", "a", false),
+            ("\\*", "*", true),
+            ("\\*", "x", false),
+            ("*.ph[p3-7]", "x.ph5", true),
+            ("", "", true),
+            ("", "a", false),
+            ("a/*", "a/b", true),
+        ];
+        for (pattern, name, expected) in rows {
+            assert_eq!(
+                matches(pattern.as_bytes(), name.as_bytes()),
+                expected,
+                "{pattern} {name}"
+            );
+        }
+    }
+
+    #[test]
+    fn many_stars_take_bounded_time() {
+        let pattern = [b"*a".repeat(200), b"b".to_vec()].concat();
+        assert!(!matches(&pattern, &b"a".repeat(20_000)));
+    }
+}
