@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use howdah_htaccess::Compiled;
 use howdah_site::{DocumentPath, Kind};
@@ -92,6 +93,15 @@ impl Entry {
 pub(crate) fn is_settled(stat: &Stat, read: Time) -> bool {
     let nanoseconds = |time: Time| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
     nanoseconds(read) - nanoseconds(stat.changed) > LONGEST_TICK
+}
+
+/// The kernel's time, as [`is_settled`] wants it.
+pub(crate) fn now() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time {
+        seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+        nanoseconds: since.subsec_nanos(),
+    }
 }
 
 /// Nanoseconds: two ticks of a kernel with 100 of them a second.

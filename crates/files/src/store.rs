@@ -5,22 +5,23 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use howdah_htaccess::world::Probe;
 use howdah_http::{Request, Status};
 use howdah_site::{Disk, DocumentPath, Kind, Look};
 use howdah_sys::open::errno::{EMFILE, ENFILE};
-use howdah_sys::stat::{FileType, Stat, Time};
+use howdah_sys::stat::{FileType, Stat};
 
 use crate::answer::{self, Answer};
 use crate::document::{self, Document};
-use crate::entry::{Entry, Found, is_settled};
+use crate::entry::{Entry, Found, is_settled, now};
 use crate::folders::{Folders, Root, parent, with_slash};
 use crate::in_force::InForce;
 use crate::library::Library;
 use crate::limits::Limits;
 use crate::locate::{Located, Obstacle, Reading, locate};
 use crate::media_type::is_script;
+use crate::named::Named;
 use crate::shelf::Shelf;
 use crate::watches::Change;
 
@@ -45,6 +46,7 @@ pub struct Store {
     /// Whether the entry at `last` has been found to agree with the disk for the request that is being served. So what cannot
     /// be watched is compared once per request, not twice.
     vouched: bool,
+    pub(crate) named: Named,
     figures: Figures,
 }
 
@@ -84,6 +86,7 @@ impl Store {
             ticks: 0,
             last: u32::MAX,
             vouched: false,
+            named: Named::default(),
             figures: Figures::default(),
         }
     }
@@ -278,7 +281,7 @@ impl Store {
         self.figures.loads += 1;
         let above = parent(path.relative());
         let mut folder = self.folders.folder(root, above, self.now);
-        let read = clock();
+        let read = now();
         let mut watched = true;
         let reading = if is_script(path.file_name()) {
             Reading::No
@@ -453,13 +456,21 @@ impl Disk for Store {
     fn look(&mut self, path: &DocumentPath) -> Look {
         self.look_with_rules(path)
     }
-}
 
-fn clock() -> Time {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Time {
-        seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
-        nanoseconds: since.subsec_nanos(),
+    fn probe(&mut self, path: &[u8]) -> Option<Probe> {
+        self.probe_path(path)
+    }
+
+    fn probe_link(&mut self, path: &[u8]) -> Option<Probe> {
+        self.probe_link_path(path)
+    }
+
+    fn read(&mut self, path: &[u8]) -> Option<Arc<[u8]>> {
+        self.read_path(path)
+    }
+
+    fn entries(&mut self, folder: &[u8]) -> Vec<Box<[u8]>> {
+        self.names_in(folder)
     }
 }
 

@@ -1,9 +1,40 @@
-//! Folders that belong to one user alone.
+//! Folders: their names, and such that belong to one user alone.
 
+use std::ffi::CStr;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
+
+use crate::open::{self, Access};
+
+/// The names in an open folder, in no order, without `.` and `..`, at most so many. One opened with `O_PATH` will do.
+pub fn names(folder: BorrowedFd<'_>, most: usize) -> io::Result<Vec<Box<[u8]>>> {
+    let again = open::step(folder, c".", Access::Read)?;
+    // SAFETY: a fresh descriptor, which belongs to the stream from here on.
+    let stream = unsafe { libc::fdopendir(again.as_raw_fd()) };
+    if stream.is_null() {
+        return Err(io::Error::last_os_error());
+    }
+    let _ = again.into_raw_fd();
+    let mut names = Vec::new();
+    while names.len() < most {
+        // SAFETY: the stream is open and used by nobody else.
+        let entry = unsafe { libc::readdir(stream) };
+        if entry.is_null() {
+            break;
+        }
+        // SAFETY: an entry is good until the next call, and its name ends in NUL.
+        let name = unsafe { CStr::from_ptr((*entry).d_name.as_ptr()) }.to_bytes();
+        if name != b"." && name != b".." {
+            names.push(name.into());
+        }
+    }
+    // SAFETY: opened above, closed once.
+    unsafe { libc::closedir(stream) };
+    Ok(names)
+}
 
 /// Makes sure that `path` is a folder of user `uid` that nobody else may enter. One that is there must belong to that user
 /// already, and may not be a symbolic link: who could put it there could read what is written into it.
@@ -44,6 +75,22 @@ mod tests {
         let _ = fs::remove_dir_all(&place);
         fs::create_dir(&place).unwrap();
         place
+    }
+
+    #[test]
+    fn names_of_a_folder() {
+        let place = place("names");
+        for name in ["a", "b", ".c"] {
+            fs::write(place.join(name), "").unwrap();
+        }
+        let folder = fs::File::open(&place).unwrap();
+        let mut found = names(std::os::fd::AsFd::as_fd(&folder), 10).unwrap();
+        found.sort();
+        assert_eq!(found, [&b".c"[..], b"a", b"b"].map(Box::from));
+        assert_eq!(names(std::os::fd::AsFd::as_fd(&folder), 2).unwrap().len(), 2);
+        let file = fs::File::open(place.join("a")).unwrap();
+        assert!(names(std::os::fd::AsFd::as_fd(&file), 10).is_err());
+        fs::remove_dir_all(place).unwrap();
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub mod seqpacket;
 pub mod signal;
 pub mod socket;
 pub mod stat;
+pub mod zone;
 
 use std::io;
 

@@ -78,6 +78,15 @@ impl Stat {
         Ok(Stat::from(stat))
     }
 
+    /// Of what stands at `path`, the link itself where it is one.
+    pub fn of_link(path: &CStr) -> io::Result<Stat> {
+        // SAFETY: an all-zero `stat` is a valid value of that plain C struct.
+        let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+        // SAFETY: `path` is NUL-terminated and `stat` is a live buffer of the right type.
+        check(unsafe { libc::lstat(path.as_ptr(), &raw mut stat) })?;
+        Ok(Stat::from(stat))
+    }
+
     /// What sort of thing it is.
     pub fn file_type(&self) -> FileType {
         match self.mode & libc::S_IFMT {
@@ -130,7 +139,8 @@ mod tests {
             Stat::of_name(here.as_fd(), c"exe").unwrap().file_type(),
             FileType::Link
         );
-        assert!(Stat::of_path(c"/no/such/path").is_err());
+        assert!(Stat::of_path(c"/no/such/path").is_err() && Stat::of_link(c"/no/such/path").is_err());
+        assert_eq!(Stat::of_link(c"/proc/self").unwrap().file_type(), FileType::Link);
     }
 
     #[test]

@@ -1,0 +1,196 @@
+//! What directives ask of the file system: about any path, and from within any folder.
+
+use std::collections::HashMap;
+use std::ffi::CString;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use howdah_htaccess::world::{Probe, ProbeKind};
+use howdah_site::{DocumentPath, Kind};
+use howdah_sys::stat::{FileType, Stat};
+use howdah_sys::{folder, open};
+
+use crate::document;
+use crate::entry::{Found, is_settled, now};
+use crate::locate::{Reading, locate};
+use crate::store::Store;
+
+/// What is remembered for directives that name files.
+#[derive(Default)]
+pub(crate) struct Named {
+    /// A path that is written anew for every question, so that asking allocates nothing.
+    path: Option<DocumentPath>,
+    read: HashMap<Box<[u8]>, Read>,
+    /// Bytes of what was read.
+    memory: usize,
+}
+
+/// A file that was read as a whole.
+struct Read {
+    stat: Stat,
+    settled: bool,
+    content: Arc<[u8]>,
+}
+
+/// Something in a folder that is to be listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its name.
+    pub name: Box<[u8]>,
+    /// What it is, links followed.
+    pub probe: Probe,
+}
+
+impl Store {
+    /// What is at an absolute path, links followed. Below the root of what was asked for last, this is answered from what is
+    /// remembered, and remembered.
+    pub(crate) fn probe_path(&mut self, absolute: &[u8]) -> Option<Probe> {
+        if let Some(path) = self.below_the_root(absolute) {
+            let answer = self.probe_below(&path, absolute.ends_with(b"/"));
+            self.named.path = Some(path);
+            if let Some(answer) = answer {
+                return answer;
+            }
+        }
+        Some(probe(&Stat::of_path(&CString::new(absolute).ok()?).ok()?))
+    }
+
+    /// The same without following a link at its end.
+    pub(crate) fn probe_link_path(&mut self, absolute: &[u8]) -> Option<Probe> {
+        Some(probe(&Stat::of_link(&CString::new(absolute).ok()?).ok()?))
+    }
+
+    /// The content of a file; `None` where it cannot be read or is too long. It is compared with the disk every time.
+    pub(crate) fn read_path(&mut self, absolute: &[u8]) -> Option<Arc<[u8]>> {
+        let name = CString::new(absolute).ok()?;
+        if let Some(read) = self.named.read.get(absolute)
+            && read.settled
+            && Stat::of_path(&name).is_ok_and(|stat| stat == read.stat)
+        {
+            return Some(Arc::clone(&read.content));
+        }
+        let began = now();
+        let file = open::file(&name).ok()?;
+        let stat = Stat::of(file.as_fd()).ok()?;
+        if stat.file_type() != FileType::Regular {
+            return None;
+        }
+        let (content, stat) = document::read(&mut File::from(file), stat, MOST_READ).ok()?;
+        let content: Arc<[u8]> = content?.into();
+        self.named.keep(
+            absolute,
+            Read {
+                settled: is_settled(&stat, began),
+                stat,
+                content: Arc::clone(&content),
+            },
+        );
+        Some(content)
+    }
+
+    /// The names in a folder, in no order.
+    pub(crate) fn names_in(&mut self, absolute: &[u8]) -> Vec<Box<[u8]>> {
+        let names = || {
+            folder::names(
+                open::folder(&CString::new(absolute).ok()?).ok()?.as_fd(),
+                MOST_NAMES,
+            )
+            .ok()
+        };
+        names().unwrap_or_default()
+    }
+
+    /// What is in the folder at `path`, in no order, without what may not be reached. `None` where the folder may not be read.
+    pub fn list(&mut self, path: &DocumentPath) -> Option<Vec<Listed>> {
+        let root = self.root(path).ok()?;
+        let open = |path: &[u8]| {
+            let path = CString::new(path).ok()?;
+            locate(&root, &path, Reading::No, &mut |_, _, _| {}).ok()
+        };
+        let relative = path.relative();
+        let found = open(if relative.is_empty() { b"." } else { relative })?;
+        let names = folder::names(found.file.as_fd(), MOST_NAMES).ok()?;
+        let mut listed = Vec::with_capacity(names.len());
+        let mut at = relative.to_vec();
+        if !at.is_empty() {
+            at.push(b'/');
+        }
+        let length = at.len();
+        for name in names {
+            at.truncate(length);
+            at.extend_from_slice(&name);
+            if let Some(found) = open(&at) {
+                let probe = probe(&found.stat);
+                listed.push(Listed { name, probe });
+            }
+        }
+        Some(listed)
+    }
+
+    /// What is known below the root; `None` where the disk is to be asked past the site's rule for links, as Apache does for
+    /// whatever a directive names.
+    fn probe_below(&mut self, path: &DocumentPath, slash: bool) -> Option<Option<Probe>> {
+        let Ok(place) = self.place(path) else {
+            return None;
+        };
+        let entry = self.shelf.at(place)?;
+        match (&entry.found, &entry.stat) {
+            (Found::Missing, _) => Some(None),
+            // A slash behind a file names nothing.
+            (found, Some(_)) if slash && found.kind() != Kind::Directory => Some(None),
+            (_, Some(stat)) => Some(Some(probe(stat))),
+            (_, None) => None,
+        }
+    }
+
+    fn below_the_root(&mut self, absolute: &[u8]) -> Option<DocumentPath> {
+        let kept = self.named.path.take();
+        let last = &self.shelf.at(self.last)?.path;
+        let mut path = match kept {
+            Some(path) if path.root() == last.root() && path.symlinks() == last.symlinks() => path,
+            _ => last.clone(),
+        };
+        path.set_absolute(absolute).then_some(path)
+    }
+}
+
+impl Named {
+    fn keep(&mut self, path: &[u8], read: Read) {
+        if self.read.len() >= MOST_KEPT || self.memory + read.content.len() > MOST_MEMORY {
+            self.read.clear();
+            self.memory = 0;
+        }
+        self.memory += read.content.len();
+        if let Some(before) = self.read.insert(path.into(), read) {
+            self.memory -= before.content.len();
+        }
+    }
+}
+
+fn probe(stat: &Stat) -> Probe {
+    Probe {
+        kind: match stat.file_type() {
+            FileType::Regular => ProbeKind::File,
+            FileType::Directory => ProbeKind::Directory,
+            FileType::Link => ProbeKind::Link,
+            FileType::Special => ProbeKind::Special,
+        },
+        size: stat.size,
+        modified: stat.modified.seconds.saturating_mul(1_000_000)
+            + i64::from(stat.modified.nanoseconds / 1000),
+        mode: stat.mode & 0o7777,
+    }
+}
+
+/// Bytes of a file that a directive names. A longer one is as one that cannot be read.
+const MOST_READ: u64 = 10 << 20;
+
+/// Files that are kept once they were read. Beyond, all are forgotten.
+const MOST_KEPT: usize = 64;
+
+/// Bytes of them. Beyond, all are forgotten.
+const MOST_MEMORY: usize = 16 << 20;
+
+/// Names in a folder that are looked at. What comes beyond is not seen.
+const MOST_NAMES: usize = 65_536;
