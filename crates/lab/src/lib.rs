@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod ground;
 pub mod load;
 pub mod loads;
 pub mod plan;
@@ -20,4 +21,5 @@ pub mod process;
 pub mod record;
 pub mod runner;
 pub mod stack;
+pub mod stacks;
 pub mod statistics;

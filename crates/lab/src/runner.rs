@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::ground::give;
 use crate::load::Load;
 use crate::loads::{self, Measured, Wrong, sample};
 use crate::plan::{Effort, Group, Plan, PlannedCell};
@@ -128,7 +129,10 @@ impl Runner<'_> {
                 Some(missing) => Err(missing),
                 None => std::fs::create_dir_all(&own)
                     .map_err(|error| error.to_string())
-                    .and_then(|()| stack.start(&ground, &own).map_err(|error| error.to_string())),
+                    .and_then(|()| {
+                        give(&own, &ground);
+                        stack.start(&ground, &own).map_err(|error| error.to_string())
+                    }),
             };
             match running {
                 Ok(running) => {

@@ -1,0 +1,187 @@
+//! The ground that all stacks of a run stand on: documents, php.ini, users, folders.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rustix::fs::chown;
+use rustix::process::{Gid, Uid, geteuid};
+
+use crate::loads::Wrong;
+use crate::process::find;
+use crate::stack::Ground;
+
+/// The 13 bytes of both HelloWorld files.
+pub const HELLO: &[u8] = b"Hello, World!";
+
+const HELLO_PHP: &str = "<?php\necho \"Hello, World!\";\n";
+
+/// Written the way a page is made: in pieces, through PHP's output buffer.
+const MEGABYTE_PHP: &str =
+    "<?php\n$line = str_repeat('x', 1023) . \"\\n\";\nfor ($i = 0; $i < 1024; $i++) {\n    echo $line;\n}\n";
+
+/// A few hundred microseconds of what applications do: arrays, strings, a regular expression, hashing, sorting, escaping.
+const WORK_PHP: &str = r#"<?php
+$rows = [];
+for ($i = 0; $i < 260; $i++) {
+    $rows[] = ['id' => $i, 'title' => "Entry number $i & more", 'key' => md5("entry-$i")];
+}
+usort($rows, fn ($a, $b) => strcmp($a['key'], $b['key']));
+$list = '';
+foreach ($rows as $row) {
+    $slug = preg_replace('/[^a-z0-9]+/', '-', strtolower($row['title']));
+    $list .= '<li id="' . $slug . '">' . htmlspecialchars($row['title']) . ' ' . substr($row['key'], 0, 8) . "</li>\n";
+}
+echo '<ul>', "\n", $list, '</ul>', "\n", crc32($list), "\n";
+"#;
+
+/// Included files of the framework-sized script.
+const INCLUDES: usize = 300;
+
+/// php.ini values of all stacks. Extensions come from each SAPI's own conf.d, which Debian keeps alike.
+const INI: &[(&str, &str)] = &[
+    ("memory_limit", "128M"),
+    // Debian's production value.
+    ("output_buffering", "4096"),
+    ("max_execution_time", "30"),
+    ("variables_order", "GPCS"),
+    ("request_order", "GP"),
+    ("expose_php", "0"),
+    ("display_errors", "0"),
+    ("log_errors", "1"),
+    ("zend.assertions", "-1"),
+    ("enable_dl", "0"),
+    ("opcache.memory_consumption", "128"),
+    ("opcache.interned_strings_buffer", "16"),
+    ("opcache.max_accelerated_files", "10000"),
+    // What a host runs: an edited file is seen two seconds later at most.
+    ("opcache.validate_timestamps", "1"),
+    ("opcache.revalidate_freq", "2"),
+    ("opcache.jit", "0"),
+];
+
+/// Who the servers' workers run as: as root they must not stay root.
+pub fn user() -> Option<String> {
+    geteuid().is_root().then(|| "www-data".to_owned())
+}
+
+/// The version of the command-line PHP that is part of the names of Debian's packages.
+pub fn php_version() -> Option<String> {
+    let php = find(&["php"])?;
+    let output = Command::new(php)
+        .args(["-n", "-r", "echo PHP_MAJOR_VERSION, '.', PHP_MINOR_VERSION;"])
+        .output()
+        .ok()?;
+    let version = String::from_utf8(output.stdout).ok()?;
+    (!version.is_empty()).then_some(version)
+}
+
+/// Gives a folder to the servers' user.
+pub fn give(folder: &Path, ground: &Ground) {
+    if let Some((uid, gid)) = ground.user.as_deref().and_then(account) {
+        // Not ours to give is only possible where we are not root, and then there is no user either.
+        let _ = chown(folder, Some(uid), Some(gid));
+    }
+}
+
+/// A user's number and group, from `/etc/passwd`.
+fn account(name: &str) -> Option<(Uid, Gid)> {
+    let text = fs::read_to_string("/etc/passwd").ok()?;
+    let line = text.lines().find(|line| line.split(':').next() == Some(name))?;
+    let mut fields = line.split(':').skip(2).map(|field| field.parse::<u32>().ok());
+    Some((Uid::from_raw(fields.next()??), Gid::from_raw(fields.next()??)))
+}
+
+/// Writes the php.ini for runs with opcache, or without.
+pub fn write_ini(file: &Path, opcache: bool) -> io::Result<()> {
+    let values = INI.iter().map(|(name, value)| format!("{name} = \"{value}\"\n"));
+    let opcache = format!("opcache.enable = \"{}\"\n", u8::from(opcache));
+    fs::write(file, values.chain([opcache]).collect::<String>())
+}
+
+/// Writes the files that the studies ask for.
+pub fn write_documents(root: &Path) -> io::Result<()> {
+    fs::create_dir_all(root)?;
+    let line = [&[b'x'; 1023][..], b"\n"].concat();
+    let files: [(&str, Vec<u8>); 10] = [
+        ("HelloWorld.php", HELLO_PHP.into()),
+        ("1MB.php", MEGABYTE_PHP.into()),
+        ("work.php", WORK_PHP.into()),
+        ("HelloWorld.txt", HELLO.into()),
+        ("2B.txt", b"ok".to_vec()),
+        ("21KB.txt", line.repeat(21)),
+        ("92KB.js", line.repeat(92)),
+        ("150KB.jpg", line.repeat(150)),
+        ("100KB.txt", line.repeat(100)),
+        ("1MB.txt", line.repeat(1024)),
+    ];
+    for (name, content) in files {
+        fs::write(root.join(name), content)?;
+    }
+    write_framework(root)
+}
+
+/// A script that includes as many files as a large framework does, each with a class that is used once.
+fn write_framework(root: &Path) -> io::Result<()> {
+    let folder = root.join("framework");
+    fs::create_dir_all(&folder)?;
+    for number in 0..INCLUDES {
+        let methods: String = (0..20)
+            .map(|method| format!("    public function method{method}(array $in): array {{ $in[] = {method}; return $in; }}\n"))
+            .collect();
+        fs::write(
+            folder.join(format!("Part{number}.php")),
+            format!("<?php\nclass Part{number}\n{{\n{methods}}}\n"),
+        )?;
+    }
+    let main = format!(
+        "<?php\n$seen = [];\nfor ($i = 0; $i < {INCLUDES}; $i++) {{\n    require __DIR__ . \"/Part$i.php\";\n    $class = \
+         \"Part$i\";\n    $seen = array_slice((new $class)->method7($seen), -3);\n}}\necho 'included ', {INCLUDES}, ' parts', \
+         \"\\n\";\n"
+    );
+    fs::write(folder.join("index.php"), main)
+}
+
+/// A temporary folder that servers' workers can enter. Dropped, it is removed.
+#[derive(Debug)]
+pub struct Temporary(PathBuf);
+
+impl Temporary {
+    /// A new one, with a name that nobody can have prepared.
+    pub fn new() -> Result<Temporary, Wrong> {
+        let parent = std::env::temp_dir();
+        for attempt in 0..100 {
+            let path = parent.join(format!("howdah-lab-{}-{attempt}", std::process::id()));
+            match fs::create_dir(&path) {
+                Ok(()) => {
+                    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+                    fs::set_permissions(&path, mode)?;
+                    return Ok(Temporary(path));
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    return Err(Wrong(format!(
+                        "cannot make a folder in {}: {error}",
+                        parent.display()
+                    )));
+                }
+            }
+        }
+        Err(Wrong(format!(
+            "no free name for a folder in {}",
+            parent.display()
+        )))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,430 @@
+//! Apache httpd: its three process models, with PHP inside, behind php-fpm, and behind mod_fcgid.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::fpm::{self, Transport};
+use super::template::{fill, only_if, version};
+use crate::process::{Program, StartFailed, accepts, find, free_port};
+use crate::stack::{Ground, Running, Stack};
+
+/// Apache with one process model and one way to PHP.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Apache {
+    name: &'static str,
+    title: &'static str,
+    unequal: Option<&'static str>,
+    mpm: &'static str,
+    php: Php,
+    /// `AllowOverride All`, instead of None.
+    overrides: bool,
+}
+
+/// How PHP is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Php {
+    /// mod_php.
+    Inside,
+    /// mod_proxy_fcgi and php-fpm.
+    Fpm(Transport),
+    /// mod_fcgid.
+    Fcgid,
+}
+
+/// Apache prefork with mod_php, AllowOverride None.
+pub(super) fn prefork() -> Apache {
+    Apache {
+        name: "apache-prefork-mod_php",
+        title: "Apache prefork + mod_php",
+        unequal: None,
+        mpm: "prefork",
+        php: Php::Inside,
+        overrides: false,
+    }
+}
+
+pub(super) fn all() -> Vec<Apache> {
+    let fpm = |name, title, mpm, transport| Apache {
+        name,
+        title,
+        mpm,
+        php: Php::Fpm(transport),
+        ..prefork()
+    };
+    vec![
+        prefork(),
+        Apache {
+            name: "apache-prefork-mod_php-htaccess",
+            title: "the same, AllowOverride All",
+            overrides: true,
+            ..prefork()
+        },
+        Apache {
+            name: "apache-itk-mod_php",
+            title: "Apache ITK + mod_php",
+            unequal: Some(
+                "a process for each connection, started with a user of its own: it cannot be started before",
+            ),
+            mpm: "itk",
+            ..prefork()
+        },
+        fpm(
+            "apache-prefork-fpm",
+            "Apache prefork + php-fpm",
+            "prefork",
+            Transport::Unix,
+        ),
+        fpm(
+            "apache-prefork-fpm-tcp",
+            "Apache prefork + php-fpm over TCP",
+            "prefork",
+            Transport::Tcp,
+        ),
+        fpm(
+            "apache-worker-fpm",
+            "Apache worker + php-fpm",
+            "worker",
+            Transport::Unix,
+        ),
+        fpm(
+            "apache-worker-fpm-tcp",
+            "Apache worker + php-fpm over TCP",
+            "worker",
+            Transport::Tcp,
+        ),
+        fpm(
+            "apache-event-fpm",
+            "Apache event + php-fpm",
+            "event",
+            Transport::Unix,
+        ),
+        fpm(
+            "apache-event-fpm-tcp",
+            "Apache event + php-fpm over TCP",
+            "event",
+            Transport::Tcp,
+        ),
+        Apache {
+            name: "apache-prefork-fcgid",
+            title: "Apache prefork + mod_fcgid",
+            unequal: Some(FCGID_UNEQUAL),
+            php: Php::Fcgid,
+            ..prefork()
+        },
+        Apache {
+            name: "apache-worker-fcgid",
+            title: "Apache worker + mod_fcgid",
+            unequal: Some(FCGID_UNEQUAL),
+            mpm: "worker",
+            php: Php::Fcgid,
+            ..prefork()
+        },
+    ]
+}
+
+const FCGID_UNEQUAL: &str = "each PHP process has an opcache of its own: mod_fcgid starts them one by one";
+
+const MODULES: &str = "/usr/lib/apache2/modules";
+
+const CONFIGURATION: &str = "\
+ServerRoot \"@folder@\"
+DefaultRuntimeDir \"@folder@\"
+PidFile \"@folder@/httpd.pid\"
+Listen 127.0.0.1:@port@
+ListenBacklog 1024
+ServerName localhost
+@user@
+# Only what the measured pages need: each further module is a hook in the way of every request.
+@mpm_modules@LoadModule authz_core_module @modules@/mod_authz_core.so
+LoadModule mime_module @modules@/mod_mime.so
+LoadModule dir_module @modules@/mod_dir.so
+@php@
+# No CustomLog: access logging is off.
+ErrorLog \"@folder@/error.log\"
+LogLevel crit
+Timeout 60
+KeepAlive On
+# 0 is without limit: the default of 100 would close connections in the middle of a measurement.
+MaxKeepAliveRequests 0
+KeepAliveTimeout 15
+# Off in Apache's defaults for the sake of network file systems; these files are local.
+EnableSendfile On
+EnableMMAP On
+HostnameLookups Off
+ServerTokens Prod
+TypesConfig /etc/mime.types
+DocumentRoot \"@root@\"
+DirectoryIndex index.php index.html
+<Directory \"/\">
+    AllowOverride None
+    Require all denied
+</Directory>
+<Directory \"@root@\">
+    # FollowSymLinks spares an lstat for every part of every path.
+    Options FollowSymLinks
+    AllowOverride @override@
+    Require all granted
+</Directory>
+@mpm_settings@";
+
+/// A process for every connection, all there from the start: no forking while measuring.
+const PREFORK: &str = "\
+StartServers @workers@
+MinSpareServers 1
+MaxSpareServers @workers@
+ServerLimit @workers@
+MaxRequestWorkers @workers@
+MaxConnectionsPerChild 0
+";
+
+/// One process per core with threads for all connections; the spare limits are such that none is started or ended meanwhile.
+const THREADED: &str = "\
+StartServers @processes@
+ServerLimit @processes@
+ThreadLimit @threads@
+ThreadsPerChild @threads@
+MaxRequestWorkers @all@
+MinSpareThreads 1
+MaxSpareThreads @all@
+MaxConnectionsPerChild 0
+";
+
+const FCGID: &str = "\
+LoadModule fcgid_module @modules@/mod_fcgid.so
+FcgidIPCDir \"@folder@/fcgid\"
+FcgidProcessTableFile \"@folder@/fcgid/shm\"
+# The same number of PHP processes as everywhere, never ended for age, idleness or requests served.
+FcgidMaxProcesses @processes@
+FcgidMaxProcessesPerClass @processes@
+FcgidMinProcessesPerClass @processes@
+FcgidMaxRequestsPerProcess 0
+FcgidProcessLifeTime 0
+FcgidIdleTimeout 0
+# The brake on starting processes is for machines under attack; here the warm-up must be able to start them all.
+FcgidSpawnScoreUpLimit 1000
+# The output is passed on in large pieces rather than in the default 64 KiB.
+FcgidOutputBufferSize 1048576
+FcgidConnectTimeout 20
+FcgidIOTimeout 60
+# One request at a time for each process: mod_fcgid manages the processes itself.
+FcgidInitialEnv PHP_FCGI_CHILDREN 0
+FcgidInitialEnv PHP_FCGI_MAX_REQUESTS 0
+FcgidWrapper \"@cgi@ -c @ini@\" .php
+<FilesMatch \"[.]php$\">
+    SetHandler fcgid-script
+    Options +ExecCGI
+</FilesMatch>
+";
+
+impl Apache {
+    fn php_modules(&self, ground: &Ground) -> Vec<String> {
+        match self.php {
+            Php::Inside => vec![format!("libphp{}.so", ground.php)],
+            Php::Fpm(_) => vec!["mod_proxy_fcgi.so".to_owned()],
+            Php::Fcgid => vec!["mod_fcgid.so".to_owned()],
+        }
+    }
+
+    /// ITK is a prefork with a user for each request.
+    fn mpm_modules(&self) -> String {
+        let load = |name: &str, file: &str| format!("LoadModule {name}_module {MODULES}/{file}.so\n");
+        match self.mpm {
+            "itk" => load("mpm_prefork", "mod_mpm_prefork") + &load("mpm_itk", "mpm_itk"),
+            mpm => load(&format!("mpm_{mpm}"), &format!("mod_mpm_{mpm}")),
+        }
+    }
+
+    /// A prefork Apache with fewer processes than connections would let connections starve, so it has one for each.
+    fn mpm_settings(&self, ground: &Ground) -> String {
+        let setting = |name: &str, otherwise: usize| {
+            ground
+                .settings
+                .get(name)
+                .cloned()
+                .unwrap_or_else(|| otherwise.to_string())
+        };
+        if matches!(self.mpm, "prefork" | "itk") {
+            let inside = self.php == Php::Inside;
+            let workers = if inside {
+                ground.php_processes
+            } else {
+                ground.php_processes.max(ground.connections)
+            };
+            return fill(PREFORK, &[("workers", &setting("MaxRequestWorkers", workers))]);
+        }
+        let processes = setting("ServerLimit", ground.cores);
+        let threads = setting("ThreadsPerChild", ground.connections.max(32));
+        let all = processes.parse::<usize>().unwrap_or(1) * threads.parse::<usize>().unwrap_or(1);
+        fill(
+            THREADED,
+            &[
+                ("processes", &processes),
+                ("threads", &threads),
+                ("all", &all.to_string()),
+            ],
+        )
+    }
+
+    fn php_settings(
+        &self,
+        ground: &Ground,
+        folder: &Path,
+        running: &mut Running,
+    ) -> Result<String, StartFailed> {
+        Ok(match self.php {
+            Php::Inside => format!(
+                "LoadModule php_module {MODULES}/libphp{}.so\nPHPIniDir \"{}\"\n<FilesMatch \"[.]php$\">\n    SetHandler \
+                 application/x-httpd-php\n</FilesMatch>",
+                ground.php,
+                ground.ini.display()
+            ),
+            Php::Fpm(transport) => {
+                let pool = fpm::start(ground, folder, transport, ground.php_processes)?;
+                running.programs.push(pool.program);
+                running
+                    .configuration
+                    .insert("fpm.conf".to_owned(), pool.configuration);
+                let handler = match transport {
+                    Transport::Unix => format!("proxy:{}|fcgi://php-fpm", pool.address),
+                    Transport::Tcp => format!("proxy:fcgi://{}", pool.address),
+                };
+                format!(
+                    "LoadModule proxy_module {MODULES}/mod_proxy.so\nLoadModule proxy_fcgi_module \
+                     {MODULES}/mod_proxy_fcgi.so\n<FilesMatch \"[.]php$\">\n    SetHandler \"{handler}\"\n</FilesMatch>"
+                )
+            }
+            Php::Fcgid => {
+                let sockets = folder.join("fcgid");
+                std::fs::create_dir_all(&sockets)
+                    .map_err(|error| StartFailed::Execute(sockets.display().to_string(), error))?;
+                crate::ground::give(&sockets, ground);
+                fill(
+                    FCGID,
+                    &[
+                        ("modules", MODULES),
+                        ("folder", &folder.display().to_string()),
+                        ("processes", &ground.php_processes.to_string()),
+                        ("cgi", &cgi(ground).unwrap_or_default().display().to_string()),
+                        ("ini", &ground.ini.display().to_string()),
+                    ],
+                )
+            }
+        })
+    }
+}
+
+fn cgi(ground: &Ground) -> Option<PathBuf> {
+    find(&[&format!("php-cgi{}", ground.php), "php-cgi"])
+}
+
+fn binary() -> Option<PathBuf> {
+    find(&["apache2", "httpd"])
+}
+
+impl Stack for Apache {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn title(&self) -> &str {
+        self.title
+    }
+
+    fn unequal(&self) -> Option<&str> {
+        self.unequal
+    }
+
+    fn packages(&self, php: &str) -> Vec<String> {
+        let mut packages = vec!["apache2".to_owned()];
+        packages.extend(match self.php {
+            Php::Inside => vec![format!("libapache2-mod-php{php}")],
+            Php::Fpm(_) => vec![format!("php{php}-fpm")],
+            Php::Fcgid => vec!["libapache2-mod-fcgid".to_owned(), format!("php{php}-cgi")],
+        });
+        packages.extend((self.mpm == "itk").then(|| "libapache2-mpm-itk".to_owned()));
+        packages
+    }
+
+    fn missing(&self, ground: &Ground) -> Option<String> {
+        if binary().is_none() {
+            return Some("apache2 is not installed".to_owned());
+        }
+        let mpm = if self.mpm == "itk" {
+            "mpm_itk.so".to_owned()
+        } else {
+            format!("mod_mpm_{}.so", self.mpm)
+        };
+        let modules = [vec![mpm], self.php_modules(ground)].concat();
+        if let Some(module) = modules
+            .iter()
+            .find(|module| !Path::new(MODULES).join(module).is_file())
+        {
+            return Some(format!("Apache's {module} is not installed"));
+        }
+        if self.mpm == "itk" && ground.user.is_none() {
+            return Some("Apache ITK must be started by root, to become other users".to_owned());
+        }
+        match self.php {
+            Php::Inside => None,
+            Php::Fpm(_) => fpm::missing(ground),
+            Php::Fcgid => cgi(ground)
+                .is_none()
+                .then(|| format!("php{}-cgi is not installed", ground.php)),
+        }
+    }
+
+    fn version(&self, ground: &Ground) -> String {
+        let php = match self.php {
+            Php::Inside => format!("PHP {}", ground.php),
+            Php::Fpm(_) => fpm::version_of(ground),
+            Php::Fcgid => version(cgi(ground).as_deref(), "-v", "PHP "),
+        };
+        version(binary().as_deref(), "-v", "Apache/") + ", " + &php
+    }
+
+    fn start(&self, ground: &Ground, folder: &Path) -> Result<Running, StartFailed> {
+        let failed = |error| StartFailed::Execute("apache2".to_owned(), error);
+        let port = free_port().map_err(failed)?;
+        let mut running = Running {
+            port,
+            programs: Vec::new(),
+            configuration: Default::default(),
+        };
+        let php = self.php_settings(ground, folder, &mut running)?;
+        let user = ground
+            .user
+            .as_ref()
+            .map_or(String::new(), |user| format!("User {user}\nGroup {user}"));
+        let text = fill(
+            CONFIGURATION,
+            &[
+                ("php", &php),
+                ("mpm_modules", &self.mpm_modules()),
+                ("mpm_settings", &self.mpm_settings(ground)),
+                ("folder", &folder.display().to_string()),
+                ("port", &port.to_string()),
+                ("user", &user),
+                ("modules", MODULES),
+                ("root", &ground.root.display().to_string()),
+                ("override", if self.overrides { "All" } else { "None" }),
+            ],
+        ) + &only_if(
+            self.mpm == "itk",
+            ground
+                .user
+                .as_ref()
+                .map_or(String::new(), |user| format!("AssignUserID {user} {user}\n")),
+        );
+        let file = folder.join("httpd.conf");
+        std::fs::write(&file, &text).map_err(failed)?;
+        let mut command = Command::new(binary().unwrap_or_else(|| "apache2".into()));
+        let mut program = Program::start(
+            command.args(["-D", "FOREGROUND", "-f"]).arg(&file),
+            &folder.join("httpd.log"),
+        )?;
+        program.wait_until(|| accepts(port))?;
+        running.programs.push(program);
+        running.configuration.insert("httpd.conf".to_owned(), text);
+        Ok(running)
+    }
+}

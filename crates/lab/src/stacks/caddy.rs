@@ -1,0 +1,93 @@
+//! Caddy, for files only.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::template::{fill, version};
+use crate::process::{Program, StartFailed, accepts, find, free_port};
+use crate::stack::{Ground, Running, Stack};
+
+/// Caddy, for files only.
+#[derive(Debug)]
+pub(super) struct Caddy;
+
+const CONFIGURATION: &str = "\
+{
+    admin off
+    # Nothing is asked of the outside: no certificates.
+    auto_https off
+    persist_config off
+    log {
+        level ERROR
+    }
+    servers {
+        protocols h1
+    }
+}
+http://:@port@ {
+    bind 127.0.0.1
+    root * @root@
+    file_server
+}
+";
+
+impl Stack for Caddy {
+    fn name(&self) -> &str {
+        "caddy"
+    }
+
+    fn title(&self) -> &str {
+        "Caddy (files only)"
+    }
+
+    fn serves_php(&self) -> bool {
+        false
+    }
+
+    fn unequal(&self) -> Option<&str> {
+        Some("runs as the user who runs the laboratory: it drops no privileges itself")
+    }
+
+    fn packages(&self, _php: &str) -> Vec<String> {
+        vec!["caddy".to_owned()]
+    }
+
+    fn missing(&self, _ground: &Ground) -> Option<String> {
+        find(&["caddy"])
+            .is_none()
+            .then(|| "caddy is not installed".to_owned())
+    }
+
+    fn version(&self, _ground: &Ground) -> String {
+        "Caddy ".to_owned() + &version(find(&["caddy"]).as_deref(), "version", "v")
+    }
+
+    fn start(&self, ground: &Ground, folder: &Path) -> Result<Running, StartFailed> {
+        let failed = |error| StartFailed::Execute("caddy".to_owned(), error);
+        let port = free_port().map_err(failed)?;
+        let text = fill(
+            CONFIGURATION,
+            &[
+                ("port", &port.to_string()),
+                ("root", &ground.root.display().to_string()),
+            ],
+        );
+        let file = folder.join("Caddyfile");
+        std::fs::write(&file, &text).map_err(failed)?;
+        let mut command = Command::new(find(&["caddy"]).unwrap_or_else(|| "caddy".into()));
+        command
+            .args(["run", "--adapter", "caddyfile", "--config"])
+            .arg(&file);
+        command
+            .env("XDG_DATA_HOME", folder)
+            .env("XDG_CONFIG_HOME", folder)
+            .env("HOME", folder);
+        let mut program = Program::start(&mut command, &folder.join("caddy.log"))?;
+        program.wait_until(|| accepts(port))?;
+        Ok(Running {
+            port,
+            programs: vec![program],
+            configuration: [("Caddyfile".to_owned(), text)].into(),
+        })
+    }
+}

@@ -1,0 +1,120 @@
+//! php-fpm: the PHP side of nginx, lighttpd and Apache's proxy.
+
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::template::{fill, only_if, version};
+use crate::process::{Program, StartFailed, accepts, find, free_port};
+use crate::stack::Ground;
+
+/// How the server in front reaches it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Transport {
+    /// A unix socket.
+    Unix,
+    /// A port of the loopback interface.
+    Tcp,
+}
+
+/// A started pool.
+pub(super) struct Pool {
+    pub(super) program: Program,
+    /// Its configuration as written.
+    pub(super) configuration: String,
+    /// Where it listens, as nginx writes it: `unix:/path` or `127.0.0.1:9000`.
+    pub(super) address: String,
+}
+
+const CONFIGURATION: &str = "\
+[global]
+daemonize = no
+error_log = @folder@/fpm-error.log
+; Restarts and time-outs are no part of a measurement.
+log_level = error
+
+[www]
+listen = @listen@
+; One place in the kernel's queue for every connection that may wait.
+listen.backlog = 1024
+@identity@
+; A fixed set of children, the same number as every other stack's PHP processes: no forking while measuring.
+pm = @pm@
+pm.max_children = @children@
+; Children live on; the recycling that some hosts add would only cost.
+pm.max_requests = 0
+; Catching the workers' output would cost a pipe.
+catch_workers_output = no
+";
+
+pub(super) fn binary(ground: &Ground) -> Option<PathBuf> {
+    find(&[&format!("php-fpm{}", ground.php), "php-fpm"])
+}
+
+pub(super) fn missing(ground: &Ground) -> Option<String> {
+    binary(ground)
+        .is_none()
+        .then(|| format!("php{}-fpm is not installed", ground.php))
+}
+
+pub(super) fn version_of(ground: &Ground) -> String {
+    version(binary(ground).as_deref(), "-v", "PHP ")
+}
+
+/// Starts a pool of so many children and waits until it accepts.
+pub(super) fn start(
+    ground: &Ground,
+    folder: &Path,
+    transport: Transport,
+    children: usize,
+) -> Result<Pool, StartFailed> {
+    let binary = binary(ground).unwrap_or_else(|| "php-fpm".into());
+    let socket = folder.join("fpm.sock");
+    let port = free_port().map_err(|error| StartFailed::Execute("php-fpm".to_owned(), error))?;
+    let (listen, address) = match transport {
+        Transport::Unix => (socket.display().to_string(), format!("unix:{}", socket.display())),
+        Transport::Tcp => (format!("127.0.0.1:{port}"), format!("127.0.0.1:{port}")),
+    };
+    let identity = ground.user.as_ref().map_or(String::new(), |user| {
+        format!("user = {user}\ngroup = {user}\nlisten.owner = {user}\nlisten.group = {user}")
+    });
+    let children = ground
+        .settings
+        .get("pm.max_children")
+        .cloned()
+        .unwrap_or_else(|| children.to_string());
+    let pm = ground
+        .settings
+        .get("pm")
+        .cloned()
+        .unwrap_or_else(|| "static".to_owned());
+    let mut configuration = fill(
+        CONFIGURATION,
+        &[
+            ("folder", &folder.display().to_string()),
+            ("listen", &listen),
+            ("identity", &identity),
+            ("pm", &pm),
+            ("children", &children),
+        ],
+    );
+    configuration += &only_if(
+        pm == "dynamic",
+        "pm.start_servers = 2\npm.min_spare_servers = 1\npm.max_spare_servers = 3\n".to_owned(),
+    );
+    let file = folder.join("fpm.conf");
+    std::fs::write(&file, &configuration)
+        .map_err(|error| StartFailed::Execute(file.display().to_string(), error))?;
+    let mut command = Command::new(binary);
+    command.args(["-F", "-c"]).arg(&ground.ini).arg("-y").arg(&file);
+    let mut program = Program::start(&mut command, &folder.join("fpm.log"))?;
+    program.wait_until(|| match transport {
+        Transport::Unix => UnixStream::connect(&socket).is_ok(),
+        Transport::Tcp => accepts(port),
+    })?;
+    Ok(Pool {
+        program,
+        configuration,
+        address,
+    })
+}

@@ -1,0 +1,95 @@
+//! h2o, for files only.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::template::{fill, version};
+use crate::process::{Program, StartFailed, accepts, find, free_port};
+use crate::stack::{Ground, Running, Stack};
+
+/// h2o, for files only.
+#[derive(Debug)]
+pub(super) struct H2o;
+
+const CONFIGURATION: &str = "\
+@user@
+num-threads: @cores@
+error-log: @folder@/error.log
+pid-file: @folder@/h2o.pid
+server-name: h2o
+# A connection that nothing is asked on is kept as long as by the others.
+http1-request-timeout: 15
+hosts:
+  default:
+    listen:
+      host: 127.0.0.1
+      port: @port@
+    paths:
+      /:
+        file.dir: @root@
+        file.index: [ 'index.html' ]
+        # Answers are sent as the file is; compression is off for all.
+        file.send-compressed: OFF
+";
+
+impl Stack for H2o {
+    fn name(&self) -> &str {
+        "h2o"
+    }
+
+    fn title(&self) -> &str {
+        "h2o (files only)"
+    }
+
+    fn serves_php(&self) -> bool {
+        false
+    }
+
+    fn packages(&self, _php: &str) -> Vec<String> {
+        vec!["h2o".to_owned()]
+    }
+
+    fn missing(&self, _ground: &Ground) -> Option<String> {
+        find(&["h2o"])
+            .is_none()
+            .then(|| "h2o is not installed".to_owned())
+    }
+
+    fn version(&self, _ground: &Ground) -> String {
+        version(find(&["h2o"]).as_deref(), "-v", "h2o version ")
+    }
+
+    fn start(&self, ground: &Ground, folder: &Path) -> Result<Running, StartFailed> {
+        let failed = |error| StartFailed::Execute("h2o".to_owned(), error);
+        let port = free_port().map_err(failed)?;
+        let text = fill(
+            CONFIGURATION,
+            &[
+                (
+                    "user",
+                    &ground
+                        .user
+                        .as_ref()
+                        .map_or(String::new(), |user| format!("user: {user}")),
+                ),
+                ("cores", &ground.cores.to_string()),
+                ("folder", &folder.display().to_string()),
+                ("port", &port.to_string()),
+                ("root", &ground.root.display().to_string()),
+            ],
+        );
+        let file = folder.join("h2o.conf");
+        std::fs::write(&file, &text).map_err(failed)?;
+        let mut command = Command::new(find(&["h2o"]).unwrap_or_else(|| "h2o".into()));
+        let mut program = Program::start(
+            command.args(["-m", "worker", "-c"]).arg(&file),
+            &folder.join("h2o.log"),
+        )?;
+        program.wait_until(|| accepts(port))?;
+        Ok(Running {
+            port,
+            programs: vec![program],
+            configuration: [("h2o.conf".to_owned(), text)].into(),
+        })
+    }
+}

@@ -1,0 +1,170 @@
+//! lighttpd: in front of php-fpm, and with FastCGI processes that it starts itself.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::fpm::{self, Transport};
+use super::template::{fill, version};
+use crate::process::{Program, StartFailed, accepts, find, free_port};
+use crate::stack::{Ground, Running, Stack};
+
+/// lighttpd with PHP behind it.
+#[derive(Debug)]
+pub(super) struct Lighttpd {
+    /// Whether it starts PHP itself.
+    spawns: bool,
+}
+
+pub(super) fn all() -> Vec<Lighttpd> {
+    vec![Lighttpd { spawns: false }, Lighttpd { spawns: true }]
+}
+
+const CONFIGURATION: &str = "\
+server.bind = \"127.0.0.1\"
+server.port = @port@
+server.document-root = \"@root@\"
+server.errorlog = \"@folder@/error.log\"
+server.upload-dirs = ( \"@folder@\" )
+@user@
+# mod_accesslog is not loaded: access logging is off.
+server.modules = ( \"mod_indexfile\", \"mod_fastcgi\", \"mod_staticfile\" )
+index-file.names = ( \"index.php\", \"index.html\" )
+static-file.exclude-extensions = ( \".php\" )
+# One worker per core; with the default of one, files would be served by one core. Where it starts PHP itself, each worker
+# would start a set of its own, so there is only one.
+server.max-worker = @workers@
+server.max-connections = 4096
+server.max-fds = 16384
+server.listen-backlog = 1024
+# The default of 1000 requests would close connections in the middle of a measurement.
+server.max-keep-alive-requests = 100000000
+server.max-keep-alive-idle = 15
+server.event-handler = \"linux-sysepoll\"
+server.network-backend = \"sendfile\"
+# Stat answers are kept for up to a second.
+server.stat-cache-engine = \"simple\"
+# Output is passed on as it comes; the default first collects an answer, larger ones in a temporary file.
+server.stream-response-body = 1
+server.tag = \"lighttpd\"
+mimetype.assign = ( \".html\" => \"text/html\", \".css\" => \"text/css\", \".js\" => \"text/javascript\", \".txt\" => \"text/plain\" )
+fastcgi.server = ( \".php\" => (( @backend@ )) )
+";
+
+fn cgi(ground: &Ground) -> Option<std::path::PathBuf> {
+    find(&[&format!("php-cgi{}", ground.php), "php-cgi"])
+}
+
+impl Stack for Lighttpd {
+    fn name(&self) -> &str {
+        if self.spawns {
+            "lighttpd-fastcgi"
+        } else {
+            "lighttpd-fpm"
+        }
+    }
+
+    fn title(&self) -> &str {
+        if self.spawns {
+            "lighttpd + its own FastCGI"
+        } else {
+            "lighttpd + php-fpm"
+        }
+    }
+
+    fn unequal(&self) -> Option<&str> {
+        self.spawns
+            .then_some("one lighttpd worker: each would start PHP processes of its own")
+    }
+
+    fn packages(&self, php: &str) -> Vec<String> {
+        vec![
+            "lighttpd".to_owned(),
+            if self.spawns {
+                format!("php{php}-cgi")
+            } else {
+                format!("php{php}-fpm")
+            },
+        ]
+    }
+
+    fn missing(&self, ground: &Ground) -> Option<String> {
+        if find(&["lighttpd"]).is_none() {
+            return Some("lighttpd is not installed".to_owned());
+        }
+        if !self.spawns {
+            return fpm::missing(ground);
+        }
+        cgi(ground)
+            .is_none()
+            .then(|| format!("php{}-cgi is not installed", ground.php))
+    }
+
+    fn version(&self, ground: &Ground) -> String {
+        let php = if self.spawns {
+            version(cgi(ground).as_deref(), "-v", "PHP ")
+        } else {
+            fpm::version_of(ground)
+        };
+        version(find(&["lighttpd"]).as_deref(), "-v", "lighttpd/") + ", " + &php
+    }
+
+    fn start(&self, ground: &Ground, folder: &Path) -> Result<Running, StartFailed> {
+        let failed = |error| StartFailed::Execute("lighttpd".to_owned(), error);
+        let port = free_port().map_err(failed)?;
+        let mut running = Running {
+            port,
+            programs: Vec::new(),
+            configuration: Default::default(),
+        };
+        let backend = if self.spawns {
+            // One FastCGI parent that forks so many children, which share its opcache.
+            format!(
+                "\"bin-path\" => \"{} -c {}\", \"socket\" => \"{}/php.sock\", \"max-procs\" => 1, \"bin-environment\" => ( \
+                 \"PHP_FCGI_CHILDREN\" => \"{}\", \"PHP_FCGI_MAX_REQUESTS\" => \"0\" )",
+                cgi(ground).unwrap_or_default().display(),
+                ground.ini.display(),
+                folder.display(),
+                ground.php_processes
+            )
+        } else {
+            let pool = fpm::start(ground, folder, Transport::Unix, ground.php_processes)?;
+            running.programs.push(pool.program);
+            running
+                .configuration
+                .insert("fpm.conf".to_owned(), pool.configuration);
+            format!("\"socket\" => \"{}/fpm.sock\"", folder.display())
+        };
+        let user = ground.user.as_ref().map_or(String::new(), |user| {
+            format!("server.username = \"{user}\"\nserver.groupname = \"{user}\"")
+        });
+        let text = fill(
+            CONFIGURATION,
+            &[
+                ("port", &port.to_string()),
+                ("root", &ground.root.display().to_string()),
+                ("folder", &folder.display().to_string()),
+                ("user", &user),
+                (
+                    "workers",
+                    &if self.spawns {
+                        "0".to_owned()
+                    } else {
+                        ground.cores.to_string()
+                    },
+                ),
+                ("backend", &backend),
+            ],
+        );
+        let file = folder.join("lighttpd.conf");
+        std::fs::write(&file, &text).map_err(failed)?;
+        let mut command = Command::new(find(&["lighttpd"]).unwrap_or_else(|| "lighttpd".into()));
+        let mut program = Program::start(
+            command.arg("-D").arg("-f").arg(&file),
+            &folder.join("lighttpd.log"),
+        )?;
+        program.wait_until(|| accepts(port))?;
+        running.programs.push(program);
+        running.configuration.insert("lighttpd.conf".to_owned(), text);
+        Ok(running)
+    }
+}

@@ -1,0 +1,241 @@
+//! nginx: in front of php-fpm, and in front of Apache.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::apache;
+use super::fpm::{self, Transport};
+use super::template::{fill, only_if, version};
+use crate::process::{Program, StartFailed, accepts, find, free_port};
+use crate::stack::{Ground, Running, Stack};
+
+/// What is behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Behind {
+    Fpm { transport: Transport, kept: bool },
+    Apache,
+}
+
+/// nginx with something behind it.
+#[derive(Debug)]
+pub(super) struct Nginx {
+    name: &'static str,
+    title: &'static str,
+    unequal: Option<&'static str>,
+    behind: Behind,
+}
+
+pub(super) fn all() -> Vec<Nginx> {
+    let fpm = |transport, kept| Behind::Fpm { transport, kept };
+    vec![
+        Nginx {
+            name: "nginx-fpm",
+            title: "nginx + php-fpm",
+            unequal: None,
+            behind: fpm(Transport::Unix, false),
+        },
+        Nginx {
+            name: "nginx-fpm-tcp",
+            title: "nginx + php-fpm over TCP",
+            unequal: None,
+            behind: fpm(Transport::Tcp, false),
+        },
+        Nginx {
+            name: "nginx-fpm-keepalive",
+            title: "nginx + php-fpm, kept connections",
+            unequal: Some(
+                "a larger pool: php-fpm pins a child to each kept connection, so it has (connections × nginx workers) children",
+            ),
+            behind: fpm(Transport::Unix, true),
+        },
+        Nginx {
+            name: "nginx-apache",
+            title: "nginx before Apache + mod_php",
+            unequal: None,
+            behind: Behind::Apache,
+        },
+    ]
+}
+
+const CONFIGURATION: &str = "\
+daemon off;
+# One worker per core, as nginx's manual advises.
+worker_processes @workers@;
+pid @folder@/nginx.pid;
+error_log @folder@/error.log crit;
+@user@
+events {
+    worker_connections 4096;
+}
+http {
+    include /etc/nginx/mime.types;
+    default_type application/octet-stream;
+    access_log off;
+    # Files leave by sendfile, the head in the same packet as the first bytes.
+    sendfile on;
+    tcp_nopush on;
+    tcp_nodelay on;
+    # The default of 1000 requests would close connections in the middle of a measurement.
+    keepalive_requests 100000000;
+    keepalive_timeout 75s;
+    # Without it every request opens, stats and closes its file.
+    open_file_cache max=10000 inactive=60s;
+    open_file_cache_valid 60s;
+    open_file_cache_min_uses 1;
+    open_file_cache_errors on;
+    server_tokens off;
+    client_body_temp_path @folder@/body;
+    proxy_temp_path @folder@/proxy;
+    fastcgi_temp_path @folder@/fastcgi;
+    uwsgi_temp_path @folder@/uwsgi;
+    scgi_temp_path @folder@/scgi;
+    upstream php {
+        server @address@;
+@kept@    }
+    server {
+        listen 127.0.0.1:@port@ backlog=1024;
+        # Sent to scripts as SERVER_NAME, whatever Host says.
+        server_name lab.test;
+        root @root@;
+        index index.php index.html;
+        location / {
+        }
+        location ~ [.]php$ {
+@php@        }
+    }
+}
+";
+
+const FASTCGI: &str = "            include /etc/nginx/fastcgi.conf;
+            fastcgi_pass php;
+            # Room for a whole answer of 1 MB: the defaults (8 × 4 KiB) would send it through a temporary file.
+            fastcgi_buffer_size 32k;
+            fastcgi_buffers 64 32k;
+            fastcgi_busy_buffers_size 256k;
+";
+
+const PROXY: &str = "            proxy_pass http://php;
+            proxy_http_version 1.1;
+            proxy_set_header Connection \"\";
+            proxy_set_header Host $host;
+            # As for FastCGI.
+            proxy_buffer_size 32k;
+            proxy_buffers 64 32k;
+            proxy_busy_buffers_size 256k;
+";
+
+impl Stack for Nginx {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn title(&self) -> &str {
+        self.title
+    }
+
+    fn unequal(&self) -> Option<&str> {
+        self.unequal
+    }
+
+    fn packages(&self, php: &str) -> Vec<String> {
+        let behind = match self.behind {
+            Behind::Fpm { .. } => vec![format!("php{php}-fpm")],
+            Behind::Apache => vec!["apache2".to_owned(), format!("libapache2-mod-php{php}")],
+        };
+        [vec!["nginx-light".to_owned()], behind].concat()
+    }
+
+    fn missing(&self, ground: &Ground) -> Option<String> {
+        if find(&["nginx"]).is_none() {
+            return Some("nginx is not installed".to_owned());
+        }
+        match self.behind {
+            Behind::Fpm { .. } => fpm::missing(ground),
+            Behind::Apache => apache::prefork().missing(ground),
+        }
+    }
+
+    fn version(&self, ground: &Ground) -> String {
+        let behind = match self.behind {
+            Behind::Fpm { .. } => fpm::version_of(ground),
+            Behind::Apache => apache::prefork().version(ground),
+        };
+        version(find(&["nginx"]).as_deref(), "-v", "nginx/") + ", " + &behind
+    }
+
+    fn start(&self, ground: &Ground, folder: &Path) -> Result<Running, StartFailed> {
+        let failed = |error| StartFailed::Execute("nginx".to_owned(), error);
+        let port = free_port().map_err(failed)?;
+        let (mut behind, address, kept) = match self.behind {
+            Behind::Fpm { transport, kept } => {
+                let children = if kept {
+                    ground.connections * ground.cores
+                } else {
+                    ground.php_processes
+                };
+                let pool = fpm::start(ground, folder, transport, children)?;
+                let running = Running {
+                    port: 0,
+                    programs: vec![pool.program],
+                    configuration: [("fpm.conf".to_owned(), pool.configuration)].into(),
+                };
+                (running, pool.address, kept)
+            }
+            Behind::Apache => {
+                let own = folder.join("apache");
+                std::fs::create_dir_all(&own).map_err(failed)?;
+                let running = apache::prefork().start(ground, &own)?;
+                let address = format!("127.0.0.1:{}", running.port);
+                (running, address, true)
+            }
+        };
+        let php = match self.behind {
+            Behind::Fpm { kept, .. } => {
+                FASTCGI.to_owned() + &only_if(kept, "            fastcgi_keep_conn on;\n".to_owned())
+            }
+            Behind::Apache => PROXY.to_owned(),
+        };
+        // Per worker: as many as clients, so that none is ever closed for want of a place.
+        let kept = only_if(
+            kept,
+            format!(
+                "        keepalive {};\n        keepalive_requests 100000000;\n",
+                ground.connections
+            ),
+        );
+        let text = fill(
+            CONFIGURATION,
+            &[
+                (
+                    "workers",
+                    ground
+                        .settings
+                        .get("worker_processes")
+                        .unwrap_or(&ground.cores.to_string()),
+                ),
+                ("folder", &folder.display().to_string()),
+                (
+                    "user",
+                    &ground
+                        .user
+                        .as_ref()
+                        .map_or(String::new(), |user| format!("user {user};")),
+                ),
+                ("address", &address),
+                ("kept", &kept),
+                ("php", &php),
+                ("port", &port.to_string()),
+                ("root", &ground.root.display().to_string()),
+            ],
+        );
+        let file = folder.join("nginx.conf");
+        std::fs::write(&file, &text).map_err(failed)?;
+        let mut command = Command::new(find(&["nginx"]).unwrap_or_else(|| "nginx".into()));
+        command.arg("-p").arg(folder).arg("-c").arg(&file);
+        let mut program = Program::start(&mut command, &folder.join("nginx.log"))?;
+        program.wait_until(|| accepts(port))?;
+        behind.programs.push(program);
+        behind.configuration.insert("nginx.conf".to_owned(), text);
+        Ok(Running { port, ..behind })
+    }
+}

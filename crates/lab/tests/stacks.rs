@@ -1,0 +1,103 @@
+//! Every stack that is installed here starts, answers the right bytes, and leaves nothing behind.
+
+#![allow(clippy::unwrap_used)] // All of this is test code.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use howdah_lab::ground::{self, HELLO, Temporary};
+use howdah_lab::load::Question;
+use howdah_lab::loads::sample;
+use howdah_lab::process::{accepts, tree};
+use howdah_lab::stack::{Ground, Stack};
+use howdah_lab::stacks;
+
+fn ground(folder: &Path) -> Ground {
+    let root = folder.join("root");
+    ground::write_documents(&root).unwrap();
+    ground::write_ini(&folder.join("php.ini"), true).unwrap();
+    Ground {
+        root,
+        ini: folder.join("php.ini"),
+        php: ground::php_version().unwrap_or_else(|| "8.2".to_owned()),
+        php_processes: 3,
+        connections: 4,
+        cores: 2,
+        user: ground::user(),
+        opcache: true,
+        howdah: howdah(),
+        settings: Default::default(),
+    }
+}
+
+/// Built beside this test.
+fn howdah() -> PathBuf {
+    let test = std::env::current_exe().unwrap();
+    test.parent().unwrap().parent().unwrap().join("howdah")
+}
+
+fn question(path: &str, body: Option<&[u8]>) -> Question {
+    Question {
+        path: path.to_owned(),
+        body: body.map(<[u8]>::to_vec),
+        ..Question::default()
+    }
+}
+
+fn try_out(stack: &Rc<dyn Stack>, ground: &Ground, folder: &Path) {
+    std::fs::create_dir_all(folder).unwrap();
+    ground::give(folder, ground);
+    let name = stack.name();
+    let running = stack
+        .start(ground, folder)
+        .unwrap_or_else(|error| panic!("{name}: {error}"));
+    let port = running.port;
+    let check = |path: &str, body: Option<&[u8]>| {
+        sample::check(&question(path, body), port, 2)
+            .unwrap_or_else(|wrong| panic!("{name}: {path}: {wrong}"));
+    };
+    check("/HelloWorld.txt", Some(HELLO));
+    if stack.serves_php() {
+        check("/HelloWorld.php", Some(HELLO));
+        check("/framework/index.php", Some(b"included 300 parts\n"));
+        let large = sample::ask(&question("/1MB.php", None), port).unwrap();
+        assert_eq!((large.status, large.body.len()), (200, 1 << 20), "{name}");
+    }
+    assert!(
+        stack.version(ground).chars().any(|c| c.is_ascii_digit()),
+        "{name}: {}",
+        stack.version(ground)
+    );
+    assert!(!running.configuration.is_empty(), "{name}");
+    let processes = tree(&running.roots());
+    assert!(!processes.is_empty());
+    drop(running);
+    assert!(!accepts(port), "{name} still listens");
+    let left: Vec<u32> = processes.into_iter().filter(|pid| is_running(*pid)).collect();
+    assert!(left.is_empty(), "{name} leaves {left:?}");
+}
+
+/// What has ended and waits for init to notice does not run.
+fn is_running(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|text| !text.contains(") Z "))
+}
+
+#[test]
+fn every_stack_answers_and_leaves_nothing_behind() {
+    let temporary = Temporary::new().unwrap();
+    let ground = ground(temporary.path());
+    let mut tried = 0;
+    for stack in stacks::all() {
+        match stack.missing(&ground) {
+            Some(missing) => eprintln!("skipped: {}: {missing}", stack.name()),
+            None => {
+                try_out(&stack, &ground, &temporary.path().join(stack.name()));
+                tried += 1;
+            }
+        }
+    }
+    eprintln!("{tried} stacks tried");
+    let folder = temporary.path().to_owned();
+    drop(temporary);
+    assert!(!folder.exists());
+}
