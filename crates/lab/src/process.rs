@@ -114,10 +114,15 @@ impl Program {
                 let _ = self.child.wait();
             }
         }
-        below
-            .iter()
-            .filter(|process| process.is_alive())
-            .for_each(|process| signal(process.pid, Signal::KILL));
+        let deadline = Instant::now() + STOP;
+        while Instant::now() < deadline {
+            let left: Vec<&Identity> = below.iter().filter(|process| process.runs()).collect();
+            if left.is_empty() {
+                return;
+            }
+            left.iter().for_each(|process| signal(process.pid, Signal::KILL));
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }
 
@@ -151,8 +156,9 @@ impl Identity {
         Some(Identity { pid, started })
     }
 
-    fn is_alive(&self) -> bool {
-        stat(self.pid).is_some_and(|stat| stat.started == self.started)
+    /// A process that has ended and waits for its parent to notice does not run.
+    fn runs(&self) -> bool {
+        stat(self.pid).is_some_and(|stat| stat.started == self.started && !stat.is_zombie)
     }
 }
 
@@ -165,6 +171,8 @@ pub struct Stat {
     pub ticks: u64,
     /// When it began, in clock ticks after the machine.
     pub started: u64,
+    /// Whether it has ended, and its parent has not waited for it.
+    pub is_zombie: bool,
 }
 
 /// What the kernel says of a process; `None` where there is none.
@@ -176,6 +184,7 @@ pub fn stat(pid: u32) -> Option<Stat> {
         parent: u32::try_from(number(1)?).ok()?,
         ticks: number(11)? + number(12)? + number(13)? + number(14)?,
         started: number(19)?,
+        is_zombie: fields.first() == Some(&"Z"),
     })
 }
 
@@ -248,15 +257,8 @@ mod tests {
         assert_eq!(all.len(), 3);
         let before: Vec<Identity> = all.into_iter().filter_map(Identity::of).collect();
         drop(program);
-        std::thread::sleep(Duration::from_millis(50));
-        // A killed orphan may be a zombie until init has waited for it.
-        let alive = |process: &&Identity| process.is_alive() && !is_zombie(process.pid);
-        assert_eq!(before.iter().filter(alive).count(), 0);
+        assert_eq!(before.iter().filter(|process| process.runs()).count(), 0);
         fs::remove_file(log).unwrap();
-    }
-
-    fn is_zombie(pid: u32) -> bool {
-        fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|text| text.contains(") Z "))
     }
 
     #[test]

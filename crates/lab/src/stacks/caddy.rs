@@ -16,7 +16,6 @@ const CONFIGURATION: &str = "\
     admin off
     # Nothing is asked of the outside: no certificates.
     auto_https off
-    persist_config off
     log {
         level ERROR
     }
