@@ -1,6 +1,8 @@
 //! What a directive is: its name, where it may stand, what it takes and what it does.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use crate::compile::Scope;
 use crate::mistake::{Complaint, Place};
@@ -30,6 +32,12 @@ pub struct Directive {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overrides(pub u8);
 
+impl Default for Overrides {
+    fn default() -> Overrides {
+        Overrides::ALL
+    }
+}
+
 impl Overrides {
     /// Authorisation and authentication.
     pub const AUTH_CONFIG: Overrides = Overrides(1);
@@ -57,6 +65,30 @@ impl Overrides {
     }
 }
 
+impl fmt::Display for Overrides {
+    /// The classes as `AllowOverride` names them: `FileInfo or Limit`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut first = true;
+        for (class, name) in CLASSES {
+            if self.meets(*class) {
+                f.write_str(if first { "" } else { " or " })?;
+                f.write_str(name)?;
+                first = false;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The classes and their names.
+pub const CLASSES: &[(Overrides, &str)] = &[
+    (Overrides::AUTH_CONFIG, "AuthConfig"),
+    (Overrides::FILE_INFO, "FileInfo"),
+    (Overrides::INDEXES, "Indexes"),
+    (Overrides::LIMIT, "Limit"),
+    (Overrides::OPTIONS, "Options"),
+];
+
 /// What a directive takes (Apache's `cmd_how`). The words are split before, but for [`Raw`](Arguments::Raw).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arguments {
@@ -68,6 +100,9 @@ pub enum Arguments {
     Flag,
     /// At least so many words, at most so many; `u8::MAX` is any number.
     Words(u8, u8),
+    /// None, but other directives up to an end tag: `<RequireAll>`. The directive is applied when it begins and when it
+    /// ends ([`Call::edge`]), what stands inside in between, to the same settings.
+    Section,
 }
 
 impl Arguments {
@@ -103,12 +138,27 @@ pub struct Call<'c> {
     pub name: &'c str,
     /// The rest of the line, continuation lines joined, without white space at either end.
     pub raw: &'c [u8],
-    /// The words of `raw`, quotes removed; for [`Arguments::Flag`] one word, for [`Arguments::Raw`] none.
+    /// The words of `raw`, quotes removed; for [`Arguments::Flag`] one word, for [`Arguments::Raw`] none. An optional
+    /// argument given as `""` is left out, and of [`Arguments::SOME`] what follows such a word: as Apache has it.
     pub words: &'c [Vec<u8>],
+    /// Of a [section](Arguments::Section), whether it begins or ends.
+    pub edge: Edge,
     /// Where it stands.
     pub place: &'c Place,
     /// What it stands in.
     pub scope: &'c Scope<'c>,
+}
+
+/// Which end of a section a [`Call`] is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Edge {
+    /// It is no section.
+    #[default]
+    None,
+    /// It begins.
+    Open,
+    /// It ends; what it holds has been applied.
+    Close,
 }
 
 impl Call<'_> {
@@ -131,4 +181,19 @@ impl Call<'_> {
 /// Every directive, module by module.
 pub fn all() -> impl Iterator<Item = &'static Directive> {
     crate::modules::TABLES.iter().flat_map(|table| table.iter())
+}
+
+/// The directive of that name, in any case; a section's begins with `<`.
+pub fn find(name: &str) -> Option<&'static Directive> {
+    static INDEX: OnceLock<HashMap<String, &'static Directive>> = OnceLock::new();
+    let index = INDEX.get_or_init(|| {
+        let mut index = HashMap::new();
+        for directive in all() {
+            index
+                .entry(directive.name.to_ascii_lowercase())
+                .or_insert(directive);
+        }
+        index
+    });
+    index.get(&name.to_ascii_lowercase()).copied()
 }

@@ -1,16 +1,78 @@
-//! From bytes to items: lines, continuation, comments, words and nested sections.
+//! From bytes to items: lines, continuation, comments, words and nested sections, as `ap_build_config` reads a `.htaccess`.
+//!
+//! Apache decides about `<IfModule>` and its like while it reads: what a section does not let through is not even looked at but
+//! for its tags, and what it lets through stands as if the tags were not there. So the answers come from the caller, as
+//! [`Conditions`], and the items hold no such sections.
+
+mod lines;
+mod parser;
+mod words;
+
+pub use lines::{Lines, LogicalLine, locate};
+pub use words::{Word, word, words};
+
+pub(crate) use words::is_space;
 
 /// One directive or section, as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// The name as it was written, without `<`.
+    /// The name as it was written; of a section with `<`, without `>`.
     pub name: Box<str>,
-    /// The rest, continuation lines joined, without white space at either end; of a section without the final `>`.
+    /// The rest, continuation lines joined, without white space at either end; of a section with the final `>`.
     pub raw: Box<[u8]>,
-    /// From 1: the first line of it.
+    /// From 1: the line in which the name stands.
     pub line: u32,
     /// From 1, in bytes: where the name starts.
     pub column: u32,
+    /// Where its first line starts in the file, and that line's number.
+    pub(crate) start: (usize, u32),
+    /// Where `raw` begins in the joined line; `None` where variables were put in, so that nothing stands where it stood.
+    pub(crate) raw_at: Option<usize>,
     /// What a section holds; `None` for a directive.
     pub items: Option<Vec<Item>>,
+}
+
+/// What [`parse`] asks while it reads.
+pub trait Conditions {
+    /// Whether the content of a section like `<IfModule>` counts: `None` if `section` is not one that is decided while reading,
+    /// an error if its arguments are wrong.
+    fn decide(&mut self, section: &Item) -> Option<Result<bool, String>>;
+
+    /// What stands for `${name}`; `None` leaves it as it is.
+    fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>>;
+}
+
+/// What a file holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parsed {
+    /// Directives and sections, in order.
+    pub items: Vec<Item>,
+    /// What Apache would give up at; it would only tell of the first. Parsing goes on after each.
+    pub faults: Vec<Fault>,
+    /// What Apache lets pass without a word though it cannot be meant.
+    pub doubts: Vec<Fault>,
+}
+
+/// A mistake of the language.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// From 1.
+    pub line: u32,
+    /// From 1, in bytes.
+    pub column: u32,
+    /// What is wrong, in Apache's words where it has some.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<&'static str>,
+}
+
+/// Longer lines are a mistake, continuation lines taken together: what Apache's buffer for a `.htaccess` holds.
+pub const LONGEST_LINE: usize = 8192;
+
+/// Sections may stand within each other so deep; Apache has no limit but its stack.
+pub const DEEPEST: usize = 100;
+
+/// Reads a file.
+pub fn parse(source: &[u8], conditions: &mut dyn Conditions) -> Parsed {
+    parser::Parser::new(source, conditions).run()
 }

@@ -18,6 +18,7 @@ pub mod expression;
 pub mod language;
 pub mod mistake;
 pub mod modules;
+mod near;
 pub mod pattern;
 pub mod settings;
 #[cfg(test)]
@@ -28,7 +29,7 @@ pub mod wildcard;
 pub mod world;
 
 pub use compile::{Compiled, Surroundings, compile};
-pub use mistake::{Complaint, Mistake, Place};
+pub use mistake::{Complaint, Kind, Mistake, Place, Severity};
 pub use settings::Settings;
 pub use transaction::{Client, State, Transaction};
 pub use world::World;

@@ -23,6 +23,9 @@ pub struct Complaint {
     pub hint: Option<String>,
     /// The argument that is to blame, from 0; `None` is the directive itself.
     pub argument: Option<usize>,
+    /// Whether Apache would honour it and Howdah cannot: then only the section or folder that it stands in is answered with
+    /// 500, as for a directive that is [refused](crate::directive::Support::Refused).
+    pub refused: bool,
 }
 
 /// Something wrong with a file of directives.
@@ -36,6 +39,84 @@ pub struct Mistake {
     pub message: String,
     /// What to do about it, such as the near name.
     pub hint: Option<String>,
+    /// Which kind of mistake.
+    pub kind: Kind,
+}
+
+/// Which kind of mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Tags and lines: Apache answers 500.
+    Syntax,
+    /// A directive that nobody knows: Apache answers 500.
+    Unknown,
+    /// A directive or option that may not stand here: Apache answers 500.
+    NotAllowed,
+    /// Wrong arguments: Apache answers 500.
+    Argument,
+    /// Apache honours it and Howdah cannot: what it covers is answered with 500.
+    Refused,
+    /// Read, checked and without effect.
+    Ignored,
+    /// Changes nothing, because of another directive.
+    Redundant,
+    /// Can never act, because of another directive.
+    Shadowed,
+    /// Works, and opens a hole.
+    Dangerous,
+    /// Works, but hardly as it is meant.
+    Doubtful,
+}
+
+/// How bad a mistake is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// Worth knowing.
+    Note,
+    /// Probably not what is meant.
+    Warning,
+    /// Answers 500.
+    Error,
+}
+
+impl Kind {
+    /// As `check` names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Syntax => "syntax",
+            Kind::Unknown => "unknown",
+            Kind::NotAllowed => "not-allowed",
+            Kind::Argument => "argument",
+            Kind::Refused => "refused",
+            Kind::Ignored => "ignored",
+            Kind::Redundant => "redundant",
+            Kind::Shadowed => "shadowed",
+            Kind::Dangerous => "dangerous",
+            Kind::Doubtful => "doubtful",
+        }
+    }
+
+    /// How bad it is.
+    pub fn severity(self) -> Severity {
+        match self {
+            Kind::Syntax | Kind::Unknown | Kind::NotAllowed | Kind::Argument | Kind::Refused => {
+                Severity::Error
+            }
+            Kind::Shadowed | Kind::Dangerous | Kind::Doubtful => Severity::Warning,
+            Kind::Ignored | Kind::Redundant => Severity::Note,
+        }
+    }
+}
+
+impl Severity {
+    /// As `check` names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Note => "note",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        }
+    }
 }
 
 impl Complaint {
@@ -45,6 +126,7 @@ impl Complaint {
             message: message.into(),
             hint: None,
             argument: None,
+            refused: false,
         }
     }
 
@@ -53,6 +135,14 @@ impl Complaint {
         Complaint {
             argument: Some(argument),
             ..Complaint::new(message)
+        }
+    }
+
+    /// Not a mistake to Apache; it cannot be honoured here.
+    pub fn refused(self) -> Complaint {
+        Complaint {
+            refused: true,
+            ..self
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::compile::{ConditionalSection, FilesSection};
+use crate::mistake::Mistake;
 use crate::modules;
 
 /// How a module's configuration of a folder and that of a folder below it (or of a section) become one.
@@ -22,6 +23,8 @@ macro_rules! settings {
             pub files: Vec<Arc<FilesSection>>,
             /// `<If>`, `<ElseIf>` and `<Else>`, in the order in which they apply.
             pub conditions: Vec<Arc<ConditionalSection>>,
+            /// Set where a directive that cannot be honoured is in force: what it covers is answered with 500.
+            pub refused: Option<Arc<Mistake>>,
         }
 
         impl Settings {
@@ -36,12 +39,14 @@ macro_rules! settings {
                     } else {
                         [&self.conditions[..], &add.conditions].concat()
                     },
+                    refused: self.refused.as_ref().or(add.refused.as_ref()).cloned(),
                 }
             }
 
             /// Whether nothing is configured at all.
             pub fn is_empty(&self) -> bool {
-                $(self.$field.is_none() &&)* self.files.is_empty() && self.conditions.is_empty()
+                $(self.$field.is_none() &&)*
+                    self.files.is_empty() && self.conditions.is_empty() && self.refused.is_none()
             }
         }
     };

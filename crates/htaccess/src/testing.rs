@@ -1,14 +1,12 @@
-//! What tests of single modules need: directives without a file around them, a request, and an empty world.
+//! What tests of single modules need: the settings of a few lines, a request, and an empty world.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use howdah_http::{Request, Status};
 
-use crate::compile::{Scope, Surroundings};
-use crate::directive::{Arguments, Call, Overrides, all};
-use crate::mistake::{Complaint, Place};
-use crate::modules::headers::next_word;
+use crate::compile::{Surroundings, compile};
+use crate::mistake::Complaint;
 use crate::transaction::Transaction;
 use crate::world::{Lookup, Probe, Verified, World};
 use crate::{Client, Settings, State};
@@ -23,61 +21,14 @@ pub(crate) fn settings(lines: &str) -> Settings {
 
 /// The same, with the first complaint.
 pub(crate) fn try_settings(lines: &str) -> Result<Settings, Complaint> {
-    let surroundings = Surroundings {
-        file: "test".into(),
-        folder: (*b"/srv/").into(),
-        overrides: Overrides::ALL,
-        override_list: Vec::new(),
-        options: None,
-        defines: Vec::new(),
-    };
-    let scope = Scope {
-        surroundings: &surroundings,
-        methods: None,
-        in_files: false,
-        in_condition: false,
-    };
-    let mut settings = Settings::default();
-    for (index, line) in lines
-        .lines()
-        .map(str::trim)
-        .enumerate()
-        .filter(|(_, line)| !line.is_empty())
-    {
-        let (name, raw) = line.split_once(' ').unwrap_or((line, ""));
-        let place = Place {
-            file: Arc::clone(&surroundings.file),
-            line: index as u32 + 1,
-            column: 1,
-        };
-        directive(name, raw.trim(), &place, &scope, &mut settings)?;
+    let compiled = compile(lines.as_bytes(), &Surroundings::new("test", b"/srv/"));
+    match compiled.mistake {
+        None => Ok(compiled.settings),
+        Some(mistake) => Err(Complaint {
+            hint: mistake.hint,
+            ..Complaint::new(mistake.message)
+        }),
     }
-    Ok(settings)
-}
-
-fn directive(
-    name: &str,
-    raw: &str,
-    place: &Place,
-    scope: &Scope<'_>,
-    settings: &mut Settings,
-) -> Result<(), Complaint> {
-    let directive = all()
-        .find(|directive| directive.name.eq_ignore_ascii_case(name))
-        .unwrap_or_else(|| panic!("no directive {name}"));
-    let mut words = Vec::new();
-    let mut rest = raw.as_bytes();
-    while directive.arguments != Arguments::Raw && !rest.is_empty() {
-        words.push(next_word(&mut rest));
-    }
-    let call = Call {
-        name,
-        raw: raw.as_bytes(),
-        words: &words,
-        place,
-        scope,
-    };
-    (directive.apply)(&call, settings)
 }
 
 /// A GET for that target, with these fields, a line each.

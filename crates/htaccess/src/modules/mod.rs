@@ -25,6 +25,7 @@ use crate::directive::Directive;
 
 /// The directives of every module.
 pub(crate) const TABLES: &[&[Directive]] = &[
+    crate::compile::DIRECTIVES,
     core::DIRECTIVES,
     core::WITHHELD,
     rewrite::DIRECTIVES,

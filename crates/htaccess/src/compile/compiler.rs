@@ -1,0 +1,348 @@
+//! One item after the other becomes settings or a remark.
+
+use std::sync::Arc;
+
+use memchr::memchr;
+
+use super::{MOST_REMARKS, SECTIONS, Scope, Surroundings, arguments, elsewhere, sections};
+use crate::directive::{self, Arguments, Call, Directive, Edge, Overrides, Support};
+use crate::language::{Item, Parsed, locate, words};
+use crate::mistake::{Complaint, Kind, Mistake, Place, Severity};
+use crate::near::nearest;
+use crate::settings::Settings;
+
+pub(super) struct Compiler<'c> {
+    source: &'c [u8],
+    surroundings: &'c Surroundings,
+    /// Where each line starts; filled when something has to be shown.
+    starts: Vec<usize>,
+    mistake: Option<Box<Mistake>>,
+    remarks: Vec<Mistake>,
+}
+
+/// Where the compiler is.
+#[derive(Clone, Debug)]
+pub(super) struct Within<'c> {
+    /// What directives see of it.
+    pub(super) scope: Scope<'c>,
+    /// The classes that are allowed.
+    overrides: Overrides,
+    /// The section, with `<`, without `>`.
+    section: Option<&'c str>,
+}
+
+impl<'c> Within<'c> {
+    pub(super) fn inside(&self, section: &'c str) -> Within<'c> {
+        Within {
+            section: Some(section),
+            ..self.clone()
+        }
+    }
+}
+
+impl<'c> Compiler<'c> {
+    pub(super) fn new(source: &'c [u8], surroundings: &'c Surroundings) -> Compiler<'c> {
+        Compiler {
+            source,
+            surroundings,
+            starts: Vec::new(),
+            mistake: None,
+            remarks: Vec::new(),
+        }
+    }
+
+    /// Apache reads the whole file before it looks at the first directive, so mistakes of the language come first.
+    pub(super) fn run(&mut self, parsed: &Parsed) -> Settings {
+        for fault in &parsed.faults {
+            let hint = fault.hint.map(str::to_owned);
+            self.remark(
+                fault.line,
+                fault.column,
+                Kind::Syntax,
+                fault.message.clone(),
+                hint,
+            );
+        }
+        for doubt in &parsed.doubts {
+            let hint = doubt.hint.map(str::to_owned);
+            self.remark(
+                doubt.line,
+                doubt.column,
+                Kind::Doubtful,
+                doubt.message.clone(),
+                hint,
+            );
+        }
+        let mut settings = Settings::default();
+        let within = Within {
+            scope: Scope::new(self.surroundings),
+            overrides: self.surroundings.overrides,
+            section: None,
+        };
+        self.walk(&parsed.items, &mut settings, &within);
+        settings
+    }
+
+    pub(super) fn finish(mut self) -> (Option<Box<Mistake>>, Vec<Mistake>) {
+        self.remarks
+            .sort_by_key(|remark| (remark.place.line, remark.place.column));
+        (self.mistake, self.remarks)
+    }
+
+    pub(super) fn walk(&mut self, items: &[Item], settings: &mut Settings, within: &Within<'_>) {
+        for item in items {
+            self.item(item, settings, within);
+        }
+    }
+
+    fn item(&mut self, item: &Item, settings: &mut Settings, within: &Within<'_>) {
+        if let Some(directive) = directive::find(&item.name) {
+            if self.is_allowed(item, directive.name, directive.overrides, within) {
+                self.directive(directive, item, settings, within);
+            }
+        } else if let Some(section) = sections::find(&item.name) {
+            if self.is_allowed(item, section.name, section.overrides, within) {
+                self.section(section, item, settings, within);
+            }
+        } else if let Some(name) = elsewhere::server_directive(&item.name) {
+            // No class of AllowOverride lets these in.
+            self.is_allowed(item, name, Overrides::NONE, within);
+        } else {
+            self.unknown(item);
+        }
+    }
+
+    fn is_allowed(&mut self, item: &Item, name: &str, overrides: Overrides, within: &Within<'_>) -> bool {
+        let listed = || {
+            self.surroundings
+                .override_list
+                .iter()
+                .any(|allowed| allowed.eq_ignore_ascii_case(name))
+        };
+        if within.overrides.meets(overrides) || (overrides != Overrides::NONE && listed()) {
+            return true;
+        }
+        let hint = match overrides {
+            Overrides::NONE => "it belongs into the server's configuration".to_owned(),
+            _ if within.scope.in_requirement => "only access rules may stand here".to_owned(),
+            _ => format!("the site's `allow_override` would have to contain {overrides}"),
+        };
+        if self.surroundings.nonfatal_override {
+            let message = format!("{name} in .htaccess forbidden by AllowOverride");
+            self.remark(item.line, item.column, Kind::Ignored, message, Some(hint));
+            return false;
+        }
+        let message = match within.section {
+            Some(section) => format!("{name} not allowed in {section}> context"),
+            None => format!("{name} not allowed here"),
+        };
+        self.blame(item, Kind::NotAllowed, Complaint::new(message).hint(hint));
+        false
+    }
+
+    fn unknown(&mut self, item: &Item) {
+        let name = &item.name;
+        let hint = if let Some(rest) = name.strip_prefix('\u{feff}') {
+            format!(
+                "the file begins with a byte-order mark, which Apache takes for a part of `{rest}`: save it without"
+            )
+        } else if let Some(near) = nearest(name, known_names()) {
+            format!("did you mean `{near}`?")
+        } else if let Some(module) = elsewhere::module_of(name) {
+            format!("there is no such module; within <IfModule {module}> it would be passed over")
+        } else {
+            String::new()
+        };
+        let hint = (!hint.is_empty()).then_some(hint);
+        if self.surroundings.nonfatal_unknown {
+            let message = format!(
+                "Unknown directive {} perhaps misspelled or defined by a module not included in the server configuration",
+                name.to_ascii_lowercase()
+            );
+            return self.remark(item.line, item.column, Kind::Ignored, message, hint);
+        }
+        let message = format!(
+            "Invalid command '{name}', perhaps misspelled or defined by a module not included in the server configuration"
+        );
+        self.blame(
+            item,
+            Kind::Unknown,
+            Complaint {
+                hint,
+                ..Complaint::new(message)
+            },
+        );
+    }
+
+    fn directive(
+        &mut self,
+        directive: &'static Directive,
+        item: &Item,
+        settings: &mut Settings,
+        within: &Within<'_>,
+    ) {
+        let words = match arguments::split(directive, &item.raw) {
+            Ok(Some(words)) => words,
+            Ok(None) => return,
+            Err(complaint) => return self.blame(item, Kind::Argument, complaint),
+        };
+        match directive.support {
+            Support::Ignored(reason) => {
+                let message = format!("{} has no effect: {reason}", directive.name);
+                self.remark(item.line, item.column, Kind::Ignored, message, None);
+            }
+            Support::Refused(reason) => {
+                let message = format!("{} cannot be honoured: {reason}", directive.name);
+                let complaint = Complaint::new(message).refused();
+                return self.complain(item, settings, complaint);
+            }
+            Support::Full | Support::Differs(_) => {}
+        }
+        let place = self.place(item);
+        let mut call = Call {
+            name: &item.name,
+            raw: &item.raw,
+            words: &words,
+            place: &place,
+            scope: &within.scope,
+            edge: if directive.arguments == Arguments::Section {
+                Edge::Open
+            } else {
+                Edge::None
+            },
+        };
+        if let Err(complaint) = (directive.apply)(&call, settings) {
+            self.complain(item, settings, complaint);
+        }
+        if directive.arguments == Arguments::Section {
+            let mut inside = within.inside(directive.name);
+            inside.scope.in_requirement = true;
+            inside.overrides = Overrides::AUTH_CONFIG;
+            self.walk(item.items.as_deref().unwrap_or_default(), settings, &inside);
+            call.edge = Edge::Close;
+            if let Err(complaint) = (directive.apply)(&call, settings) {
+                self.complain(item, settings, complaint);
+            }
+        }
+    }
+
+    /// What a directive finds wrong with its arguments.
+    fn complain(&mut self, item: &Item, settings: &mut Settings, complaint: Complaint) {
+        if !complaint.refused {
+            return self.blame(item, Kind::Argument, complaint);
+        }
+        let mistake = self.mistake_of(item, Kind::Refused, complaint);
+        settings.refused.get_or_insert_with(|| Arc::new(mistake.clone()));
+        self.keep(mistake);
+    }
+
+    /// Something for which Apache answers 500.
+    pub(super) fn blame(&mut self, item: &Item, kind: Kind, complaint: Complaint) {
+        let mistake = self.mistake_of(item, kind, complaint);
+        self.keep(mistake);
+    }
+
+    pub(super) fn place(&self, item: &Item) -> Place {
+        Place {
+            file: self.surroundings.file.clone(),
+            line: item.line,
+            column: item.column,
+        }
+    }
+
+    fn mistake_of(&mut self, item: &Item, kind: Kind, complaint: Complaint) -> Mistake {
+        let (line, column) = complaint
+            .argument
+            .and_then(|index| words(&item.raw).get(index).map(|word| word.start))
+            .and_then(|start| item.raw_at.map(|raw| raw + start))
+            .map_or((item.line, item.column), |index| {
+                locate(self.source, item.start, index)
+            });
+        let place = Place {
+            file: self.surroundings.file.clone(),
+            line,
+            column,
+        };
+        Mistake {
+            line: self.line(line),
+            place,
+            message: complaint.message,
+            hint: complaint.hint,
+            kind,
+        }
+    }
+
+    fn remark(&mut self, line: u32, column: u32, kind: Kind, message: String, hint: Option<String>) {
+        let place = Place {
+            file: self.surroundings.file.clone(),
+            line,
+            column,
+        };
+        let mistake = Mistake {
+            line: self.line(line),
+            place,
+            message,
+            hint,
+            kind,
+        };
+        self.keep(mistake);
+    }
+
+    fn keep(&mut self, mistake: Mistake) {
+        let is_fatal = mistake.kind.severity() == Severity::Error && mistake.kind != Kind::Refused;
+        if is_fatal && self.mistake.is_none() {
+            self.mistake = Some(Box::new(mistake.clone()));
+        }
+        if self.remarks.len() < MOST_REMARKS {
+            self.remarks.push(mistake);
+        }
+    }
+
+    /// A line of the file, for people; very long ones are cut.
+    fn line(&mut self, number: u32) -> String {
+        if self.starts.is_empty() {
+            self.starts.push(0);
+            self.starts
+                .extend(memchr::memchr_iter(b'\n', self.source).map(|end| end + 1));
+        }
+        let start = self
+            .starts
+            .get(number as usize - 1)
+            .copied()
+            .unwrap_or(self.source.len());
+        let rest = &self.source[start.min(self.source.len())..];
+        let line = &rest[..memchr(b'\n', rest).unwrap_or(rest.len())];
+        let line = &line[..line.len().min(LONGEST_SHOWN)];
+        String::from_utf8_lossy(line.trim_ascii_end()).into_owned()
+    }
+}
+
+/// So many bytes of a line are shown.
+const LONGEST_SHOWN: usize = 400;
+
+fn known_names() -> impl Iterator<Item = &'static str> {
+    directive::all()
+        .map(|directive| directive.name)
+        .chain(SECTIONS.iter().map(|section| section.name))
+}
+
+/// What the language itself has: `Error`.
+pub(crate) const DIRECTIVES: &[Directive] = &[Directive {
+    name: "Error",
+    module: "core",
+    overrides: Overrides::ALL,
+    arguments: Arguments::Raw,
+    summary: "Makes the file a mistake, with this message.",
+    support: Support::Full,
+    apply: error,
+}];
+
+fn error(call: &Call<'_>, _settings: &mut Settings) -> Result<(), Complaint> {
+    let raw = call.raw;
+    let message = match raw {
+        [] => b"The Error directive was used with no message.",
+        [first @ (b'"' | b'\''), inner @ .., last] if first == last => inner,
+        _ => raw,
+    };
+    Err(Complaint::new(String::from_utf8_lossy(message)))
+}

@@ -1,0 +1,190 @@
+//! Sections that are decided while the file is read: `<IfModule>`, `<IfDefine>`, `<IfFile>`, `<IfDirective>`, `<IfSection>`
+//! (`start_cond_section`) and `<IfVersion>` (mod_version).
+
+use std::cmp::Ordering;
+
+use super::elsewhere::server_directive;
+use super::sections::{self, ends_at, is_section};
+use super::{Surroundings, is_provided};
+use crate::directive;
+use crate::language::{Conditions, Item, word, words};
+use crate::pattern::Pattern;
+
+/// The version of Apache that `<IfVersion>` compares with: the one whose behaviour is followed.
+pub const VERSION: (u32, u32, u32) = (2, 4, 71);
+
+/// What [`language::parse`](crate::language::parse) asks, answered.
+pub(super) struct Answers<'a> {
+    surroundings: &'a Surroundings,
+    exists: &'a mut dyn FnMut(&[u8]) -> bool,
+    pub(super) asked: Vec<(Box<[u8]>, bool)>,
+}
+
+impl<'a> Answers<'a> {
+    pub(super) fn new(
+        surroundings: &'a Surroundings,
+        exists: &'a mut dyn FnMut(&[u8]) -> bool,
+    ) -> Answers<'a> {
+        Answers {
+            surroundings,
+            exists,
+            asked: Vec::new(),
+        }
+    }
+
+    fn file(&mut self, path: &[u8]) -> bool {
+        let path: Box<[u8]> = match path.first() {
+            Some(b'/') => path.into(),
+            _ => [
+                self.surroundings
+                    .root
+                    .strip_suffix(b"/")
+                    .unwrap_or(&self.surroundings.root),
+                path,
+            ]
+            .join(&b'/')
+            .into(),
+        };
+        let there = (self.exists)(&path);
+        self.asked.push((path, there));
+        there
+    }
+
+    fn holds(&mut self, section: &str, argument: &[u8]) -> bool {
+        let known = |name: &str| {
+            directive::find(name).is_some() || is_section(name) || server_directive(name).is_some()
+        };
+        match section {
+            "<ifmodule" => is_provided(argument),
+            "<ifdefine" => self
+                .surroundings
+                .defines
+                .iter()
+                .any(|name| name.as_bytes() == argument),
+            "<iffile" => self.file(argument),
+            "<ifdirective" => known(&String::from_utf8_lossy(argument)),
+            _ => known(&format!("<{}", String::from_utf8_lossy(argument))),
+        }
+    }
+}
+
+impl Conditions for Answers<'_> {
+    fn decide(&mut self, section: &Item) -> Option<Result<bool, String>> {
+        let name = section.name.to_ascii_lowercase();
+        match &*name {
+            "<ifmodule" | "<ifdefine" | "<iffile" | "<ifdirective" | "<ifsection" => {}
+            "<ifversion" => return Some(version(&section.raw)),
+            _ => return None,
+        }
+        let spelled = sections::find(&name).map_or(&*name, |section| section.name);
+        let Some(end) = ends_at(&section.raw) else {
+            return Some(Err(format!("{spelled}> directive missing closing '>'")));
+        };
+        let (negated, mut arguments) = match section.raw[..end].strip_prefix(b"!") {
+            Some(rest) => (true, rest),
+            None => (false, &section.raw[..end]),
+        };
+        let argument = word(&mut arguments);
+        if argument.is_empty() {
+            return Some(Err(format!("{spelled}> directive requires additional arguments")));
+        }
+        Some(Ok(self.holds(&name, &argument) != negated))
+    }
+
+    fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>> {
+        let (_, value) = self
+            .surroundings
+            .variables
+            .iter()
+            .find(|(known, _)| **known == *name)?;
+        Some(value.to_vec())
+    }
+}
+
+/// `<IfVersion >= 2.4>`, `<IfVersion 2.4.62>`, `<IfVersion = /^2\.4/>`, `<IfVersion !~ 2\.2>`.
+fn version(raw: &[u8]) -> Result<bool, String> {
+    let all: Vec<Vec<u8>> = words(raw).into_iter().map(|word| word.text).collect();
+    if all.first().is_none_or(Vec::is_empty) || all.len() > 3 {
+        return Err("<IfVersion takes one, two or three arguments, a comparison operator, a version (and a delimiter)".to_owned());
+    }
+    let (mut operator, mut operand, mut delimiter) = (
+        &all[0][..],
+        all.get(1).map(Vec::as_slice),
+        all.get(2).map(Vec::as_slice),
+    );
+    if operand.is_none() {
+        (operator, operand) = (b"=", Some(&all[0][..]));
+    }
+    if delimiter.is_none() && operand == Some(b">") {
+        (delimiter, operand, operator) = (Some(&b">"[..]), Some(operator), b"=");
+    }
+    let operand = operand.unwrap_or_default();
+    let operand = match (delimiter == Some(b">"), operand.strip_suffix(b">")) {
+        (true, _) if !operand.is_empty() => operand,
+        (false, Some(operand)) => operand,
+        _ => return Err("<IfVersion> directive missing closing '>'".to_owned()),
+    };
+    compared(operator, operand)
+}
+
+fn compared(operator: &[u8], operand: &[u8]) -> Result<bool, String> {
+    let (negated, plain) = match operator {
+        [b'!', rest @ ..] if !rest.is_empty() => (true, rest),
+        _ => (operator == b"!", operator),
+    };
+    let order = || order(operand);
+    let holds = match plain {
+        b"=" | b"==" => match operand.strip_prefix(b"/") {
+            Some(pattern) => match pattern.strip_suffix(b"/") {
+                Some(pattern) => matched(pattern)?,
+                None => return Err("Missing delimiting / of regular expression.".to_owned()),
+            },
+            None => order()? == Ordering::Equal,
+        },
+        b"~" => matched(operand)?,
+        b"<" => order()? == Ordering::Less,
+        b"<=" => order()? != Ordering::Greater,
+        b">" => order()? == Ordering::Greater,
+        b">=" => order()? != Ordering::Less,
+        _ => return Err(format!("unrecognized operator '{}'", operator.escape_ascii())),
+    };
+    Ok(holds != negated)
+}
+
+/// How [`VERSION`] compares with what was written.
+fn order(written: &[u8]) -> Result<Ordering, String> {
+    const INVALID: &str = "Version appears to be invalid. It must have the format major[.minor[.patch]] where major, minor and patch are numbers.";
+    let mut parts = [0; 3];
+    if !written.first().is_some_and(u8::is_ascii_digit) {
+        return Err(INVALID.to_owned());
+    }
+    // Apache forgives a dot at the end of what it has read as the third number, or too few.
+    let pieces: Vec<&[u8]> = written.split(|&byte| byte == b'.').collect();
+    let pieces = match pieces.as_slice() {
+        [a, b, c, b""] => &[*a, *b, *c][..],
+        _ => &pieces,
+    };
+    if pieces.len() > 3 {
+        return Err(INVALID.to_owned());
+    }
+    for (part, piece) in parts.iter_mut().zip(pieces) {
+        if !piece.iter().all(u8::is_ascii_digit) {
+            return Err(INVALID.to_owned());
+        }
+        *part = std::str::from_utf8(piece)
+            .ok()
+            .and_then(|digits| digits.parse::<u32>().ok())
+            .unwrap_or(0);
+    }
+    Ok(<[u32; 3]>::from(VERSION).cmp(&parts))
+}
+
+fn matched(pattern: &[u8]) -> Result<bool, String> {
+    let (major, minor, patch) = VERSION;
+    let version = format!("{major}.{minor}.{patch}");
+    let pattern =
+        Pattern::new(pattern, false).map_err(|_| "Unable to compile regular expression".to_owned())?;
+    pattern
+        .is_match(version.as_bytes())
+        .map_err(|_| "Unable to compile regular expression".to_owned())
+}
