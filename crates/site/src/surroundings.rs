@@ -33,7 +33,7 @@ impl Site {
             overrides: classes.fold(Overrides::NONE, Overrides::or),
             override_list: texts(&config.allow_override_list),
             options: config.allow_override.options.as_deref().map(texts),
-            defines: Vec::new(),
+            ..Surroundings::default()
         }
     }
 
@@ -44,9 +44,7 @@ impl Site {
             file: Arc::from(format!("rules of site {}", self.name())),
             folder: folder.into(),
             overrides: Overrides::ALL,
-            override_list: Vec::new(),
-            options: None,
-            defines: Vec::new(),
+            ..Surroundings::default()
         };
         Some((rules, surroundings))
     }
