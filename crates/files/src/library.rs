@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use howdah_htaccess::{Compiled, Mistake, Place, Settings, Surroundings, compile};
+use howdah_htaccess::{Compiled, Kind, Mistake, Place, Settings, Surroundings, compile};
 use howdah_site::{Site, Sites};
 
 /// What is told of a site's directives: the first mistake of a file, or that it cannot be read.
@@ -97,12 +97,14 @@ impl Library {
             line: String::new(),
             message: format!("the file is larger than {} MiB", most >> 20),
             hint: None,
+            kind: Kind::Refused,
         };
         (self.tell)(site, &mistake.to_string());
         Some(Arc::new(Compiled {
             settings: Settings::default(),
             mistake: Some(Box::new(mistake)),
             remarks: Vec::new(),
+            asked: Vec::new(),
         }))
     }
 
