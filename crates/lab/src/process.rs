@@ -188,6 +188,14 @@ pub fn stat(pid: u32) -> Option<Stat> {
     })
 }
 
+/// What we and our children that were waited for have used, in clock ticks.
+pub fn own_ticks() -> u64 {
+    stat(std::process::id()).map_or(0, |stat| stat.ticks)
+}
+
+/// Linux' USER_HZ: `/proc` counts processor time in hundredths of a second on every architecture that Debian has.
+pub const TICKS_PER_SECOND: f64 = 100.0;
+
 /// The roots and all their descendants that are alive.
 pub fn tree(roots: &[u32]) -> Vec<u32> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();

@@ -189,7 +189,7 @@ impl Runner<'_> {
                 let load = shortened(&planned.load, self.effort.warm_up);
                 let asked = sample::check(&planned.question, one.running.port, SAMPLE).and_then(|()| {
                     load.map_or(Ok(()), |load| {
-                        loads::put(&load, &planned.question, one.running.port).map(drop)
+                        loads::put(&load, &planned.question, one.running.port, &one.running.roots()).map(drop)
                     })
                 });
                 outcome.failure = asked.err().map(|wrong| wrong.to_string());
@@ -275,7 +275,7 @@ fn measure(planned: &PlannedCell, one: &mut Started) -> Round {
     let roots = one.running.roots();
     let before = Reading::take(&roots);
     let result = sample::check(&planned.question, port, SAMPLE)
-        .and_then(|()| loads::put(&planned.load, &planned.question, port))
+        .and_then(|()| loads::put(&planned.load, &planned.question, port, &roots))
         .and_then(|measured| {
             std::thread::sleep(SETTLE);
             let used = Reading::take(&roots).since(&before);

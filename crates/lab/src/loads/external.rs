@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{Measured, Wrong};
 use crate::load::{Bench, Closed, Question};
-use crate::process::{find, stat};
+use crate::process::{TICKS_PER_SECOND, find, own_ticks};
 use crate::record::Figure;
 
 /// One thread: on a small machine more of them would only take processors from the server. wrk prints what the script tells it
@@ -180,11 +180,10 @@ fn program(name: &str) -> Result<Command, Wrong> {
 
 /// Runs it to its end. Its processor time is what our own waited-for children gain meanwhile.
 fn run(command: &mut Command) -> Result<Ran, Wrong> {
-    let own = || stat(std::process::id()).map_or(0, |stat| stat.ticks);
-    let (before, began) = (own(), Instant::now());
+    let (before, began) = (own_ticks(), Instant::now());
     let output = command.stdin(Stdio::null()).output()?;
     let elapsed = began.elapsed().as_secs_f64();
-    let ticks = own().saturating_sub(before) as f64;
+    let ticks = own_ticks().saturating_sub(before) as f64;
     let text = [output.stdout, output.stderr].concat();
     Ok(Ran {
         output: String::from_utf8_lossy(&text).into_owned(),
@@ -228,9 +227,6 @@ fn check_bytes(requests: f64, bytes: f64, connections: usize, question: &Questio
 
 /// No server's response head is longer.
 const HEAD_ROOM: f64 = 2048.0;
-/// What `/proc` counts processor time in: Linux' USER_HZ, the same on every architecture that Debian has.
-const TICKS_PER_SECOND: f64 = 100.0;
-
 const WRK_SCRIPT: &str = r"
 done = function(summary, latency)
     local errors = summary.errors

@@ -3,13 +3,18 @@
 //! Closed loops are left to well-kept programs (wrk, ab, h2load). What those do not offer is here: a fixed rate with honest
 //! latency, a growing crowd, crowds that are idle, clients that are slow.
 
+mod client;
+mod crowds;
 mod external;
+mod open_loop;
+mod ramp;
 pub mod sample;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::load::{Load, Question};
+use crate::process;
 use crate::record::Figure;
 
 /// What a load has measured by itself, before the probes' figures are added.
@@ -45,15 +50,32 @@ impl From<std::io::Error> for Wrong {
     }
 }
 
-/// Puts the load on the server at that port of 127.0.0.1. The answers' number, status and length are checked; a sample byte
-/// for byte, by [`sample::check`], is the caller's.
-pub fn put(load: &Load, question: &Question, port: u16) -> Result<Measured, Wrong> {
+/// Puts the load on the server at that port of 127.0.0.1, whose processes are below `roots`. The answers' number, status and
+/// length are checked; a sample byte for byte, by [`sample::check`], is the caller's.
+pub fn put(load: &Load, question: &Question, port: u16, roots: &[u32]) -> Result<Measured, Wrong> {
     match load {
         Load::Wrk(closed) => external::wrk(*closed, question, port),
         Load::H2load(closed) => external::h2load(*closed, question, port),
         Load::Ab(bench) => external::ab(*bench, question, port),
-        Load::OpenLoop(_) | Load::Ramp(_) | Load::Idle(_) | Load::Slow(..) => {
-            Err(Wrong(format!("this load cannot be put on yet: {load:?}")))
-        }
+        Load::OpenLoop(open) => open_loop::put(*open, question, port),
+        Load::Ramp(ramp) => ramp::put(*ramp, question, port),
+        Load::Idle(closed) => crowds::idle(*closed, question, port, roots),
+        Load::Slow(kind, closed) => crowds::slow(*kind, *closed, question, port),
     }
 }
+
+/// Runs one of our own loads on an event loop of one thread, and takes its share of the processor.
+fn on_a_loop(load: impl Future<Output = Result<Measured, Wrong>>) -> Result<Measured, Wrong> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let own = || process::own_ticks();
+    let (before, began) = (own(), std::time::Instant::now());
+    let mut measured = tokio::task::LocalSet::new().block_on(&runtime, load)?;
+    let ticks = own().saturating_sub(before) as f64;
+    measured.loader_share = ticks / process::TICKS_PER_SECOND / began.elapsed().as_secs_f64().max(0.001);
+    Ok(measured)
+}
+
+#[cfg(test)]
+mod tests;

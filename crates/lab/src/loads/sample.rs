@@ -100,7 +100,8 @@ fn parse(bytes: &[u8]) -> Option<Answer> {
     Some(Answer { status, fields, body })
 }
 
-fn unchunk(mut rest: &[u8]) -> Option<Vec<u8>> {
+/// The content of a chunked body (RFC 9112 §7.1); `None` where it is not whole.
+pub(super) fn unchunk(mut rest: &[u8]) -> Option<Vec<u8>> {
     let mut body = Vec::new();
     loop {
         let end = find(rest, b"\r\n")?;

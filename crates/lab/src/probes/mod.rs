@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 
-use crate::process::{stat, tree};
+use crate::process::{TICKS_PER_SECOND, stat, tree};
 
 /// Counters of a whole process tree at one moment.
 #[derive(Clone, Debug, Default)]
@@ -27,8 +27,7 @@ pub struct Used {
     pub overflows: u64,
 }
 
-/// Linux' USER_HZ: `/proc` counts in hundredths of a second on every architecture that Debian has.
-const MICROSECONDS_PER_TICK: f64 = 10_000.0;
+const MICROSECONDS_PER_TICK: f64 = 1e6 / TICKS_PER_SECOND;
 
 impl Reading {
     /// Of everything below these processes.

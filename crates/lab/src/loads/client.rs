@@ -1,0 +1,155 @@
+//! A client that checks every answer, for the loads that no well-kept program offers.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::sample;
+use crate::load::Question;
+
+/// One connection.
+pub(super) struct Client {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+/// What came of one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reply {
+    /// The right answer.
+    Hit,
+    /// A wrong status or body, or a connection that failed.
+    Error,
+    /// No whole answer in time.
+    Timeout,
+}
+
+/// What is asked, ready to be sent, and what must come.
+#[derive(Clone, Debug)]
+pub(super) struct Prepared {
+    pub(super) request: Vec<u8>,
+    pub(super) body: Option<Vec<u8>>,
+    pub(super) port: u16,
+}
+
+impl Prepared {
+    pub(super) fn new(question: &Question, port: u16, keep_alive: bool) -> Prepared {
+        Prepared {
+            request: sample::request(question, port, keep_alive),
+            body: question.body.clone(),
+            port,
+        }
+    }
+}
+
+impl Client {
+    pub(super) async fn connect(port: u16) -> io::Result<Client> {
+        let stream = TcpStream::connect(("127.0.0.1", port)).await?;
+        stream.set_nodelay(true)?;
+        Ok(Client {
+            stream,
+            buffer: Vec::with_capacity(64 * 1024),
+        })
+    }
+
+    /// The socket, for clients that are slow at something.
+    pub(super) fn stream(&mut self) -> &mut TcpStream {
+        &mut self.stream
+    }
+
+    /// Asks and reads the whole answer. After anything but a hit the connection is not to be used again.
+    pub(super) async fn ask(&mut self, prepared: &Prepared, limit: Duration) -> Reply {
+        match timeout(limit, self.exchange(prepared)).await {
+            Ok(Ok(true)) => Reply::Hit,
+            Ok(_) => Reply::Error,
+            Err(_) => Reply::Timeout,
+        }
+    }
+
+    async fn exchange(&mut self, prepared: &Prepared) -> io::Result<bool> {
+        self.stream.write_all(&prepared.request).await?;
+        self.buffer.clear();
+        loop {
+            if let Some(answer) = Answer::parse(&self.buffer) {
+                let right = prepared
+                    .body
+                    .as_ref()
+                    .is_none_or(|body| answer.has(&self.buffer, body));
+                return Ok(answer.status == 200 && right);
+            }
+            if self.stream.read_buf(&mut self.buffer).await? == 0 {
+                // An answer without a length ends with its connection.
+                let answer =
+                    Answer::parse_head(&self.buffer).filter(|answer| answer.framing == Framing::Close);
+                let right = |answer: Answer| {
+                    answer.status == 200
+                        && prepared
+                            .body
+                            .as_ref()
+                            .is_none_or(|body| self.buffer[answer.start..] == **body)
+                };
+                return Ok(answer.is_some_and(right));
+            }
+        }
+    }
+}
+
+/// Where an answer's parts are in what has come.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    status: u16,
+    start: usize,
+    framing: Framing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Framing {
+    Length(usize),
+    Chunked,
+    Close,
+}
+
+impl Answer {
+    /// A whole answer.
+    fn parse(bytes: &[u8]) -> Option<Answer> {
+        let answer = Answer::parse_head(bytes)?;
+        let body = &bytes[answer.start..];
+        let whole = match answer.framing {
+            Framing::Length(length) => body.len() >= length,
+            Framing::Chunked => body.ends_with(b"0\r\n\r\n") && sample::unchunk(body).is_some(),
+            Framing::Close => false,
+        };
+        whole.then_some(answer)
+    }
+
+    fn parse_head(bytes: &[u8]) -> Option<Answer> {
+        let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
+        let head = std::str::from_utf8(&bytes[..end]).ok()?;
+        let mut framing = Framing::Close;
+        for line in head.split("\r\n").skip(1) {
+            let (name, value) = line.split_once(':')?;
+            if name.eq_ignore_ascii_case("content-length") {
+                framing = Framing::Length(value.trim().parse().ok()?);
+            } else if name.eq_ignore_ascii_case("transfer-encoding") {
+                framing = Framing::Chunked;
+            }
+        }
+        Some(Answer {
+            status: head.split(' ').nth(1)?.parse().ok()?,
+            start: end + 4,
+            framing,
+        })
+    }
+
+    fn has(&self, bytes: &[u8], body: &[u8]) -> bool {
+        let found = &bytes[self.start..];
+        match self.framing {
+            Framing::Length(length) => found[..length] == *body,
+            Framing::Chunked => sample::unchunk(found).is_some_and(|found| found == body),
+            Framing::Close => false,
+        }
+    }
+}

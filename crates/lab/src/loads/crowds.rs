@@ -1,0 +1,158 @@
+//! Crowds that are idle, and clients that are slow at something.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{Instant, sleep};
+
+use super::client::{Client, Prepared, Reply};
+use super::{Measured, Wrong, on_a_loop};
+use crate::load::{Closed, Question, Slow};
+use crate::probes::pss;
+use crate::record::Figure;
+
+/// How long an answer may take.
+const LIMIT: Duration = Duration::from_secs(30);
+/// Clients that behave, beside the slow ones.
+const BESIDE: usize = 4;
+/// Between two steps of a slow client.
+const STEP: Duration = Duration::from_millis(200);
+
+/// Connections that ask once and stay open: how much memory they take, and whether all are still good afterwards.
+pub(super) fn idle(closed: Closed, question: &Question, port: u16, roots: &[u32]) -> Result<Measured, Wrong> {
+    on_a_loop(async move {
+        let prepared = Prepared::new(question, port, true);
+        let (mut crowd, mut errors) = (Vec::with_capacity(closed.connections), 0u64);
+        for _ in 0..closed.connections {
+            let mut client = Client::connect(port).await?;
+            match client.ask(&prepared, LIMIT).await {
+                Reply::Hit => crowd.push(client),
+                Reply::Error | Reply::Timeout => errors += 1,
+            }
+        }
+        sleep(closed.time).await;
+        let memory = pss(roots);
+        let mut hits = 0u64;
+        for client in &mut crowd {
+            match client.ask(&prepared, LIMIT).await {
+                Reply::Hit => hits += 1,
+                Reply::Error | Reply::Timeout => errors += 1,
+            }
+        }
+        let mut figures = vec![(Figure::Hits, hits as f64), (Figure::Errors, errors as f64)];
+        figures.extend(memory.map(|kibibytes| (Figure::PeakPss, kibibytes as f64)));
+        Ok(Measured {
+            requests: 2 * hits,
+            seconds: closed.time.as_secs_f64(),
+            figures: figures.into_iter().collect(),
+            ..Measured::default()
+        })
+    })
+}
+
+/// How well a few normal clients are served while others are slow.
+pub(super) fn slow(kind: Slow, closed: Closed, question: &Question, port: u16) -> Result<Measured, Wrong> {
+    on_a_loop(async move {
+        let end = Instant::now() + closed.time;
+        for _ in 0..closed.connections {
+            let request = Prepared::new(question, port, true).request;
+            tokio::task::spawn_local(dawdle(kind, request, port, end));
+        }
+        let prepared = Prepared::new(question, port, true);
+        let tasks: Vec<_> = (0..BESIDE)
+            .map(|_| tokio::task::spawn_local(behave(prepared.clone(), end)))
+            .collect();
+        let (mut hits, mut errors) = (0u64, 0u64);
+        for task in tasks {
+            let counts = task.await.map_err(|error| Wrong(error.to_string()))?;
+            (hits, errors) = (hits + counts.0, errors + counts.1);
+        }
+        let seconds = closed.time.as_secs_f64();
+        Ok(Measured {
+            requests: hits,
+            seconds,
+            figures: [
+                (Figure::RequestsPerSecond, hits as f64 / seconds),
+                (Figure::Hits, hits as f64),
+                (Figure::Errors, errors as f64),
+            ]
+            .into(),
+            ..Measured::default()
+        })
+    })
+}
+
+async fn behave(prepared: Prepared, end: Instant) -> (u64, u64) {
+    let (mut hits, mut errors, mut client) = (0, 0, None);
+    while Instant::now() < end {
+        let left = end.saturating_duration_since(Instant::now());
+        let mut connection = match client.take() {
+            Some(connection) => connection,
+            None => match tokio::time::timeout(left, Client::connect(prepared.port)).await {
+                Ok(Ok(connection)) => connection,
+                Ok(Err(_)) => {
+                    errors += 1;
+                    sleep(STEP).await;
+                    continue;
+                }
+                Err(_) => break,
+            },
+        };
+        match connection.ask(&prepared, left).await {
+            Reply::Hit => {
+                hits += 1;
+                client = Some(connection);
+            }
+            // The end has come first.
+            Reply::Timeout => break,
+            Reply::Error => errors += 1,
+        }
+    }
+    (hits, errors)
+}
+
+/// A slow client, again and again until the end: servers may show it out.
+async fn dawdle(kind: Slow, request: Vec<u8>, port: u16, end: Instant) {
+    while Instant::now() < end {
+        if let Ok(mut client) = Client::connect(port).await {
+            // What becomes of it is the server's affair.
+            let _ = match kind {
+                Slow::Head => slow_head(&mut client, &request, end).await,
+                Slow::Body => slow_body(&mut client, &request, end).await,
+                Slow::Reader => slow_reader(&mut client, &request, end).await,
+            };
+        }
+        sleep(STEP).await;
+    }
+}
+
+async fn slow_head(client: &mut Client, request: &[u8], end: Instant) -> std::io::Result<()> {
+    for byte in request {
+        if Instant::now() >= end {
+            break;
+        }
+        client.stream().write_all(std::slice::from_ref(byte)).await?;
+        sleep(STEP).await;
+    }
+    Ok(())
+}
+
+async fn slow_body(client: &mut Client, request: &[u8], end: Instant) -> std::io::Result<()> {
+    let head = String::from_utf8_lossy(request).replacen("GET ", "POST ", 1);
+    let head = head.trim_end().to_owned() + "\r\nContent-Type: text/plain\r\nContent-Length: 100000\r\n\r\n";
+    client.stream().write_all(head.as_bytes()).await?;
+    while Instant::now() < end {
+        client.stream().write_all(b"x").await?;
+        sleep(STEP).await;
+    }
+    Ok(())
+}
+
+async fn slow_reader(client: &mut Client, request: &[u8], end: Instant) -> std::io::Result<()> {
+    client.stream().write_all(request).await?;
+    let mut some = [0; 512];
+    while Instant::now() < end && client.stream().read(&mut some).await? > 0 {
+        sleep(STEP).await;
+    }
+    Ok(())
+}

@@ -1,0 +1,114 @@
+//! A fixed number of requests per second, whatever the answers do.
+//!
+//! A closed loop asks less while a server stands still, and so measures few of the requests that would have had to wait
+//! (coordinated omission). Here the moment at which each request is due is fixed beforehand, and its latency is counted from
+//! then, also where no connection was free to send it.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use tokio::time::{Instant, sleep_until};
+
+use super::client::{Client, Prepared, Reply};
+use super::{Measured, Wrong, on_a_loop};
+use crate::load::{Open, Question};
+use crate::record::Figure;
+
+/// How long a request may wait for its answer.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Microseconds: what the histogram tells apart. Longer waits count as this.
+const LONGEST: u64 = 600_000_000;
+
+struct Shared {
+    open: Open,
+    prepared: Prepared,
+    began: Instant,
+    next: Cell<u64>,
+    hits: Cell<u64>,
+    errors: Cell<u64>,
+    timeouts: Cell<u64>,
+    /// Microseconds.
+    latency: std::cell::RefCell<Histogram<u64>>,
+}
+
+pub(super) fn put(open: Open, question: &Question, port: u16) -> Result<Measured, Wrong> {
+    let latency = Histogram::new_with_max(LONGEST, 3).map_err(|error| Wrong(error.to_string()))?;
+    on_a_loop(async move {
+        let shared = Rc::new(Shared {
+            open,
+            prepared: Prepared::new(question, port, true),
+            began: Instant::now(),
+            next: Cell::new(0),
+            hits: Cell::new(0),
+            errors: Cell::new(0),
+            timeouts: Cell::new(0),
+            latency: latency.into(),
+        });
+        let tasks: Vec<_> = (0..open.connections)
+            .map(|_| tokio::task::spawn_local(ask_in_turn(shared.clone())))
+            .collect();
+        for task in tasks {
+            task.await.map_err(|error| Wrong(error.to_string()))?;
+        }
+        let seconds = shared.began.elapsed().as_secs_f64();
+        let latency = shared.latency.borrow();
+        let milliseconds = |quantile| latency.value_at_quantile(quantile) as f64 / 1e3;
+        Ok(Measured {
+            requests: shared.hits.get(),
+            seconds,
+            figures: [
+                (Figure::RequestsPerSecond, shared.hits.get() as f64 / seconds),
+                (Figure::Latency50, milliseconds(0.5)),
+                (Figure::Latency99, milliseconds(0.99)),
+                (Figure::Latency999, milliseconds(0.999)),
+                (Figure::Hits, shared.hits.get() as f64),
+                (Figure::Errors, shared.errors.get() as f64),
+                (Figure::Timeouts, shared.timeouts.get() as f64),
+            ]
+            .into(),
+            ..Measured::default()
+        })
+    })
+}
+
+async fn ask_in_turn(shared: Rc<Shared>) {
+    let mut client = None;
+    loop {
+        let number = shared.next.replace(shared.next.get() + 1);
+        let due = Duration::from_secs_f64(number as f64 / shared.open.rate);
+        if due >= shared.open.time {
+            return;
+        }
+        let due = shared.began + due;
+        sleep_until(due).await;
+        let mut connection = match client.take() {
+            Some(connection) => connection,
+            None => match Client::connect(shared.prepared.port).await {
+                Ok(connection) => connection,
+                Err(_) => {
+                    shared.errors.set(shared.errors.get() + 1);
+                    continue;
+                }
+            },
+        };
+        let reply = connection.ask(&shared.prepared, LIMIT).await;
+        let waited = due.elapsed();
+        let counter = match reply {
+            Reply::Hit => &shared.hits,
+            Reply::Error => &shared.errors,
+            Reply::Timeout => &shared.timeouts,
+        };
+        counter.set(counter.get() + 1);
+        if reply == Reply::Hit {
+            client = Some(connection);
+        }
+        // What is never answered counts with the time for which it was waited.
+        shared
+            .latency
+            .borrow_mut()
+            .saturating_record(waited.as_micros() as u64);
+    }
+}
