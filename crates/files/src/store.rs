@@ -93,13 +93,15 @@ impl Store {
 
     /// An empty store that compiles directives with those of the other threads.
     pub fn with_library(limits: Limits, library: Arc<Library>) -> Store {
-        Store {
+        let mut store = Store {
             library: Some(library),
             ..Store::new(limits)
-        }
+        };
+        store.enter(0);
+        store
     }
 
-    /// Says which site the questions to come are about, by its number.
+    /// Says which site the questions to come are about, by its number. At first it is the first one.
     #[inline]
     pub fn enter(&mut self, site: usize) {
         if let Some(library) = &self.library {

@@ -1,0 +1,59 @@
+//! What resolving a request asks of the outside.
+
+use std::cell::RefMut;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::sync::Arc;
+use std::time::Instant;
+
+use howdah_files::Store;
+use howdah_htaccess::world::{Probe, Verified};
+use howdah_site::{Disk, DocumentPath, Kind, Look};
+use howdah_sys::zone;
+
+use super::passwords::Passwords;
+
+/// A thread's files, as one site sees them, and what all threads know of passwords.
+pub(super) struct Outside<'t> {
+    pub(super) store: RefMut<'t, Store>,
+    pub(super) passwords: &'t Passwords,
+}
+
+impl Disk for Outside<'_> {
+    #[inline]
+    fn kind(&mut self, path: &DocumentPath) -> Kind {
+        self.store.kind(path)
+    }
+
+    #[inline]
+    fn look(&mut self, path: &DocumentPath) -> Look {
+        self.store.look(path)
+    }
+
+    fn probe(&mut self, path: &[u8]) -> Option<Probe> {
+        self.store.probe(path)
+    }
+
+    fn probe_link(&mut self, path: &[u8]) -> Option<Probe> {
+        self.store.probe_link(path)
+    }
+
+    fn read(&mut self, path: &[u8]) -> Option<Arc<[u8]>> {
+        self.store.read(path)
+    }
+
+    fn entries(&mut self, folder: &[u8]) -> Vec<Box<[u8]>> {
+        self.store.entries(folder)
+    }
+
+    fn verify(&mut self, hash: &[u8], password: &[u8]) -> Verified {
+        self.passwords.known(hash, password, Instant::now())
+    }
+
+    fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>> {
+        std::env::var_os(std::ffi::OsStr::from_bytes(name)).map(OsStringExt::into_vec)
+    }
+
+    fn zone(&mut self, seconds: u64) -> i32 {
+        zone::offset(i64::try_from(seconds).unwrap_or(i64::MAX))
+    }
+}

@@ -1,0 +1,134 @@
+//! Passwords that were compared with their hashes: that takes so long by design that it is done beside the event loops, and not
+//! for every request.
+
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use howdah_htaccess::world::Verified;
+use tokio::sync::Semaphore;
+
+/// How long an answer is remembered. A password that was changed or taken away has another hash, or none, so this is not how
+/// long it stays good.
+const KEPT: Duration = Duration::from_secs(60);
+/// Answers that are remembered. Beyond, all that are older than half of [`KEPT`] are forgotten, or all.
+const MOST_KEPT: usize = 4096;
+
+/// Compares a password with a hash in one of the forms that `htpasswd` writes.
+pub(super) type Compare = fn(hash: &[u8], password: &[u8]) -> bool;
+
+/// What is known of passwords, for all threads of the front.
+#[derive(Debug)]
+pub(super) struct Passwords {
+    compare: Compare,
+    /// Under keyed digests of hash and password together; neither is kept.
+    known: Mutex<HashMap<(u64, u64), Answer>>,
+    keys: [RandomState; 2],
+    /// Comparisons at a time: what comes beyond waits, so that guessing takes no more than a part of the machine.
+    permits: Semaphore,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    fits: bool,
+    since: Instant,
+}
+
+impl Passwords {
+    /// Nothing is known yet. At most so many comparisons will run at a time.
+    pub(super) fn new(compare: Compare, at_a_time: usize) -> Passwords {
+        Passwords {
+            compare,
+            known: Mutex::default(),
+            keys: Default::default(),
+            permits: Semaphore::new(at_a_time.max(1)),
+        }
+    }
+
+    /// Whether the password fits, if that has been found out within the last minute.
+    pub(super) fn known(&self, hash: &[u8], password: &[u8], now: Instant) -> Verified {
+        let key = self.key(hash, password);
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        match known.get(&key) {
+            Some(answer) if now.saturating_duration_since(answer.since) < KEPT => {
+                if answer.fits { Verified::Yes } else { Verified::No }
+            }
+            _ => Verified::Later,
+        }
+    }
+
+    /// Finds it out, on another thread.
+    pub(super) async fn find_out(&self, hash: Vec<u8>, password: Vec<u8>) {
+        let key = self.key(&hash, &password);
+        // The semaphore is never closed.
+        let _permit = self.permits.acquire().await;
+        // Somebody else may have been here for the same.
+        if self.known(&hash, &password, Instant::now()) != Verified::Later {
+            return;
+        }
+        let compare = self.compare;
+        let compared = tokio::task::spawn_blocking(move || compare(&hash, &password)).await;
+        let answer = Answer {
+            fits: compared.unwrap_or(false),
+            since: Instant::now(),
+        };
+        self.keep(key, answer);
+    }
+
+    fn keep(&self, key: (u64, u64), answer: Answer) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MOST_KEPT {
+            known.retain(|_, kept| answer.since.saturating_duration_since(kept.since) < KEPT / 2);
+        }
+        if known.len() >= MOST_KEPT {
+            known.clear();
+        }
+        known.insert(key, answer);
+    }
+
+    fn key(&self, hash: &[u8], password: &[u8]) -> (u64, u64) {
+        let [first, second] = self.keys.each_ref().map(|key| key.hash_one((hash, password)));
+        (first, second)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    static COMPARED: AtomicUsize = AtomicUsize::new(0);
+
+    fn compare(hash: &[u8], password: &[u8]) -> bool {
+        COMPARED.fetch_add(1, Ordering::Relaxed);
+        hash == password
+    }
+
+    #[tokio::test]
+    async fn each_is_compared_once_a_minute() {
+        let passwords = Passwords::new(compare, 2);
+        let now = Instant::now();
+        assert_eq!(passwords.known(b"a", b"a", now), Verified::Later);
+        for _ in 0..3 {
+            passwords.find_out(b"a".to_vec(), b"a".to_vec()).await;
+            passwords.find_out(b"a".to_vec(), b"b".to_vec()).await;
+        }
+        assert_eq!(COMPARED.load(Ordering::Relaxed), 2);
+        assert_eq!(passwords.known(b"a", b"a", Instant::now()), Verified::Yes);
+        assert_eq!(passwords.known(b"a", b"b", Instant::now()), Verified::No);
+        assert_eq!(passwords.known(b"ab", b"", Instant::now()), Verified::Later);
+        assert_eq!(passwords.known(b"a", b"a", Instant::now() + KEPT), Verified::Later);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let passwords = Passwords::new(compare, 1);
+        let since = Instant::now();
+        for number in 0..3 * MOST_KEPT as u64 {
+            passwords.keep((number, 0), Answer { fits: false, since });
+            assert!(passwords.known.lock().unwrap().len() <= MOST_KEPT);
+        }
+    }
+}
