@@ -81,6 +81,12 @@ pub struct State {
     pub previous: Option<Box<State>>,
     /// Whether this only asks what a request would come to.
     pub is_subrequest: bool,
+    /// Of a sub-request: `uri` of the request that asks (`r->main->uri`).
+    pub main_uri: Option<Vec<u8>>,
+    /// Whether Options has neither FollowSymLinks nor SymLinksIfOwnerMatch on, without which mod_rewrite refuses to work.
+    pub links_forbidden: bool,
+    /// What mod_rewrite remembers.
+    pub rewriting: crate::modules::rewrite::Notes,
     /// Lines for the error log: where, and what.
     pub complaints: Vec<(Option<Arc<Place>>, String)>,
     /// What `explain` collects.

@@ -41,6 +41,10 @@ pub trait World {
     fn load(&mut self) -> Load {
         Load::default()
     }
+    /// Whether the site that answers has this name, besides the one that the client named (ServerName, ServerAlias).
+    fn is_own_name(&mut self, _host: &[u8]) -> bool {
+        false
+    }
 }
 
 /// How busy the server is.
@@ -83,9 +87,10 @@ pub enum ProbeKind {
 /// What a sub-request came to.
 #[derive(Clone, Debug, Default)]
 pub struct Lookup {
-    /// 200 where it would be served, else the error or redirect.
+    /// 200 where it would be served, and where nothing is there: only a handler would find that out. Else the error or
+    /// redirect.
     pub status: Status,
-    /// `r->filename` of it.
+    /// `r->filename` of it; where rules have rewritten it, `redirect:` and the URL.
     pub filename: Vec<u8>,
     /// `r->uri` of it.
     pub uri: Vec<u8>,
@@ -93,6 +98,12 @@ pub struct Lookup {
     pub env: howdah_http::Fields,
     /// Its user.
     pub user: Option<Vec<u8>>,
+    /// How its user has authenticated.
+    pub auth_type: Option<&'static str>,
+    /// `r->path_info` of it.
+    pub path_info: Vec<u8>,
+    /// `r->args` of it.
+    pub args: Option<Vec<u8>>,
 }
 
 /// Whether a password fits.

@@ -1,17 +1,156 @@
-//! rewrite.
+//! mod_rewrite: RewriteEngine, RewriteOptions, RewriteBase, RewriteCond, RewriteRule.
+//!
+//! ```text
+//! directives ── arguments, flags ──> Rule (Matcher, Condition…, Template, Effects)
+//! fixup ── Run: rules in order ──> Verdict ── what it means ──> Outcome
+//! ```
 
-use crate::directive::Directive;
+mod ahead;
+mod arguments;
+mod condition;
+mod cookie;
+mod directives;
+mod fixup;
+mod flags;
+pub(crate) mod matcher;
+mod rule;
+mod run;
+mod situation;
+mod template;
+mod trace;
+pub(crate) mod url;
+pub(crate) mod variables;
+
+use std::sync::Arc;
+
+use howdah_http::Status;
+
 use crate::settings::Merge;
+use condition::Condition;
+pub(crate) use directives::DIRECTIVES;
+pub use fixup::fixup;
+use rule::Rule;
 
 /// What the module's directives have set.
 #[derive(Clone, Debug, Default)]
-pub struct Config {}
+pub struct Config {
+    engine: Option<bool>,
+    options: Options,
+    options_set: bool,
+    base: Option<Arc<[u8]>>,
+    /// The folder that the rules stand in, with a slash at its end.
+    directory: Arc<[u8]>,
+    rules: Vec<Arc<Rule>>,
+    /// Conditions that wait for their rule while the file is read.
+    pending: Vec<Arc<Condition>>,
+}
 
-impl Merge for Config {
-    fn merge(_base: &Config, _add: &Config) -> Config {
-        Config {}
+/// What the rules came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing has changed, but perhaps variables, cookies, type and handler.
+    Declined,
+    /// The path is what it was; the query may have changed (`state.args`), and PATH_INFO may be gone.
+    Continue,
+    /// The request begins anew with this URL, which is to be parsed as one: it may hold escapes, and a `?` of its own. As in
+    /// Apache, the other fixups come first, and a Redirect of mod_alias among them wins. The new request keeps Vary.
+    Internal {
+        /// Path of the URL. One that begins with no slash is a bad request.
+        uri: Vec<u8>,
+        /// Its query.
+        args: Option<Vec<u8>>,
+    },
+    /// A redirect.
+    Redirect {
+        /// 3xx.
+        status: Status,
+        /// An absolute URL.
+        location: Vec<u8>,
+    },
+    /// A status is the answer: mostly an error, but `R=200` is possible as well.
+    Status(Status),
+    /// What `P` asks for. Apache without mod_proxy answers with 403.
+    Proxy {
+        /// An absolute URL with its query.
+        url: Vec<u8>,
+    },
+}
+
+/// What mod_rewrite remembers of a request, across its internal redirects.
+#[derive(Clone, Debug, Default)]
+pub struct Notes {
+    /// Whether a rule with `END` has applied.
+    pub ended: bool,
+    /// The names of the cookies that rules have set.
+    pub cookies: Vec<Box<[u8]>>,
+}
+
+/// A set of RewriteOptions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Options(u16);
+
+impl Options {
+    const NONE: Options = Options(0);
+    const INHERIT: Options = Options(1);
+    const INHERIT_BEFORE: Options = Options(1 << 1);
+    const INHERIT_DOWN: Options = Options(1 << 2);
+    const INHERIT_DOWN_BEFORE: Options = Options(1 << 3);
+    const IGNORE_INHERIT: Options = Options(1 << 4);
+    const ALLOW_NO_SLASH: Options = Options(1 << 5);
+    const MERGE_BASE: Options = Options(1 << 6);
+    const IGNORE_CONTEXT_INFO: Options = Options(1 << 7);
+
+    fn has(self, other: Options) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    fn with(self, other: Options) -> Options {
+        Options(self.0 | other.0)
     }
 }
 
-/// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive] = &[];
+impl Config {
+    fn rules(&self) -> &[Arc<Rule>] {
+        &self.rules
+    }
+
+    fn push_condition(&mut self, condition: Condition) {
+        self.pending.push(Arc::new(condition));
+    }
+
+    fn take_conditions(&mut self) -> Vec<Arc<Condition>> {
+        std::mem::take(&mut self.pending)
+    }
+
+    fn push_rule(&mut self, rule: Rule) {
+        self.rules.push(Arc::new(rule));
+    }
+}
+
+impl Merge for Config {
+    fn merge(base: &Config, add: &Config) -> Config {
+        let options = if add.options_set { add.options } else { base.options };
+        let inherits = |own: Options, down: Options| {
+            options.has(own) || (base.options.has(down) && !options.has(Options::IGNORE_INHERIT))
+        };
+        let rules = if inherits(Options::INHERIT, Options::INHERIT_DOWN) {
+            [&add.rules[..], &base.rules].concat()
+        } else if inherits(Options::INHERIT_BEFORE, Options::INHERIT_DOWN_BEFORE) {
+            [&base.rules[..], &add.rules].concat()
+        } else {
+            add.rules.clone()
+        };
+        Config {
+            engine: add.engine.or(base.engine),
+            options,
+            options_set: add.options_set || base.options_set,
+            base: match &add.base {
+                None if options.has(Options::MERGE_BASE) => base.base.clone(),
+                own => own.clone(),
+            },
+            directory: add.directory.clone(),
+            rules,
+            pending: Vec::new(),
+        }
+    }
+}

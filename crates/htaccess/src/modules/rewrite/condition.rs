@@ -1,0 +1,306 @@
+//! RewriteCond.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use super::arguments::{self, number};
+use super::matcher::Matcher;
+use super::situation::{Failure, Situation};
+use super::template::Template;
+use super::variables::{Server, Variable};
+use crate::expression::Expression;
+use crate::mistake::{Complaint, Place};
+use crate::pattern::Captures;
+use crate::transaction::Found;
+use crate::world::{ProbeKind, World};
+
+/// A condition, compiled.
+#[derive(Debug)]
+pub(super) struct Condition {
+    /// Where it stands.
+    pub place: Arc<Place>,
+    /// Its arguments as written.
+    pub text: Box<[u8]>,
+    /// The test string.
+    pub subject: Template,
+    /// What it is tested for.
+    pub test: Test,
+    /// Whether it holds where the test fails.
+    pub negated: bool,
+    /// `OR`: where it does not hold, the next one may.
+    pub or_next: bool,
+    /// The request fields that the response depends on, unless `NV` is on.
+    pub vary: Box<[Box<[u8]>]>,
+    /// Whether the test string is `%{REQUEST_FILENAME}`.
+    pub is_filename: bool,
+}
+
+/// What a test string is tested for.
+#[derive(Debug)]
+pub(super) enum Test {
+    /// A regular expression.
+    Regex(Matcher),
+    /// `-f`, `-d` and the like.
+    File(FileTest),
+    /// `-U`.
+    Url,
+    /// `-F`.
+    SubrequestFile,
+    /// `<`, `>`, `=`, `<=`, `>=`.
+    Text {
+        order: Order,
+        text: Box<[u8]>,
+        caseless: bool,
+    },
+    /// `-eq` and the like.
+    Number(Order, i32),
+    /// `expr`.
+    Expression(Expression),
+}
+
+/// What a file is tested for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FileTest {
+    /// `-f`.
+    File,
+    /// `-s`.
+    NotEmpty,
+    /// `-d`.
+    Directory,
+    /// `-x`.
+    Executable,
+    /// `-h`, `-l`, `-L`.
+    Link,
+}
+
+/// A comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Less,
+    AtMost,
+    Equal,
+    AtLeast,
+    Greater,
+}
+
+impl Order {
+    fn holds(self, ordering: Ordering) -> bool {
+        match self {
+            Order::Less => ordering.is_lt(),
+            Order::AtMost => ordering.is_le(),
+            Order::Equal => ordering.is_eq(),
+            Order::AtLeast => ordering.is_ge(),
+            Order::Greater => ordering.is_gt(),
+        }
+    }
+}
+
+impl Condition {
+    /// Reads a condition's arguments. The message of an error is Apache's.
+    pub fn new(line: &[u8], place: Arc<Place>) -> Result<Condition, Complaint> {
+        let words = arguments::split(line).ok_or_else(|| {
+            let line = String::from_utf8_lossy(line);
+            Complaint::new(format!("RewriteCond: bad argument line '{line}'"))
+                .hint("it takes a test string, a pattern and, in brackets, flags")
+        })?;
+        let mut flags = Flags::default();
+        if let Some(field) = words.flags {
+            arguments::each_flag(field, |key, _| flags.take(key))
+                .map_err(|error| Complaint::new(format!("RewriteCond: {error}")))?;
+        }
+        let (negated, pattern) = match words.second {
+            [b'!', rest @ ..] => (true, rest),
+            whole => (false, whole),
+        };
+        let (test, inverted) = if words.first.eq_ignore_ascii_case(b"expr") {
+            (expression(pattern)?, false)
+        } else {
+            test(pattern, flags.caseless)?
+        };
+        let subject = Template::new(words.first)
+            .map_err(|error| Complaint::about(0, format!("RewriteCond: {error}")))?;
+        let names = if flags.no_vary { Vec::new() } else { subject.field_names() };
+        Ok(Condition {
+            place,
+            text: line.into(),
+            vary: names.into_iter().map(Into::into).collect(),
+            is_filename: subject.is_only(&Variable::Server(Server::Filename)),
+            subject,
+            test,
+            negated: negated != inverted,
+            or_next: flags.or_next,
+        })
+    }
+
+    /// Whether the test string needs what the rule's pattern captured.
+    pub fn refers_to_rule(&self) -> bool {
+        self.subject.refers_to_rule()
+    }
+
+    /// Whether the test string needs what another condition captured.
+    pub fn refers_to_condition(&self) -> bool {
+        self.subject.refers_to_condition()
+    }
+
+    /// The test string, expanded.
+    pub fn subject<'s>(
+        &'s self,
+        situation: &Situation<'s, '_>,
+        world: &mut dyn World,
+    ) -> Result<Cow<'s, [u8]>, Failure> {
+        self.subject.expand(situation, world)
+    }
+
+    /// Whether the condition holds for its expanded test string. `captures` are filled by a regular expression that matches
+    /// and is not negated. `None` where the test needs the request itself: a sub-request, or an expression.
+    pub fn holds(
+        &self,
+        subject: &[u8],
+        found: &Known<'_>,
+        world: &mut dyn World,
+        captures: Option<&mut Captures>,
+    ) -> Result<Option<bool>, Failure> {
+        let passes = match &self.test {
+            Test::Regex(matcher) => match captures {
+                Some(captures) if !self.negated => matcher.captures(subject, captures)?,
+                _ => matcher.is_match(subject)?,
+            },
+            Test::File(test) => file(*test, subject, found, world),
+            Test::Text { order, text, caseless } => order.holds(if *caseless {
+                caselessly(subject, text)
+            } else if *order == Order::Equal {
+                subject.cmp(text)
+            } else {
+                // Apache's order of strings: the longer one is the greater.
+                subject.len().cmp(&text.len()).then_with(|| subject.cmp(text))
+            }),
+            Test::Number(order, number_wanted) => order.holds(number(subject).cmp(number_wanted)),
+            Test::Url | Test::SubrequestFile | Test::Expression(_) => return Ok(None),
+        };
+        Ok(Some(passes != self.negated))
+    }
+}
+
+/// What is known of the file that the URL led to, so that nobody has to be asked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known<'k> {
+    /// Its name before any rule changed it.
+    pub filename: &'k [u8],
+    /// What it is.
+    pub found: Found,
+}
+
+#[derive(Default)]
+struct Flags {
+    caseless: bool,
+    or_next: bool,
+    no_vary: bool,
+}
+
+impl Flags {
+    fn take(&mut self, key: &[u8]) -> Result<(), String> {
+        match key.to_ascii_lowercase().as_slice() {
+            b"nc" | b"nocase" => self.caseless = true,
+            b"or" | b"ornext" => self.or_next = true,
+            b"nv" | b"novary" => self.no_vary = true,
+            _ => return Err(format!("unknown flag '{}'", String::from_utf8_lossy(key))),
+        }
+        Ok(())
+    }
+}
+
+fn expression(text: &[u8]) -> Result<Test, Complaint> {
+    Expression::condition(text).map(Test::Expression).map_err(|bad| {
+        Complaint::about(
+            1,
+            format!(
+                "RewriteCond: cannot compile expression \"{}\": {}",
+                String::from_utf8_lossy(text),
+                bad.message
+            ),
+        )
+    })
+}
+
+/// Reads a pattern, without `!`; says as well whether the test is the opposite of what is asked (`-ne`).
+fn test(pattern: &[u8], caseless: bool) -> Result<(Test, bool), Complaint> {
+    let text = |order, text: &[u8]| Test::Text {
+        order,
+        text: text.into(),
+        caseless,
+    };
+    let integer = |order, text: &[u8]| Test::Number(order, number(text));
+    let found = match pattern {
+        [b'-', letter] => match letter {
+            b'f' => Test::File(FileTest::File),
+            b's' => Test::File(FileTest::NotEmpty),
+            b'd' => Test::File(FileTest::Directory),
+            b'x' => Test::File(FileTest::Executable),
+            b'h' | b'l' | b'L' => Test::File(FileTest::Link),
+            b'U' => Test::Url,
+            b'F' => Test::SubrequestFile,
+            _ => regex(pattern, caseless)?,
+        },
+        [b'-', b'l', b't', rest @ ..] if !rest.is_empty() => integer(Order::Less, rest),
+        [b'-', b'l', b'e', rest @ ..] if !rest.is_empty() => integer(Order::AtMost, rest),
+        [b'-', b'g', b't', rest @ ..] if !rest.is_empty() => integer(Order::Greater, rest),
+        [b'-', b'g', b'e', rest @ ..] if !rest.is_empty() => integer(Order::AtLeast, rest),
+        [b'-', b'e', b'q', rest @ ..] if !rest.is_empty() => integer(Order::Equal, rest),
+        [b'-', b'n', b'e', rest @ ..] if !rest.is_empty() => return Ok((integer(Order::Equal, rest), true)),
+        [b'>', b'=', rest @ ..] => text(Order::AtLeast, rest),
+        [b'<', b'=', rest @ ..] => text(Order::AtMost, rest),
+        [b'>', rest @ ..] if !rest.is_empty() => text(Order::Greater, rest),
+        [b'<', rest @ ..] if !rest.is_empty() => text(Order::Less, rest),
+        b"=\"\"" => text(Order::Equal, b""),
+        [b'=', rest @ ..] if !rest.is_empty() => text(Order::Equal, rest),
+        other => regex(other, caseless)?,
+    };
+    Ok((found, false))
+}
+
+fn regex(pattern: &[u8], caseless: bool) -> Result<Test, Complaint> {
+    Matcher::new(pattern, caseless).map(Test::Regex).map_err(|bad| {
+        let pattern = String::from_utf8_lossy(pattern);
+        Complaint::about(1, format!("RewriteCond: cannot compile regular expression '{pattern}'")).hint(bad.message)
+    })
+}
+
+fn file(test: FileTest, path: &[u8], known: &Known<'_>, world: &mut dyn World) -> bool {
+    if path == known.filename {
+        match (test, known.found) {
+            (FileTest::File, found) => return found == Found::File,
+            (FileTest::Directory, found) => return found == Found::Directory,
+            (FileTest::NotEmpty, Found::Missing | Found::Directory) => return false,
+            _ => {}
+        }
+    }
+    // A relative name is one from the root: that is where servers run.
+    let absolute = match path {
+        [] => return false,
+        [b'/', ..] => Cow::Borrowed(path),
+        relative => Cow::Owned([b"/", relative].concat()),
+    };
+    if absolute.contains(&0) {
+        return false;
+    }
+    match test {
+        FileTest::File => world.kind(&absolute) == Some(ProbeKind::File),
+        FileTest::Directory => world.kind(&absolute) == Some(ProbeKind::Directory),
+        FileTest::Link => world
+            .probe_link(&absolute)
+            .is_some_and(|probe| probe.kind == ProbeKind::Link),
+        FileTest::NotEmpty => world
+            .probe(&absolute)
+            .is_some_and(|probe| probe.kind == ProbeKind::File && probe.size > 0),
+        FileTest::Executable => world
+            .probe(&absolute)
+            .is_some_and(|probe| probe.mode & 0o111 != 0),
+    }
+}
+
+/// C's `strcasecmp`.
+fn caselessly(a: &[u8], b: &[u8]) -> Ordering {
+    let (a, b) = (a.iter().map(u8::to_ascii_lowercase), b.iter().map(u8::to_ascii_lowercase));
+    a.cmp(b)
+}

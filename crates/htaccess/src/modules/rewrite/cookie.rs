@@ -1,0 +1,62 @@
+//! The `CO` flag.
+
+use howdah_http::date;
+
+use super::arguments::number;
+use crate::transaction::{State, Transaction};
+
+/// Adds `name:value:domain[:minutes[:path[:secure[:httponly[:samesite]]]]]`, once for a name and request. What begins with `;`
+/// is separated by `;`. Less than a domain is no cookie.
+pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) {
+    let (separator, text) = match text {
+        [b';', rest @ ..] => (b';', rest),
+        whole => (b':', whole),
+    };
+    let mut parts = text
+        .split(|&byte| byte == separator)
+        .filter(|part| !part.is_empty());
+    let mut next = || parts.next();
+    let (Some(name), Some(value), Some(domain)) = (next(), next(), next()) else {
+        return;
+    };
+    if is_set(&transaction.state, name) {
+        return;
+    }
+    let (minutes, path, secure, http_only, same_site) = (next(), next(), next(), next(), next());
+    let mut line = [name, b"=", value, b"; path=", path.unwrap_or(b"/"), b"; domain=", domain].concat();
+    if let Some(minutes) = minutes.map(number).filter(|&minutes| minutes != 0) {
+        let now = transaction.client.time / 1_000_000;
+        line.extend_from_slice(b"; expires=");
+        line.extend_from_slice(&expiry(now.saturating_add_signed(i64::from(minutes) * 60)));
+    }
+    if is_yes(secure, b"secure") {
+        line.extend_from_slice(b"; secure");
+    }
+    if is_yes(http_only, b"HttpOnly") {
+        line.extend_from_slice(b"; HttpOnly");
+    }
+    if let Some(policy) = same_site.filter(|policy| *policy != b"0" && !policy.eq_ignore_ascii_case(b"false")) {
+        line.extend_from_slice(b"; SameSite=");
+        line.extend_from_slice(policy);
+    }
+    transaction.state.rewriting.cookies.push(name.into());
+    transaction.state.error_fields.push(b"Set-Cookie", &line);
+}
+
+/// Whether a rule has set the cookie already, before an internal redirect or after.
+fn is_set(state: &State, name: &[u8]) -> bool {
+    let set = state.rewriting.cookies.iter().any(|cookie| **cookie == *name);
+    set || state.previous.as_ref().is_some_and(|previous| is_set(previous, name))
+}
+
+fn is_yes(word: Option<&[u8]>, name: &[u8]) -> bool {
+    word.is_some_and(|word| word == b"1" || word.eq_ignore_ascii_case(b"true") || word.eq_ignore_ascii_case(name))
+}
+
+/// `Sun, 06-Nov-1994 08:49:37 GMT`.
+fn expiry(seconds: u64) -> [u8; 29] {
+    let mut text = date::format(seconds);
+    text[7] = b'-';
+    text[11] = b'-';
+    text
+}

@@ -1,0 +1,137 @@
+//! What the directives do with their arguments.
+
+use std::sync::Arc;
+
+use super::condition::Condition;
+use super::rule::Rule;
+use super::{Config, Options};
+use crate::directive::{Arguments, Call, Directive, Overrides, Support};
+use crate::mistake::Complaint;
+use crate::settings::Settings;
+
+/// The module's directives.
+pub(crate) const DIRECTIVES: &[Directive] = &[
+    Directive {
+        name: "RewriteEngine",
+        module: "mod_rewrite",
+        overrides: Overrides::FILE_INFO,
+        arguments: Arguments::Flag,
+        summary: "Whether the rules of this folder are applied.",
+        support: Support::Full,
+        apply: engine,
+    },
+    Directive {
+        name: "RewriteOptions",
+        module: "mod_rewrite",
+        overrides: Overrides::FILE_INFO,
+        arguments: Arguments::SOME,
+        summary: "How rules are inherited and applied.",
+        support: Support::Full,
+        apply: options,
+    },
+    Directive {
+        name: "RewriteBase",
+        module: "mod_rewrite",
+        overrides: Overrides::FILE_INFO,
+        arguments: Arguments::ONE,
+        summary: "The URL path of the folder, for substitutions that are relative to it.",
+        support: Support::Full,
+        apply: base,
+    },
+    Directive {
+        name: "RewriteCond",
+        module: "mod_rewrite",
+        overrides: Overrides::FILE_INFO,
+        arguments: Arguments::Raw,
+        summary: "A condition of the next RewriteRule.",
+        support: Support::Full,
+        apply: condition,
+    },
+    Directive {
+        name: "RewriteRule",
+        module: "mod_rewrite",
+        overrides: Overrides::FILE_INFO,
+        arguments: Arguments::Raw,
+        summary: "Makes a URL that matches a pattern another, a redirect, or an error.",
+        support: Support::Differs("no map is ever defined, since RewriteMap may not stand in .htaccess"),
+        apply: rule,
+    },
+];
+
+fn edit<'s>(call: &Call<'_>, settings: &'s mut Settings) -> &'s mut Config {
+    let config = Settings::edit(&mut settings.rewrite);
+    if config.directory.is_empty() {
+        config.directory = directory(call);
+    }
+    config
+}
+
+/// The folder that rules are relative to. Within sections Apache takes what the section is about for it, so that rules there see
+/// the whole path, and what they add does not begin with a slash.
+fn directory(call: &Call<'_>) -> Arc<[u8]> {
+    let scope = call.scope;
+    if scope.in_condition {
+        return Arc::from(&b"*If/"[..]);
+    }
+    if scope.in_files {
+        return Arc::from(&b"*Files/"[..]);
+    }
+    Arc::from(&*scope.surroundings.folder)
+}
+
+fn engine(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    edit(call, settings).engine = Some(call.flag());
+    Ok(())
+}
+
+fn options(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    let mut options = Options::NONE;
+    for (index, word) in call.words.iter().enumerate() {
+        options = options.with(match word.to_ascii_lowercase().as_slice() {
+            b"inherit" => Options::INHERIT,
+            b"inheritbefore" => Options::INHERIT_BEFORE,
+            b"inheritdown" => Options::INHERIT_DOWN,
+            b"inheritdownbefore" => Options::INHERIT_DOWN_BEFORE,
+            b"ignoreinherit" => Options::IGNORE_INHERIT,
+            b"allownoslash" => Options::ALLOW_NO_SLASH,
+            b"mergebase" => Options::MERGE_BASE,
+            b"ignorecontextinfo" => Options::IGNORE_CONTEXT_INFO,
+            // These are about rules of the server's own configuration; MaxRedirects has gone.
+            b"allowanyuri" | b"legacyprefixdocroot" | b"unsafeprefixstat" => Options::NONE,
+            [b'm', b'a', b'x', rest @ ..] if rest.starts_with(b"redirects=") => Options::NONE,
+            _ => {
+                let word = String::from_utf8_lossy(word);
+                return Err(Complaint::about(index, format!("RewriteOptions: unknown option '{word}'")));
+            }
+        });
+    }
+    let config = edit(call, settings);
+    config.options = config.options.with(options);
+    config.options_set = true;
+    Ok(())
+}
+
+fn base(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    match call.word(0) {
+        [] => Err(Complaint::about(0, "RewriteBase: empty URL not allowed")),
+        [b'/', ..] => {
+            edit(call, settings).base = Some(call.word(0).into());
+            Ok(())
+        }
+        _ => Err(Complaint::about(0, "RewriteBase: argument is not a valid URL")
+            .hint("it begins with a slash, as in RewriteBase /blog/")),
+    }
+}
+
+fn condition(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    let condition = Condition::new(call.raw, call.kept_place())?;
+    edit(call, settings).push_condition(condition);
+    Ok(())
+}
+
+fn rule(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    let config = edit(call, settings);
+    let conditions = config.take_conditions();
+    config.push_rule(Rule::new(call.raw, call.kept_place(), conditions)?);
+    Ok(())
+}

@@ -1,0 +1,201 @@
+//! The phase: whether rules apply at all, and what their result means (`hook_fixup`).
+
+use howdah_http::Status;
+
+use super::run::{PASS_THROUGH, PROXY, Run, Verdict};
+use super::{Config, Options, Outcome, trace, url};
+use crate::transaction::{State, Transaction};
+use crate::world::World;
+
+/// Rewrites a request by the rules of a folder.
+pub fn fixup(transaction: &mut Transaction<'_>, config: &Config, world: &mut dyn World) -> Outcome {
+    if config.engine != Some(true) {
+        return Outcome::Declined;
+    }
+    if let Some(why) = standing_off(&transaction.state, config) {
+        trace::declined(transaction, &config.directory, why);
+        return Outcome::Declined;
+    }
+    if transaction.state.links_forbidden {
+        let message = format!(
+            "AH00670: Options FollowSymLinks and SymLinksIfOwnerMatch are both off, so the RewriteRule directive is also \
+             forbidden due to its similar ability to circumvent directory restrictions : {}",
+            String::from_utf8_lossy(&transaction.state.filename)
+        );
+        transaction.complain(None, message);
+        return Outcome::Status(Status::FORBIDDEN);
+    }
+    let mut run = Run::new(transaction, config, world);
+    match run.all() {
+        Ok(verdict) => result(run, config, verdict),
+        Err(failure) => {
+            let message = format!("mod_rewrite: {}", failure.as_str());
+            run.transaction.complain(None, message);
+            Outcome::Status(Status::INTERNAL_SERVER_ERROR)
+        }
+    }
+}
+
+/// Why the rules do not apply to this request.
+fn standing_off(state: &State, config: &Config) -> Option<&'static str> {
+    let is_folder_itself = config.directory.strip_suffix(b"/") == Some(&*state.filename);
+    if is_folder_itself && !config.options.has(Options::ALLOW_NO_SLASH) {
+        return Some("not applied: the URL of the folder lacks its slash");
+    }
+    let mut states = std::iter::successors(Some(state), |state| state.previous.as_deref());
+    states
+        .any(|state| state.rewriting.ended)
+        .then_some("not applied: a rule with END has applied before")
+}
+
+/// What the rules' result means.
+fn result(mut run: Run<'_, '_>, config: &Config, verdict: Verdict) -> Outcome {
+    let state = &run.transaction.state;
+    let scheme = url::scheme(&state.filename);
+    let escape = match verdict {
+        Verdict::Unchanged => {
+            force_type(&mut run);
+            return Outcome::Declined;
+        }
+        Verdict::Changed { escape } => escape,
+        Verdict::Status(_) => false,
+    };
+    let will_escape = scheme.is_some() && verdict != (Verdict::Changed { escape: false });
+    if !will_escape && state.args.as_deref().is_some_and(has_controls) {
+        run.transaction
+            .complain(None, "AH10411: Rewritten query string contains control characters or spaces");
+        return Outcome::Status(Status::FORBIDDEN);
+    }
+    if let Verdict::Status(status) = verdict {
+        let status = Status::new(status).unwrap_or(Status::INTERNAL_SERVER_ERROR);
+        return Outcome::Status(status);
+    }
+    if state.filename.len() > 6 && state.filename.starts_with(PROXY) {
+        return proxy(run, escape);
+    }
+    if let Some(scheme) = scheme {
+        return redirect(run, config, scheme, escape);
+    }
+    internal(run, config)
+}
+
+/// A URL that mod_proxy is to fetch. Its path is escaped as mod_proxy does, unless `NE` is on.
+fn proxy(mut run: Run<'_, '_>, escape: bool) -> Outcome {
+    let original = run.take_original();
+    let state = &mut run.transaction.state;
+    let name = std::mem::replace(&mut state.filename, original.unwrap_or_default());
+    let mut url = name[PROXY.len()..].to_vec();
+    if escape && let Some(scheme) = url::scheme(&url) {
+        url = url::escape_absolute(&url, scheme);
+    }
+    if let Some(args) = &state.args {
+        url.push(b'?');
+        url.extend_from_slice(args);
+    }
+    Outcome::Proxy { url }
+}
+
+/// A redirect to a URL. What looks like the folder's own path in it becomes RewriteBase.
+fn redirect(mut run: Run<'_, '_>, config: &Config, scheme: url::Scheme, escape: bool) -> Outcome {
+    let same_query = run.has_first_query();
+    let original = run.take_original().unwrap_or_default();
+    let mut location = std::mem::replace(&mut run.transaction.state.filename, original);
+    if let Some(base) = &config.base
+        && let Some(at) = memchr::memchr(b'/', &location[scheme.length..])
+    {
+        let at = scheme.length + at + 1;
+        let directory = config.directory.strip_prefix(b"/").unwrap_or(&config.directory);
+        if let Some(path) = url::replace_prefix(&location[at..], directory, &base[1..]) {
+            location.truncate(at);
+            location.extend_from_slice(&path);
+        }
+    }
+    if escape {
+        location = url::escape_absolute(&location, scheme);
+    }
+    if let Some(args) = &run.transaction.state.args {
+        location.push(b'?');
+        if !escape || same_query {
+            location.extend_from_slice(args);
+        } else {
+            url::escape_path(args, &mut location);
+        }
+    }
+    let status = Status::new(run.status).filter(|status| status.is_redirection());
+    Outcome::Redirect {
+        status: status.unwrap_or(Status::FOUND),
+        location,
+    }
+}
+
+/// A path of this server, to be served as if it had been asked for.
+fn internal(mut run: Run<'_, '_>, config: &Config) -> Outcome {
+    let name = &run.transaction.state.filename;
+    let name = match name.strip_prefix(PASS_THROUGH) {
+        Some(rest) if !rest.is_empty() => rest.to_vec(),
+        _ => name.clone(),
+    };
+    if !name.starts_with(b"/") {
+        return Outcome::Status(Status::BAD_REQUEST);
+    }
+    let original = run.take_original().unwrap_or_default();
+    run.transaction.state.filename = original;
+    if let Some(status) = Status::new(run.status) {
+        run.transaction.state.status = status;
+    }
+    if name == run.transaction.state.filename {
+        force_type(&mut run);
+        trace::declined(run.transaction, &config.directory, "the result is what was asked for");
+        return Outcome::Continue;
+    }
+    let state = &run.transaction.state;
+    let uri = as_url(name, state, config);
+    Outcome::Internal {
+        uri,
+        args: state.args.clone(),
+    }
+}
+
+/// A path's URL: with the folder replaced by RewriteBase, or without the document root.
+fn as_url(name: Vec<u8>, state: &State, config: &Config) -> Vec<u8> {
+    let root = &*state.document_root;
+    let found = match &config.base {
+        Some(base) => url::replace_prefix(&name, &config.directory, base),
+        None => name
+            .strip_prefix(root)
+            .filter(|rest| rest.starts_with(b"/"))
+            .map(<[u8]>::to_vec),
+    };
+    // Apache's context prefix is the empty string: what lies below the document root, but not below the folder that RewriteBase
+    // speaks of, comes out without a slash at its beginning, and the internal redirect fails.
+    found
+        .or_else(|| {
+            let ignored = config.options.has(Options::IGNORE_CONTEXT_INFO);
+            (!ignored).then(|| url::replace_prefix(&name, root, b"")).flatten()
+        })
+        .unwrap_or(name)
+}
+
+/// What `T=` and `H=` have said becomes so.
+fn force_type(run: &mut Run<'_, '_>) {
+    let state = &mut run.transaction.state;
+    if let Some(kind) = run.kind.take() {
+        let (kind, parameters) = match memchr::memchr(b';', &kind) {
+            Some(at) => (kind[..at].trim_ascii().to_vec(), kind[at + 1..].to_vec()),
+            None => (kind, Vec::new()),
+        };
+        state.charset = parameters
+            .split(|&byte| byte == b';')
+            .find_map(|parameter| parameter.trim_ascii().strip_prefix(b"charset="))
+            .map(<[u8]>::to_vec);
+        state.content_type = Some(kind);
+    }
+    if let Some(handler) = run.handler.take() {
+        state.handler = Some(handler);
+    }
+}
+
+/// Whether there is a byte that may not stand in a request line.
+fn has_controls(args: &[u8]) -> bool {
+    args.iter().any(|&byte| byte <= b' ' || byte == 0x7f)
+}

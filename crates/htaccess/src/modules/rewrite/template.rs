@@ -1,0 +1,286 @@
+//! Strings with `%{variable}`, `$1`, `%1` and `${map:key|default}` in them: test strings, substitutions, the values of flags.
+
+use std::borrow::Cow;
+
+use super::situation::{Failure, Situation};
+use super::url::push_escaped;
+use super::variables::Variable;
+use crate::world::World;
+
+/// A string to be expanded, taken apart.
+#[derive(Debug)]
+pub(super) struct Template {
+    parts: Box<[Part]>,
+}
+
+#[derive(Debug)]
+enum Part {
+    /// Text; `question` tells of a `?` in it that was not escaped.
+    Literal { text: Vec<u8>, question: bool },
+    /// `%{…}`.
+    Variable(Variable),
+    /// `$0` to `$9`: what the rule's pattern captured.
+    OfRule(usize),
+    /// `%0` to `%9`: what the last condition captured.
+    OfCondition(usize),
+    /// The default of a map. No map is ever defined: RewriteMap may not stand in `.htaccess`.
+    Map(Template),
+}
+
+/// How `B`, `BNE`, `BNP` and `BCTLS` escape what was captured.
+#[derive(Debug, Default)]
+pub(super) struct Escape {
+    /// `B=`: these bytes only.
+    pub only: Option<Box<[u8]>>,
+    /// `BNE=`: never these.
+    pub never: Box<[u8]>,
+    /// `BNP`: a space is not `+`.
+    pub no_plus: bool,
+    /// `BCTLS`: control bytes and the space only, besides those of `B=`.
+    pub controls: bool,
+}
+
+/// What an expansion may come to; beyond it the request is answered with 500. Far above the 16 KiB that a rewritten path may
+/// have, and it keeps variables that are appended to themselves, round after round, from filling the memory.
+const LONGEST: usize = 64 * 1024;
+
+/// How deep maps and look-aheads may be nested.
+const DEEPEST: usize = 16;
+
+impl Template {
+    /// Takes a string apart.
+    pub fn new(text: &[u8]) -> Result<Template, String> {
+        Template::nested(text, DEEPEST)
+    }
+
+    fn nested(text: &[u8], depth: usize) -> Result<Template, String> {
+        let mut parts = Vec::new();
+        let mut rest = text;
+        while let Some(at) = memchr::memchr3(b'\\', b'$', b'%', rest) {
+            literal(&mut parts, &rest[..at], true);
+            rest = special(&mut parts, &rest[at..], depth)?;
+        }
+        literal(&mut parts, rest, true);
+        Ok(Template {
+            parts: parts.into(),
+        })
+    }
+
+    /// Whether it needs what the rule's pattern captured.
+    pub fn refers_to_rule(&self) -> bool {
+        self.parts.iter().any(|part| match part {
+            Part::OfRule(_) => true,
+            Part::Map(default) => default.refers_to_rule(),
+            _ => false,
+        })
+    }
+
+    /// Whether it needs what a condition captured.
+    pub fn refers_to_condition(&self) -> bool {
+        self.parts.iter().any(|part| match part {
+            Part::OfCondition(_) => true,
+            Part::Map(default) => default.refers_to_condition(),
+            _ => false,
+        })
+    }
+
+    /// The request fields that it names, for Vary.
+    pub fn field_names(&self) -> Vec<&[u8]> {
+        let names = |part| match part {
+            &Part::Variable(ref variable) => variable.field_name().into_iter().collect(),
+            Part::Map(default) => default.field_names(),
+            _ => Vec::new(),
+        };
+        self.parts.iter().flat_map(names).collect()
+    }
+
+    /// Whether it takes a sub-request, for the file or else for the URL.
+    pub fn looks_ahead(&self, of_file: bool) -> bool {
+        self.parts.iter().any(|part| match part {
+            Part::Variable(variable) => variable.looks_ahead(of_file),
+            Part::Map(default) => default.looks_ahead(of_file),
+            _ => false,
+        })
+    }
+
+    /// Whether it is nothing but this variable.
+    pub fn is_only(&self, variable: &Variable) -> bool {
+        matches!(&*self.parts, [Part::Variable(only)] if only == variable)
+    }
+
+    /// The string. Nothing is copied where it is one literal or one variable that is there already.
+    pub fn expand<'s>(
+        &'s self,
+        situation: &Situation<'s, '_>,
+        world: &mut dyn World,
+    ) -> Result<Cow<'s, [u8]>, Failure> {
+        match &*self.parts {
+            [] => Ok(Cow::Borrowed(b"")),
+            [Part::Literal { text, .. }] => Ok(Cow::Borrowed(text)),
+            [Part::Variable(variable)] => Ok(variable.value(situation, world)),
+            [Part::OfCondition(group)] => Ok(Cow::Borrowed(situation.condition.group(*group))),
+            [Part::OfRule(group)] => Ok(Cow::Borrowed(situation.rule.group(*group))),
+            _ => self
+                .write(situation, world, None, false)
+                .map(|(text, _)| Cow::Owned(text)),
+        }
+    }
+
+    /// The string, with what was captured escaped as the rule's flags have it.
+    pub fn expand_escaped(
+        &self,
+        situation: &Situation<'_, '_>,
+        world: &mut dyn World,
+        escape: Option<&Escape>,
+    ) -> Result<Vec<u8>, Failure> {
+        self.write(situation, world, escape, false).map(|(text, _)| text)
+    }
+
+    /// A substitution: the string, and whether the `?` in it that begins the query came from outside, decoded from `%3f`.
+    /// `last` says that the last `?` does so rather than the first.
+    pub fn substitute(
+        &self,
+        situation: &Situation<'_, '_>,
+        world: &mut dyn World,
+        escape: Option<&Escape>,
+        last: bool,
+    ) -> Result<(Vec<u8>, bool), Failure> {
+        self.write(situation, world, escape, last)
+    }
+
+    fn write(
+        &self,
+        situation: &Situation<'_, '_>,
+        world: &mut dyn World,
+        escape: Option<&Escape>,
+        last: bool,
+    ) -> Result<(Vec<u8>, bool), Failure> {
+        let mut out = Vec::new();
+        let mut unsafe_question = None;
+        for part in &self.parts {
+            let start = out.len();
+            match part {
+                Part::Literal { text, .. } => out.extend_from_slice(text),
+                Part::Variable(variable) => out.extend_from_slice(&variable.value(situation, world)),
+                Part::OfRule(group) => captured(situation.rule.group(*group), escape, &mut out),
+                Part::OfCondition(group) => captured(situation.condition.group(*group), escape, &mut out),
+                Part::Map(default) => {
+                    let (text, _) = default.write(situation, world, escape, last)?;
+                    out.extend_from_slice(&text);
+                }
+            }
+            if out.len() > LONGEST {
+                return Err(Failure::TooLong);
+            }
+            let from_outside = match part {
+                Part::Literal { question: true, .. } => Some(false),
+                Part::Literal { .. } => None,
+                _ => out[start..].contains(&b'?').then_some(true),
+            };
+            if last || unsafe_question.is_none() {
+                unsafe_question = from_outside.or(unsafe_question);
+            }
+        }
+        Ok((out, unsafe_question == Some(true)))
+    }
+}
+
+/// Reads what begins with a backslash, `$` or `%`, and gives what follows it.
+fn special<'t>(parts: &mut Vec<Part>, text: &'t [u8], depth: usize) -> Result<&'t [u8], String> {
+    match text {
+        [b'\\'] => literal(parts, b"\\", false),
+        [b'\\', escaped, rest @ ..] => {
+            literal(parts, std::slice::from_ref(escaped), false);
+            return Ok(rest);
+        }
+        [_, b'{', inner @ ..] => return curly(parts, text[0], inner, depth),
+        [b'$', digit @ b'0'..=b'9', rest @ ..] => {
+            parts.push(Part::OfRule(usize::from(digit - b'0')));
+            return Ok(rest);
+        }
+        [b'%', digit @ b'0'..=b'9', rest @ ..] => {
+            parts.push(Part::OfCondition(usize::from(digit - b'0')));
+            return Ok(rest);
+        }
+        [alone, ..] => literal(parts, std::slice::from_ref(alone), false),
+        [] => {}
+    }
+    Ok(&text[1..])
+}
+
+/// Reads a variable or a map behind its opening brace. Without a closing brace, or a map's colon, the two bytes are text.
+fn curly<'t>(parts: &mut Vec<Part>, sigil: u8, inner: &'t [u8], depth: usize) -> Result<&'t [u8], String> {
+    let end = at_depth_one(inner, b'}');
+    if let Some(end) = end {
+        let (name, rest) = (&inner[..end], &inner[end + 1..]);
+        if sigil == b'%' {
+            parts.push(Part::Variable(Variable::named(name, depth)));
+            return Ok(rest);
+        }
+        if let Some(colon) = at_depth_one(name, b':') {
+            let depth = depth.checked_sub(1).ok_or("maps are nested too deep")?;
+            let key = &name[colon + 1..];
+            let default = at_depth_one(key, b'|').map_or(&b""[..], |bar| &key[bar + 1..]);
+            parts.push(Part::Map(Template::nested(default, depth)?));
+            return Ok(rest);
+        }
+    }
+    literal(parts, &[sigil, b'{'], false);
+    Ok(inner)
+}
+
+/// Where a byte stands that is not within further braces.
+fn at_depth_one(text: &[u8], wanted: u8) -> Option<usize> {
+    let mut depth = 1u32;
+    for (at, &byte) in text.iter().enumerate() {
+        if byte == wanted && depth == 1 {
+            return Some(at);
+        }
+        match byte {
+            b'}' if depth == 1 => return None,
+            b'}' => depth -= 1,
+            b'{' => depth += 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+fn literal(parts: &mut Vec<Part>, text: &[u8], plain: bool) {
+    if text.is_empty() {
+        return;
+    }
+    let has_question = plain && text.contains(&b'?');
+    match parts.last_mut() {
+        Some(Part::Literal { text: before, question }) => {
+            before.extend_from_slice(text);
+            *question |= has_question;
+        }
+        _ => parts.push(Part::Literal {
+            text: text.into(),
+            question: has_question,
+        }),
+    }
+}
+
+fn captured(group: &[u8], escape: Option<&Escape>, out: &mut Vec<u8>) {
+    let Some(escape) = escape else {
+        out.extend_from_slice(group);
+        return;
+    };
+    for &byte in group {
+        let named = escape.only.as_ref().map(|only| only.contains(&byte));
+        let wanted = if escape.controls {
+            byte <= b' ' || byte == 0x7f || named == Some(true)
+        } else {
+            named.unwrap_or(true)
+        };
+        match byte {
+            _ if !wanted || escape.never.contains(&byte) => out.push(byte),
+            b'_' => out.push(byte),
+            byte if byte.is_ascii_alphanumeric() => out.push(byte),
+            b' ' if !escape.no_plus => out.push(b'+'),
+            _ => push_escaped(byte, out),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What `explain` tells about rules.
+
+use super::condition::{Condition, Test};
+use super::rule::{Rule, Switches};
+use crate::pattern::Captures;
+use crate::trace::Event;
+use crate::transaction::Transaction;
+
+/// A rule's pattern and what it was matched against.
+pub(super) fn pattern(
+    transaction: &mut Transaction<'_>,
+    rule: &Rule,
+    subject: &[u8],
+    matches: bool,
+    captures: &Captures,
+) {
+    transaction.trace(|| {
+        let mut facts = vec![
+            ("subject", text(subject)),
+            ("pattern", text(rule.pattern.text())),
+        ];
+        if matches && !rule.negated {
+            captured(&mut facts, captures);
+        }
+        let outcome = match (matches, rule.negated) {
+            (true, false) => "matches",
+            (false, false) => "does not match",
+            (true, true) => "matches, which it must not",
+            (false, true) => "does not match, as it must not",
+        };
+        event("rule", "RewriteRule", &rule.text, &rule.place, facts, outcome)
+    });
+}
+
+/// A condition. For an expression, `subject` says why it cannot be evaluated.
+pub(super) fn condition(
+    transaction: &mut Transaction<'_>,
+    condition: &Condition,
+    subject: &[u8],
+    captures: &Captures,
+    holds: bool,
+) {
+    transaction.trace(|| {
+        let mut facts = Vec::new();
+        match &condition.test {
+            Test::Expression(_) if subject.is_empty() => {}
+            Test::Expression(_) => facts.push(("error", text(subject))),
+            Test::Regex(matcher) => {
+                facts.push(("subject", text(subject)));
+                facts.push(("pattern", text(matcher.text())));
+                if holds && !condition.negated {
+                    captured(&mut facts, captures);
+                }
+            }
+            _ => facts.push(("subject", text(subject))),
+        }
+        let outcome = if holds { "holds" } else { "does not hold" };
+        event("condition", "RewriteCond", &condition.text, &condition.place, facts, outcome)
+    });
+}
+
+/// A rule that holds and leaves the URL as it is.
+pub(super) fn kept(transaction: &mut Transaction<'_>, rule: &Rule) {
+    transaction.trace(|| {
+        let outcome = match rule.has(Switches::STATUS) {
+            true => rule.effects.status.to_string(),
+            false => "applies, URL unchanged".into(),
+        };
+        event("rewrite", "RewriteRule", &rule.text, &rule.place, Vec::new(), outcome)
+    });
+}
+
+/// A rule that has made the URL another.
+pub(super) fn changed(transaction: &mut Transaction<'_>, rule: &Rule) {
+    if !transaction.is_traced() {
+        return;
+    }
+    let mut facts = vec![("result", text(&transaction.state.filename))];
+    if let Some(args) = &transaction.state.args {
+        facts.push(("query", text(args)));
+    }
+    let outcome = match () {
+        () if rule.has(Switches::PROXY) => "applies, to be proxied",
+        () if rule.has(Switches::REDIRECT) => "applies, to be redirected",
+        () => "applies",
+    };
+    transaction.trace(|| event("rewrite", "RewriteRule", &rule.text, &rule.place, facts, outcome));
+}
+
+/// Why no rule is looked at.
+pub(super) fn declined(transaction: &mut Transaction<'_>, directory: &[u8], why: &'static str) {
+    transaction.trace(|| Event {
+        step: "rewrite",
+        place: None,
+        text: format!("rules of {}", text(directory)),
+        facts: Vec::new(),
+        outcome: why.into(),
+    });
+}
+
+fn event(
+    step: &'static str,
+    name: &str,
+    arguments: &[u8],
+    place: &std::sync::Arc<crate::mistake::Place>,
+    facts: Vec<(&'static str, String)>,
+    outcome: impl Into<String>,
+) -> Event {
+    Event {
+        step,
+        place: Some(place.clone()),
+        text: format!("{name} {}", text(arguments)),
+        facts,
+        outcome: outcome.into(),
+    }
+}
+
+fn captured(facts: &mut Vec<(&'static str, String)>, captures: &Captures) {
+    const NAMES: [&str; 10] = ["$0", "$1", "$2", "$3", "$4", "$5", "$6", "$7", "$8", "$9"];
+    for (group, name) in NAMES.iter().enumerate().take(captures.len()) {
+        facts.push((name, text(captures.group(group))));
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
