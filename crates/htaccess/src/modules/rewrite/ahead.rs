@@ -34,7 +34,11 @@ pub(super) fn look(
     let is_url = subject.starts_with(b"/");
     if template.looks_ahead(false) {
         let folder = config.base.as_deref().unwrap_or(&config.directory);
-        let url = if is_url { subject.to_vec() } else { [folder, subject].concat() };
+        let url = if is_url {
+            subject.to_vec()
+        } else {
+            [folder, subject].concat()
+        };
         ahead.url = Some(world.lookup(transaction, &url));
     }
     if template.looks_ahead(true) {

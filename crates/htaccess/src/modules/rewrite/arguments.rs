@@ -21,20 +21,13 @@ pub(super) fn split(line: &[u8]) -> Option<Words<'_>> {
         .map(|rest| &rest[spaces(rest)..])
         .filter(|rest| !rest.is_empty())
         .map(|rest| word(rest).0);
-    Some(Words {
-        first,
-        second,
-        flags,
-    })
+    Some(Words { first, second, flags })
 }
 
 /// The next word, and what follows the byte that ends it; `None` where the line ends first.
 fn word(line: &[u8]) -> (&[u8], Option<&[u8]>) {
     let line = &line[spaces(line)..];
-    let quote = line
-        .first()
-        .copied()
-        .filter(|byte| matches!(byte, b'"' | b'\''));
+    let quote = line.first().copied().filter(|byte| matches!(byte, b'"' | b'\''));
     let line = if quote.is_some() { &line[1..] } else { line };
     let mut at = 0;
     while let Some(&byte) = line.get(at) {

@@ -8,7 +8,6 @@ use super::arguments::{self, number};
 use super::matcher::Matcher;
 use super::situation::{Failure, Situation};
 use super::template::Template;
-use super::variables::{Server, Variable};
 use crate::expression::Expression;
 use crate::mistake::{Complaint, Place};
 use crate::pattern::Captures;
@@ -32,8 +31,6 @@ pub(super) struct Condition {
     pub or_next: bool,
     /// The request fields that the response depends on, unless `NV` is on.
     pub vary: Box<[Box<[u8]>]>,
-    /// Whether the test string is `%{REQUEST_FILENAME}`.
-    pub is_filename: bool,
 }
 
 /// What a test string is tested for.
@@ -120,12 +117,15 @@ impl Condition {
         };
         let subject = Template::new(words.first)
             .map_err(|error| Complaint::about(0, format!("RewriteCond: {error}")))?;
-        let names = if flags.no_vary { Vec::new() } else { subject.field_names() };
+        let names = if flags.no_vary {
+            Vec::new()
+        } else {
+            subject.field_names()
+        };
         Ok(Condition {
             place,
             text: line.into(),
             vary: names.into_iter().map(Into::into).collect(),
-            is_filename: subject.is_only(&Variable::Server(Server::Filename)),
             subject,
             test,
             negated: negated != inverted,
@@ -167,7 +167,11 @@ impl Condition {
                 _ => matcher.is_match(subject)?,
             },
             Test::File(test) => file(*test, subject, found, world),
-            Test::Text { order, text, caseless } => order.holds(if *caseless {
+            Test::Text {
+                order,
+                text,
+                caseless,
+            } => order.holds(if *caseless {
                 caselessly(subject, text)
             } else if *order == Order::Equal {
                 subject.cmp(text)
@@ -262,7 +266,11 @@ fn test(pattern: &[u8], caseless: bool) -> Result<(Test, bool), Complaint> {
 fn regex(pattern: &[u8], caseless: bool) -> Result<Test, Complaint> {
     Matcher::new(pattern, caseless).map(Test::Regex).map_err(|bad| {
         let pattern = String::from_utf8_lossy(pattern);
-        Complaint::about(1, format!("RewriteCond: cannot compile regular expression '{pattern}'")).hint(bad.message)
+        Complaint::about(
+            1,
+            format!("RewriteCond: cannot compile regular expression '{pattern}'"),
+        )
+        .hint(bad.message)
     })
 }
 
@@ -301,6 +309,9 @@ fn file(test: FileTest, path: &[u8], known: &Known<'_>, world: &mut dyn World) -
 
 /// C's `strcasecmp`.
 fn caselessly(a: &[u8], b: &[u8]) -> Ordering {
-    let (a, b) = (a.iter().map(u8::to_ascii_lowercase), b.iter().map(u8::to_ascii_lowercase));
+    let (a, b) = (
+        a.iter().map(u8::to_ascii_lowercase),
+        b.iter().map(u8::to_ascii_lowercase),
+    );
     a.cmp(b)
 }

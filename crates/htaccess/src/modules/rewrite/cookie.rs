@@ -23,7 +23,16 @@ pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) {
         return;
     }
     let (minutes, path, secure, http_only, same_site) = (next(), next(), next(), next(), next());
-    let mut line = [name, b"=", value, b"; path=", path.unwrap_or(b"/"), b"; domain=", domain].concat();
+    let mut line = [
+        name,
+        b"=",
+        value,
+        b"; path=",
+        path.unwrap_or(b"/"),
+        b"; domain=",
+        domain,
+    ]
+    .concat();
     if let Some(minutes) = minutes.map(number).filter(|&minutes| minutes != 0) {
         let now = transaction.client.time / 1_000_000;
         line.extend_from_slice(b"; expires=");
@@ -35,7 +44,8 @@ pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) {
     if is_yes(http_only, b"HttpOnly") {
         line.extend_from_slice(b"; HttpOnly");
     }
-    if let Some(policy) = same_site.filter(|policy| *policy != b"0" && !policy.eq_ignore_ascii_case(b"false")) {
+    if let Some(policy) = same_site.filter(|policy| *policy != b"0" && !policy.eq_ignore_ascii_case(b"false"))
+    {
         line.extend_from_slice(b"; SameSite=");
         line.extend_from_slice(policy);
     }
@@ -46,11 +56,16 @@ pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) {
 /// Whether a rule has set the cookie already, before an internal redirect or after.
 fn is_set(state: &State, name: &[u8]) -> bool {
     let set = state.rewriting.cookies.iter().any(|cookie| **cookie == *name);
-    set || state.previous.as_ref().is_some_and(|previous| is_set(previous, name))
+    set || state
+        .previous
+        .as_ref()
+        .is_some_and(|previous| is_set(previous, name))
 }
 
 fn is_yes(word: Option<&[u8]>, name: &[u8]) -> bool {
-    word.is_some_and(|word| word == b"1" || word.eq_ignore_ascii_case(b"true") || word.eq_ignore_ascii_case(name))
+    word.is_some_and(|word| {
+        word == b"1" || word.eq_ignore_ascii_case(b"true") || word.eq_ignore_ascii_case(name)
+    })
 }
 
 /// `Sun, 06-Nov-1994 08:49:37 GMT`.

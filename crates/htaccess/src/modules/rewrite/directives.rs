@@ -101,7 +101,10 @@ fn options(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
             [b'm', b'a', b'x', rest @ ..] if rest.starts_with(b"redirects=") => Options::NONE,
             _ => {
                 let word = String::from_utf8_lossy(word);
-                return Err(Complaint::about(index, format!("RewriteOptions: unknown option '{word}'")));
+                return Err(Complaint::about(
+                    index,
+                    format!("RewriteOptions: unknown option '{word}'"),
+                ));
             }
         });
     }

@@ -62,8 +62,10 @@ fn result(mut run: Run<'_, '_>, config: &Config, verdict: Verdict) -> Outcome {
     };
     let will_escape = scheme.is_some() && verdict != (Verdict::Changed { escape: false });
     if !will_escape && state.args.as_deref().is_some_and(has_controls) {
-        run.transaction
-            .complain(None, "AH10411: Rewritten query string contains control characters or spaces");
+        run.transaction.complain(
+            None,
+            "AH10411: Rewritten query string contains control characters or spaces",
+        );
         return Outcome::Status(Status::FORBIDDEN);
     }
     if let Verdict::Status(status) = verdict {
@@ -145,7 +147,11 @@ fn internal(mut run: Run<'_, '_>, config: &Config) -> Outcome {
     }
     if name == run.transaction.state.filename {
         force_type(&mut run);
-        trace::declined(run.transaction, &config.directory, "the result is what was asked for");
+        trace::declined(
+            run.transaction,
+            &config.directory,
+            "the result is what was asked for",
+        );
         return Outcome::Continue;
     }
     let state = &run.transaction.state;
@@ -171,7 +177,9 @@ fn as_url(name: Vec<u8>, state: &State, config: &Config) -> Vec<u8> {
     found
         .or_else(|| {
             let ignored = config.options.has(Options::IGNORE_CONTEXT_INFO);
-            (!ignored).then(|| url::replace_prefix(&name, root, b"")).flatten()
+            (!ignored)
+                .then(|| url::replace_prefix(&name, root, b""))
+                .flatten()
         })
         .unwrap_or(name)
 }

@@ -190,7 +190,10 @@ mod tests {
         assert!(effects.kind.is_some() && effects.handler.is_some());
         assert_eq!((effects.skip, effects.rounds), (3, 5));
         assert_eq!(effects.escape.only.as_deref(), Some(&b"&"[..]));
-        assert_eq!((&effects.escape.never[..], effects.escape.no_plus), (&b"/"[..], true));
+        assert_eq!(
+            (&effects.escape.never[..], effects.escape.no_plus),
+            (&b"/"[..], true)
+        );
         assert_eq!(read_all("[S=-1]").unwrap().skip, 0);
     }
 

@@ -146,7 +146,11 @@ fn leading_text(pattern: &[u8]) -> (Vec<u8>, &[u8]) {
         let (byte, after) = match rest {
             // A letter or digit behind a backslash is a class, an assertion or a reference.
             [b'\\', byte, after @ ..] if byte.is_ascii_punctuation() || *byte == b' ' => (*byte, after),
-            [b'\\' | b'^' | b'$' | b'.' | b'|' | b'?' | b'*' | b'+' | b'(' | b')' | b'[' | b'{', ..] | [] => break,
+            [
+                b'\\' | b'^' | b'$' | b'.' | b'|' | b'?' | b'*' | b'+' | b'(' | b')' | b'[' | b'{',
+                ..,
+            ]
+            | [] => break,
             [byte, after @ ..] => (*byte, after),
         };
         if let [b'?' | b'*' | b'+' | b'{', ..] = after {
@@ -225,10 +229,12 @@ mod tests {
     #[test]
     fn shapes_match_what_the_pattern_matches() {
         let patterns = [
-            "", "^", ".*", "^(.*)$", ".", "^.+$", "^ab$", "^ab", "ab$", "ab", "^a/?$", "^a.b", r"^a\.b$", "$", "^$", "^ab.*",
-            "^a(b|c)", "^a(b)|c", "^ab+",
+            "", "^", ".*", "^(.*)$", ".", "^.+$", "^ab$", "^ab", "ab$", "ab", "^a/?$", "^a.b", r"^a\.b$",
+            "$", "^$", "^ab.*", "^a(b|c)", "^a(b)|c", "^ab+",
         ];
-        let subjects = ["", "a", "ab", "AB", "abc", "cab", "cabx", "a.b", "axb", "a/", "a\n", "ab\n", "\n", "c", "xab\n"];
+        let subjects = [
+            "", "a", "ab", "AB", "abc", "cab", "cabx", "a.b", "axb", "a/", "a\n", "ab\n", "\n", "c", "xab\n",
+        ];
         for pattern in patterns {
             for caseless in [false, true] {
                 let matcher = Matcher::new(pattern.as_bytes(), caseless).unwrap();

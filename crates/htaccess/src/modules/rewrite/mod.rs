@@ -129,7 +129,11 @@ impl Config {
 
 impl Merge for Config {
     fn merge(base: &Config, add: &Config) -> Config {
-        let options = if add.options_set { add.options } else { base.options };
+        let options = if add.options_set {
+            add.options
+        } else {
+            base.options
+        };
         let inherits = |own: Options, down: Options| {
             options.has(own) || (base.options.has(down) && !options.has(Options::IGNORE_INHERIT))
         };

@@ -152,7 +152,9 @@ impl Rule {
             flags::read(field, &mut effects).map_err(|error| {
                 let complaint = Complaint::new(format!("RewriteRule: {error}"));
                 match error.as_str() {
-                    "bad flag delimiters" => complaint.hint("flags stand in one pair of brackets, without spaces"),
+                    "bad flag delimiters" => {
+                        complaint.hint("flags stand in one pair of brackets, without spaces")
+                    }
                     _ => complaint,
                 }
             })?;

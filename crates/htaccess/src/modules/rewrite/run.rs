@@ -83,7 +83,11 @@ const LEAST_WORK: usize = 32;
 
 impl<'a, 'r> Run<'a, 'r> {
     /// Before the first rule.
-    pub fn new(transaction: &'a mut Transaction<'r>, config: &'a Config, world: &'a mut dyn World) -> Run<'a, 'r> {
+    pub fn new(
+        transaction: &'a mut Transaction<'r>,
+        config: &'a Config,
+        world: &'a mut dyn World,
+    ) -> Run<'a, 'r> {
         Run {
             status: transaction.state.status.code(),
             transaction,
@@ -301,7 +305,13 @@ impl<'a, 'r> Run<'a, 'r> {
         }
         let holds = passes != condition.negated;
         let text = result.err().unwrap_or_default();
-        trace::condition(self.transaction, condition, text.as_bytes(), &self.by_condition, holds);
+        trace::condition(
+            self.transaction,
+            condition,
+            text.as_bytes(),
+            &self.by_condition,
+            holds,
+        );
         holds
     }
 
@@ -515,7 +525,13 @@ impl<'a, 'r> Run<'a, 'r> {
         if names.is_empty() {
             return;
         }
-        let mut vary = self.transaction.state.fields.value(b"Vary").unwrap_or_default().to_vec();
+        let mut vary = self
+            .transaction
+            .state
+            .fields
+            .value(b"Vary")
+            .unwrap_or_default()
+            .to_vec();
         for name in names {
             let mut there = vary.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
             if there.any(|there| there.eq_ignore_ascii_case(name)) {
@@ -547,7 +563,11 @@ pub(super) const PASS_THROUGH: &[u8] = b"passthrough:";
 const LONGEST_QUERY: usize = 64 * 1024;
 
 fn whole<'s>(state: &'s State, joined: &'s [u8]) -> &'s [u8] {
-    if state.path_info.is_empty() { &state.filename } else { joined }
+    if state.path_info.is_empty() {
+        &state.filename
+    } else {
+        joined
+    }
 }
 
 /// `name:value`, or `!name` to remove one.

@@ -61,9 +61,7 @@ impl Template {
             rest = special(&mut parts, &rest[at..], depth)?;
         }
         literal(&mut parts, rest, true);
-        Ok(Template {
-            parts: parts.into(),
-        })
+        Ok(Template { parts: parts.into() })
     }
 
     /// Whether it needs what the rule's pattern captured.
@@ -101,11 +99,6 @@ impl Template {
             Part::Map(default) => default.looks_ahead(of_file),
             _ => false,
         })
-    }
-
-    /// Whether it is nothing but this variable.
-    pub fn is_only(&self, variable: &Variable) -> bool {
-        matches!(&*self.parts, [Part::Variable(only)] if only == variable)
     }
 
     /// The string. Nothing is copied where it is one literal or one variable that is there already.
@@ -252,7 +245,10 @@ fn literal(parts: &mut Vec<Part>, text: &[u8], plain: bool) {
     }
     let has_question = plain && text.contains(&b'?');
     match parts.last_mut() {
-        Some(Part::Literal { text: before, question }) => {
+        Some(Part::Literal {
+            text: before,
+            question,
+        }) => {
             before.extend_from_slice(text);
             *question |= has_question;
         }

@@ -15,10 +15,7 @@ pub(super) fn pattern(
     captures: &Captures,
 ) {
     transaction.trace(|| {
-        let mut facts = vec![
-            ("subject", text(subject)),
-            ("pattern", text(rule.pattern.text())),
-        ];
+        let mut facts = vec![("subject", text(subject)), ("pattern", text(rule.pattern.text()))];
         if matches && !rule.negated {
             captured(&mut facts, captures);
         }
@@ -55,7 +52,14 @@ pub(super) fn condition(
             _ => facts.push(("subject", text(subject))),
         }
         let outcome = if holds { "holds" } else { "does not hold" };
-        event("condition", "RewriteCond", &condition.text, &condition.place, facts, outcome)
+        event(
+            "condition",
+            "RewriteCond",
+            &condition.text,
+            &condition.place,
+            facts,
+            outcome,
+        )
     });
 }
 
@@ -66,7 +70,14 @@ pub(super) fn kept(transaction: &mut Transaction<'_>, rule: &Rule) {
             true => rule.effects.status.to_string(),
             false => "applies, URL unchanged".into(),
         };
-        event("rewrite", "RewriteRule", &rule.text, &rule.place, Vec::new(), outcome)
+        event(
+            "rewrite",
+            "RewriteRule",
+            &rule.text,
+            &rule.place,
+            Vec::new(),
+            outcome,
+        )
     });
 }
 

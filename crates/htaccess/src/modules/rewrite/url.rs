@@ -207,7 +207,10 @@ mod tests {
             ("http://h o", "http://h o"),
             ("http://h/", "http://h/"),
             ("mailto:a b", "mailto:a%20b"),
-            ("ldap://h/o=a b?cn x?sub?f?e?g", "ldap://h/o=a%20b?cn%20x?sub?f?e%3fg"),
+            (
+                "ldap://h/o=a b?cn x?sub?f?e?g",
+                "ldap://h/o=a%20b?cn%20x?sub?f?e%3fg",
+            ),
             ("http://h/\u{e9}^|\"", "http://h/%c3%a9%5e%7c%22"),
             ("http://h/$-_.+!*'(),:;@&=/~", "http://h/$-_.+!*'(),:;@&=/~"),
         ];
@@ -220,7 +223,13 @@ mod tests {
     #[test]
     fn queries_are_split_off() {
         use Switches as S;
-        type Row = (&'static str, Option<&'static str>, Switches, &'static str, Option<&'static str>);
+        type Row = (
+            &'static str,
+            Option<&'static str>,
+            Switches,
+            &'static str,
+            Option<&'static str>,
+        );
         let table: &[Row] = &[
             ("/a", Some("q"), S::NONE, "/a", Some("q")),
             ("/a?b", Some("q"), S::NONE, "/a", Some("b")),
@@ -239,7 +248,10 @@ mod tests {
             ("http://h/a?b", Some("q"), S::NONE, "http://h/a", Some("b")),
         ];
         for (name, args, switches, path, query) in table {
-            let (mut name, mut args) = (name.as_bytes().to_vec(), args.map(|args| args.as_bytes().to_vec()));
+            let (mut name, mut args) = (
+                name.as_bytes().to_vec(),
+                args.map(|args| args.as_bytes().to_vec()),
+            );
             split_query(&mut name, &mut args, *switches);
             assert_eq!(
                 (String::from_utf8(name).unwrap().as_str(), args.as_deref()),

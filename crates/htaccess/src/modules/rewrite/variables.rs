@@ -342,4 +342,11 @@ fn printed(value: impl std::fmt::Display) -> Cow<'static, [u8]> {
 
 const WEEKDAYS: &[u8] = b"SunMonTueWedThuFriSat";
 const MONTHS: &[u8] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
-const SOFTWARE: &[u8] = concat!("Howdah/", env!("CARGO_PKG_VERSION_MAJOR"), ".", env!("CARGO_PKG_VERSION_MINOR"), " (Apache)").as_bytes();
+const SOFTWARE: &[u8] = concat!(
+    "Howdah/",
+    env!("CARGO_PKG_VERSION_MAJOR"),
+    ".",
+    env!("CARGO_PKG_VERSION_MINOR"),
+    " (Apache)"
+)
+.as_bytes();
