@@ -6,6 +6,8 @@
 
 mod lines;
 mod parser;
+#[cfg(test)]
+mod tests;
 mod words;
 
 pub use lines::{Lines, LogicalLine, locate};
@@ -66,7 +68,7 @@ pub struct Fault {
     pub hint: Option<&'static str>,
 }
 
-/// Longer lines are a mistake, continuation lines taken together: what Apache's buffer for a `.htaccess` holds.
+/// Longer lines are a mistake, continuation lines and the end taken together: what Apache's buffer for a `.htaccess` holds.
 pub const LONGEST_LINE: usize = 8192;
 
 /// Sections may stand within each other so deep; Apache has no limit but its stack.

@@ -1,26 +1,474 @@
-use super::{Surroundings, compile};
+use super::{Names, Surroundings, compile, compile_asking, is_provided};
+use crate::directive::Overrides;
+use crate::mistake::Kind;
+use crate::settings::Settings;
+
+fn surroundings() -> Surroundings {
+    Surroundings::new("f", b"/site/")
+}
+
+/// The first mistake, without where and what to do.
+fn mistake_with(text: &str, surroundings: &Surroundings) -> Option<String> {
+    compile(text.as_bytes(), surroundings)
+        .mistake
+        .map(|mistake| mistake.message)
+}
+
+fn mistake(text: &str) -> Option<String> {
+    mistake_with(text, &surroundings())
+}
+
+/// Apache's own words; each was tried.
+#[test]
+fn sections_and_where_they_may_stand() {
+    for (text, message) in [
+        ("<Files a>\n</Files>", None),
+        ("<Files a> # b\n</Files>", None),
+        ("<Files \"a b\">\n</Files>", None),
+        ("<Files \"\">\n</Files>", None),
+        ("<FILES a>\n</files>", None),
+        ("<Files ~ a>\n<FilesMatch b>\n</FilesMatch>\n</Files>", None),
+        (
+            "<Files a\n</Files>",
+            Some("<Files> directive missing closing '>'"),
+        ),
+        (
+            "<Files>\n</Files>",
+            Some("<Files> directive requires additional arguments"),
+        ),
+        (
+            "<Files\n</Files>",
+            Some("<Files> directive requires additional arguments"),
+        ),
+        (
+            "<Files a b>\n</Files>",
+            Some("Multiple <Files> arguments not (yet) supported."),
+        ),
+        (
+            "<Files a> b>\n</Files>",
+            Some("Multiple <Files> arguments not (yet) supported."),
+        ),
+        (
+            "<FilesMatch a b>\n</FilesMatch>",
+            Some("Multiple <FilesMatch> arguments not (yet) supported."),
+        ),
+        (
+            "<FilesMatch [>\n</FilesMatch>",
+            Some("Regex could not be compiled"),
+        ),
+        ("<Files ~ [>\n</Files>", Some("Regex could not be compiled")),
+        (
+            "<Files a>\nAllowOverride All\n</Files>",
+            Some("AllowOverride not allowed in <Files> context"),
+        ),
+        ("allowoverride all", Some("AllowOverride not allowed here")),
+        (
+            "<Directory />\nBogus\n</Directory>",
+            Some("<Directory not allowed here"),
+        ),
+        ("<location />\n</location>", Some("<Location not allowed here")),
+        (
+            "<Files a>\n<VirtualHost b>\n</VirtualHost>\n</Files>",
+            Some("<VirtualHost not allowed in <Files> context"),
+        ),
+        (
+            "<If \"true\">\n</If>\nOptions All\n<Files a>\n</Files>\n<ElseIf false>\n</ElseIf>\n<Else>\n</Else>",
+            None,
+        ),
+        (
+            "<If>\n</If>",
+            Some("<If> directive requires additional arguments"),
+        ),
+        (
+            "<If \"true\" x>\n</If>",
+            Some("Multiple <If> arguments not supported."),
+        ),
+        (
+            "<If true>\n</If>\n<Else x>\n</Else>",
+            Some("<Else> does not take an argument"),
+        ),
+        ("<Else>\n</Else>", Some(ALONE)),
+        ("<ElseIf true>\n</ElseIf>", Some(ALONE)),
+        ("<If true>\n</If>\n<Else>\n</Else>\n<Else>\n</Else>", Some(ALONE)),
+        ("<If true>\n<Else>\n</Else>\n</If>", Some(ALONE)),
+        (
+            "<If true>\n</If>\n<Files a>\n<Else>\n</Else>\n</Files>",
+            Some(ALONE),
+        ),
+        (
+            "<If true>\n</If>\n<IfModule core.c>\n<Else>\n</Else>\n</IfModule>",
+            None,
+        ),
+        ("Error", Some("The Error directive was used with no message.")),
+        ("Error a b", Some("a b")),
+        ("Error \"a b\"", Some("a b")),
+        ("Error \"a b", Some("\"a b")),
+    ] {
+        assert_eq!(mistake(text).as_deref(), message, "{text}");
+    }
+}
+
+const ALONE: &str = "<Else> or <ElseIf> section without previous <If> or <ElseIf> section in same scope";
 
 #[test]
-fn a_file_becomes_settings_or_a_mistake() {
-    let compiled = |text: &str| compile(text.as_bytes(), &Surroundings::new(".htaccess", b"/site/"));
-    for (text, mistake) in [
-        ("", None),
-        ("# only a comment \\\n RewriteEngin On", None),
+fn limits() {
+    for (text, message) in [
         (
-            "\n  RewriteEngin On\n",
-            Some(
-                ".htaccess:2:3: Invalid command 'RewriteEngin', perhaps misspelled or defined by a module not included in \
-                 the server configuration",
-            ),
+            "<Limit GET post>\n</Limit>",
+            Some("Could not register method 'post' for <Limit from .htaccess configuration"),
         ),
-        ("<Files a>\n</Files>\n", None),
-        ("<Files a>\n", Some(".htaccess:1:1: <Files> was not closed.")),
-        ("<IfModule mod_foo.c>\nFoo bar\n</IfModule>", None),
+        (
+            "<Limit GET,POST>\n</Limit>",
+            Some("Could not register method 'GET,POST' for <Limit from .htaccess configuration"),
+        ),
+        (
+            "<Limit>\n</Limit>",
+            Some("<Limit> directive requires additional arguments"),
+        ),
+        ("<Limit GET HEAD PROPFIND>\n</Limit>", None),
+        (
+            "<Limit TRACE>\n</Limit>",
+            Some("TRACE cannot be controlled by <Limit>, see TraceEnable"),
+        ),
+        ("<LimitExcept TRACE>\n</LimitExcept>", None),
+        ("<Limit GET POST>\n<Limit POST>\n</Limit>\n</Limit>", None),
+        (
+            "<LimitExcept GET>\n<LimitExcept POST>\n</LimitExcept>\n</LimitExcept>",
+            None,
+        ),
+        (
+            "<Limit GET>\n<Limit GET>\n</Limit>\n</Limit>",
+            Some("<Limit> directive specifies methods already excluded"),
+        ),
+        (
+            "<Limit GET>\n<Limit POST>\n</Limit>\n</Limit>",
+            Some("<Limit> directive excludes all methods"),
+        ),
+        (
+            "<Limit GET>\n<LimitExcept GET>\n</LimitExcept>\n</Limit>",
+            Some("<LimitExcept> directive excludes all methods"),
+        ),
+        (
+            "<Limit GET>\n<LimitExcept POST>\n</LimitExcept>\n</Limit>",
+            Some("<LimitExcept> directive specifies methods already excluded"),
+        ),
+        (
+            "<Limit GET>\n<Files a>\n</Files>\n</Limit>",
+            Some("<Files> cannot occur within <Limit> or <LimitExcept> section"),
+        ),
+        (
+            "<Limit GET>\n<If true>\n</If>\n</Limit>",
+            Some("<If> cannot occur within <Limit> or <LimitExcept> section"),
+        ),
+        (
+            "<Limit GET>\nAllowOverride None\n</Limit>",
+            Some("AllowOverride not allowed in <Limit> context"),
+        ),
     ] {
-        let found = compiled(text).mistake.map(|mistake| mistake.to_string());
-        let found = found
-            .as_deref()
-            .map(|text| text.split("; ").next().unwrap_or(text));
-        assert_eq!(found, mistake, "{text}");
+        assert_eq!(mistake(text).as_deref(), message, "{text}");
+    }
+}
+
+/// What `<IfX argument>` lets through.
+#[test]
+fn sections_decided_while_reading() {
+    let mut surroundings = surroundings();
+    surroundings.defines = vec!["FOO".into()];
+    surroundings.root = (*b"/srv/").into();
+    let there = |path: &[u8]| path == b"/etc/there" || path == b"/srv/there";
+    for (section, holds) in [
+        ("IfModule core.c", true),
+        ("IfModule core_module", true),
+        ("IfModule CORE.C", false),
+        ("IfModule ! mod_foo.c", true),
+        ("IfModule !mod_foo.c", true),
+        ("IfModule \"!mod_foo.c\"", false),
+        ("IfModule mod_foo.c core.c", false),
+        ("IfModule mod_dir.c", true),
+        ("IfModule mod_php.c", true),
+        ("IfModule php_module", true),
+        ("IfModule php7_module", false),
+        ("IfModule mod_php5.c", false),
+        ("IfModule mod_security.c", false),
+        ("IfModule LiteSpeed", false),
+        ("IfDefine FOO", true),
+        ("IfDefine foo", false),
+        ("IfDefine !foo", true),
+        ("IfFile /etc/there", true),
+        ("IfFile there", true),
+        ("IfFile !/etc/missing", true),
+        ("IfDirective oPtions", true),
+        ("IfDirective Alias", true),
+        ("IfDirective Foo", false),
+        ("IfSection files", true),
+        ("IfSection Directory", true),
+        ("IfSection !If", false),
+        ("ifversion >= 2.4", true),
+        ("IfVersion < 2.4", false),
+        ("IfVersion 2.4.71", true),
+        ("IfVersion = 2.4", false),
+        ("IfVersion !>= 2.4", false),
+        ("IfVersion <= 2", false),
+        ("IfVersion > 2..3", true),
+        ("IfVersion >= 2.4.7.", true),
+        ("IfVersion \">=\" \"2.4\" ", true),
+        ("IfVersion = /^2\\.4/", true),
+        ("IfVersion /^3/", false),
+        ("IfVersion ~ ^2\\.[24]\\.", true),
+        ("IfVersion !~ ^2", false),
+        ("IfVersion >= 2.4> foo", true),
+    ] {
+        let name = section.split(' ').next().unwrap();
+        let text = format!("<{section}>\nBogus\n</{name}>");
+        let compiled = compile_asking(text.as_bytes(), &surroundings, &mut |path| there(path));
+        assert_eq!(compiled.mistake.is_some(), holds, "{section}");
+    }
+}
+
+#[test]
+fn sections_that_cannot_be_decided() {
+    for (text, message) in [
+        (
+            "<IfModule>\n</IfModule>",
+            "<IfModule> directive requires additional arguments",
+        ),
+        (
+            "<ifmodule !>\n</ifmodule>",
+            "<IfModule> directive requires additional arguments",
+        ),
+        (
+            "<IfModule a\n</IfModule>",
+            "<IfModule> directive missing closing '>'",
+        ),
+        (
+            "<IfVersion 2.4\n</IfVersion>",
+            "<IfVersion> directive missing closing '>'",
+        ),
+        ("<IfVersion => 2>\n</IfVersion>", "unrecognized operator '=>'"),
+        ("<IfVersion ! 2>\n</IfVersion>", "unrecognized operator '!'"),
+        (
+            "<IfVersion = /2>\n</IfVersion>",
+            "Missing delimiting / of regular expression.",
+        ),
+        (
+            "<IfVersion ~ [>\n</IfVersion>",
+            "Unable to compile regular expression",
+        ),
+    ] {
+        assert_eq!(mistake(text).as_deref(), Some(message), "{text}");
+    }
+    for version in ["x", "2.4.x", "2.4.7.1", "", ">"] {
+        let message = mistake(&format!("<IfVersion = {version}>\n</IfVersion>")).unwrap();
+        assert!(
+            message.starts_with("Version appears") || message.contains("missing closing"),
+            "{version}: {message}"
+        );
+    }
+}
+
+#[test]
+fn questions_about_files_are_kept() {
+    let text = b"<IfFile /a>\n</IfFile>\n<IfFile !/b>\n</IfFile>";
+    let compiled = compile_asking(text, &surroundings(), &mut |path| path == b"/a");
+    let asked: Vec<_> = compiled
+        .asked
+        .iter()
+        .map(|(path, there)| (&path[..], *there))
+        .collect();
+    assert_eq!(asked, [(&b"/a"[..], true), (b"/b", false)]);
+}
+
+#[test]
+fn how_many_arguments() {
+    for (text, message) in [
+        ("AddDefaultCharset utf-8", None),
+        ("AddDefaultCharset \"utf-8", None),
+        ("AddDefaultCharset", Some("AddDefaultCharset takes one argument")),
+        (
+            "AddDefaultCharset \"\"",
+            Some("AddDefaultCharset takes one argument"),
+        ),
+        (
+            "AddDefaultCharset utf-8 # comment",
+            Some("AddDefaultCharset takes one argument"),
+        ),
+        (
+            "AddDefaultCharset \"utf-8\"x",
+            Some("AddDefaultCharset takes one argument"),
+        ),
+        ("DirectorySlash \"oN\" and more", None),
+        ("DirectorySlash", Some("DirectorySlash must be On or Off")),
+        ("DirectorySlash yes", Some("DirectorySlash must be On or Off")),
+        ("php_value a b", None),
+        ("php_value a \"\"", Some("php_value takes two arguments")),
+        ("php_value a b c", Some("php_value takes two arguments")),
+        ("AddType a/b c d", None),
+        ("AddType a/b \"\"", None),
+        ("AddType a/b", Some("AddType requires at least two arguments")),
+    ] {
+        assert_eq!(mistake(text).as_deref(), message, "{text}");
+    }
+}
+
+#[test]
+fn what_is_not_allowed() {
+    let with = |overrides: Overrides, list: &[&str]| Surroundings {
+        overrides,
+        override_list: list.iter().map(|&name| name.into()).collect(),
+        ..surroundings()
+    };
+    let limit = Overrides::LIMIT;
+    for (text, surroundings, message) in [
+        ("AddDefaultCharset off", with(Overrides::FILE_INFO, &[]), None),
+        (
+            "adddefaultcharset off",
+            with(limit, &[]),
+            Some("AddDefaultCharset not allowed here"),
+        ),
+        ("AddDefaultCharset off", with(limit, &["adddefaultCharset"]), None),
+        (
+            "AllowOverride All",
+            with(limit, &["AllowOverride"]),
+            Some("AllowOverride not allowed here"),
+        ),
+        (
+            "<Files a>\nAddDefaultCharset off\n</Files>",
+            with(limit, &[]),
+            Some("AddDefaultCharset not allowed in <Files> context"),
+        ),
+        (
+            "<Files a>\n</Files>",
+            with(Overrides::NONE, &["Options"]),
+            Some("<Files not allowed here"),
+        ),
+        (
+            "<Limit GET>\n</Limit>",
+            with(Overrides::FILE_INFO, &[]),
+            Some("<Limit not allowed here"),
+        ),
+        ("<Limit GET>\n</Limit>", with(Overrides::AUTH_CONFIG, &[]), None),
+    ] {
+        assert_eq!(mistake_with(text, &surroundings).as_deref(), message, "{text}");
+    }
+    let mut lenient = Surroundings {
+        nonfatal_override: true,
+        ..with(limit, &[])
+    };
+    assert_eq!(mistake_with("AddDefaultCharset off", &lenient), None);
+    assert!(mistake_with("Bogus", &lenient).is_some());
+    lenient.nonfatal_unknown = true;
+    let compiled = compile(b"Bogus", &lenient);
+    assert_eq!((compiled.mistake.is_some(), compiled.remarks.len()), (false, 1));
+}
+
+#[test]
+fn hints() {
+    for (text, hint) in [
+        ("DirectoryIndx a", "did you mean `DirectoryIndex`?"),
+        ("<FileMatch a>\n</FileMatch>", "did you mean `<FilesMatch`?"),
+        (
+            "SecFilterEngine On",
+            "there is no such module; within <IfModule mod_security.c> it would be passed over",
+        ),
+        (
+            "\u{feff}Options All",
+            "the file begins with a byte-order mark, which Apache takes for a part of `Options`: save it without",
+        ),
+        ("ServerTokens Prod", "it belongs into the server's configuration"),
+        ("<Limit get>\n</Limit>", "methods are told apart by case: `GET`"),
+    ] {
+        let mistake = compile(text.as_bytes(), &surroundings()).mistake.unwrap();
+        assert_eq!(mistake.hint.as_deref(), Some(hint), "{text}");
+    }
+}
+
+#[test]
+fn every_mistake_is_remarked_and_shown() {
+    let text = "Bogus\n<Files a>\n  Bogus2 b\n</Files>\nAddDefaultCharset a \\\n  b\n";
+    let compiled = compile(text.as_bytes(), &surroundings());
+    let remarks: Vec<_> = compiled
+        .remarks
+        .iter()
+        .map(|remark| (remark.place.line, remark.place.column, remark.kind, &*remark.line))
+        .collect();
+    assert_eq!(
+        remarks,
+        [
+            (1, 1, Kind::Unknown, "Bogus"),
+            (3, 3, Kind::Unknown, "  Bogus2 b"),
+            (6, 3, Kind::Argument, "  b"),
+        ]
+    );
+    let mistake = compiled.mistake.unwrap();
+    assert!(
+        mistake
+            .to_string()
+            .starts_with("f:1:1: Invalid command 'Bogus', perhaps"),
+        "{mistake}"
+    );
+}
+
+#[test]
+fn mistakes_of_the_language_come_first() {
+    let message = mistake("Bogus\n<Files a>\n</Directory>\n</Files>").unwrap();
+    assert_eq!(message, "Expected </Files> but saw </Directory>");
+}
+
+#[test]
+fn names_of_files() {
+    let names = |text: &str| {
+        let compiled = compile(format!("<Files {text}>\n</Files>").as_bytes(), &surroundings());
+        match &compiled.settings.files[0].names {
+            Names::Exact(name) => format!("exact {}", name.escape_ascii()),
+            Names::Wildcard(name) => format!("wildcard {}", name.escape_ascii()),
+            Names::Regex(pattern) => format!("regex {pattern:?}"),
+        }
+    };
+    for (text, expected) in [
+        ("a.php", "exact a.php"),
+        ("\"a b\"", "exact a b"),
+        ("./a//b/../c", "exact a/c"),
+        ("*.php", "wildcard *.php"),
+        ("a?", "wildcard a?"),
+        ("[ab]c", "wildcard [ab]c"),
+        ("[ab", "exact [ab"),
+        ("a]", "exact a]"),
+        ("~ \"\\.php$\"", "regex /\\.php$/"),
+    ] {
+        assert_eq!(names(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn chains_of_conditions() {
+    let text =
+        "<If true>\n</If>\n<ElseIf true>\n</ElseIf>\n<Else>\n</Else>\n<If false>\n<If true>\n</If>\n</If>";
+    let compiled = compile(text.as_bytes(), &surroundings());
+    let lengths = |settings: &Settings| -> Vec<usize> {
+        settings
+            .conditions
+            .iter()
+            .map(|chain| chain.branches.len())
+            .collect()
+    };
+    assert_eq!(lengths(&compiled.settings), [3, 1]);
+    let inner = &compiled.settings.conditions[1].branches[0].settings;
+    assert_eq!(lengths(inner), [1]);
+    assert_eq!(&*compiled.settings.conditions[0].branches[2].text, "<Else>");
+}
+
+#[test]
+fn a_module_is_provided_once_it_has_directives() {
+    for module in super::PROVIDED {
+        let shown = module
+            .shown_by
+            .is_none_or(|name| crate::directive::find(name).is_some());
+        assert_eq!(is_provided(module.file.as_bytes()), shown, "{}", module.file);
+        assert_eq!(
+            is_provided(module.identifier.as_bytes()),
+            shown,
+            "{}",
+            module.identifier
+        );
     }
 }

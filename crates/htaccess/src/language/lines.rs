@@ -17,7 +17,7 @@ pub struct LogicalLine<'s> {
     pub number: u32,
     /// How much white space stood before `text`.
     pub lead: usize,
-    /// How long it is with the white space.
+    /// How many bytes Apache's buffer needs for it: with the white space and its end.
     pub length: usize,
     /// Whether a NUL has hidden the rest of it.
     pub cut: bool,
@@ -69,7 +69,8 @@ impl<'s> Iterator for Lines<'s> {
             (self.at, self.number) = (more.next, self.number + 1);
         }
         let lead = joined.iter().take_while(|&&byte| is_space(byte)).count();
-        let length = joined.len();
+        let ended = !cut && self.source[..self.at].ends_with(b"\n");
+        let length = joined.len() + usize::from(ended);
         Some(LogicalLine {
             text: trimmed(joined, lead),
             start,
