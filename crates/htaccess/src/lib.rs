@@ -18,6 +18,8 @@ pub mod expression;
 pub mod language;
 pub mod mistake;
 pub mod modules;
+#[cfg(test)]
+mod mutation;
 mod near;
 pub mod pattern;
 pub mod settings;

@@ -1,0 +1,60 @@
+//! What every subject that a pattern matches must contain.
+
+use super::syntax::{Branch, Node, Tree};
+
+/// Words, of which every subject that the pattern matches contains at least one, letters in either case. Lower case,
+/// none empty. `None` where nothing is known.
+pub(super) fn of(tree: &Tree) -> Option<Vec<Vec<u8>>> {
+    of_branches(&tree.branches)
+}
+
+/// More words for one pattern than this tell little.
+const MOST: usize = 256;
+
+fn of_branches(branches: &[Branch]) -> Option<Vec<Vec<u8>>> {
+    let mut all = Vec::new();
+    for branch in branches {
+        all.extend(of_branch(branch)?);
+        if all.len() > MOST {
+            return None;
+        }
+    }
+    Some(all)
+}
+
+fn of_branch(branch: &Branch) -> Option<Vec<Vec<u8>>> {
+    let mut best: Option<Vec<Vec<u8>>> = None;
+    let mut run: Vec<u8> = Vec::new();
+    let mut offer = |words: Vec<Vec<u8>>| {
+        let better = best.as_ref().is_none_or(|best| worth(&words) > worth(best));
+        if better && words.iter().all(|word| !word.is_empty()) {
+            best = Some(words);
+        }
+    };
+    for item in branch {
+        match &item.node {
+            Node::Byte(byte) if item.min >= 1 => {
+                run.push(byte.to_ascii_lowercase());
+                if !item.is_once() {
+                    offer(vec![std::mem::take(&mut run)]);
+                }
+            }
+            Node::Start | Node::End | Node::Assertion => {}
+            Node::Group { branches, .. } if item.min >= 1 => {
+                offer(vec![std::mem::take(&mut run)]);
+                if let Some(words) = of_branches(branches) {
+                    offer(words);
+                }
+            }
+            _ => offer(vec![std::mem::take(&mut run)]),
+        }
+    }
+    offer(vec![run]);
+    best
+}
+
+/// Long words are rare, and few words are.
+fn worth(words: &[Vec<u8>]) -> (usize, usize) {
+    let shortest = words.iter().map(Vec::len).min().unwrap_or(0);
+    (shortest, MOST - words.len().min(MOST))
+}

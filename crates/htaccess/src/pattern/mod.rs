@@ -1,0 +1,220 @@
+//! Regular expressions as Apache has them: PCRE2 with Apache's defaults, compiled with the JIT, bounded in what they may
+//! try. What files use most (literals, `^`, `$`, `.*`, lists of words) is matched without PCRE2, with the same result.
+//!
+//! ```text
+//! text ── syntax (a subset) ──┬──> shape      matched by hand
+//!                             └──> literals   what every match contains, for PatternSet
+//! text ── translate ──> engine                PCRE2, compiled when it is first needed
+//! ```
+
+use std::fmt;
+
+mod engine;
+mod literals;
+#[cfg(any(test, fuzzing))]
+pub mod properties;
+mod set;
+mod shape;
+mod syntax;
+#[cfg(test)]
+mod tests;
+mod translate;
+
+pub use set::{Candidates, PatternSet};
+
+use engine::Engine;
+use shape::Shape;
+
+/// A compiled regular expression.
+pub struct Pattern {
+    definition: Definition,
+    matcher: Matcher,
+}
+
+/// What a pattern is made of.
+struct Definition {
+    text: Box<[u8]>,
+    options: Options,
+}
+
+enum Matcher {
+    Shape(Box<Shape>),
+    Engine(Box<Engine>),
+}
+
+/// What is asked of a pattern besides its text. Apache's defaults are always in force: `.` matches a line's end
+/// (`AP_REG_DOTALL`), `$` only the very end (`AP_REG_DOLLAR_ENDONLY`), names of groups may be used twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// ASCII letters match in both cases (`AP_REG_ICASE`).
+    pub caseless: bool,
+    /// `^` and `$` match at every line's ends (`AP_REG_NEWLINE`).
+    pub multi_line: bool,
+}
+
+/// A pattern that is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadPattern {
+    /// What is wrong, in PCRE2's words.
+    pub message: String,
+    /// Where in the pattern, in bytes.
+    pub offset: usize,
+}
+
+/// A match that was given up: the pattern tries too much on this subject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exhausted;
+
+/// What the groups of a match have captured: `$0` to `$9`. Used again and again, it allocates nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Captures {
+    subject: Vec<u8>,
+    spans: Spans,
+}
+
+/// Where the groups of a match begin and end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Spans {
+    at: [Option<(u32, u32)>; GROUPS],
+    count: u8,
+}
+
+/// `$0` to `$9` (`AP_MAX_REG_MATCH`): what further groups capture cannot be named.
+const GROUPS: usize = 10;
+
+impl Pattern {
+    /// Compiles a pattern, without its slashes.
+    pub fn new(text: &[u8], caseless: bool) -> Result<Pattern, BadPattern> {
+        let options = Options {
+            caseless,
+            ..Options::default()
+        };
+        Pattern::with(text, options)
+    }
+
+    /// Compiles a pattern, without its slashes.
+    pub fn with(text: &[u8], options: Options) -> Result<Pattern, BadPattern> {
+        let definition = Definition {
+            text: text.into(),
+            options,
+        };
+        let shape = syntax::parse(text, options).and_then(|tree| Shape::of(&tree));
+        let matcher = match shape {
+            Some(shape) => Matcher::Shape(Box::new(shape)),
+            None => Matcher::Engine(Box::new(Engine::new(&definition)?)),
+        };
+        Ok(Pattern { definition, matcher })
+    }
+
+    /// The pattern as it was written.
+    pub fn text(&self) -> &[u8] {
+        &self.definition.text
+    }
+
+    /// What was asked of it.
+    pub fn options(&self) -> Options {
+        self.definition.options
+    }
+
+    /// Whether it matches somewhere in `subject`.
+    #[inline]
+    pub fn is_match(&self, subject: &[u8]) -> Result<bool, Exhausted> {
+        match &self.matcher {
+            Matcher::Shape(shape) => Ok(shape.find(subject).is_some()),
+            Matcher::Engine(engine) => engine.is_match(&self.definition, subject),
+        }
+    }
+
+    /// Whether it matches somewhere in `subject`; if so, `captures` holds what its groups did, else it is as before.
+    pub fn captures(&self, subject: &[u8], captures: &mut Captures) -> Result<bool, Exhausted> {
+        let found = self.spans(subject)?;
+        if let Some(spans) = found {
+            captures.subject.clear();
+            captures.subject.extend_from_slice(subject);
+            captures.spans = spans;
+        }
+        Ok(found.is_some())
+    }
+
+    /// Where it first matches in `subject` at or after `from`: for replacing. What stands before `from` is still looked at
+    /// by `^`, `\b` and the like.
+    pub fn find_from(&self, subject: &[u8], from: usize) -> Result<Option<(usize, usize)>, Exhausted> {
+        if from == 0 {
+            let whole = |spans: Spans| spans.at[0].map(|(start, end)| (start as usize, end as usize));
+            return Ok(self.spans(subject)?.and_then(whole));
+        }
+        match &self.matcher {
+            Matcher::Shape(shape) => Ok(shape.find_from(subject, from)),
+            Matcher::Engine(engine) => engine.find_from(&self.definition, subject, from),
+        }
+    }
+
+    fn spans(&self, subject: &[u8]) -> Result<Option<Spans>, Exhausted> {
+        match &self.matcher {
+            Matcher::Shape(shape) => Ok(shape.spans(subject)),
+            Matcher::Engine(engine) => engine.spans(&self.definition, subject),
+        }
+    }
+}
+
+impl Captures {
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.subject.clear();
+        self.spans = Spans::default();
+    }
+
+    /// What a group captured; empty where it took no part.
+    pub fn group(&self, number: usize) -> &[u8] {
+        match self.spans.at.get(number) {
+            Some(Some((start, end))) => self
+                .subject
+                .get(*start as usize..*end as usize)
+                .unwrap_or_default(),
+            _ => b"",
+        }
+    }
+
+    /// Where the whole match stands in the subject, in bytes; empty at its beginning where nothing has matched yet.
+    pub fn span(&self) -> (usize, usize) {
+        self.spans.at[0].map_or((0, 0), |(start, end)| (start as usize, end as usize))
+    }
+
+    /// What the pattern was matched with.
+    pub fn subject(&self) -> &[u8] {
+        &self.subject
+    }
+
+    /// How many groups there are, at most 10, the whole match included; 0 where nothing has matched yet.
+    pub fn len(&self) -> usize {
+        self.spans.count as usize
+    }
+
+    /// Whether nothing has matched yet.
+    pub fn is_empty(&self) -> bool {
+        self.spans.count == 0
+    }
+}
+
+impl Spans {
+    /// Adds a group; beyond the tenth it does nothing.
+    fn push(&mut self, span: Option<(usize, usize)>) {
+        if let Some(slot) = self.at.get_mut(self.count as usize) {
+            *slot = span.map(|(start, end)| (start as u32, end as u32));
+            self.count += 1;
+        }
+    }
+}
+
+impl fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let flags = if self.definition.options.caseless { "i" } else { "" };
+        write!(f, "/{}/{flags}", String::from_utf8_lossy(&self.definition.text))
+    }
+}
+
+impl fmt::Display for BadPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at offset {}", self.message, self.offset)
+    }
+}

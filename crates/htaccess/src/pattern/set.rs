@@ -1,0 +1,136 @@
+//! Many patterns at once: which of them may match a subject, found in one pass over it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+
+use super::{Captures, Exhausted, Pattern, literals, syntax};
+
+/// Patterns in order, and what each must find in a subject.
+///
+/// For each pattern the words of which its matches must contain one are known, or nothing is. All words are looked for at
+/// once; only patterns of which a word is there, and those of which nothing is known, are tried.
+pub struct PatternSet {
+    patterns: Box<[Arc<Pattern>]>,
+    automaton: Option<Box<AhoCorasick>>,
+    /// Where in `owners` a word's patterns begin, and behind the last word's where they end.
+    owners_at: Box<[u32]>,
+    owners: Box<[u32]>,
+    /// The patterns that are always tried, in order.
+    always: Box<[u32]>,
+}
+
+/// The patterns that may match a subject, in order. Used again and again, it allocates nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Candidates {
+    seen: Vec<u64>,
+    list: Vec<u32>,
+}
+
+/// All words together may have so many bytes; the words of patterns beyond that are not looked for.
+const BYTES: usize = 8 << 20;
+
+impl PatternSet {
+    /// A set of patterns, in this order.
+    pub fn new(patterns: Vec<Arc<Pattern>>) -> PatternSet {
+        let (mut always, mut words, mut bytes) = (Vec::new(), HashMap::<Vec<u8>, Vec<u32>>::new(), 0);
+        for (index, pattern) in patterns.iter().enumerate() {
+            let tree = syntax::parse(pattern.text(), pattern.options());
+            let own = tree.and_then(|tree| literals::of(&tree)).unwrap_or_default();
+            bytes += own.iter().map(Vec::len).sum::<usize>();
+            if own.is_empty() || bytes > BYTES {
+                always.push(index as u32);
+                continue;
+            }
+            for word in own {
+                let owners = words.entry(word).or_default();
+                if owners.last() != Some(&(index as u32)) {
+                    owners.push(index as u32);
+                }
+            }
+        }
+        let mut words: Vec<(Vec<u8>, Vec<u32>)> = words.into_iter().collect();
+        words.sort();
+        let automaton = automaton(&words);
+        if automaton.is_none() {
+            always = (0..patterns.len() as u32).collect();
+        }
+        let mut owners_at = vec![0];
+        owners_at.extend(words.iter().scan(0, |end, (_, owners)| {
+            *end += owners.len() as u32;
+            Some(*end)
+        }));
+        PatternSet {
+            patterns: patterns.into(),
+            automaton,
+            owners_at: owners_at.into(),
+            owners: words.into_iter().flat_map(|(_, owners)| owners).collect(),
+            always: always.into(),
+        }
+    }
+
+    /// The patterns.
+    pub fn patterns(&self) -> &[Arc<Pattern>] {
+        &self.patterns
+    }
+
+    /// The places of the patterns that may match, in order. All others do not.
+    pub fn candidates<'c>(&self, subject: &[u8], candidates: &'c mut Candidates) -> &'c [u32] {
+        let Candidates { seen, list } = candidates;
+        list.clear();
+        list.extend_from_slice(&self.always);
+        let Some(automaton) = &self.automaton else {
+            return list;
+        };
+        seen.clear();
+        seen.resize(self.owners_at.len().div_ceil(64), 0);
+        for found in automaton.find_overlapping_iter(subject) {
+            let word = found.pattern().as_usize();
+            let (slot, bit) = (&mut seen[word / 64], 1 << (word % 64));
+            if *slot & bit == 0 {
+                *slot |= bit;
+                let owners = self.owners_at[word] as usize..self.owners_at[word + 1] as usize;
+                list.extend_from_slice(&self.owners[owners]);
+            }
+        }
+        if list.len() > self.always.len() {
+            list.sort_unstable();
+            list.dedup();
+        }
+        list
+    }
+
+    /// The place of the first pattern that matches; `captures` holds what its groups did.
+    pub fn first_match(
+        &self,
+        subject: &[u8],
+        candidates: &mut Candidates,
+        captures: &mut Captures,
+    ) -> Result<Option<usize>, Exhausted> {
+        for &index in self.candidates(subject, candidates) {
+            if self.patterns[index as usize].captures(subject, captures)? {
+                return Ok(Some(index as usize));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn automaton(words: &[(Vec<u8>, Vec<u32>)]) -> Option<Box<AhoCorasick>> {
+    if words.is_empty() {
+        return None;
+    }
+    let automaton = AhoCorasick::builder()
+        .match_kind(MatchKind::Standard)
+        .kind((words.len() > 100).then_some(AhoCorasickKind::ContiguousNFA))
+        .ascii_case_insensitive(true)
+        .build(words.iter().map(|(word, _)| word));
+    automaton.ok().map(Box::new)
+}
+
+impl std::fmt::Debug for PatternSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(&self.patterns).finish()
+    }
+}

@@ -1,0 +1,483 @@
+//! What files use most, matched without PCRE2 and with the same result: words, one of which must stand somewhere, at the
+//! beginning or at the end, with `.*` or `.+` before or after them.
+//!
+//! `^$`, `^(.*)$`, `^index\.php$`, `^old/(.*)$`, `^(.+)\.html$`, `\.(css|js|png)$`, `bot|crawl|spider`, `^feed/?$`.
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use memchr::memmem;
+
+use super::Spans;
+use super::syntax::{Branch, Item, Node, Tree};
+
+/// A pattern that is matched by hand.
+pub(super) enum Shape {
+    /// `.` or `^.`: the first byte.
+    First {
+        anchored: bool,
+    },
+    Words(Words),
+}
+
+pub(super) struct Words {
+    /// `.*` or `.+` before the words.
+    lead: Option<Run>,
+    /// In the order in which PCRE2 would try them at one place.
+    words: Box<[Word]>,
+    /// `.*` or `.+` after them.
+    trail: Option<Run>,
+    /// Whether `^` stands before it all.
+    anchored: bool,
+    at_start: bool,
+    at_end: bool,
+    caseless: bool,
+    /// Finds a word in the midst of the subject; `None` where none is looked for there.
+    finder: Option<Finder>,
+}
+
+/// `.*` or `.+`.
+#[derive(Clone, Copy)]
+struct Run {
+    captures: bool,
+    min: usize,
+}
+
+#[derive(Clone, Default)]
+struct Word {
+    bytes: Box<[u8]>,
+    /// Where groups begin and end in it, outer ones first.
+    groups: Box<[(u32, u32)]>,
+}
+
+enum Finder {
+    One(Box<memmem::Finder<'static>>),
+    /// Letters in both cases, found by the word's first byte.
+    Caseless,
+    Many(Box<AhoCorasick>),
+}
+
+/// Where a word was found.
+struct Found<'s> {
+    word: &'s Word,
+    at: usize,
+}
+
+/// More words than this are PCRE2's where they are compared one after the other, and in any case.
+const COMPARED: usize = 64;
+const WORDS: usize = 4096;
+/// All words together, in bytes.
+const BYTES: usize = 64 << 10;
+
+impl Shape {
+    pub(super) fn of(tree: &Tree) -> Option<Shape> {
+        if tree.groups > 9 {
+            return None;
+        }
+        if let [branch] = &tree.branches[..]
+            && let [rest @ .., last] = &branch[..]
+            && matches!(last.node, Node::Any)
+            && last.is_once()
+        {
+            let anchored = matches!(
+                rest,
+                [Item {
+                    node: Node::Start,
+                    ..
+                }]
+            );
+            return (rest.is_empty() || anchored).then_some(Shape::First { anchored });
+        }
+        Words::of(tree).map(Shape::Words)
+    }
+
+    /// Where it first matches.
+    #[inline]
+    pub(super) fn find(&self, subject: &[u8]) -> Option<(usize, usize)> {
+        match self {
+            Shape::First { .. } => (!subject.is_empty()).then_some((0, 1)),
+            Shape::Words(words) => words.find(subject).map(|found| words.whole(&found, subject)),
+        }
+    }
+
+    /// The same at or after `from`, which is not 0.
+    pub(super) fn find_from(&self, subject: &[u8], from: usize) -> Option<(usize, usize)> {
+        let anchored = match self {
+            Shape::First { anchored } => *anchored,
+            Shape::Words(words) => words.anchored,
+        };
+        if anchored {
+            return None;
+        }
+        let (start, end) = self.find(subject.get(from..)?)?;
+        Some((start + from, end + from))
+    }
+
+    /// Where it first matches, and its groups.
+    pub(super) fn spans(&self, subject: &[u8]) -> Option<Spans> {
+        let mut spans = Spans::default();
+        let Shape::Words(words) = self else {
+            spans.push(Some(self.find(subject)?));
+            return Some(spans);
+        };
+        let found = words.find(subject)?;
+        spans.push(Some(words.whole(&found, subject)));
+        if words.lead.is_some_and(|lead| lead.captures) {
+            spans.push(Some((0, found.at)));
+        }
+        for (start, end) in &found.word.groups {
+            spans.push(Some((found.at + *start as usize, found.at + *end as usize)));
+        }
+        if words.trail.is_some_and(|trail| trail.captures) {
+            spans.push(Some((found.at + found.word.bytes.len(), subject.len())));
+        }
+        Some(spans)
+    }
+}
+
+impl Words {
+    fn of(tree: &Tree) -> Option<Words> {
+        let mut branches = tree.branches.iter().map(Part::of);
+        let mut first = branches.next()??;
+        for part in branches {
+            let part = part?;
+            let plain = [&first, &part]
+                .into_iter()
+                .all(|part| part.lead.is_none() && part.trail.is_none());
+            if !plain || tree.groups > 0 || (part.at_start, part.at_end) != (first.at_start, first.at_end) {
+                return None;
+            }
+            first.words.extend(part.words);
+        }
+        fits(&first.words)?;
+        let Part {
+            lead,
+            words,
+            trail,
+            at_start,
+            at_end,
+        } = first;
+        let caseless = tree.caseless
+            && words
+                .iter()
+                .any(|word| word.bytes.iter().any(u8::is_ascii_alphabetic));
+        let anchored = at_start;
+        // `.*` before the words begins where the subject does, and `.*` after them reaches its end.
+        let at_start = at_start && lead.is_none();
+        let at_end = at_end && trail.is_none();
+        let one_by_one = lead.is_some() || at_start || at_end;
+        if one_by_one && words.len() > COMPARED {
+            return None;
+        }
+        // Which word is found first in the midst must not depend on what is left after it.
+        if !one_by_one && words.len() > 1 && trail.is_some_and(|trail| trail.min > 0) {
+            return None;
+        }
+        let finder = match one_by_one {
+            true => None,
+            false => Some(Finder::of(&words, caseless)?),
+        };
+        Some(Words {
+            lead,
+            words: words.into(),
+            trail,
+            anchored,
+            at_start,
+            at_end,
+            caseless,
+            finder,
+        })
+    }
+
+    fn whole(&self, found: &Found<'_>, subject: &[u8]) -> (usize, usize) {
+        let start = if self.lead.is_some() { 0 } else { found.at };
+        let end = match self.trail {
+            Some(_) => subject.len(),
+            None => found.at + found.word.bytes.len(),
+        };
+        (start, end)
+    }
+
+    fn find(&self, subject: &[u8]) -> Option<Found<'_>> {
+        let rest = self.trail.map_or(0, |trail| trail.min);
+        // Where a word may end.
+        let room = subject.len().checked_sub(rest)?;
+        if let Some(lead) = self.lead {
+            return self.find_last(subject, lead.min, room);
+        }
+        let stands = |word: &&Word, at: usize| self.stands(word, subject, at, room);
+        let found = match (&self.finder, self.at_start, self.at_end) {
+            (_, true, true) => {
+                let word = self
+                    .words
+                    .iter()
+                    .find(|word| word.bytes.len() == room && stands(word, 0))?;
+                Found { word, at: 0 }
+            }
+            (_, true, false) => {
+                let word = self.words.iter().find(|word| stands(word, 0))?;
+                Found { word, at: 0 }
+            }
+            (_, false, true) => self.find_suffix(subject)?,
+            (Some(finder), false, false) => self.find_first(finder, subject, room)?,
+            (None, false, false) => unreachable!("what is looked for in the midst has a finder"),
+        };
+        Some(found)
+    }
+
+    /// The longest word that the subject ends with: it begins first.
+    fn find_suffix(&self, subject: &[u8]) -> Option<Found<'_>> {
+        let mut longest: Option<Found<'_>> = None;
+        for word in &self.words {
+            let Some(at) = subject.len().checked_sub(word.bytes.len()) else {
+                continue;
+            };
+            let is_longer = longest.as_ref().is_none_or(|longest| at < longest.at);
+            if is_longer && self.stands(word, subject, at, subject.len()) {
+                longest = Some(Found { word, at });
+            }
+        }
+        longest
+    }
+
+    /// After `.*`: the last place where a word stands.
+    fn find_last(&self, subject: &[u8], from: usize, room: usize) -> Option<Found<'_>> {
+        if self.at_end {
+            // The shortest word leaves most to `.*`.
+            let fitting = self.words.iter().filter_map(|word| {
+                let at = subject.len().checked_sub(word.bytes.len())?;
+                (at >= from && self.stands(word, subject, at, room)).then_some(Found { word, at })
+            });
+            return fitting.fold(None, |best: Option<Found<'_>>, found| match best {
+                Some(best) if best.at >= found.at => Some(best),
+                _ => Some(found),
+            });
+        }
+        if let [word] = &self.words[..]
+            && !self.caseless
+        {
+            let at = memmem::rfind(subject.get(from..room)?, &word.bytes)?;
+            return Some(Found { word, at: at + from });
+        }
+        (from..=room).rev().find_map(|at| {
+            let word = self
+                .words
+                .iter()
+                .find(|word| self.stands(word, subject, at, room))?;
+            Some(Found { word, at })
+        })
+    }
+
+    fn find_first(&self, finder: &Finder, subject: &[u8], room: usize) -> Option<Found<'_>> {
+        let subject = &subject[..room];
+        match finder {
+            Finder::One(finder) => {
+                let at = finder.find(subject)?;
+                Some(Found {
+                    word: &self.words[0],
+                    at,
+                })
+            }
+            Finder::Caseless => {
+                let word = &self.words[0];
+                let first = word.bytes[0];
+                let (lower, upper) = (first.to_ascii_lowercase(), first.to_ascii_uppercase());
+                let last = subject.len().checked_sub(word.bytes.len())?;
+                let at = memchr::memchr2_iter(lower, upper, &subject[..=last])
+                    .find(|&at| self.stands(word, subject, at, room))?;
+                Some(Found { word, at })
+            }
+            Finder::Many(automaton) => {
+                let found = automaton.find(subject)?;
+                let word = &self.words[found.pattern().as_usize()];
+                Some(Found {
+                    word,
+                    at: found.start(),
+                })
+            }
+        }
+    }
+
+    /// Whether a word stands there and ends before `room`.
+    #[inline]
+    fn stands(&self, word: &Word, subject: &[u8], at: usize, room: usize) -> bool {
+        let end = at + word.bytes.len();
+        end <= room
+            && match self.caseless {
+                false => subject[at..end] == *word.bytes,
+                true => subject[at..end].eq_ignore_ascii_case(&word.bytes),
+            }
+    }
+}
+
+impl Finder {
+    fn of(words: &[Word], caseless: bool) -> Option<Finder> {
+        // Nothing is found everywhere: then it would be the words before it that matter, at the very beginning.
+        if words.iter().any(|word| word.bytes.is_empty()) {
+            return match words {
+                [_] => Some(Finder::One(Box::new(memmem::Finder::new(b"").into_owned()))),
+                _ => None,
+            };
+        }
+        if let [word] = words {
+            return Some(match caseless {
+                false => Finder::One(Box::new(memmem::Finder::new(&word.bytes[..]).into_owned())),
+                true => Finder::Caseless,
+            });
+        }
+        let automaton = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostFirst)
+            .kind((words.len() > COMPARED).then_some(AhoCorasickKind::ContiguousNFA))
+            .ascii_case_insensitive(caseless)
+            .build(words.iter().map(|word| &word.bytes[..]))
+            .ok()?;
+        Some(Finder::Many(Box::new(automaton)))
+    }
+}
+
+/// A branch, taken apart.
+struct Part {
+    lead: Option<Run>,
+    words: Vec<Word>,
+    trail: Option<Run>,
+    at_start: bool,
+    at_end: bool,
+}
+
+impl Part {
+    fn of(branch: &Branch) -> Option<Part> {
+        let mut items = &branch[..];
+        let mut part = Part {
+            lead: None,
+            words: vec![Word::default()],
+            trail: None,
+            at_start: false,
+            at_end: false,
+        };
+        if let [
+            Item {
+                node: Node::Start, ..
+            },
+            rest @ ..,
+        ] = items
+        {
+            (part.at_start, items) = (true, rest);
+        }
+        if let [rest @ .., Item { node: Node::End, .. }] = items {
+            (part.at_end, items) = (true, rest);
+        }
+        if let [first, rest @ ..] = items
+            && let Some(run) = Run::of(first)
+        {
+            (part.lead, items) = (Some(run), rest);
+        }
+        if let [rest @ .., last] = items
+            && let Some(run) = Run::of(last)
+        {
+            (part.trail, items) = (Some(run), rest);
+        }
+        for item in items {
+            part.words = followed_by(part.words, item)?;
+        }
+        Some(part)
+    }
+}
+
+impl Run {
+    /// `.*`, `.+`, `(.*)` or `(.+)`.
+    fn of(item: &Item) -> Option<Run> {
+        match &item.node {
+            Node::Any if item.greedy && item.max.is_none() && item.min <= 1 => Some(Run {
+                captures: false,
+                min: item.min as usize,
+            }),
+            Node::Group {
+                captures,
+                plain: true,
+                branches,
+            } if item.is_once() => match &branches[..] {
+                [branch] => match &branch[..] {
+                    [inner] if matches!(inner.node, Node::Any) => Run::of(inner).map(|run| Run {
+                        captures: *captures,
+                        ..run
+                    }),
+                    _ => None,
+                },
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+}
+
+/// Every word with each of what an item may be behind it, in PCRE2's order of trying.
+fn followed_by(words: Vec<Word>, item: &Item) -> Option<Vec<Word>> {
+    let once = match &item.node {
+        Node::Byte(byte) => vec![Word {
+            bytes: [*byte].into(),
+            groups: [].into(),
+        }],
+        Node::Group {
+            captures,
+            plain: true,
+            branches,
+        } => group_words(*captures, branches)?,
+        _ => return None,
+    };
+    let mut ends = once;
+    match (item.min, item.max) {
+        (1, Some(1)) => {}
+        // A group that took no part has captured nothing, which is not what a word can say.
+        (0, Some(1)) if item.greedy && ends.iter().all(|word| word.groups.is_empty()) => {
+            ends.push(Word::default())
+        }
+        _ => return None,
+    }
+    if words.len() * ends.len() > WORDS {
+        return None;
+    }
+    let joined: Vec<Word> = words
+        .iter()
+        .flat_map(|word| ends.iter().map(|end| word.followed_by(end)))
+        .collect();
+    fits(&joined)?;
+    Some(joined)
+}
+
+fn group_words(captures: bool, branches: &[Branch]) -> Option<Vec<Word>> {
+    let mut words = Vec::new();
+    for branch in branches {
+        let mut own = vec![Word::default()];
+        for item in branch {
+            own = followed_by(own, item)?;
+        }
+        words.extend(own);
+    }
+    fits(&words)?;
+    // Groups in one branch take no part when another matches.
+    if branches.len() > 1 && words.iter().any(|word| !word.groups.is_empty()) {
+        return None;
+    }
+    if captures {
+        for word in &mut words {
+            let whole = (0, word.bytes.len() as u32);
+            word.groups = [&[whole], &word.groups[..]].concat().into();
+        }
+    }
+    Some(words)
+}
+
+impl Word {
+    fn followed_by(&self, end: &Word) -> Word {
+        let shift = self.bytes.len() as u32;
+        let shifted = end.groups.iter().map(|(start, end)| (start + shift, end + shift));
+        Word {
+            bytes: [&self.bytes[..], &end.bytes].concat().into(),
+            groups: self.groups.iter().copied().chain(shifted).collect(),
+        }
+    }
+}
+
+/// Whether there are not too many words.
+fn fits(words: &[Word]) -> Option<()> {
+    let bytes: usize = words.iter().map(|word| word.bytes.len()).sum();
+    (words.len() <= WORDS && bytes <= BYTES).then_some(())
+}

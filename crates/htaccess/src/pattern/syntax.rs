@@ -1,0 +1,284 @@
+//! The part of PCRE2's syntax that is understood here, to find out what can be matched without it. What is not understood
+//! with certainty makes the whole pattern one for PCRE2 alone.
+
+use super::Options;
+use super::translate::posix_class;
+
+/// A pattern that is wholly understood.
+pub(super) struct Tree {
+    pub branches: Vec<Branch>,
+    pub caseless: bool,
+    /// How many groups capture.
+    pub groups: usize,
+}
+
+/// What stands between two `|`.
+pub(super) type Branch = Vec<Item>;
+
+/// Something, and how often.
+pub(super) struct Item {
+    pub node: Node,
+    pub min: u32,
+    /// `None` is without end.
+    pub max: Option<u32>,
+    /// As often as possible first, and able to give back.
+    pub greedy: bool,
+}
+
+pub(super) enum Node {
+    /// This byte.
+    Byte(u8),
+    /// `.`: any byte.
+    Any,
+    /// One byte, of which more is not known here.
+    Set,
+    /// `^`.
+    Start,
+    /// `$`: the very end.
+    End,
+    /// Nothing, on some condition.
+    Assertion,
+    Group {
+        captures: bool,
+        /// Nothing but an order of trying: no atomic group.
+        plain: bool,
+        branches: Vec<Branch>,
+    },
+}
+
+/// Groups within groups; beyond that PCRE2 does it alone.
+const DEPTH: usize = 30;
+/// Longer patterns are PCRE2's alone, which knows what is too long.
+const LENGTH: usize = 10_000;
+
+/// The tree of a pattern that is understood, and correct.
+pub(super) fn parse(text: &[u8], options: Options) -> Option<Tree> {
+    let (text, inline) = match text.strip_prefix(b"(?i)") {
+        Some(rest) => (rest, true),
+        None => (text, false),
+    };
+    if text.len() > LENGTH || options.multi_line {
+        return None;
+    }
+    let mut parser = Parser {
+        text,
+        at: 0,
+        groups: 0,
+    };
+    let branches = parser.branches(0)?;
+    (parser.at == text.len()).then_some(Tree {
+        branches,
+        caseless: options.caseless || inline,
+        groups: parser.groups,
+    })
+}
+
+struct Parser<'t> {
+    text: &'t [u8],
+    at: usize,
+    groups: usize,
+}
+
+impl Parser<'_> {
+    /// Up to the end or a closing parenthesis, which stays.
+    fn branches(&mut self, depth: usize) -> Option<Vec<Branch>> {
+        let mut branches = vec![Branch::new()];
+        while let Some(&byte) = self.text.get(self.at) {
+            match byte {
+                b')' if depth > 0 => break,
+                b'|' => {
+                    self.at += 1;
+                    branches.push(Branch::new());
+                }
+                _ => {
+                    let node = self.node(depth)?;
+                    let item = self.repeated(node)?;
+                    branches.last_mut()?.push(item);
+                }
+            }
+        }
+        Some(branches)
+    }
+
+    fn node(&mut self, depth: usize) -> Option<Node> {
+        let byte = self.text[self.at];
+        self.at += 1;
+        match byte {
+            b'^' => Some(Node::Start),
+            b'$' => Some(Node::End),
+            b'.' => Some(Node::Any),
+            b'\\' => self.escape(),
+            b'[' => self.class(),
+            b'(' => self.group(depth + 1),
+            b')' | b'*' | b'+' | b'?' => None,
+            // A brace is literal unless it is a quantifier, which is none at this place.
+            b'{' => matches!(brace(&self.text[self.at..])?, Brace::Literal).then_some(Node::Byte(b'{')),
+            byte => Some(Node::Byte(byte)),
+        }
+    }
+
+    fn escape(&mut self) -> Option<Node> {
+        let byte = *self.text.get(self.at)?;
+        self.at += 1;
+        Some(match byte {
+            b'd' | b'D' | b'w' | b'W' | b's' | b'S' | b'h' | b'H' | b'v' | b'V' => Node::Set,
+            b'b' | b'B' | b'A' | b'z' | b'Z' => Node::Assertion,
+            b'n' => Node::Byte(b'\n'),
+            b'r' => Node::Byte(b'\r'),
+            b't' => Node::Byte(b'\t'),
+            byte if byte.is_ascii_alphanumeric() => return None,
+            byte => Node::Byte(byte),
+        })
+    }
+
+    /// After `[`.
+    fn class(&mut self) -> Option<Node> {
+        let begin = self.at;
+        if self.text.get(self.at) == Some(&b'^') {
+            self.at += 1;
+        }
+        if self.text.get(self.at) == Some(&b']') {
+            self.at += 1;
+        }
+        loop {
+            match *self.text.get(self.at)? {
+                b']' => break,
+                b'\\' => match *self.text.get(self.at + 1)? {
+                    b'd' | b'w' | b's' | b'n' | b'r' | b't' => self.at += 2,
+                    byte if byte.is_ascii_alphanumeric() => return None,
+                    _ => self.at += 2,
+                },
+                b'[' => self.at += posix_class(&self.text[self.at..]).unwrap_or(1),
+                _ => self.at += 1,
+            }
+        }
+        let inside = &self.text[begin..self.at];
+        self.at += 1;
+        Some(match inside {
+            [byte] if *byte != b'^' => Node::Byte(*byte),
+            [b'\\', byte] if byte.is_ascii_punctuation() => Node::Byte(*byte),
+            _ => Node::Set,
+        })
+    }
+
+    /// After `(`.
+    fn group(&mut self, depth: usize) -> Option<Node> {
+        if depth > DEPTH {
+            return None;
+        }
+        let (mut captures, mut plain, mut assertion) = (false, true, false);
+        match &self.text[self.at..] {
+            [b'*', ..] => return None,
+            [b'?', b':', ..] => self.at += 2,
+            [b'?', b'>', ..] => {
+                plain = false;
+                self.at += 2;
+            }
+            [b'?', b'=' | b'!', ..] => {
+                assertion = true;
+                self.at += 2;
+            }
+            [b'?', b'<', b'=' | b'!', ..] => {
+                assertion = true;
+                self.at += 3;
+            }
+            [b'?', ..] => return None,
+            _ => captures = true,
+        }
+        self.groups += usize::from(captures);
+        let branches = self.branches(depth)?;
+        if self.text.get(self.at) != Some(&b')') {
+            return None;
+        }
+        self.at += 1;
+        if assertion {
+            return Some(Node::Assertion);
+        }
+        Some(Node::Group {
+            captures,
+            plain,
+            branches,
+        })
+    }
+
+    /// What follows a node says how often.
+    fn repeated(&mut self, node: Node) -> Option<Item> {
+        let (min, max) = match self.text.get(self.at) {
+            Some(b'*') => (0, None),
+            Some(b'+') => (1, None),
+            Some(b'?') => (0, Some(1)),
+            Some(b'{') => match brace(&self.text[self.at + 1..])? {
+                Brace::Counts { min, max, length } => {
+                    self.at += length;
+                    (min, max)
+                }
+                Brace::Literal => return Some(Item::once(node)),
+            },
+            _ => return Some(Item::once(node)),
+        };
+        self.at += 1;
+        let greedy = !matches!(self.text.get(self.at), Some(b'?' | b'+'));
+        if !greedy {
+            self.at += 1;
+        }
+        // What PCRE2 says to the repetition of nothing is its own.
+        let countable = !matches!(node, Node::Start | Node::End | Node::Assertion);
+        countable.then_some(Item {
+            node,
+            min,
+            max,
+            greedy,
+        })
+    }
+}
+
+impl Item {
+    fn once(node: Node) -> Item {
+        Item {
+            node,
+            min: 1,
+            max: Some(1),
+            greedy: true,
+        }
+    }
+
+    /// Whether it stands there exactly once.
+    pub(super) fn is_once(&self) -> bool {
+        self.min == 1 && self.max == Some(1)
+    }
+}
+
+enum Brace {
+    /// `{` stands for itself.
+    Literal,
+    /// A quantifier, `length` bytes long after its `{`.
+    Counts {
+        min: u32,
+        max: Option<u32>,
+        length: usize,
+    },
+}
+
+/// What a `{` is, judged by what follows it; `None` where PCRE2's versions differ, or where it is wrong.
+fn brace(rest: &[u8]) -> Option<Brace> {
+    let Some(close) = memchr::memchr(b'}', rest) else {
+        return Some(Brace::Literal);
+    };
+    let inside = std::str::from_utf8(&rest[..close]).unwrap_or("x");
+    let is_countlike = |byte: u8| byte.is_ascii_digit() || byte == b',' || byte.is_ascii_whitespace();
+    if inside.is_empty() || !inside.bytes().all(is_countlike) {
+        return Some(Brace::Literal);
+    }
+    let number = |digits: &str| match digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        true => digits.parse().ok().filter(|&count: &u32| count <= 65_535),
+        false => None,
+    };
+    let (min, max) = match inside.split_once(',') {
+        None => (number(inside)?, Some(number(inside)?)),
+        Some((min, "")) => (number(min)?, None),
+        Some((min, max)) => (number(min)?, Some(number(max)?)),
+    };
+    let length = close + 1;
+    let in_order = max.is_none_or(|max| min <= max);
+    in_order.then_some(Brace::Counts { min, max, length })
+}
