@@ -22,6 +22,7 @@ pub mod modules;
 mod mutation;
 mod near;
 pub mod pattern;
+pub mod response;
 pub mod settings;
 #[cfg(test)]
 mod testing;

@@ -1,17 +1,158 @@
-//! filter.
+//! mod_filter, mod_deflate and mod_brotli: what the content of a response passes on its way out.
+//!
+//! A response passes the filters that mod_mime's AddOutputFilter names, then those of SetOutputFilter, then those of mod_filter's
+//! chain, to which AddOutputFilterByType adds. Whatever its place there, what changes the text comes before what compresses it.
 
-use crate::directive::Directive;
+mod accept;
+mod choose;
+mod directives;
+mod transform;
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::expression::Expression;
+use crate::modules::substitute;
 use crate::settings::Merge;
+
+pub use choose::choose;
+pub(crate) use directives::DIRECTIVES;
+pub use transform::{Broken, Transform};
+
+/// What the content of a response passes.
+#[derive(Clone, Debug)]
+pub enum Filter {
+    /// mod_deflate's DEFLATE: gzip.
+    Deflate,
+    /// mod_deflate's INFLATE: the contrary.
+    Inflate,
+    /// mod_brotli's BROTLI_COMPRESS.
+    Brotli,
+    /// mod_substitute's SUBSTITUTE.
+    Substitute(Arc<substitute::Config>),
+}
+
+/// A filter by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Deflate,
+    Inflate,
+    Brotli,
+    Substitute,
+}
 
 /// What the module's directives have set.
 #[derive(Clone, Debug, Default)]
-pub struct Config {}
+pub struct Config {
+    /// The filters that FilterDeclare, FilterProvider and AddOutputFilterByType have made, by name. Shared, since a closer folder
+    /// replaces one as a whole.
+    smart: Vec<Arc<Smart>>,
+    /// Their names in the order in which they act. `None`: what stands before it does not count.
+    chain: Vec<Option<Box<[u8]>>>,
+}
 
-impl Merge for Config {
-    fn merge(_base: &Config, _add: &Config) -> Config {
-        Config {}
+/// A filter of mod_filter's, which acts as one of its providers.
+#[derive(Clone, Debug, Default)]
+struct Smart {
+    name: Box<[u8]>,
+    /// Its place among the filters of a response.
+    rank: u8,
+    /// In the order in which they were added; the last is asked first.
+    providers: Vec<Provider>,
+}
+
+#[derive(Clone, Debug)]
+struct Provider {
+    kind: Kind,
+    when: When,
+    protocol: Protocol,
+}
+
+/// When a provider acts.
+#[derive(Clone, Debug)]
+enum When {
+    /// For these media types.
+    Types(Box<[Box<[u8]>]>),
+    /// Where this holds.
+    Expression(Arc<Expression>),
+}
+
+/// What FilterProtocol says a filter does to a response.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Protocol {
+    /// It changes the content.
+    change: bool,
+    /// And its length.
+    change_length: bool,
+    /// There are no ranges of what it makes.
+    no_ranges: bool,
+    /// What it makes is not to be kept.
+    no_cache: bool,
+}
+
+impl Kind {
+    /// By Apache's name, in any case.
+    pub(crate) fn of(name: &[u8]) -> Option<Kind> {
+        match name.to_ascii_uppercase().as_slice() {
+            b"DEFLATE" => Some(Kind::Deflate),
+            b"INFLATE" => Some(Kind::Inflate),
+            b"BROTLI_COMPRESS" => Some(Kind::Brotli),
+            b"SUBSTITUTE" => Some(Kind::Substitute),
+            _ => None,
+        }
+    }
+
+    /// Its place: what is smaller comes earlier (`ap_filter_type`).
+    fn rank(self) -> u8 {
+        match self {
+            Kind::Inflate => RESOURCE - 1,
+            Kind::Substitute => RESOURCE,
+            Kind::Deflate | Kind::Brotli => CONTENT_SET,
+        }
     }
 }
 
-/// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive] = &[];
+/// `AP_FTYPE_RESOURCE`.
+const RESOURCE: u8 = 10;
+/// `AP_FTYPE_CONTENT_SET`.
+const CONTENT_SET: u8 = 20;
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Deflate => "DEFLATE",
+            Kind::Inflate => "INFLATE",
+            Kind::Brotli => "BROTLI_COMPRESS",
+            Kind::Substitute => "SUBSTITUTE",
+        })
+    }
+}
+
+impl Config {
+    fn smart(&self, name: &[u8]) -> Option<&Arc<Smart>> {
+        self.smart.iter().find(|smart| *smart.name == *name)
+    }
+
+    /// The chain, as far as it counts.
+    fn chain(&self) -> impl Iterator<Item = &[u8]> {
+        let start = self
+            .chain
+            .iter()
+            .rposition(Option::is_none)
+            .map_or(0, |reset| reset + 1);
+        self.chain[start..].iter().flatten().map(|name| &**name)
+    }
+}
+
+impl Merge for Config {
+    fn merge(base: &Config, add: &Config) -> Config {
+        let inherited = base.smart.iter().filter(|smart| add.smart(&smart.name).is_none());
+        Config {
+            smart: add.smart.iter().chain(inherited).cloned().collect(),
+            chain: [&base.chain[..], &add.chain].concat(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

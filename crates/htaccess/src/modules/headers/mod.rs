@@ -16,6 +16,7 @@ use std::sync::Arc;
 use howdah_http::{ResponseHead, Status};
 
 use crate::directive::{Arguments, Directive, Overrides, Support};
+use crate::response::with_head;
 use crate::settings::Merge;
 use crate::transaction::Transaction;
 use crate::world::World;
@@ -23,7 +24,7 @@ use crate::world::World;
 pub use constant::ConstantLines;
 use rule::Rule;
 use run::Table;
-pub(crate) use run::append;
+pub(crate) use run::{append, substitute};
 pub(crate) use words::next_word;
 
 /// What the module's directives have set.
@@ -81,13 +82,13 @@ pub fn response(
     if !config.changes_responses() {
         return Ok(());
     }
-    let before = run::enter(tx, head, config.evaluates());
-    let outcome = run::apply(tx, &config.always, Table::Always, world).and_then(|()| match error {
-        false => run::apply(tx, &config.success, Table::Success, world),
-        true => Ok(()),
-    });
-    run::leave(tx, head, before);
-    outcome
+    with_head(tx, head, config.evaluates(), |tx| {
+        run::apply(tx, &config.always, Table::Always, world)?;
+        match error {
+            false => run::apply(tx, &config.success, Table::Success, world),
+            true => Ok(()),
+        }
+    })
 }
 
 /// The module's directives.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use howdah_http::{Fields, ResponseHead, Status, is_field_value, is_token};
+use howdah_http::{Fields, Status, is_field_value, is_token};
 
 use super::format;
 use super::rule::{Action, Condition, Rule, Value};
@@ -13,6 +13,8 @@ use crate::transaction::Transaction;
 use crate::world::World;
 
 mod edit;
+
+pub(crate) use edit::substitute;
 
 /// Which fields rules change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,46 +43,6 @@ impl Table {
             Table::Success => &tx.state.fields,
             Table::Always => &tx.state.error_fields,
         }
-    }
-}
-
-/// What the transaction held before [`enter`].
-pub(super) struct Before {
-    fields: Fields,
-    media_type: Option<MediaType>,
-}
-
-/// The transaction's own idea of the media type.
-struct MediaType {
-    content_type: Option<Vec<u8>>,
-    charset: Option<Vec<u8>>,
-}
-
-/// Puts the head where expressions (`resp`, `%{CONTENT_TYPE}`, `%{REQUEST_STATUS}`) look for it.
-pub(super) fn enter(tx: &mut Transaction<'_>, head: &mut ResponseHead, evaluates: bool) -> Before {
-    let state = &mut tx.state;
-    std::mem::swap(&mut state.fields, &mut head.fields);
-    state.status = head.status;
-    let media_type = evaluates.then(|| {
-        let sent = state.fields.value(b"content-type").map(<[u8]>::to_vec);
-        MediaType {
-            content_type: std::mem::replace(&mut state.content_type, sent),
-            charset: state.charset.take(),
-        }
-    });
-    Before {
-        fields: std::mem::take(&mut head.fields),
-        media_type,
-    }
-}
-
-/// Puts it back.
-pub(super) fn leave(tx: &mut Transaction<'_>, head: &mut ResponseHead, before: Before) {
-    let state = &mut tx.state;
-    head.fields = std::mem::replace(&mut state.fields, before.fields);
-    if let Some(own) = before.media_type {
-        state.content_type = own.content_type;
-        state.charset = own.charset;
     }
 }
 

@@ -1,17 +1,63 @@
-//! substitute.
+//! mod_substitute: replaces text in what is sent, line by line.
 
-use crate::directive::Directive;
+mod directives;
+mod transformer;
+
+use std::sync::Arc;
+
+use crate::pattern::Pattern;
 use crate::settings::Merge;
+
+pub(crate) use directives::DIRECTIVES;
+pub use transformer::Transformer;
 
 /// What the module's directives have set.
 #[derive(Clone, Debug, Default)]
-pub struct Config {}
+pub struct Config {
+    substitutions: Vec<Arc<Substitution>>,
+    /// SubstituteMaxLineLength in bytes.
+    longest_line: Option<usize>,
+    inherit_before: Option<bool>,
+}
 
-impl Merge for Config {
-    fn merge(_base: &Config, _add: &Config) -> Config {
-        Config {}
+/// One `Substitute`.
+#[derive(Debug)]
+struct Substitution {
+    find: Find,
+    replacement: Box<[u8]>,
+    /// `q`: what follows is replaced in what is left of the line, but not across the places where this replaced something.
+    quick: bool,
+}
+
+/// What is looked for.
+#[derive(Debug)]
+enum Find {
+    /// `n`: this text; with `i` in any case, then it is in lower case here.
+    Text { text: Box<[u8]>, caseless: bool },
+    /// A regular expression.
+    Regex(Pattern),
+}
+
+impl Substitution {
+    fn is_caseless_text(&self) -> bool {
+        matches!(self.find, Find::Text { caseless: true, .. })
     }
 }
 
-/// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive] = &[];
+impl Merge for Config {
+    fn merge(base: &Config, add: &Config) -> Config {
+        let inherit_before = add.inherit_before.or(base.inherit_before);
+        let (first, second) = match inherit_before {
+            Some(true) => (base, add),
+            _ => (add, base),
+        };
+        Config {
+            substitutions: [&first.substitutions[..], &second.substitutions].concat(),
+            longest_line: add.longest_line.or(base.longest_line),
+            inherit_before,
+        }
+    }
+}
+
+/// SubstituteMaxLineLength where nothing is said: 1 MiB.
+const LONGEST_LINE: usize = 1024 * 1024;

@@ -69,7 +69,7 @@ fn replace(pattern: &Pattern, value: &[u8], replacement: &[u8], every: bool) -> 
 }
 
 /// `$0` to `$9` stand for what the groups captured; a backslash makes the next byte an ordinary one.
-fn substitute(replacement: &[u8], captures: &Captures, out: &mut Vec<u8>) {
+pub(crate) fn substitute(replacement: &[u8], captures: &Captures, out: &mut Vec<u8>) {
     let mut rest = replacement;
     while let Some((&byte, behind)) = rest.split_first() {
         rest = behind;

@@ -1,0 +1,316 @@
+//! Which filters a response passes, and what they do to its head.
+
+use std::sync::Arc;
+
+use howdah_http::{Fields, ResponseHead};
+
+use super::accept::{accepts, token};
+use super::{Filter, Kind, Protocol, Provider, Smart, When};
+use crate::Settings;
+use crate::modules::headers::append;
+use crate::pattern::Captures;
+use crate::response::with_head;
+use crate::trace::Event;
+use crate::transaction::Transaction;
+use crate::world::World;
+
+/// Something that may act on the response.
+enum Candidate {
+    /// By its name, from AddOutputFilter or SetOutputFilter.
+    Named(Kind),
+    /// From mod_filter's chain.
+    Smart(Arc<Smart>),
+}
+
+impl Candidate {
+    fn rank(&self) -> u8 {
+        match self {
+            Candidate::Named(kind) => kind.rank(),
+            Candidate::Smart(smart) => smart.rank,
+        }
+    }
+}
+
+/// Which filters the content passes, the first one first. `head` is changed as they change it: Vary, Content-Encoding, ETag,
+/// and no Content-Length where the length changes. `length` is that of the content, where it is known. Not to be asked for pages
+/// that the server makes of errors and redirects.
+pub fn choose(
+    tx: &mut Transaction<'_>,
+    settings: &Settings,
+    world: &mut dyn World,
+    head: &mut ResponseHead,
+    length: Option<u64>,
+) -> Vec<Filter> {
+    let mut candidates = candidates(tx, settings);
+    candidates.sort_by_key(Candidate::rank);
+    let mut filters = Vec::new();
+    for candidate in candidates {
+        let outcome = consider(tx, settings, world, head, length, &candidate);
+        tx.trace(|| Event {
+            step: "filter",
+            place: None,
+            text: match &candidate {
+                Candidate::Named(kind) => kind.to_string(),
+                Candidate::Smart(smart) => String::from_utf8_lossy(&smart.name).into_owned(),
+            },
+            facts: Vec::new(),
+            outcome: match &outcome {
+                Ok(_) => "the content passes it".to_owned(),
+                Err(reason) => format!("not used: {reason}"),
+            },
+        });
+        filters.extend(outcome.ok());
+    }
+    filters
+}
+
+fn candidates(tx: &mut Transaction<'_>, settings: &Settings) -> Vec<Candidate> {
+    let mut candidates = Vec::new();
+    let by_extension = std::mem::take(&mut tx.state.output_filters);
+    let by_folder = settings
+        .core
+        .as_ref()
+        .and_then(|core| core.output_filters.as_deref());
+    let by_folder = by_folder
+        .into_iter()
+        .flat_map(|names| names.split(|&byte| byte == b';'));
+    for name in by_extension
+        .iter()
+        .map(|name| &**name)
+        .chain(by_folder)
+        .filter(|name| !name.is_empty())
+    {
+        match Kind::of(name) {
+            Some(kind) => candidates.push(Candidate::Named(kind)),
+            None => {
+                let name = String::from_utf8_lossy(name);
+                tx.complain(
+                    None,
+                    format!("there is no output filter {name}: it was not added"),
+                );
+            }
+        }
+    }
+    tx.state.output_filters = by_extension;
+    let Some(config) = &settings.filter else {
+        return candidates;
+    };
+    for name in config.chain() {
+        match config.smart(name) {
+            Some(smart) => candidates.push(Candidate::Smart(smart.clone())),
+            None => {
+                let name = String::from_utf8_lossy(name);
+                tx.complain(None, format!("FilterChain names {name}, which is not declared"));
+            }
+        }
+    }
+    candidates
+}
+
+type Considered = Result<Filter, &'static str>;
+
+fn consider(
+    tx: &mut Transaction<'_>,
+    settings: &Settings,
+    world: &mut dyn World,
+    head: &mut ResponseHead,
+    length: Option<u64>,
+    candidate: &Candidate,
+) -> Considered {
+    let kind = match candidate {
+        Candidate::Named(kind) => *kind,
+        Candidate::Smart(smart) => {
+            if head.status.code() != 200 && !tx.state.env.contains(b"filter-errordocs") {
+                return Err("the status is not 200");
+            }
+            let provider = provider(tx, world, head, smart).ok_or("no provider fits")?;
+            announce(provider.protocol, &mut head.fields);
+            provider.kind
+        }
+    };
+    match kind {
+        Kind::Deflate => deflate(tx, head, length),
+        Kind::Brotli => brotli(tx, head),
+        Kind::Inflate => inflate(tx, head),
+        Kind::Substitute => {
+            head.fields.remove(b"Content-Length");
+            let config = settings.substitute.as_ref().ok_or("there are no substitutions")?;
+            Ok(Filter::Substitute(config.clone()))
+        }
+    }
+}
+
+/// The provider that acts, the last declared first.
+fn provider<'s>(
+    tx: &mut Transaction<'_>,
+    world: &mut dyn World,
+    head: &mut ResponseHead,
+    smart: &'s Smart,
+) -> Option<&'s Provider> {
+    smart
+        .providers
+        .iter()
+        .rev()
+        .find(|provider| match &provider.when {
+            When::Types(types) => head.fields.value(b"content-type").is_some_and(|value| {
+                let end = value
+                    .iter()
+                    .position(|byte| b"; \t".contains(byte))
+                    .unwrap_or(value.len());
+                types.iter().any(|media_type| **media_type == value[..end])
+            }),
+            When::Expression(expression) => {
+                let outcome = with_head(tx, head, true, |tx| {
+                    expression.holds(tx, world, &mut Captures::default())
+                });
+                outcome.unwrap_or_else(|error| {
+                    tx.complain(
+                        None,
+                        format!("cannot evaluate FilterProvider's expression: {error}"),
+                    );
+                    false
+                })
+            }
+        })
+}
+
+/// What FilterProtocol says is done to the head.
+fn announce(protocol: Protocol, fields: &mut Fields) {
+    if protocol.change {
+        fields.remove(b"Content-MD5");
+        fields.remove(b"ETag");
+    }
+    if protocol.change_length {
+        fields.remove(b"Content-Length");
+    }
+    if protocol.no_cache {
+        fields.remove(b"Last-Modified");
+        fields.push(b"Cache-Control", b"no-cache");
+    }
+    if protocol.no_ranges {
+        fields.set(b"Accept-Ranges", b"none");
+    }
+}
+
+/// mod_deflate's conditions, in its order: up to the coding that is there already, it leaves no trace.
+fn deflate(tx: &mut Transaction<'_>, head: &mut ResponseHead, length: Option<u64>) -> Considered {
+    if length.is_some_and(|length| length <= TOO_SMALL) {
+        return Err("the content is too small");
+    }
+    let env = &tx.state.env;
+    let is_html = || {
+        head.fields
+            .value(b"content-type")
+            .is_some_and(|value| value.starts_with(b"text/html"))
+    };
+    if tx.state.is_subrequest || head.status.code() == 204 || head.fields.contains(b"content-range") {
+        return Err("a part of something, or nothing at all");
+    }
+    if env.contains(b"no-gzip") {
+        return Err("no-gzip is set");
+    }
+    if env.value(b"gzip-only-text/html") == Some(b"1") && !is_html() {
+        return Err("gzip-only-text/html is set");
+    }
+    let coded = coded(tx, head)?;
+    vary(head);
+    if !tx.state.env.contains(b"force-gzip") && !accepts(tx, b"gzip") {
+        return Err("the client does not accept gzip");
+    }
+    encode(tx, head, coded, "gzip");
+    Ok(Filter::Deflate)
+}
+
+/// mod_brotli's conditions.
+fn brotli(tx: &mut Transaction<'_>, head: &mut ResponseHead) -> Considered {
+    if tx.state.is_subrequest || head.status.code() == 204 || head.fields.contains(b"content-range") {
+        return Err("a part of something, or nothing at all");
+    }
+    if tx.state.env.contains(b"no-brotli") {
+        return Err("no-brotli is set");
+    }
+    let coded = coded(tx, head)?;
+    vary(head);
+    if !accepts(tx, b"br") {
+        return Err("the client does not accept br");
+    }
+    encode(tx, head, coded, "br");
+    Ok(Filter::Brotli)
+}
+
+/// INFLATE undoes a script's own compression, so that what comes behind it sees text.
+fn inflate(tx: &mut Transaction<'_>, head: &mut ResponseHead) -> Considered {
+    let is_gzip = |value: &[u8]| value.eq_ignore_ascii_case(b"gzip") || value.eq_ignore_ascii_case(b"x-gzip");
+    if tx.state.is_subrequest || head.fields.contains(b"content-range") {
+        return Err("a part of something");
+    }
+    let of_file = tx.state.encoding.as_deref().is_some_and(is_gzip);
+    let of_script = head.fields.value(b"content-encoding").is_some_and(is_gzip);
+    if !of_file && !of_script {
+        return Err("the content is not compressed");
+    }
+    tx.state.encoding = None;
+    for name in ["Content-Encoding", "Content-Length", "Content-MD5"] {
+        head.fields.remove(name.as_bytes());
+    }
+    suffix(&mut head.fields, "gunzip");
+    Ok(Filter::Inflate)
+}
+
+/// The codings that are there already: `None`, or some that are none, such as identity.
+fn coded(tx: &Transaction<'_>, head: &ResponseHead) -> Result<Option<Vec<u8>>, &'static str> {
+    let all: Vec<&[u8]> = head
+        .fields
+        .value(b"content-encoding")
+        .into_iter()
+        .chain(tx.state.error_fields.value(b"content-encoding"))
+        .chain(tx.state.encoding.as_deref())
+        .collect();
+    if all.is_empty() {
+        return Ok(None);
+    }
+    let all = all.join(&b',');
+    let mut rest = &all[..];
+    while !rest.is_empty() {
+        let coding = token(&mut rest, false);
+        if !coding.is_empty() && !matches!(coding, b"identity" | b"7bit" | b"8bit" | b"binary") {
+            return Err("the content is encoded already");
+        }
+        rest = rest.get(1..).unwrap_or_default();
+    }
+    Ok(Some(all))
+}
+
+/// The response depends on Accept-Encoding, whether or not it is compressed this time.
+fn vary(head: &mut ResponseHead) {
+    append(&mut head.fields, b"Vary", b"Accept-Encoding");
+}
+
+fn encode(tx: &mut Transaction<'_>, head: &mut ResponseHead, coded: Option<Vec<u8>>, coding: &str) {
+    let fields = &mut head.fields;
+    match coded {
+        Some(other) if !other.eq_ignore_ascii_case(b"identity") => {
+            append(fields, b"Content-Encoding", coding.as_bytes());
+        }
+        _ => fields.set(b"Content-Encoding", coding.as_bytes()),
+    }
+    if let Some(encoding) = &mut tx.state.encoding {
+        *encoding = fields.value(b"content-encoding").unwrap_or_default().to_vec();
+    }
+    fields.remove(b"Content-Length");
+    fields.remove(b"Content-MD5");
+    suffix(fields, coding);
+}
+
+/// The entity tag of another representation: `"tag-gzip"`.
+fn suffix(fields: &mut Fields, transform: &str) {
+    let Some(etag) = fields.value(b"etag") else { return };
+    let [start @ .., b'"'] = etag else { return };
+    if start.len() > 1 {
+        let etag = [start, b"-", transform.as_bytes(), b"\""].concat();
+        fields.set(b"ETag", &etag);
+    }
+}
+
+/// Content up to so many bytes is not compressed: gzip's own 18 bytes, and 50 for the fields that tell of it.
+const TOO_SMALL: u64 = 68;

@@ -1,0 +1,305 @@
+//! The directives of mod_filter, mod_deflate and mod_brotli.
+
+use std::sync::Arc;
+
+use super::{Kind, Protocol, Provider, RESOURCE, Smart, When};
+use crate::directive::{Arguments, Call, Directive, Overrides, Support};
+use crate::expression::Expression;
+use crate::mistake::Complaint;
+use crate::settings::Settings;
+
+type Outcome = Result<(), Complaint>;
+
+/// `AddOutputFilterByType filter[;filter]… type…`: each filter has a smart one of its own in the chain.
+fn add_output_filter_by_type(call: &Call<'_>, settings: &mut Settings) -> Outcome {
+    let types: Box<[Box<[u8]>]> = call.words[1..].iter().map(|word| word[..].into()).collect();
+    for name in call
+        .word(0)
+        .split(|&byte| byte == b';')
+        .filter(|name| !name.is_empty())
+    {
+        let smart = [b"BYTYPE:", name].concat();
+        let config = Settings::edit(&mut settings.filter);
+        let is_new = config.smart(&smart).is_none();
+        add_provider(settings, &smart, name, When::Types(types.clone()))?;
+        if is_new {
+            Settings::edit(&mut settings.filter)
+                .chain
+                .push(Some(smart.into()));
+        }
+    }
+    Ok(())
+}
+
+/// `FilterDeclare name [place]`.
+fn filter_declare(call: &Call<'_>, settings: &mut Settings) -> Outcome {
+    let rank = match call.word(1).to_ascii_uppercase().as_slice() {
+        b"CONTENT_SET" => super::CONTENT_SET,
+        b"PROTOCOL" => 30,
+        b"CONNECTION" => 50,
+        b"NETWORK" => 60,
+        _ => RESOURCE,
+    };
+    declare(settings, call.word(0), rank);
+    Ok(())
+}
+
+/// `FilterProvider name provider expression`.
+fn filter_provider(call: &Call<'_>, settings: &mut Settings) -> Outcome {
+    let expression = Expression::condition(call.word(2))
+        .map_err(|bad| Complaint::about(2, format!("bad expression: {}", bad.message)))?;
+    add_provider(
+        settings,
+        call.word(0),
+        call.word(1),
+        When::Expression(Arc::new(expression)),
+    )
+}
+
+/// `FilterChain [+@-!=]name…`.
+fn filter_chain(call: &Call<'_>, settings: &mut Settings) -> Outcome {
+    let chain = &mut Settings::edit(&mut settings.filter).chain;
+    for word in call.words {
+        match word.split_first() {
+            Some((b'+', name)) => chain.push(Some(name.into())),
+            Some((b'@', name)) => chain.insert(0, Some(name.into())),
+            Some((b'-', name)) => {
+                let is_named = |entry: &Option<Box<[u8]>>| {
+                    entry
+                        .as_ref()
+                        .is_some_and(|entry| entry.eq_ignore_ascii_case(name))
+                };
+                match chain.first() {
+                    Some(first) if is_named(first) => {
+                        chain.remove(0);
+                    }
+                    _ => chain.retain(|entry| !is_named(entry)),
+                }
+            }
+            Some((b'!', _)) => *chain = vec![None],
+            Some((b'=', name)) => *chain = vec![None, Some(name.into())],
+            _ => chain.push(Some(word[..].into())),
+        }
+    }
+    Ok(())
+}
+
+/// `FilterProtocol name [provider] flags`.
+fn filter_protocol(call: &Call<'_>, settings: &mut Settings) -> Outcome {
+    let provider = (call.words.len() > 2).then(|| call.word(1));
+    let flags = call.words.last().map(Vec::as_slice).unwrap_or_default();
+    let kind = provider.and_then(Kind::of);
+    let smart = Settings::edit(&mut settings.filter)
+        .smart
+        .iter_mut()
+        .find(|smart| *smart.name == *call.word(0))
+        .ok_or_else(|| {
+            Complaint::about(
+                0,
+                "there is no such filter: it needs FilterDeclare or FilterProvider first",
+            )
+        })?;
+    if provider.is_none() {
+        // Said of the filter as a whole, Apache keeps it for requests of ranges, which are answered without filters here.
+        return Ok(());
+    }
+    let mut found = false;
+    for provider in &mut Arc::make_mut(smart).providers {
+        if Some(provider.kind) == kind {
+            provider.protocol = protocol(flags);
+            found = true;
+        }
+    }
+    match found {
+        true => Ok(()),
+        false => Err(Complaint::about(1, "the filter has no such provider")),
+    }
+}
+
+fn protocol(flags: &[u8]) -> Protocol {
+    let mut protocol = Protocol::default();
+    for flag in flags.split(|byte| b";, \t".contains(byte)) {
+        match flag.to_ascii_lowercase().as_slice() {
+            b"change=yes" => (protocol.change, protocol.change_length) = (true, true),
+            b"change=no" => (protocol.change, protocol.change_length) = (false, false),
+            b"change=1:1" => protocol.change = true,
+            b"byteranges=no" => protocol.no_ranges = true,
+            b"cache=no" => protocol.no_cache = true,
+            // What it says of proxying does not concern what is served from here.
+            _ => {}
+        }
+    }
+    protocol
+}
+
+fn declare(settings: &mut Settings, name: &[u8], rank: u8) {
+    let smart = &mut Settings::edit(&mut settings.filter).smart;
+    smart.retain(|known| *known.name != *name);
+    smart.push(Arc::new(Smart {
+        name: name.into(),
+        rank,
+        providers: Vec::new(),
+    }));
+}
+
+fn add_provider(settings: &mut Settings, name: &[u8], provider: &[u8], when: When) -> Outcome {
+    let kind = Kind::of(provider).ok_or_else(|| {
+        let provider = String::from_utf8_lossy(provider);
+        Complaint::new(format!("unknown filter provider {provider}"))
+            .hint("there are DEFLATE, INFLATE, BROTLI_COMPRESS and SUBSTITUTE")
+    })?;
+    if Settings::edit(&mut settings.filter).smart(name).is_none() {
+        declare(settings, name, kind.rank());
+    }
+    let smart = Settings::edit(&mut settings.filter)
+        .smart
+        .iter_mut()
+        .find(|smart| *smart.name == *name);
+    if let Some(smart) = smart {
+        Arc::make_mut(smart).providers.push(Provider {
+            kind,
+            when,
+            protocol: Protocol::default(),
+        });
+    }
+    Ok(())
+}
+
+const fn directive(
+    name: &'static str,
+    arguments: Arguments,
+    summary: &'static str,
+    apply: fn(&Call<'_>, &mut Settings) -> Outcome,
+) -> Directive {
+    Directive {
+        name,
+        module: "mod_filter",
+        overrides: Overrides::OPTIONS,
+        arguments,
+        summary,
+        support: Support::Full,
+        apply,
+    }
+}
+
+/// What belongs to the server's own configuration.
+const fn withheld(module: &'static str, name: &'static str, summary: &'static str) -> Directive {
+    Directive {
+        module,
+        overrides: Overrides::NONE,
+        support: Support::Refused("it belongs to the server's own configuration"),
+        ..directive(name, Arguments::ANY, summary, |call, _| {
+            Err(Complaint::new(format!("{} is not allowed here", call.name)))
+        })
+    }
+}
+
+/// What limits how clients' compressed content is unpacked, which nothing here does.
+const fn inflate_limit(name: &'static str) -> Directive {
+    Directive {
+        module: "mod_deflate",
+        overrides: Overrides::ALL,
+        support: Support::Ignored("what clients send is handed to scripts as it is"),
+        ..directive(
+            name,
+            Arguments::ONE,
+            "Limits what compressed request content may become.",
+            positive,
+        )
+    }
+}
+
+fn positive(call: &Call<'_>, _: &mut Settings) -> Outcome {
+    let word = call.word(0);
+    let is_limit = call.name.eq_ignore_ascii_case("DeflateInflateLimitRequestBody");
+    let is_number = !word.is_empty() && word.iter().all(u8::is_ascii_digit);
+    match is_number && (is_limit || word.iter().any(|&digit| digit != b'0')) {
+        true => Ok(()),
+        false => Err(Complaint::about(0, "this has to be a positive number")),
+    }
+}
+
+/// The modules' directives.
+pub(crate) const DIRECTIVES: &[Directive] = &[
+    Directive {
+        overrides: Overrides::FILE_INFO,
+        ..directive(
+            "AddOutputFilterByType",
+            Arguments::FIRST_AND_SOME,
+            "Filters that responses of these media types pass, such as DEFLATE.",
+            add_output_filter_by_type,
+        )
+    },
+    directive(
+        "FilterChain",
+        Arguments::SOME,
+        "Which declared filters responses pass, in order: +add, @first, -remove, =only, ! none.",
+        filter_chain,
+    ),
+    directive(
+        "FilterDeclare",
+        Arguments::Words(1, 2),
+        "Declares a filter that acts as one of its providers.",
+        filter_declare,
+    ),
+    Directive {
+        support: Support::Differs(
+            "said of a filter as a whole, it has no effect: ranges are answered without filters",
+        ),
+        ..directive(
+            "FilterProtocol",
+            Arguments::Words(2, 3),
+            "What a filter does to a response: change=yes, change=1:1, byteranges=no, cache=no.",
+            filter_protocol,
+        )
+    },
+    directive(
+        "FilterProvider",
+        Arguments::Words(3, 3),
+        "What a declared filter is, where an expression holds.",
+        filter_provider,
+    ),
+    withheld("mod_filter", "FilterTrace", "Logs what filters get."),
+    inflate_limit("DeflateInflateLimitRequestBody"),
+    inflate_limit("DeflateInflateRatioBurst"),
+    inflate_limit("DeflateInflateRatioLimit"),
+    withheld(
+        "mod_deflate",
+        "DeflateAlterETag",
+        "How entity tags tell compressed content apart.",
+    ),
+    withheld(
+        "mod_deflate",
+        "DeflateBufferSize",
+        "How much is compressed at once.",
+    ),
+    withheld(
+        "mod_deflate",
+        "DeflateCompressionLevel",
+        "How hard DEFLATE tries.",
+    ),
+    withheld("mod_deflate", "DeflateFilterNote", "Notes how well it went."),
+    withheld("mod_deflate", "DeflateMemLevel", "How much memory DEFLATE takes."),
+    withheld("mod_deflate", "DeflateWindowSize", "How far back DEFLATE looks."),
+    withheld(
+        "mod_brotli",
+        "BrotliAlterETag",
+        "How entity tags tell compressed content apart.",
+    ),
+    withheld(
+        "mod_brotli",
+        "BrotliCompressionMaxInputBlock",
+        "How much is compressed at once.",
+    ),
+    withheld(
+        "mod_brotli",
+        "BrotliCompressionQuality",
+        "How hard BROTLI_COMPRESS tries.",
+    ),
+    withheld(
+        "mod_brotli",
+        "BrotliCompressionWindow",
+        "How far back BROTLI_COMPRESS looks.",
+    ),
+    withheld("mod_brotli", "BrotliFilterNote", "Notes how well it went."),
+];

@@ -1,0 +1,301 @@
+use howdah_http::{ResponseHead, Status};
+
+use super::*;
+use crate::testing::{Nowhere, request, settings, transaction, try_settings};
+
+struct Asked<'a> {
+    fields: &'a str,
+    env: &'a [(&'a str, &'a str)],
+    head: &'a str,
+    status: u16,
+    length: Option<u64>,
+}
+
+const PLAIN: Asked<'_> = Asked {
+    fields: "Accept-Encoding: gzip, br",
+    env: &[],
+    head: "Content-Type: text/html; charset=utf-8\nContent-Length: 1000\nETag: \"a\"",
+    status: 200,
+    length: Some(1000),
+};
+
+/// The filters, Vary, Content-Encoding, ETag, and whether there is a length.
+fn chosen(directives: &str, asked: &Asked<'_>) -> String {
+    let request = request("/", asked.fields);
+    let mut tx = transaction(&request);
+    asked
+        .env
+        .iter()
+        .for_each(|(name, value)| tx.state.env.set(name.as_bytes(), value.as_bytes()));
+    let mut head = ResponseHead::new(Status::new(asked.status).unwrap());
+    for line in asked.head.lines() {
+        let (name, value) = line.split_once(": ").unwrap();
+        head.fields.push(name.as_bytes(), value.as_bytes());
+    }
+    let filters = choose(
+        &mut tx,
+        &settings(directives),
+        &mut Nowhere::default(),
+        &mut head,
+        asked.length,
+    );
+    let mut parts: Vec<String> = filters
+        .iter()
+        .map(|filter| match filter {
+            Filter::Deflate => "deflate".to_owned(),
+            Filter::Inflate => "inflate".to_owned(),
+            Filter::Brotli => "brotli".to_owned(),
+            Filter::Substitute(_) => "substitute".to_owned(),
+        })
+        .collect();
+    for name in ["Vary", "Content-Encoding", "ETag", "Content-Length"] {
+        let value = head.fields.value(name.as_bytes()).unwrap_or(b"-");
+        parts.push(String::from_utf8_lossy(value).into_owned());
+    }
+    parts.join(" ")
+}
+
+const ZIPPED: &str = "deflate Accept-Encoding gzip \"a-gzip\" -";
+const AS_IT_IS: &str = "- - \"a\" 1000";
+const BUT_VARY: &str = "Accept-Encoding - \"a\" 1000";
+
+#[test]
+fn which_filters() {
+    let substituted = "substitute deflate Accept-Encoding gzip \"a-gzip\" -";
+    let table = [
+        ("SetOutputFilter DEFLATE", ZIPPED),
+        ("SetOutputFilter deflate", ZIPPED),
+        ("SetOutputFilter DEFLATE;DEFLATE", ZIPPED),
+        ("SetOutputFilter NOTHING", AS_IT_IS),
+        (
+            "SetOutputFilter BROTLI_COMPRESS",
+            "brotli Accept-Encoding br \"a-br\" -",
+        ),
+        (
+            "SetOutputFilter BROTLI_COMPRESS;DEFLATE",
+            "brotli Accept-Encoding br \"a-br\" -",
+        ),
+        ("SetOutputFilter INFLATE", AS_IT_IS),
+        ("AddOutputFilterByType DEFLATE text/html", ZIPPED),
+        ("AddOutputFilterByType deflate text/css text/html", ZIPPED),
+        ("AddOutputFilterByType DEFLATE text/css", AS_IT_IS),
+        ("AddOutputFilterByType DEFLATE text/*", AS_IT_IS),
+        ("AddOutputFilterByType DEFLATE TEXT/HTML", AS_IT_IS),
+        (
+            "AddOutputFilterByType DEFLATE;SUBSTITUTE text/html\nSubstitute s/a/b/",
+            substituted,
+        ),
+        (
+            "SetOutputFilter DEFLATE;SUBSTITUTE\nSubstitute s/a/b/",
+            substituted,
+        ),
+        ("SetOutputFilter SUBSTITUTE", "- - \"a\" -"),
+        (
+            "AddOutputFilterByType DEFLATE text/html\nFilterChain -BYTYPE:DEFLATE",
+            AS_IT_IS,
+        ),
+        ("AddOutputFilterByType DEFLATE text/html\nFilterChain !", AS_IT_IS),
+        (
+            "AddOutputFilterByType DEFLATE text/html\nFilterChain =X",
+            AS_IT_IS,
+        ),
+        (
+            "FilterChain +BYTYPE:DEFLATE\nAddOutputFilterByType DEFLATE text/html",
+            ZIPPED,
+        ),
+        (
+            "AddOutputFilterByType DEFLATE text/html\nFilterProtocol BYTYPE:DEFLATE DEFLATE change=yes",
+            "deflate Accept-Encoding gzip - -",
+        ),
+    ];
+    for (directives, expected) in table {
+        assert_eq!(chosen(directives, &PLAIN), expected, "{directives}");
+    }
+}
+
+#[test]
+fn when_a_response_is_compressed() {
+    let rows: [(Asked<'_>, &str); 15] = [
+        (Asked { fields: "", ..PLAIN }, BUT_VARY),
+        (
+            Asked {
+                fields: "Accept-Encoding: br",
+                ..PLAIN
+            },
+            BUT_VARY,
+        ),
+        (
+            Asked {
+                fields: "Accept-Encoding: br\nAccept-Encoding: gzip",
+                ..PLAIN
+            },
+            ZIPPED,
+        ),
+        (
+            Asked {
+                fields: "",
+                env: &[("force-gzip", "1")],
+                ..PLAIN
+            },
+            ZIPPED,
+        ),
+        (
+            Asked {
+                env: &[("no-gzip", "0")],
+                ..PLAIN
+            },
+            AS_IT_IS,
+        ),
+        (
+            Asked {
+                env: &[("gzip-only-text/html", "1")],
+                ..PLAIN
+            },
+            ZIPPED,
+        ),
+        (
+            Asked {
+                env: &[("gzip-only-text/html", "1")],
+                head: "X: y",
+                ..PLAIN
+            },
+            "- - - -",
+        ),
+        (
+            Asked {
+                env: &[("gzip-only-text/html", "2")],
+                head: "X: y",
+                ..PLAIN
+            },
+            "deflate Accept-Encoding gzip - -",
+        ),
+        (
+            Asked {
+                length: Some(68),
+                ..PLAIN
+            },
+            AS_IT_IS,
+        ),
+        (
+            Asked {
+                length: Some(69),
+                ..PLAIN
+            },
+            ZIPPED,
+        ),
+        (
+            Asked {
+                length: None,
+                ..PLAIN
+            },
+            ZIPPED,
+        ),
+        (
+            Asked {
+                head: "Content-Encoding: br",
+                ..PLAIN
+            },
+            "- br - -",
+        ),
+        (
+            Asked {
+                head: "Content-Encoding: identity\nVary: Cookie",
+                ..PLAIN
+            },
+            "deflate Cookie, Accept-Encoding gzip - -",
+        ),
+        (
+            Asked {
+                head: "Content-Range: bytes 0-1/2",
+                status: 206,
+                ..PLAIN
+            },
+            "- - - -",
+        ),
+        (Asked { status: 404, ..PLAIN }, ZIPPED),
+    ];
+    for (asked, expected) in rows {
+        let Asked {
+            fields, env, head, ..
+        } = asked;
+        assert_eq!(
+            chosen("SetOutputFilter DEFLATE", &asked),
+            expected,
+            "{fields} {env:?} {head}"
+        );
+    }
+}
+
+#[test]
+fn by_type_only_with_200() {
+    let directives = "AddOutputFilterByType DEFLATE text/html";
+    assert_eq!(chosen(directives, &Asked { status: 404, ..PLAIN }), AS_IT_IS);
+    let env = &[("filter-errordocs", "1")];
+    assert_eq!(
+        chosen(
+            directives,
+            &Asked {
+                status: 404,
+                env,
+                ..PLAIN
+            }
+        ),
+        ZIPPED
+    );
+}
+
+#[test]
+fn a_weak_tag_keeps_its_weakness() {
+    let asked = Asked {
+        head: "ETag: W/\"a\"",
+        ..PLAIN
+    };
+    assert_eq!(
+        chosen("SetOutputFilter DEFLATE", &asked),
+        "deflate Accept-Encoding gzip W/\"a-gzip\" -"
+    );
+}
+
+#[test]
+fn what_a_script_compressed_is_inflated() {
+    let asked = Asked {
+        head: "Content-Encoding: gzip",
+        length: None,
+        ..PLAIN
+    };
+    let both = "inflate deflate Accept-Encoding gzip - -";
+    assert_eq!(chosen("SetOutputFilter DEFLATE;INFLATE", &asked), both);
+}
+
+#[test]
+fn folders_below() {
+    let base = settings("AddOutputFilterByType DEFLATE text/html");
+    let of = |add: &str| {
+        let merged = base.merge(&settings(add));
+        merged
+            .filter
+            .unwrap()
+            .smart(b"BYTYPE:DEFLATE")
+            .unwrap()
+            .providers
+            .len()
+    };
+    assert_eq!(
+        of("AddOutputFilterByType DEFLATE text/css\nAddOutputFilterByType DEFLATE text/xml"),
+        2
+    );
+    assert_eq!(of("FilterChain X"), 1);
+}
+
+#[test]
+fn mistakes() {
+    for line in [
+        "AddOutputFilterByType INCLUDES text/html",
+        "FilterProvider X NOTHING true",
+        "FilterProtocol X change=yes",
+        "DeflateCompressionLevel 9",
+        "DeflateInflateRatioLimit 0",
+    ] {
+        assert!(try_settings(line).is_err(), "{line}");
+    }
+}

@@ -1,0 +1,129 @@
+//! mod_substitute's directives.
+
+use std::sync::Arc;
+
+use super::{Find, Substitution};
+use crate::directive::{Arguments, Call, Directive, Overrides, Support};
+use crate::mistake::Complaint;
+use crate::pattern::Pattern;
+use crate::settings::Settings;
+
+type Outcome = Result<(), Complaint>;
+
+/// `Substitute s/find/replacement/flags`, with any delimiter.
+fn substitute(call: &Call<'_>, settings: &mut Settings) -> Outcome {
+    let substitution = parse(call.word(0)).map_err(|message| Complaint::about(0, message))?;
+    Settings::edit(&mut settings.substitute)
+        .substitutions
+        .push(Arc::new(substitution));
+    Ok(())
+}
+
+fn parse(text: &[u8]) -> Result<Substitution, String> {
+    const INCOMPLETE: &str = "a substitution is written s/find/replacement/flags";
+    let [b's' | b'S', delimiter, rest @ ..] = text else {
+        return Err(INCOMPLETE.to_owned());
+    };
+    let mut parts = rest.splitn(3, |byte| byte == delimiter);
+    let (find, replacement) = (parts.next().unwrap_or_default(), parts.next());
+    let replacement = replacement.filter(|_| !find.is_empty()).ok_or(INCOMPLETE)?;
+    let (mut text, mut caseless, mut quick) = (false, false, false);
+    for flag in parts.next().unwrap_or_default() {
+        match flag.to_ascii_lowercase() {
+            b'i' => caseless = true,
+            b'n' => text = true,
+            b'f' => quick = false,
+            b'q' => quick = true,
+            _ => {
+                return Err(format!(
+                    "`{}` is no flag: there are i, n, f and q",
+                    char::from(*flag)
+                ));
+            }
+        }
+    }
+    let find = match text {
+        true => Find::Text {
+            text: if caseless {
+                find.to_ascii_lowercase()
+            } else {
+                find.to_vec()
+            }
+            .into(),
+            caseless,
+        },
+        false => Find::Regex(regex(find, caseless)?),
+    };
+    Ok(Substitution {
+        find,
+        replacement: replacement.into(),
+        quick,
+    })
+}
+
+/// Other than everywhere else, `.` does not match a line's end.
+fn regex(text: &[u8], caseless: bool) -> Result<Pattern, String> {
+    Pattern::new(&[b"(?-s)", text].concat(), caseless)
+        .map_err(|bad| format!("bad regular expression: {}", bad.message))
+}
+
+/// `SubstituteMaxLineLength bytes`, or with b, k, m or g behind the number.
+fn longest_line(call: &Call<'_>, settings: &mut Settings) -> Outcome {
+    let word = call.word(0);
+    let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let unit = match word[digits..].to_ascii_lowercase().as_slice() {
+        b"" | b"b" => Some(1),
+        b"k" => Some(1 << 10),
+        b"m" => Some(1 << 20),
+        b"g" => Some(1 << 30),
+        _ => None,
+    };
+    let number = std::str::from_utf8(&word[..digits])
+        .ok()
+        .and_then(|digits| digits.parse::<usize>().ok());
+    let bytes = unit
+        .zip(number)
+        .and_then(|(unit, number): (usize, usize)| number.checked_mul(unit));
+    let bytes =
+        bytes.ok_or_else(|| Complaint::about(0, "this has to be a number of bytes, or with b, k, m or g"))?;
+    Settings::edit(&mut settings.substitute).longest_line = Some(bytes);
+    Ok(())
+}
+
+fn inherit_before(call: &Call<'_>, settings: &mut Settings) -> Outcome {
+    Settings::edit(&mut settings.substitute).inherit_before = Some(call.flag());
+    Ok(())
+}
+
+/// The module's directives.
+pub(crate) const DIRECTIVES: &[Directive] = &[
+    Directive {
+        name: "Substitute",
+        module: "mod_substitute",
+        overrides: Overrides::FILE_INFO,
+        arguments: Arguments::ONE,
+        summary: "Replaces text in what passes the filter SUBSTITUTE: s/find/replacement/, with the flags i, n, f and q.",
+        support: Support::Differs(
+            "an expression that matches nothing at all goes on behind the next byte; Apache ends the response",
+        ),
+        apply: substitute,
+    },
+    Directive {
+        name: "SubstituteInheritBefore",
+        module: "mod_substitute",
+        overrides: Overrides::FILE_INFO,
+        arguments: Arguments::Flag,
+        summary: "Whether substitutions of folders above come before those of this one; they come behind them otherwise.",
+        support: Support::Full,
+        apply: inherit_before,
+    },
+    Directive {
+        name: "SubstituteMaxLineLength",
+        module: "mod_substitute",
+        overrides: Overrides::FILE_INFO,
+        arguments: Arguments::ONE,
+        summary: "The longest line that is worked on, 1m where nothing is said; a longer one ends the response.",
+        support: Support::Full,
+        apply: longest_line,
+    },
+];

@@ -1,0 +1,193 @@
+//! Substitutions at work on content that comes in pieces.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use memchr::{memchr, memmem, memrchr};
+
+use super::{Config, Find, LONGEST_LINE, Substitution};
+use crate::modules::filter::{Broken, Transform};
+use crate::modules::headers::substitute;
+use crate::pattern::{Captures, Pattern};
+
+/// Replaces text line by line; what has no line's end yet waits for the rest.
+#[derive(Debug)]
+pub struct Transformer {
+    config: Arc<Config>,
+    longest: usize,
+    /// The beginning of a line.
+    waiting: Vec<u8>,
+    captures: Captures,
+    /// Bytes that regular expressions may still look at.
+    budget: u64,
+}
+
+impl Transformer {
+    /// Begins a response.
+    pub fn new(config: Arc<Config>) -> Transformer {
+        Transformer {
+            longest: config.longest_line.unwrap_or(LONGEST_LINE),
+            config,
+            waiting: Vec::new(),
+            captures: Captures::default(),
+            budget: BUDGET,
+        }
+    }
+
+    /// Takes content, and gives every whole line.
+    pub fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
+        let Some(end) = memrchr(b'\n', input) else {
+            return self.wait(input);
+        };
+        let (lines, rest) = input.split_at(end + 1);
+        let mut lines = lines;
+        if !self.waiting.is_empty() {
+            let end = memchr(b'\n', lines).map_or(lines.len(), |end| end + 1);
+            self.wait(&lines[..end])?;
+            let line = std::mem::take(&mut self.waiting);
+            self.line(&line, out)?;
+            lines = &lines[end..];
+        }
+        for line in lines.split_inclusive(|&byte| byte == b'\n') {
+            self.line(line, out)?;
+        }
+        self.wait(rest)
+    }
+
+    /// Gives the last line.
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+        let line = std::mem::take(&mut self.waiting);
+        self.line(&line, out)
+    }
+
+    fn wait(&mut self, input: &[u8]) -> Result<(), Broken> {
+        if self.waiting.len() + input.len() > self.longest {
+            return Err(TOO_LONG);
+        }
+        self.waiting.extend_from_slice(input);
+        Ok(())
+    }
+
+    fn line(&mut self, line: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
+        self.budget = self.budget.saturating_add(BUDGET_OF_A_BYTE * line.len() as u64);
+        let config = Arc::clone(&self.config);
+        let mut pieces = vec![Cow::Borrowed(line)];
+        for substitution in &config.substitutions {
+            let mut next = Vec::with_capacity(pieces.len());
+            for piece in pieces {
+                self.piece(substitution, piece, &mut next)?;
+            }
+            pieces = next;
+        }
+        pieces.iter().for_each(|piece| out.extend_from_slice(piece));
+        Ok(())
+    }
+
+    /// One substitution in one piece of a line. It stays one piece, unless the substitution is quick: then what is replaced is a
+    /// piece of its own, so that later substitutions do not look across its ends.
+    fn piece<'l>(
+        &mut self,
+        substitution: &Substitution,
+        piece: Cow<'l, [u8]>,
+        next: &mut Vec<Cow<'l, [u8]>>,
+    ) -> Result<(), Broken> {
+        let lower = substitution
+            .is_caseless_text()
+            .then(|| piece.to_ascii_lowercase());
+        let mut at = 0;
+        let mut changed = Vec::new();
+        let mut cuts = Vec::new();
+        while let Some((start, end)) = self.find(
+            substitution,
+            &piece[at..],
+            lower.as_ref().map(|lower| &lower[at..]),
+        )? {
+            changed.extend_from_slice(&piece[at..at + start]);
+            cuts.push(changed.len());
+            match &substitution.find {
+                Find::Text { .. } => changed.extend_from_slice(&substitution.replacement),
+                Find::Regex(_) => substitute(&substitution.replacement, &self.captures, &mut changed),
+            }
+            cuts.push(changed.len());
+            if changed.len() > self.longest {
+                return Err(TOO_LONG);
+            }
+            at += end;
+            if start == end {
+                let Some(&byte) = piece.get(at) else { break };
+                changed.push(byte);
+                at += 1;
+            }
+        }
+        if cuts.is_empty() {
+            next.push(piece);
+            return Ok(());
+        }
+        changed.extend_from_slice(&piece[at..]);
+        if changed.len() > self.longest {
+            return Err(TOO_LONG);
+        }
+        if !substitution.quick {
+            next.push(Cow::Owned(changed));
+            return Ok(());
+        }
+        let mut start = 0;
+        for end in cuts.into_iter().chain([changed.len()]) {
+            next.push(Cow::Owned(changed[start..end].to_vec()));
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// Where it stands in `text`, of which `lower` is the same in lower case.
+    fn find(
+        &mut self,
+        substitution: &Substitution,
+        text: &[u8],
+        lower: Option<&[u8]>,
+    ) -> Result<Option<(usize, usize)>, Broken> {
+        match &substitution.find {
+            Find::Text { text: wanted, .. } => {
+                let start = memmem::find(lower.unwrap_or(text), wanted);
+                Ok(start.map(|start| (start, start + wanted.len())))
+            }
+            Find::Regex(pattern) => self.matched(pattern, text),
+        }
+    }
+
+    fn matched(&mut self, pattern: &Pattern, text: &[u8]) -> Result<Option<(usize, usize)>, Broken> {
+        // What is left of a line is looked at anew behind each match.
+        self.budget = self.budget.checked_sub(text.len() as u64).ok_or(EXHAUSTED)?;
+        match pattern.captures(text, &mut self.captures) {
+            Ok(true) => Ok(Some(self.captures.span())),
+            Ok(false) => Ok(None),
+            Err(_) => Err(EXHAUSTED),
+        }
+    }
+}
+
+impl Transform for Transformer {
+    fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
+        Transformer::push(self, input, out)
+    }
+
+    /// A line that has not ended yet waits, as in Apache: it could be replaced as a whole.
+    fn flush(&mut self, _out: &mut Vec<u8>) -> Result<(), Broken> {
+        Ok(())
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+        Transformer::finish(self, out)
+    }
+}
+
+const TOO_LONG: Broken = Broken("a line is longer than SubstituteMaxLineLength");
+const EXHAUSTED: Broken = Broken("a regular expression of Substitute tries too much on a line");
+
+/// What every response may cost, in bytes that regular expressions look at.
+const BUDGET: u64 = 64 * 1024 * 1024;
+/// What each byte of it adds to that.
+const BUDGET_OF_A_BYTE: u64 = 4096;
+
+#[cfg(test)]
+mod tests;

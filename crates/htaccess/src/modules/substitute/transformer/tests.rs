@@ -1,0 +1,111 @@
+use super::*;
+use crate::testing::{settings, try_settings};
+
+fn through(directives: &str, pieces: &[&str]) -> Result<String, Broken> {
+    let mut transformer = Transformer::new(settings(directives).substitute.unwrap());
+    let mut out = Vec::new();
+    for piece in pieces {
+        transformer.push(piece.as_bytes(), &mut out)?;
+    }
+    transformer.finish(&mut out)?;
+    Ok(String::from_utf8(out).unwrap())
+}
+
+#[test]
+fn substitutions() {
+    let table = [
+        ("Substitute s/a/b/", "banana\nan", "bbnbnb\nbn"),
+        ("Substitute s|/a/|/b/|n", "x/a/a/", "x/b/a/"),
+        ("Substitute s/A/b/", "aA", "ab"),
+        ("Substitute s/A/b/i", "aA", "bb"),
+        ("Substitute s/aB/X/ni", "xAby", "xXy"),
+        ("Substitute s/a.c/X/n", "abc a.c", "abc X"),
+        ("Substitute s/a.c/X/", "abc a\nc", "X a\nc"),
+        ("Substitute s/^a/b/", "aaa", "bbb"),
+        ("Substitute s/(a)(b)?/[$1$2$0]/", "ac ab", "[aa]c [abab]"),
+        (r"Substitute s/a/\$0\\/", "a", r"$0\"),
+        (r"Substitute s/a/$0\n/n", "a", r"$0\n"),
+        ("Substitute s/a//", "banana", "bnn"),
+        ("Substitute 's/a b/c d/'", "a b", "c d"),
+        ("Substitute s/a/b/\nSubstitute s/bb/c/", "ab", "c"),
+        ("Substitute s/a/b/q\nSubstitute s/bb/c/", "ab", "bb"),
+        ("Substitute s/a/b/q\nSubstitute s/b/c/", "ab", "cc"),
+        ("Substitute s/x*/-/", "ab", "-a-b-"),
+    ];
+    for (directives, input, expected) in table {
+        assert_eq!(
+            through(directives, &[input]).unwrap(),
+            expected,
+            "{directives} on {input}"
+        );
+        let bytes: Vec<&str> = input.split("").collect();
+        assert_eq!(
+            through(directives, &bytes).unwrap(),
+            expected,
+            "{directives} on the bytes of {input}"
+        );
+    }
+}
+
+#[test]
+fn lines_have_a_limit() {
+    let limited = "SubstituteMaxLineLength 10\nSubstitute s/a/bb/";
+    assert_eq!(
+        through(limited, &["1234567a\n12345"]).unwrap(),
+        "1234567bb\n12345"
+    );
+    for pieces in [&["12345678901", "a"][..], &["1234567890", "1"], &["aaaaaa\n"]] {
+        assert_eq!(through(limited, pieces), Err(TOO_LONG), "{pieces:?}");
+    }
+}
+
+#[test]
+fn whole_lines_come_out_at_once() {
+    let mut transformer = Transformer::new(settings("Substitute s/a/b/").substitute.unwrap());
+    let mut out = Vec::new();
+    transformer.push(b"a\na", &mut out).unwrap();
+    assert_eq!(out, b"b\n");
+    Transform::flush(&mut transformer, &mut out).unwrap();
+    assert_eq!(out, b"b\n");
+    transformer.finish(&mut out).unwrap();
+    assert_eq!(out, b"b\nb");
+}
+
+#[test]
+fn folders_below_come_first() {
+    let (base, add) = (settings("Substitute s/a/b/"), settings("Substitute s/a/c/"));
+    let inherit = settings("Substitute s/a/c/\nSubstituteInheritBefore on");
+    for (add, expected) in [(add, "c"), (inherit, "b")] {
+        let mut transformer = Transformer::new(base.merge(&add).substitute.unwrap());
+        let mut out = Vec::new();
+        transformer.push(b"a", &mut out).unwrap();
+        transformer.finish(&mut out).unwrap();
+        assert_eq!(out, expected.as_bytes());
+    }
+}
+
+#[test]
+fn mistakes() {
+    for line in [
+        "Substitute a/b/c/",
+        "Substitute s",
+        "Substitute s/",
+        "Substitute s//a/",
+        "Substitute s/a",
+        "Substitute s/(/a/",
+        "Substitute s/a/b/g",
+        "SubstituteMaxLineLength 1x",
+        "SubstituteMaxLineLength -1",
+        "SubstituteMaxLineLength k",
+    ] {
+        assert!(try_settings(line).is_err(), "{line}");
+    }
+    for line in [
+        "Substitute S/a/b",
+        "Substitute s/a/",
+        "SubstituteMaxLineLength 2M",
+        "SubstituteMaxLineLength 5b",
+    ] {
+        assert!(try_settings(line).is_ok(), "{line}");
+    }
+}

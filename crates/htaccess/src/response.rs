@@ -1,0 +1,192 @@
+//! What becomes of a response's head when it is about to be sent: the modules' output filters in Apache's order.
+//!
+//! ```text
+//! r->headers_out       State::fields, then what the handler (file, script) says: ResponseHead
+//! r->err_headers_out   State::error_fields, which errors and redirects get too
+//! mod_substitute, mod_deflate, mod_brotli   filter::choose
+//! mod_expires                               expires::response
+//! mod_headers                               headers::response
+//! both tables become one                    Vary once, charset by AddDefaultCharset
+//! ```
+
+use howdah_http::{ResponseHead, Status, members};
+
+use crate::Settings;
+use crate::modules::core::DefaultCharset;
+use crate::modules::filter::Filter;
+use crate::modules::{expires, filter, headers};
+use crate::transaction::Transaction;
+use crate::world::World;
+
+/// What is known of a response besides its head.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct About {
+    /// The server makes its page: an error, or a redirect. Then `Header` without `always` does not apply, and nothing is
+    /// compressed. A page that ErrorDocument or a script makes is none, whatever its status.
+    pub is_error: bool,
+    /// When the file was modified, in microseconds since 1970; `None` where no file is behind it.
+    pub modified: Option<i64>,
+    /// The length of the content in bytes, where it is known.
+    pub length: Option<u64>,
+}
+
+/// Changes a head as Apache's modules do, and tells which filters the content passes, the first one first. `head` holds what the
+/// handler says, with Content-Type; Content-Encoding and Content-Language of the transaction, and the fields that modules have
+/// set, are added here.
+///
+/// # Errors
+/// 500 where Apache sends none of this but an error instead: see [`headers::response`].
+pub fn respond(
+    tx: &mut Transaction<'_>,
+    settings: &Settings,
+    world: &mut dyn World,
+    head: &mut ResponseHead,
+    about: About,
+) -> Result<Vec<Filter>, Status> {
+    gather(tx, head, about.is_error);
+    let filters = match about.is_error {
+        true => Vec::new(),
+        false => filter::choose(tx, settings, world, head, about.length),
+    };
+    if let Some(config) = &settings.expires {
+        expires::response(tx, config, head, about.modified);
+    }
+    if let Some(config) = &settings.headers {
+        headers::response(tx, config, world, head, about.is_error)?;
+    }
+    join(tx, settings, head, about.is_error);
+    Ok(filters)
+}
+
+/// Brings what modules have set before the handler ran together with what the handler says, which wins.
+fn gather(tx: &mut Transaction<'_>, head: &mut ResponseHead, is_error: bool) {
+    let state = &mut tx.state;
+    // An error begins anew with what every response gets.
+    let set = match is_error {
+        true => std::mem::take(&mut state.error_fields),
+        false => std::mem::take(&mut state.fields),
+    };
+    for (name, value) in set.iter() {
+        if !head.fields.contains(name) {
+            head.fields.push(name, value);
+        }
+    }
+}
+
+/// Makes one head of both tables.
+fn join(tx: &mut Transaction<'_>, settings: &Settings, head: &mut ResponseHead, is_error: bool) {
+    let state = &mut tx.state;
+    for (name, value) in std::mem::take(&mut state.error_fields).iter() {
+        // There is one media type, whatever the tables say.
+        if !name.eq_ignore_ascii_case(b"content-type") {
+            head.fields.push(name, value);
+        }
+    }
+    one_vary(head);
+    if matches!(head.status.code(), 204 | 304) {
+        head.fields.remove(b"Content-Type");
+        head.fields.remove(b"Content-Length");
+        return;
+    }
+    default_charset(settings, head);
+    if is_error {
+        return;
+    }
+    if let Some(encoding) = &state.encoding {
+        head.fields.set(b"Content-Encoding", encoding);
+    }
+    languages(&state.languages, head);
+}
+
+/// Content-Language: what mod_mime or mod_negotiation found, then what a script or `Header` named besides.
+fn languages(found: &[Vec<u8>], head: &mut ResponseHead) {
+    if found.is_empty() {
+        return;
+    }
+    let mut all: Vec<&[u8]> = found.iter().map(Vec::as_slice).collect();
+    let named = head
+        .fields
+        .value(b"content-language")
+        .map(<[u8]>::to_vec)
+        .unwrap_or_default();
+    for language in members(&named) {
+        if !all.iter().any(|known| known.eq_ignore_ascii_case(language)) {
+            all.push(language);
+        }
+    }
+    let value = all.join(&b',');
+    head.fields.set(b"Content-Language", &value);
+}
+
+/// One line of Vary, each name once.
+fn one_vary(head: &mut ResponseHead) {
+    let is_one = {
+        let mut values = head.fields.values(b"vary");
+        let first = values.next();
+        values.next().is_none() && first.is_none_or(|first| !first.contains(&b','))
+    };
+    if is_one {
+        return;
+    }
+    let mut names: Vec<&[u8]> = Vec::new();
+    let words = head
+        .fields
+        .values(b"vary")
+        .flat_map(|value| value.split(|byte| b", \t".contains(byte)));
+    for name in words.filter(|name| !name.is_empty()) {
+        if !names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            names.push(name);
+        }
+    }
+    let value = names.join(&b',');
+    head.fields.set(b"Vary", &value);
+}
+
+/// AddDefaultCharset, for plain text and HTML that have none.
+fn default_charset(settings: &Settings, head: &mut ResponseHead) {
+    let Some(DefaultCharset::Named(charset)) = settings
+        .core
+        .as_ref()
+        .and_then(|core| core.default_charset.as_ref())
+    else {
+        return;
+    };
+    let Some(media_type) = head.fields.value(b"content-type") else {
+        return;
+    };
+    let lower = media_type.to_ascii_lowercase();
+    let holds = |part: &[u8]| memchr::memmem::find(&lower, part).is_some();
+    if !holds(b"charset=") && (holds(b"text/plain") || holds(b"text/html")) {
+        let value = [media_type, b"; charset=", charset].concat();
+        head.fields.set(b"Content-Type", &value);
+    }
+}
+
+/// Puts the head where expressions (`resp`, `%{CONTENT_TYPE}`, `%{REQUEST_STATUS}`) look for it, as long as `work` lasts.
+/// `evaluates`: there are expressions.
+pub(crate) fn with_head<T>(
+    tx: &mut Transaction<'_>,
+    head: &mut ResponseHead,
+    evaluates: bool,
+    work: impl FnOnce(&mut Transaction<'_>) -> T,
+) -> T {
+    std::mem::swap(&mut tx.state.fields, &mut head.fields);
+    tx.state.status = head.status;
+    let own = evaluates.then(|| {
+        let sent = tx.state.fields.value(b"content-type").map(<[u8]>::to_vec);
+        (
+            std::mem::replace(&mut tx.state.content_type, sent),
+            tx.state.charset.take(),
+        )
+    });
+    let outcome = work(tx);
+    std::mem::swap(&mut tx.state.fields, &mut head.fields);
+    if let Some((content_type, charset)) = own {
+        tx.state.content_type = content_type;
+        tx.state.charset = charset;
+    }
+    outcome
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,151 @@
+use super::*;
+use crate::testing::{Nowhere, request, settings, transaction};
+use crate::transaction::State;
+
+/// What is sent, a line each.
+fn sent(directives: &str, status: u16, head: &str, about: About, edit: impl Fn(&mut State)) -> String {
+    let request = request("/", "Accept-Encoding: gzip");
+    let mut tx = transaction(&request);
+    edit(&mut tx.state);
+    let mut response_head = ResponseHead::new(Status::new(status).unwrap());
+    for line in head.lines() {
+        let (name, value) = line.split_once(": ").unwrap();
+        response_head.fields.push(name.as_bytes(), value.as_bytes());
+    }
+    respond(
+        &mut tx,
+        &settings(directives),
+        &mut Nowhere::default(),
+        &mut response_head,
+        about,
+    )
+    .unwrap();
+    let line = |(name, value)| String::from_utf8([name, &b": "[..], value].concat()).unwrap();
+    response_head
+        .fields
+        .iter()
+        .map(line)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn nothing(_: &mut State) {}
+
+const ERROR: About = About {
+    is_error: true,
+    modified: None,
+    length: None,
+};
+
+#[test]
+fn both_tables_become_one() {
+    let set = |state: &mut State| {
+        state.fields.push(b"X", b"module");
+        state.error_fields.push(b"Y", b"every");
+    };
+    let about = About::default();
+    assert_eq!(
+        sent("", 200, "Z: script", about, set),
+        "Z: script\nX: module\nY: every"
+    );
+    assert_eq!(sent("", 200, "X: script", about, set), "X: script\nY: every");
+    assert_eq!(sent("", 404, "Z: page", ERROR, set), "Z: page\nY: every");
+    // What every response gets stands where `always` does not reach it once the response is an error.
+    assert_eq!(sent("Header always unset Y", 200, "", about, set), "X: module");
+    assert_eq!(sent("Header always unset Y", 404, "", ERROR, set), "Y: every");
+}
+
+#[test]
+fn vary_is_one_line() {
+    let table = [
+        ("Header append Vary A", "Vary: a", "Vary: a"),
+        ("Header append Vary B", "Vary: A", "Vary: A,B"),
+        ("Header add Vary B", "Vary: A", "Vary: A,B"),
+        ("Header always set Vary B", "Vary: A", "Vary: A,B"),
+        (
+            "SetOutputFilter DEFLATE",
+            "Vary: Cookie",
+            "Vary: Cookie,Accept-Encoding",
+        ),
+    ];
+    for (directives, head, expected) in table {
+        let all = sent(directives, 200, head, About::default(), nothing);
+        let vary: Vec<_> = all.lines().filter(|line| line.starts_with("Vary")).collect();
+        assert_eq!(vary.join("\n"), expected, "{directives}");
+    }
+}
+
+#[test]
+fn the_default_charset() {
+    let table = [
+        ("AddDefaultCharset utf-8", "text/html", "text/html; charset=utf-8"),
+        (
+            "AddDefaultCharset utf-8",
+            "text/plain",
+            "text/plain; charset=utf-8",
+        ),
+        ("AddDefaultCharset utf-8", "text/css", "text/css"),
+        (
+            "AddDefaultCharset utf-8",
+            "text/html; charset=x",
+            "text/html; charset=x",
+        ),
+        (
+            "AddDefaultCharset On",
+            "text/html",
+            "text/html; charset=iso-8859-1",
+        ),
+        ("AddDefaultCharset Off", "text/html", "text/html"),
+        (
+            "AddDefaultCharset a\nHeader set Content-Type text/html",
+            "image/png",
+            "text/html; charset=a",
+        ),
+    ];
+    for (directives, media_type, expected) in table {
+        let head = format!("Content-Type: {media_type}");
+        let found = sent(directives, 200, &head, About::default(), nothing);
+        assert_eq!(
+            found.to_lowercase(),
+            format!("content-type: {expected}"),
+            "{directives}"
+        );
+    }
+}
+
+#[test]
+fn encoding_and_languages() {
+    let set = |state: &mut State| {
+        state.encoding = Some(b"x-gzip".to_vec());
+        state.languages = vec![b"en".to_vec(), b"de".to_vec()];
+    };
+    let about = About::default();
+    let both = "Content-Encoding: x-gzip\nContent-Language: en,de";
+    assert_eq!(sent("", 200, "", about, set), both);
+    assert_eq!(sent("Header unset Content-Encoding", 200, "", about, set), both);
+    assert_eq!(
+        sent("", 200, "Content-Language: DE, fr", about, set),
+        "Content-Encoding: x-gzip\nContent-Language: en,de,fr"
+    );
+    assert_eq!(sent("", 404, "", ERROR, set), "");
+    assert_eq!(sent("", 304, "Content-Type: a/b\nETag: x", about, set), "ETag: x");
+}
+
+#[test]
+fn in_apaches_order() {
+    let directives = "SetOutputFilter DEFLATE\nExpiresActive on\nExpiresDefault A60\nHeader unset Vary\n\
+                      Header edit Cache-Control max-age=60 max-age=61\nHeader unset ETag";
+    let found = sent(directives, 200, "ETag: \"a\"", About::default(), nothing);
+    let expected =
+        "Content-Encoding: gzip\nExpires: Tue, 14 Nov 2023 22:14:20 GMT\nCache-Control: max-age=61";
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn a_redirect_gets_expires_and_what_is_for_all() {
+    let directives = "ExpiresActive on\nExpiresByType text/html A60\nHeader set A 1\nHeader always set B 2";
+    let head = "Location: /x\nContent-Type: text/html; charset=iso-8859-1";
+    let found = sent(directives, 301, head, ERROR, nothing);
+    assert!(found.contains("Cache-Control: max-age=60"), "{found}");
+    assert!(found.ends_with("B: 2") && !found.contains("A: 1"), "{found}");
+}
