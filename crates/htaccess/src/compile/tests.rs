@@ -1,4 +1,4 @@
-use super::{Names, Surroundings, compile, compile_asking, is_provided};
+use super::{Names, Surroundings, compile, compile_asking};
 use crate::directive::Overrides;
 use crate::mistake::Kind;
 use crate::settings::Settings;
@@ -455,20 +455,4 @@ fn chains_of_conditions() {
     let inner = &compiled.settings.conditions[1].branches[0].settings;
     assert_eq!(lengths(inner), [1]);
     assert_eq!(&*compiled.settings.conditions[0].branches[2].text, "<Else>");
-}
-
-#[test]
-fn a_module_is_provided_once_it_has_directives() {
-    for module in super::PROVIDED {
-        let shown = module
-            .shown_by
-            .is_none_or(|name| crate::directive::find(name).is_some());
-        assert_eq!(is_provided(module.file.as_bytes()), shown, "{}", module.file);
-        assert_eq!(
-            is_provided(module.identifier.as_bytes()),
-            shown,
-            "{}",
-            module.identifier
-        );
-    }
 }
