@@ -4,9 +4,11 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::rc::Rc;
 
-use howdah_http::conditional::{self, Decision};
+use howdah_htaccess::modules::core::EtagParts;
+use howdah_http::conditional::{self, Decision, Validators};
 use howdah_http::range::{self, Multipart, Ranges, Span};
-use howdah_http::{Fields, Method, Request, ResponseHead, Status};
+use howdah_http::{Fields, Method, Request, ResponseHead, Status, Text};
+use howdah_sys::stat::Stat;
 
 use crate::body::FileBody;
 use crate::document::Document;
@@ -54,6 +56,108 @@ impl Answer {
     }
 }
 
+/// How directives want a file to be answered.
+#[derive(Clone, Copy, Debug)]
+pub struct Manner {
+    /// It is the page of an error: always whole, whatever the request's conditions and ranges.
+    pub is_error_page: bool,
+    /// What its entity tag is made of (FileETag).
+    pub tag: EtagParts,
+}
+
+/// A file, and the entity tag that it is sent with.
+#[derive(Clone, Copy)]
+struct Tagged<'d> {
+    document: &'d Document,
+    tag: Option<&'d [u8]>,
+}
+
+impl<'d> Tagged<'d> {
+    fn validators(self) -> Validators<'d> {
+        Validators {
+            etag: self.tag,
+            last_modified: Some(self.document.modified()),
+        }
+    }
+
+    fn push_validators(self, fields: &mut Fields) {
+        fields.push(b"Last-Modified", self.document.last_modified());
+        if let Some(tag) = self.tag {
+            fields.push(b"ETag", tag);
+        }
+    }
+
+    /// The plain 200. It is ready-made only with the file's own tag.
+    fn whole(self, body: FileBody) -> Answer {
+        let document = self.document;
+        if self.tag.is_some_and(|tag| std::ptr::eq(tag, document.tag())) {
+            return Answer::Prepared {
+                head: Rc::clone(document.prepared_head()),
+                body,
+            };
+        }
+        let mut head = ResponseHead::new(Status::OK);
+        head.fields
+            .push(b"Content-Type", document.content_type().as_bytes());
+        self.push_validators(&mut head.fields);
+        head.fields.push(b"Accept-Ranges", b"bytes");
+        Answer::Composed {
+            head,
+            length: document.size(),
+            body,
+        }
+    }
+}
+
+/// What `request` for `document`, which had that state, gets at that second where directives apply.
+pub(crate) fn answer_in_manner(
+    document: &Document,
+    stat: Option<&Stat>,
+    request: &Request,
+    manner: Manner,
+    now: u64,
+) -> Answer {
+    let made = stat.and_then(|stat| tag_of(manner.tag, stat));
+    let tag = match manner.tag {
+        EtagParts::NONE => None,
+        // The file's own tells length and time, and of a small file a digest of its bytes.
+        EtagParts::DEFAULT => Some(document.tag()),
+        parts if parts.has(EtagParts::DIGEST) => Some(document.tag()),
+        _ => made.as_deref(),
+    };
+    let tagged = Tagged { document, tag };
+    let body = match request.method {
+        Method::Head => FileBody::None,
+        // An error's page is fetched with GET, whatever the request was.
+        _ => document.body(0, document.size()),
+    };
+    if manner.is_error_page || !has_conditions(&request.fields) {
+        return tagged.whole(body);
+    }
+    conditional(tagged, request, now, body)
+}
+
+/// As Apache makes it: inode, length and time in microseconds, in hexadecimal.
+fn tag_of(parts: EtagParts, stat: &Stat) -> Option<Text> {
+    let microseconds =
+        stat.modified.seconds.saturating_mul(1_000_000) + i64::from(stat.modified.nanoseconds / 1000);
+    let known = [
+        (EtagParts::INODE, stat.inode),
+        (EtagParts::SIZE, stat.size),
+        (EtagParts::MTIME, microseconds.cast_unsigned()),
+    ];
+    let mut text = Text::new();
+    text.push(b"\"");
+    for (_, number) in known.into_iter().filter(|(part, _)| parts.has(*part)) {
+        if text.len() > 1 {
+            text.push(b"-");
+        }
+        text.push_hexadecimal(number);
+    }
+    text.push(b"\"");
+    (text.len() > 2).then_some(text)
+}
+
 /// What `request` for `document` gets at that second.
 #[inline]
 pub(crate) fn answer(document: &Document, request: &Request, now: u64) -> Answer {
@@ -64,7 +168,11 @@ pub(crate) fn answer(document: &Document, request: &Request, now: u64) -> Answer
         _ => return Answer::Status(Status::METHOD_NOT_ALLOWED),
     };
     if has_conditions(&request.fields) {
-        return conditional(document, request, now, body);
+        let tagged = Tagged {
+            document,
+            tag: Some(document.tag()),
+        };
+        return conditional(tagged, request, now, body);
     }
     Answer::Prepared {
         head: Rc::clone(document.prepared_head()),
@@ -86,11 +194,12 @@ fn has_conditions(fields: &Fields) -> bool {
 
 /// RFC 9110 §13.2.2: preconditions, then If-Range and Range.
 #[cold]
-fn conditional(document: &Document, request: &Request, now: u64, body: FileBody) -> Answer {
-    let validators = document.validators();
+fn conditional(tagged: Tagged<'_>, request: &Request, now: u64, body: FileBody) -> Answer {
+    let document = tagged.document;
+    let validators = tagged.validators();
     match conditional::decide(&request.method, &request.fields, Some(&validators)) {
         Decision::PreconditionFailed => return Answer::Status(Status::PRECONDITION_FAILED),
-        Decision::NotModified => return not_modified(document),
+        Decision::NotModified => return not_modified(tagged),
         Decision::Proceed => {}
     }
     let size = document.size();
@@ -100,20 +209,17 @@ fn conditional(document: &Document, request: &Request, now: u64, body: FileBody)
         Ranges::Whole
     };
     match ranges {
-        Ranges::Whole => Answer::Prepared {
-            head: Rc::clone(document.prepared_head()),
-            body,
-        },
-        Ranges::One(span) => part(document, span),
-        Ranges::Many(spans) => parts(document, &spans),
+        Ranges::Whole => tagged.whole(body),
+        Ranges::One(span) => part(tagged, span),
+        Ranges::Many(spans) => parts(tagged, &spans),
         Ranges::Unsatisfiable => unsatisfiable(document),
     }
 }
 
 /// RFC 9110 §15.4.5: the fields that a cache needs to find and refresh what it has, and no description of the content.
-fn not_modified(document: &Document) -> Answer {
+fn not_modified(tagged: Tagged<'_>) -> Answer {
     let mut head = ResponseHead::new(Status::NOT_MODIFIED);
-    document.push_validators(&mut head.fields);
+    tagged.push_validators(&mut head.fields);
     Answer::Composed {
         head,
         length: 0,
@@ -121,13 +227,14 @@ fn not_modified(document: &Document) -> Answer {
     }
 }
 
-fn part(document: &Document, span: Span) -> Answer {
+fn part(tagged: Tagged<'_>, span: Span) -> Answer {
+    let document = tagged.document;
     let mut head = ResponseHead::new(Status::PARTIAL_CONTENT);
     head.fields
         .push(b"Content-Type", document.content_type().as_bytes());
     head.fields
         .push(b"Content-Range", &range::content_range(span, document.size()));
-    document.push_validators(&mut head.fields);
+    tagged.push_validators(&mut head.fields);
     head.fields.push(b"Accept-Ranges", b"bytes");
     Answer::Composed {
         head,
@@ -136,14 +243,15 @@ fn part(document: &Document, span: Span) -> Answer {
     }
 }
 
-fn parts(document: &Document, spans: &[Span]) -> Answer {
+fn parts(tagged: Tagged<'_>, spans: &[Span]) -> Answer {
+    let document = tagged.document;
     // The boundary must not stand in the content. 64 bits that nobody can foresee will not, and no one can upload a file
     // that makes them.
     let token = RandomState::new().hash_one(spans.len());
     let plan = Multipart::plan(spans, document.size(), document.content_type().as_bytes(), token);
     let mut head = ResponseHead::new(Status::PARTIAL_CONTENT);
     head.fields.push(b"Content-Type", &plan.content_type);
-    document.push_validators(&mut head.fields);
+    tagged.push_validators(&mut head.fields);
     head.fields.push(b"Accept-Ranges", b"bytes");
     let mut body = Vec::with_capacity(2 * plan.parts.len() + 1);
     for part in plan.parts {

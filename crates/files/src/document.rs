@@ -6,8 +6,7 @@ use std::io::{self, Read, Seek};
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
-use howdah_http::conditional::Validators;
-use howdah_http::{Fields, Text, date, etag};
+use howdah_http::{Text, date, etag};
 use howdah_sys::stat::Stat;
 
 use crate::body::{FileBody, OpenFile};
@@ -95,16 +94,19 @@ impl Document {
         &self.prepared_head
     }
 
-    pub(crate) fn validators(&self) -> Validators<'_> {
-        Validators {
-            etag: Some(&self.etag),
-            last_modified: Some(self.modified),
-        }
+    /// The entity tag, quotes included.
+    pub(crate) fn tag(&self) -> &[u8] {
+        &self.etag
     }
 
-    pub(crate) fn push_validators(&self, fields: &mut Fields) {
-        fields.push(b"Last-Modified", &self.last_modified);
-        fields.push(b"ETag", &self.etag);
+    /// Seconds since 1970.
+    pub(crate) fn modified(&self) -> u64 {
+        self.modified
+    }
+
+    /// The same as it is told.
+    pub(crate) fn last_modified(&self) -> &[u8] {
+        &self.last_modified
     }
 
     /// `length` bytes from `offset` on, which must lie within the file.

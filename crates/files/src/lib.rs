@@ -73,6 +73,7 @@ mod folders;
 mod in_force;
 mod library;
 mod limits;
+mod load;
 mod locate;
 mod media_type;
 mod named;
@@ -80,7 +81,7 @@ mod shelf;
 mod store;
 mod watches;
 
-pub use answer::Answer;
+pub use answer::{Answer, Manner};
 pub use body::{FileBody, OpenFile};
 pub use library::{Library, Tell};
 pub use limits::Limits;

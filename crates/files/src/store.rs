@@ -1,8 +1,6 @@
 //! The open-file cache.
 
-use std::fs::File;
 use std::os::fd::BorrowedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -10,25 +8,20 @@ use howdah_htaccess::world::Probe;
 use howdah_http::{Request, Status};
 use howdah_site::{Disk, DocumentPath, Kind, Look};
 use howdah_sys::open::errno::{EMFILE, ENFILE};
-use howdah_sys::stat::{FileType, Stat};
 
-use crate::answer::{self, Answer};
-use crate::document::{self, Document};
-use crate::entry::{Entry, Found, is_settled, now};
-use crate::folders::{Folders, Root, parent, with_slash};
-use crate::in_force::InForce;
+use crate::answer::{self, Answer, Manner};
+use crate::entry::{Entry, Found};
+use crate::folders::{Folders, Root};
 use crate::library::Library;
 use crate::limits::Limits;
-use crate::locate::{Located, Obstacle, Reading, locate};
-use crate::media_type::is_script;
+use crate::locate::{Obstacle, Reading, locate};
 use crate::named::Named;
 use crate::shelf::Shelf;
-use crate::watches::Change;
 
 /// The files that one thread of the front knows. See the [crate's own page](crate) for how to use it.
 pub struct Store {
-    limits: Limits,
-    library: Option<Arc<Library>>,
+    pub(crate) limits: Limits,
+    pub(crate) library: Option<Arc<Library>>,
     pub(crate) shelf: Shelf,
     pub(crate) folders: Folders,
     /// Seconds since 1970, as of the last [`tick`](Store::tick).
@@ -47,7 +40,7 @@ pub struct Store {
     /// be watched is compared once per request, not twice.
     vouched: bool,
     pub(crate) named: Named,
-    figures: Figures,
+    pub(crate) figures: Figures,
 }
 
 /// What a store holds, and what it has done since it was made.
@@ -127,7 +120,7 @@ impl Store {
 
     /// To be called wherever an entry may have been taken away.
     #[inline]
-    fn restamp(&mut self) {
+    pub(crate) fn restamp(&mut self) {
         self.stamp = 1 + self.ticks + self.shelf.htaccess_removed();
     }
 
@@ -167,6 +160,22 @@ impl Store {
                 ..
             })
             | Err(Obstacle::Missing) => Answer::Status(Status::NOT_FOUND),
+            Err(Obstacle::Failed(_)) => Answer::Status(Status::SERVICE_UNAVAILABLE),
+        }
+    }
+
+    /// The same where directives apply.
+    pub fn answer_in_manner(&mut self, request: &Request, path: &DocumentPath, manner: Manner) -> Answer {
+        let now = self.now;
+        match self.entry(path, false) {
+            Ok(Entry {
+                found: Found::File(document),
+                stat,
+                ..
+            }) => answer::answer_in_manner(document, stat.as_ref(), request, manner, now),
+            Ok(entry) if matches!(entry.found, Found::Missing) => Answer::Status(Status::NOT_FOUND),
+            Ok(_) | Err(Obstacle::Forbidden) => Answer::Status(Status::FORBIDDEN),
+            Err(Obstacle::Missing) => Answer::Status(Status::NOT_FOUND),
             Err(Obstacle::Failed(_)) => Answer::Status(Status::SERVICE_UNAVAILABLE),
         }
     }
@@ -276,173 +285,6 @@ impl Store {
         }
         holds
     }
-
-    /// Finds out what is at `path` and remembers it. First the folders are watched, then the file is opened: a change in
-    /// between is one that will be heard of.
-    fn load(&mut self, hash: u64, path: &DocumentPath, root: &Rc<Root>) -> Result<u32, Obstacle> {
-        self.figures.loads += 1;
-        let above = parent(path.relative());
-        let mut folder = self.folders.folder(root, above, self.now);
-        let read = now();
-        let mut watched = true;
-        let reading = if is_script(path.file_name()) {
-            Reading::No
-        } else {
-            Reading::Yes
-        };
-        let located = locate(
-            root,
-            path.relative_c_path(),
-            reading,
-            &mut |folder, name, path| {
-                watched = watched && self.folders.watch_step(root, folder, name, path);
-            },
-        );
-        if located.is_ok() && !folder.exists() {
-            // What was known of the way here is out of date, and nobody told us.
-            let first = above.split(|&byte| byte == b'/').next().unwrap_or(above);
-            self.apply(vec![Change {
-                root: root.number(),
-                path: first.to_vec(),
-                whole: true,
-            }]);
-            folder = self.folders.folder(root, above, self.now);
-        }
-        watched = watched && folder.watched;
-        let (found, stat) = match located {
-            Ok(located) => self.recognise(located, path, reading)?,
-            Err(Obstacle::Missing) if watched => (Found::Missing, None),
-            Err(Obstacle::Forbidden) => {
-                self.tell_unreadable(path, "it may not be reached");
-                (Found::Forbidden, None)
-            }
-            // Nothing to be remembered, since the disk would have to be asked again all the same.
-            Err(obstacle) => return Err(obstacle),
-        };
-        let settled = stat.is_none_or(|stat| is_settled(&stat, read));
-        Ok(self.shelf.insert(Entry {
-            hash,
-            path: path.clone(),
-            root: Rc::clone(root),
-            folder,
-            found,
-            stat,
-            watched,
-            checked: self.now,
-            settled,
-            used: false,
-            in_force: InForce::default(),
-        }))
-    }
-
-    fn recognise(
-        &self,
-        located: Located,
-        path: &DocumentPath,
-        reading: Reading,
-    ) -> Result<(Found, Option<Stat>), Obstacle> {
-        let stat = located.stat;
-        if self.reads && path.is_htaccess() {
-            return self.recognise_htaccess(located, path);
-        }
-        let found = match stat.file_type() {
-            FileType::Directory => Found::Directory,
-            FileType::Regular if reading == Reading::No => Found::Script,
-            FileType::Regular if located.readable => {
-                let name = path.file_name();
-                let (document, stat) = Document::open(located.file, stat, name, self.limits.small, self.now)
-                    .map_err(Obstacle::Failed)?;
-                return Ok((Found::File(document), Some(stat)));
-            }
-            FileType::Regular | FileType::Special | FileType::Link => Found::Forbidden,
-        };
-        Ok((found, Some(stat)))
-    }
-
-    fn recognise_htaccess(
-        &self,
-        located: Located,
-        path: &DocumentPath,
-    ) -> Result<(Found, Option<Stat>), Obstacle> {
-        let stat = located.stat;
-        if !located.readable || stat.file_type() != FileType::Regular {
-            let is_file = stat.file_type() == FileType::Regular;
-            self.tell_unreadable(
-                path,
-                if is_file {
-                    "permission denied"
-                } else {
-                    "it is no file"
-                },
-            );
-            return Ok((Found::Forbidden, Some(stat)));
-        }
-        let mut file = File::from(located.file);
-        let (content, stat) = document::read(&mut file, stat, MOST_DIRECTIVES).map_err(Obstacle::Failed)?;
-        let folder = path
-            .absolute()
-            .parent()
-            .map_or(&b"/"[..], |folder| folder.as_os_str().as_bytes());
-        let folder = with_slash(folder);
-        let size = content.as_ref().map_or(0, Vec::len) as u64;
-        let compiled = self.library.as_ref().and_then(|library| match content {
-            Some(content) => library.htaccess(self.realm, &folder, &content),
-            None => library.too_large(self.realm, &folder, MOST_DIRECTIVES),
-        });
-        let found = compiled.map_or(Found::Forbidden, |compiled| Found::Directives(compiled, size));
-        Ok((found, Some(stat)))
-    }
-
-    pub(crate) fn tell_unreadable(&self, path: &DocumentPath, why: &str) {
-        if let Some(library) = &self.library
-            && self.reads
-            && path.is_htaccess()
-        {
-            library.unreadable(self.realm, path.absolute(), why);
-        }
-    }
-
-    pub(crate) fn root(&mut self, path: &DocumentPath) -> Result<Rc<Root>, Obstacle> {
-        let (root, gone) = self
-            .folders
-            .root(path, self.realm, self.library.as_deref(), self.now);
-        if let Some(gone) = gone {
-            self.figures.changes += self.shelf.retain(|entry| entry.root.number() != gone.number());
-            self.restamp();
-        }
-        root
-    }
-
-    fn apply(&mut self, changes: Vec<Change>) {
-        let mut trees: Vec<Change> = Vec::new();
-        for change in changes {
-            if change.whole || self.folders.knows(change.root, &change.path) {
-                if !trees.contains(&change) {
-                    trees.push(change);
-                }
-                if trees.len() > MOST_TREES {
-                    return self.forget_all();
-                }
-            } else if let Some(root) = self.folders.root_by_number(change.root)
-                && self.shelf.remove_path(&root, &change.path)
-            {
-                self.figures.changes += 1;
-            }
-        }
-        if trees.is_empty() {
-            return;
-        }
-        self.figures.changes += self.shelf.retain(|entry| {
-            let (root, path) = (entry.root.number(), entry.path.relative());
-            !trees.iter().any(|tree| tree.covers(root, path))
-        });
-        self.folders.forget(&trees);
-    }
-
-    fn forget_all(&mut self) {
-        self.figures.changes += self.shelf.retain(|_| false);
-        self.folders.forget_all();
-    }
 }
 
 impl Disk for Store {
@@ -475,9 +317,3 @@ impl Disk for Store {
         self.names_in(folder)
     }
 }
-
-/// Bytes of a `.htaccess` file. A larger one is a mistake.
-const MOST_DIRECTIVES: u64 = 16 << 20;
-
-/// Beyond so many changed folders at once it is cheaper to begin anew.
-const MOST_TREES: usize = 32;

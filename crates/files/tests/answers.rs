@@ -5,7 +5,7 @@ mod support;
 
 use howdah_files::{Answer, Limits};
 use howdah_http::{Method, ResponseHead, Status, Version, h1};
-use howdah_site::Kind;
+use howdah_site::{Disk, Kind};
 use support::{Counter, Folder, Seen, age};
 
 #[test]
@@ -338,5 +338,70 @@ fn what_is_phps_is_never_sent() {
     assert_eq!(
         (seen.status, seen.field("content-type")),
         (200, Some("application/octet-stream"))
+    );
+}
+
+#[test]
+fn in_the_manner_of_directives() {
+    use howdah_files::Manner;
+    use howdah_htaccess::modules::core::EtagParts;
+    let folder = Folder::new();
+    folder.file("a.txt", "0123456789");
+    let mut counter = Counter::new(&folder);
+    let path = counter.path("a.txt");
+    let mut answer = |method, tag, is_error_page, fields: &[(&str, &str)]| {
+        let mut request = howdah_http::Request::new();
+        request.method = method;
+        for (name, value) in fields {
+            request.fields.push(name.as_bytes(), value.as_bytes());
+        }
+        let manner = Manner { is_error_page, tag };
+        counter.store.kind(&path);
+        Seen::of(counter.store.answer_in_manner(&request, &path, manner))
+    };
+    let own = answer(Method::Get, EtagParts::DEFAULT, false, &[]);
+    let tag = own.field("etag").unwrap().to_owned();
+    assert_eq!(
+        (own.brief(), own.field("content-length")),
+        ((200, "0123456789"), Some("10"))
+    );
+    let condition = [("If-None-Match", &*tag), ("Range", "bytes=1-2")];
+    assert_eq!(
+        answer(Method::Get, EtagParts::DEFAULT, false, &condition).status,
+        304
+    );
+
+    let none = answer(Method::Get, EtagParts::NONE, false, &[]);
+    assert_eq!(
+        (none.brief(), none.field("etag"), none.length),
+        ((200, "0123456789"), None, Some(10))
+    );
+    assert_eq!(none.field("last-modified"), own.field("last-modified"));
+    assert_eq!(
+        answer(Method::Get, EtagParts::NONE, false, &condition).brief(),
+        (206, "12")
+    );
+
+    let size = answer(Method::Get, EtagParts::SIZE, false, &[]);
+    assert_eq!(size.field("etag"), Some("\"a\""));
+    assert_eq!(
+        answer(Method::Get, EtagParts::SIZE, false, &[("If-None-Match", "\"a\"")]).status,
+        304
+    );
+    let mtime = answer(Method::Get, EtagParts::MTIME, false, &[]);
+    assert_eq!(mtime.field("etag").unwrap().matches('-').count(), 0);
+
+    // The page of an error is whole, whatever was asked for, and whatever the method was.
+    assert_eq!(
+        answer(Method::Get, EtagParts::DEFAULT, true, &condition).brief(),
+        (200, "0123456789")
+    );
+    assert_eq!(
+        answer(Method::Post, EtagParts::DEFAULT, true, &[]).brief(),
+        (200, "0123456789")
+    );
+    assert_eq!(
+        answer(Method::Head, EtagParts::DEFAULT, true, &[]).brief(),
+        (200, "")
     );
 }

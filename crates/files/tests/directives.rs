@@ -1,4 +1,5 @@
 //! Which `.htaccess` files are in force: those that are there at this moment.
+#![allow(clippy::unwrap_used)] // A test's tools may panic as the test itself.
 
 mod support;
 
@@ -10,7 +11,7 @@ use std::time::SystemTime;
 
 use howdah_config::Config;
 use howdah_files::{Library, Limits, Store};
-use howdah_site::{Disk, DocumentPath, Kind, Look, Rules, Sites};
+use howdah_site::{Disk, Kind, Look, Rules, Sites};
 use support::{Counter, Folder, age};
 
 /// A store that knows of directives, and what was told of them.
@@ -53,10 +54,6 @@ impl Reader {
             told,
             now,
         }
-    }
-
-    fn path(&self, name: &str) -> DocumentPath {
-        self.counter.path(name)
     }
 
     /// What a request finds once the events have been read, as the event loop would.
@@ -326,7 +323,7 @@ fn what_cannot_be_read_closes_what_it_covers() {
     );
     if !support::is_root() {
         fs::write(&path, "").unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
         assert!(forbidden(&mut reader), "no right to read it");
         assert_eq!(reader.told().len(), 1);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
@@ -397,7 +394,7 @@ fn threads_share_what_is_compiled() {
     let library = Arc::new(Library::new(&sites, Box::new(|_, _| {})));
     let mut stores = [(); 2].map(|()| Store::with_library(Limits::default(), Arc::clone(&library)));
     let asked = Counter::new(&folder).path("file.txt");
-    let mut own = |stores: &mut [Store; 2], at: usize| {
+    let own = |stores: &mut [Store; 2], at: usize| {
         stores[at].drain_events();
         Arc::clone(stores[at].look(&asked).rules.unwrap().own())
     };
