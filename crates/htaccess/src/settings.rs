@@ -65,6 +65,8 @@ settings! {
     authz: modules::authz::Config,
     /// mod_access_compat.
     access: modules::access_compat::Config,
+    /// mod_ssl.
+    ssl: modules::ssl::Config,
     /// mod_authn_core, mod_auth_basic, mod_auth_digest, mod_authn_file, mod_authz_groupfile.
     auth: modules::auth::Config,
     /// mod_headers.

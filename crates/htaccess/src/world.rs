@@ -1,5 +1,6 @@
 //! What evaluation asks of the outside.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use howdah_http::Status;
@@ -29,6 +30,23 @@ pub trait World {
     fn lookup(&mut self, from: &mut Transaction<'_>, uri: &[u8]) -> Lookup;
     /// Whether the password fits the hash, which is in one of the forms that `htpasswd` writes.
     fn verify(&mut self, hash: &[u8], password: &[u8]) -> Verified;
+    /// The name of a client, looked up from its address, which the name must lead back to (`Require host`, `Allow from`).
+    fn host_name(&mut self, _address: IpAddr) -> LookedUp<Vec<u8>> {
+        LookedUp::Never
+    }
+    /// The addresses that a name leads to (`Require forward-dns`).
+    fn addresses(&mut self, _name: &[u8]) -> LookedUp<Vec<IpAddr>> {
+        LookedUp::Never
+    }
+    /// Whose the file at an absolute path is (`Require file-owner`); `None` where that cannot be found out.
+    fn owners(&mut self, _path: &[u8]) -> Option<Owners> {
+        None
+    }
+    /// What the nonces of Digest authentication are made with: random, and the same for all threads and as long as the
+    /// server runs. `None` answers Digest with 500.
+    fn nonce_secret(&mut self) -> Option<[u8; 32]> {
+        None
+    }
     /// A variable of the server's own environment.
     fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>>;
     /// The local time's difference from UTC in seconds, at that moment (seconds since 1970).
@@ -116,4 +134,26 @@ pub enum Verified {
     /// It takes so long to find out that it is done elsewhere. The evaluation is to be given up; it is begun again when the
     /// answer is known.
     Later,
+}
+
+/// What a question to the name service came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LookedUp<T> {
+    /// This.
+    Found(T),
+    /// There is no answer, or it cannot be trusted.
+    Nothing,
+    /// It is being asked. The evaluation is to be given up; it is begun again when the answer is known.
+    Later,
+    /// This server does not ask.
+    Never,
+}
+
+/// Whose a file is. `None` where the number has no name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Owners {
+    /// The user's name.
+    pub user: Option<Box<[u8]>>,
+    /// The group's name.
+    pub group: Option<Box<[u8]>>,
 }

@@ -16,10 +16,8 @@ pub mod negotiation;
 pub mod php;
 pub mod rewrite;
 pub mod setenvif;
+pub mod ssl;
 pub mod substitute;
-
-#[cfg(test)]
-mod testing;
 
 use crate::directive::Directive;
 
@@ -27,12 +25,12 @@ use crate::directive::Directive;
 pub(crate) const TABLES: &[&[Directive]] = &[
     crate::compile::DIRECTIVES,
     core::DIRECTIVES,
-    core::WITHHELD,
     rewrite::DIRECTIVES,
     alias::DIRECTIVES,
     dir::DIRECTIVES,
     authz::DIRECTIVES,
     access_compat::DIRECTIVES,
+    ssl::DIRECTIVES,
     auth::DIRECTIVES,
     headers::DIRECTIVES,
     expires::DIRECTIVES,

@@ -1,17 +1,181 @@
-//! auth.
+//! Who a request is from: mod_authn_core, mod_authn_file, mod_authz_groupfile, mod_auth_basic and mod_auth_digest.
 
-use crate::directive::Directive;
-use crate::settings::Merge;
+mod base64;
+mod basic;
+mod des_crypt;
+mod digest;
+mod directives;
+mod files;
+mod md5_crypt;
+pub mod password;
 
-/// What the module's directives have set.
+use howdah_http::Status;
+
+use crate::modules::authz::Refusal;
+use crate::modules::core::Text;
+use crate::settings::{Merge, Settings};
+use crate::trace::Event;
+use crate::transaction::Transaction;
+use crate::world::World;
+
+pub(crate) use directives::DIRECTIVES;
+pub(crate) use files::groups_of;
+
+/// What the directives have set.
 #[derive(Clone, Debug, Default)]
-pub struct Config {}
+pub struct Config {
+    auth_type: Option<Text>,
+    name: Option<Text>,
+    user_file: Option<Box<[u8]>>,
+    group_file: Option<Box<[u8]>>,
+    basic: basic::Config,
+    /// mod_auth_digest does not merge: a folder that has one of its directives, or AuthName, has none of those above it.
+    digest: Option<Box<digest::Config>>,
+}
 
-impl Merge for Config {
-    fn merge(_base: &Config, _add: &Config) -> Config {
-        Config {}
+impl Config {
+    /// `AuthGroupFile`.
+    pub(crate) fn group_file(&self) -> Option<&[u8]> {
+        self.group_file.as_deref()
     }
 }
 
-/// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive] = &[];
+impl Merge for Config {
+    fn merge(base: &Config, add: &Config) -> Config {
+        Config {
+            auth_type: add.auth_type.as_ref().or(base.auth_type.as_ref()).cloned(),
+            name: add.name.as_ref().or(base.name.as_ref()).cloned(),
+            user_file: add.user_file.as_ref().or(base.user_file.as_ref()).cloned(),
+            group_file: add.group_file.as_ref().or(base.group_file.as_ref()).cloned(),
+            basic: Merge::merge(&base.basic, &add.basic),
+            digest: add.digest.as_ref().or(base.digest.as_ref()).cloned(),
+        }
+    }
+}
+
+/// How users authenticate here; `None` where they do not, and where the expression fails, which is logged.
+pub(crate) fn auth_type(
+    tx: &mut Transaction<'_>,
+    settings: &Settings,
+    world: &mut dyn World,
+) -> Option<Vec<u8>> {
+    let text = settings.auth.as_ref()?.auth_type.as_ref()?;
+    let auth_type = rendered(text, "AuthType", tx, world)?;
+    Some(auth_type).filter(|auth_type| !auth_type.eq_ignore_ascii_case(b"none"))
+}
+
+/// Finds out who the request is from and sets the user.
+///
+/// # Errors
+/// 401 with a challenge, 400, 500; or that checking the password takes time.
+pub(crate) fn authenticate(
+    tx: &mut Transaction<'_>,
+    settings: &Settings,
+    world: &mut dyn World,
+) -> Result<(), Refusal> {
+    let config = settings.auth.as_deref();
+    let Some((config, auth_type)) = config.zip(auth_type(tx, settings, world)) else {
+        tx.complain(
+            None,
+            "a user is required and AuthType does not say how one authenticates",
+        );
+        return Err(Refusal::Status(Status::INTERNAL_SERVER_ERROR));
+    };
+    let is_decided = if auth_type.eq_ignore_ascii_case(b"basic") {
+        basic::authenticate(tx, config, &auth_type, world)?
+    } else if auth_type.eq_ignore_ascii_case(b"digest") {
+        digest::authenticate(tx, config, world)?;
+        true
+    } else {
+        false
+    };
+    if is_decided {
+        return Ok(());
+    }
+    let what = format!(
+        "AuthType {} could not find out who the user is",
+        shown(&auth_type)
+    );
+    tx.complain(None, what);
+    Err(Refusal::Status(Status::INTERNAL_SERVER_ERROR))
+}
+
+/// Asks for another user than the one who has authenticated: sets WWW-Authenticate.
+pub(crate) fn challenge(tx: &mut Transaction<'_>, settings: &Settings, world: &mut dyn World) {
+    let config = settings.auth.as_deref();
+    let Some((config, auth_type)) = config.zip(auth_type(tx, settings, world)) else {
+        return;
+    };
+    let Some(realm) = realm(tx, config, world) else {
+        return;
+    };
+    if auth_type.eq_ignore_ascii_case(b"basic") {
+        basic::challenge(tx, &realm);
+    } else if auth_type.eq_ignore_ascii_case(b"digest") {
+        digest::challenge_anew(tx, config, &realm, world);
+    }
+}
+
+/// `AuthBasicFake`: a field for the application behind. Among the last fixups.
+///
+/// # Errors
+/// 500 where an expression fails.
+pub fn fixup(tx: &mut Transaction<'_>, config: &Config, world: &mut dyn World) -> Result<(), Status> {
+    basic::fake(tx, config, world)
+}
+
+/// The realm as it stands between quotes; `None` where there is none, and where the expression fails.
+fn realm(tx: &mut Transaction<'_>, config: &Config, world: &mut dyn World) -> Option<Vec<u8>> {
+    let name = rendered(config.name.as_ref()?, "AuthName", tx, world)?;
+    Some(quoted(&name))
+}
+
+fn rendered(
+    text: &Text,
+    directive: &str,
+    tx: &mut Transaction<'_>,
+    world: &mut dyn World,
+) -> Option<Vec<u8>> {
+    match text.render(tx, world) {
+        Ok(value) => Some(value.into_owned()),
+        Err(problem) => {
+            tx.complain(None, format!("{directive}: {problem}"));
+            None
+        }
+    }
+}
+
+/// With a backslash before each quote that has none (`ap_escape_quotes`). What cannot stand in a field is left out.
+fn quoted(text: &[u8]) -> Vec<u8> {
+    let mut quoted = Vec::with_capacity(text.len());
+    let mut bytes = text
+        .iter()
+        .copied()
+        .filter(|byte| !byte.is_ascii_control() || *byte == b'\t');
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => quoted.extend_from_slice(b"\\\""),
+            b'\\' => {
+                quoted.push(byte);
+                quoted.extend(bytes.next());
+            }
+            _ => quoted.push(byte),
+        }
+    }
+    quoted
+}
+
+/// A realm or user in an event or a line of the log, where line ends must not be forged.
+fn shown(bytes: &[u8]) -> String {
+    bytes.escape_ascii().to_string()
+}
+
+fn note(tx: &mut Transaction<'_>, user: &[u8], outcome: &str) {
+    tx.trace(|| Event {
+        step: "authentication",
+        place: None,
+        text: format!("user {}", shown(user)),
+        facts: Vec::new(),
+        outcome: outcome.to_owned(),
+    });
+}

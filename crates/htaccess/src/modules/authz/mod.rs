@@ -1,17 +1,210 @@
-//! authz.
+//! mod_authz_core and its providers: `Require`, its containers, AuthMerging; and the phase that decides about access with all
+//! that mod_access_compat, mod_ssl and the authentication modules have to say.
 
-use crate::directive::Directive;
-use crate::settings::Merge;
+mod evaluate;
+mod methods;
+mod phase;
+mod requirement;
+mod section;
+mod subnet;
+
+use std::sync::Arc;
+
+use howdah_http::Status;
+
+use crate::directive::{Arguments, Call, Directive, Edge, Overrides, Support};
+use crate::mistake::Complaint;
+use crate::settings::{Merge, Settings};
+
+pub(crate) use evaluate::in_domain;
+pub use methods::MethodSet;
+pub use phase::{check, inherit};
+pub use subnet::{BadSubnet, Subnet};
+
+use requirement::Requirement;
+use section::{Kind, Logic, Section};
+
+/// Why a request may not go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It is answered with this error.
+    Status(Status),
+    /// The answer needs something that takes time, such as a slow password hash: the request is to be resolved again when
+    /// it is known.
+    Later,
+}
 
 /// What the module's directives have set.
 #[derive(Clone, Debug, Default)]
-pub struct Config {}
+pub struct Config {
+    /// All `Require` directives; `None` where there are none.
+    section: Option<Arc<Section>>,
+    merging: Option<Merging>,
+    /// AuthzSendForbiddenOnFailure.
+    forbidden_on_failure: Option<bool>,
+    /// While a container is read: what was before it, for each that is open. Empty otherwise.
+    outer: Vec<Option<Arc<Section>>>,
+}
+
+/// `AuthMerging`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Merging {
+    Off,
+    With(Logic),
+}
 
 impl Merge for Config {
-    fn merge(_base: &Config, _add: &Config) -> Config {
-        Config {}
+    fn merge(base: &Config, add: &Config) -> Config {
+        let (section, merging) = match (add.merging, &base.section, &add.section) {
+            (None, Some(_), None) => (base.section.clone(), base.merging),
+            (None | Some(Merging::Off), _, _) | (_, None, _) => (add.section.clone(), add.merging),
+            (Some(Merging::With(_)), Some(_), None) => (base.section.clone(), add.merging),
+            (Some(Merging::With(logic)), Some(base), Some(own)) => {
+                let joined = Section::joined(logic, base, own);
+                (Some(Arc::new(joined)), add.merging)
+            }
+        };
+        Config {
+            section,
+            merging,
+            forbidden_on_failure: add.forbidden_on_failure.or(base.forbidden_on_failure),
+            outer: Vec::new(),
+        }
+    }
+}
+
+impl Config {
+    fn add(&mut self, member: Section) -> Result<(), Complaint> {
+        let section = self
+            .section
+            .get_or_insert_with(|| Arc::new(Section::container(None, Logic::Any, false)));
+        Arc::make_mut(section).add(member)
     }
 }
 
 /// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive] = &[];
+pub(crate) const DIRECTIVES: &[Directive] = &[
+    Directive {
+        name: "Require",
+        module: "mod_authz_core",
+        overrides: Overrides::AUTH_CONFIG,
+        arguments: Arguments::Raw,
+        summary: "Says who may have what is here.",
+        support: Support::Differs(
+            "`host` and `forward-dns` need the server to look names up, and are refused where it does not; databases, LDAP and \
+             client certificates are refused",
+        ),
+        apply: require,
+    },
+    container(
+        "<RequireAll",
+        "Grants access where one of what it holds does and nothing denies it.",
+        require_all,
+    ),
+    container(
+        "<RequireAny",
+        "Grants access where anything that it holds does.",
+        require_any,
+    ),
+    container(
+        "<RequireNone",
+        "Denies access where anything that it holds grants it.",
+        require_none,
+    ),
+    Directive {
+        name: "AuthMerging",
+        module: "mod_authz_core",
+        overrides: Overrides::AUTH_CONFIG,
+        arguments: Arguments::ONE,
+        summary: "Says how the Require directives of this folder and of those above it are joined.",
+        support: Support::Full,
+        apply: auth_merging,
+    },
+    Directive {
+        name: "AuthzSendForbiddenOnFailure",
+        module: "mod_authz_core",
+        overrides: Overrides::AUTH_CONFIG,
+        arguments: Arguments::Flag,
+        summary: "Answers a user who is known but not allowed with 403 and not with 401.",
+        support: Support::Full,
+        apply: authz_send_forbidden_on_failure,
+    },
+];
+
+const fn container(name: &'static str, summary: &'static str, apply: Apply) -> Directive {
+    Directive {
+        name,
+        module: "mod_authz_core",
+        overrides: Overrides::AUTH_CONFIG,
+        arguments: Arguments::Section,
+        summary,
+        support: Support::Full,
+        apply,
+    }
+}
+
+type Apply = fn(&Call<'_>, &mut Settings) -> Result<(), Complaint>;
+
+fn require_all(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    contain(call, settings, Logic::All, false)
+}
+
+fn require_any(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    contain(call, settings, Logic::Any, false)
+}
+
+fn require_none(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    contain(call, settings, Logic::Any, true)
+}
+
+/// A container begins: what follows goes into it. It ends: it goes into what it stands in.
+fn contain(
+    call: &Call<'_>,
+    settings: &mut Settings,
+    logic: Logic,
+    is_negated: bool,
+) -> Result<(), Complaint> {
+    let config: &mut Config = Settings::edit(&mut settings.authz);
+    if call.edge == Edge::Open {
+        let section = Section::container(Some(call.kept_place()), logic, is_negated);
+        config.outer.push(config.section.replace(Arc::new(section)));
+        return Ok(());
+    }
+    let outer = config.outer.pop().flatten();
+    let Some(inner) = std::mem::replace(&mut config.section, outer) else {
+        return Ok(());
+    };
+    if inner.is_empty_group() {
+        return Err(Complaint::new(format!("{inner} holds no Require")));
+    }
+    config.add(Arc::unwrap_or_clone(inner))
+}
+
+fn require(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    let (is_negated, requirement) = Requirement::parse(call)?;
+    let config: &mut Config = Settings::edit(&mut settings.authz);
+    config.add(Section {
+        place: Some(call.kept_place()),
+        methods: MethodSet::within(call.scope),
+        is_negated,
+        kind: Kind::Requirement(requirement),
+    })
+}
+
+fn auth_merging(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    let merging = match &call.word(0).to_ascii_lowercase()[..] {
+        b"off" => Merging::Off,
+        b"and" => Merging::With(Logic::All),
+        b"or" => Merging::With(Logic::Any),
+        _ => return Err(Complaint::about(0, "AuthMerging is Off, And or Or")),
+    };
+    let config: &mut Config = Settings::edit(&mut settings.authz);
+    config.merging = Some(merging);
+    Ok(())
+}
+
+fn authz_send_forbidden_on_failure(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    let config: &mut Config = Settings::edit(&mut settings.authz);
+    config.forbidden_on_failure = Some(call.flag());
+    Ok(())
+}

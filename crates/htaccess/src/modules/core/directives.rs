@@ -219,15 +219,6 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
         support: Support::Full,
         apply: qualify_redirect_url,
     },
-    Directive {
-        name: "Error",
-        module: "core",
-        overrides: Overrides::ALL,
-        arguments: Arguments::Raw,
-        summary: "Is a mistake on purpose, with this message: all below the folder is answered with 500.",
-        support: Support::Full,
-        apply: error,
-    },
 ];
 
 fn edit(settings: &mut Settings) -> &mut Config {
@@ -333,15 +324,4 @@ fn cgi_var(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
 fn qualify_redirect_url(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
     edit(settings).qualify_redirect_url = Some(call.flag());
     Ok(())
-}
-
-fn error(call: &Call<'_>, _: &mut Settings) -> Result<(), Complaint> {
-    let message = match call.raw {
-        [first @ (b'"' | b'\''), inner @ .., last] if first == last => inner,
-        whole => whole,
-    };
-    if message.is_empty() {
-        return Err(Complaint::new("Error without a message"));
-    }
-    Err(Complaint::new(String::from_utf8_lossy(message)))
 }

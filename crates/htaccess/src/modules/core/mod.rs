@@ -6,9 +6,6 @@ mod etag;
 pub(crate) mod number;
 mod options;
 mod text;
-mod withheld;
-#[cfg(test)]
-pub(crate) mod word;
 
 use std::sync::Arc;
 
@@ -25,7 +22,6 @@ pub use error_document::{Destination, ErrorDocument, destination};
 pub use etag::EtagParts;
 pub use options::Options;
 pub use text::Text;
-pub(crate) use withheld::DIRECTIVES as WITHHELD;
 
 /// What the module's directives have set. What is `None` is not configured.
 #[derive(Clone, Debug, Default)]

@@ -1,5 +1,7 @@
 //! Numbers as C's library reads them, because Apache's directives do.
 
+use crate::language::is_space;
+
 /// What `strtol` with base 10 makes of the text: the number and how many bytes it took. `None` where it overflows.
 pub(crate) fn integer(text: &[u8]) -> Option<(i64, usize)> {
     let blanks = text.iter().take_while(|byte| is_space(**byte)).count();
@@ -20,9 +22,4 @@ pub(crate) fn integer(text: &[u8]) -> Option<(i64, usize)> {
 /// What `atoi` makes of the text, whatever follows the number.
 pub(crate) fn leading_integer(text: &[u8]) -> Option<i64> {
     integer(text).map(|(number, _)| number)
-}
-
-/// C's `isspace`.
-pub(crate) fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t'..=b'\r')
 }

@@ -1,9 +1,8 @@
 use super::*;
-use crate::modules::testing::settings;
+use crate::testing::{settings, try_settings};
 
 fn config(text: &str) -> Config {
     settings(text)
-        .unwrap()
         .dir
         .map(|config| (*config).clone())
         .unwrap_or_default()
@@ -61,7 +60,7 @@ fn the_status_of_an_index_redirect() {
     assert_eq!(below.index_redirect(), None);
     for word in ["200", "yes", "3000", "-1"] {
         assert!(
-            settings(&format!("DirectoryIndexRedirect {word}")).is_err(),
+            try_settings(&format!("DirectoryIndexRedirect {word}")).is_err(),
             "{word}"
         );
     }

@@ -1,0 +1,371 @@
+//! mod_auth_digest: a digest of name, realm and password, bound to request and time (RFC 7616 with MD5).
+//!
+//! Nonces are made of the time and of a digest over it with a secret, so that the server keeps nothing. What Apache keeps,
+//! it keeps for AuthDigestNcCheck and one-time nonces, which are refused.
+
+use howdah_http::Status;
+use md5::Md5;
+use sha1::{Digest, Sha1};
+
+use super::basic::hexadecimal;
+use super::files::{self, realm_hash_of};
+use super::password::same;
+use super::{base64, note, quoted, realm, shown};
+use crate::modules::authz::Refusal;
+use crate::transaction::Transaction;
+use crate::world::World;
+
+mod header;
+mod target;
+
+use header::{Response, Sent};
+
+/// What the module's directives have set.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Config {
+    /// AuthName as it was written.
+    pub realm: Option<Box<[u8]>>,
+    pub qop: Option<Qop>,
+    /// AuthDigestNonceLifetime in seconds; negative is for ever.
+    pub lifetime: Option<i64>,
+    /// AuthDigestDomain: URLs, separated by spaces.
+    pub domain: Option<Box<[u8]>>,
+}
+
+/// AuthDigestQop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Qop {
+    /// Digests as in RFC 2069.
+    None,
+    Auth,
+}
+
+/// Whether the digest fits; sets the user, and Authentication-Info for the response.
+pub(super) fn authenticate(
+    tx: &mut Transaction<'_>,
+    config: &super::Config,
+    world: &mut dyn World,
+) -> Result<(), Refusal> {
+    let (Some(realm), Some(secret)) = (realm(tx, config, world), world.nonce_secret()) else {
+        tx.complain(
+            None,
+            "AuthType Digest needs an AuthName, and a server that makes nonces",
+        );
+        return Err(Refusal::Status(Status::INTERNAL_SERVER_ERROR));
+    };
+    let own = Config::default();
+    let mut check = Check {
+        config,
+        own: config.digest.as_deref().unwrap_or(&own),
+        realm,
+        secret,
+        world,
+    };
+    let sent = Response::of(tx.client.request);
+    match check.run(tx, sent) {
+        Ok(()) => Ok(()),
+        Err(Failure::Status(status)) => Err(Refusal::Status(status)),
+        Err(Failure::Again {
+            what,
+            is_stale,
+            opaque,
+        }) => {
+            if let Some(what) = what {
+                let line = format!("Digest: {what}: {}", shown(&tx.state.uri));
+                tx.complain(None, line);
+            }
+            check.challenge(tx, is_stale, opaque.as_deref());
+            Err(Refusal::Status(Status::UNAUTHORIZED))
+        }
+    }
+}
+
+/// A challenge for somebody who has authenticated and is not allowed.
+pub(super) fn challenge_anew(
+    tx: &mut Transaction<'_>,
+    config: &super::Config,
+    realm: &[u8],
+    world: &mut dyn World,
+) {
+    let Some(secret) = world.nonce_secret() else {
+        return;
+    };
+    let own = Config::default();
+    let check = Check {
+        config,
+        own: config.digest.as_deref().unwrap_or(&own),
+        realm: realm.to_vec(),
+        secret,
+        world,
+    };
+    check.challenge(tx, false, None);
+}
+
+struct Check<'c> {
+    config: &'c super::Config,
+    own: &'c Config,
+    /// With its quotes escaped.
+    realm: Vec<u8>,
+    secret: [u8; 32],
+    world: &'c mut dyn World,
+}
+
+enum Failure {
+    Status(Status),
+    /// 401 with a challenge.
+    Again {
+        what: Option<String>,
+        is_stale: bool,
+        opaque: Option<Vec<u8>>,
+    },
+}
+
+fn again(what: impl Into<String>) -> Failure {
+    Failure::Again {
+        what: Some(what.into()),
+        is_stale: false,
+        opaque: None,
+    }
+}
+
+impl Check<'_> {
+    fn run(&mut self, tx: &mut Transaction<'_>, sent: Sent) -> Result<(), Failure> {
+        let response = match sent {
+            Sent::Valid(response) => response,
+            Sent::Nothing => {
+                return Err(Failure::Again {
+                    what: None,
+                    is_stale: false,
+                    opaque: None,
+                });
+            }
+            Sent::OtherScheme => return Err(again("another scheme was sent")),
+            Sent::Invalid => return Err(again("a parameter is missing")),
+        };
+        tx.state.user = Some(response.username.clone());
+        tx.state.auth_type = Some("Digest");
+        if !target::fits(&response.uri, tx) {
+            let uri = shown(&response.uri);
+            tx.complain(
+                None,
+                format!("Digest: it is for {uri} and not for what is asked for"),
+            );
+            return Err(Failure::Status(Status::BAD_REQUEST));
+        }
+        let secret_of_user = self.known(tx, &response)?;
+        let outcome = self.digest_fits(tx, &response, &secret_of_user);
+        note(
+            tx,
+            &response.username,
+            if outcome.is_ok() {
+                "authenticated"
+            } else {
+                "refused"
+            },
+        );
+        let made = outcome.and_then(|()| self.nonce_time(tx, &response))?;
+        self.inform(tx, &response, &secret_of_user, made);
+        Ok(())
+    }
+
+    /// The digest of name, realm and password that the file has.
+    fn known(&mut self, tx: &mut Transaction<'_>, response: &Response) -> Result<Vec<u8>, Failure> {
+        if response
+            .opaque
+            .as_ref()
+            .is_some_and(|opaque| !header::is_opaque(opaque))
+        {
+            return Err(again("opaque is not what was sent"));
+        }
+        if self.own.realm.as_deref() != Some(&response.realm[..]) {
+            return Err(again(format!("it is for realm {}", shown(&response.realm))));
+        }
+        if response
+            .algorithm
+            .as_ref()
+            .is_some_and(|name| !name.eq_ignore_ascii_case(b"MD5"))
+        {
+            return Err(again("it is with another algorithm than MD5"));
+        }
+        let user = &response.username;
+        let found = match self.config.user_file.as_deref() {
+            None => Err("no AuthUserFile is set".to_owned()),
+            Some(path) => files::read(path, "AuthUserFile", self.world),
+        };
+        match found {
+            Ok(file) => realm_hash_of(user, &response.realm, &file)
+                .ok_or_else(|| again(format!("user {} is not found", shown(user)))),
+            Err(problem) => {
+                tx.complain(None, problem);
+                Err(Failure::Status(Status::INTERNAL_SERVER_ERROR))
+            }
+        }
+    }
+
+    fn digest_fits(&self, tx: &Transaction<'_>, response: &Response, secret: &[u8]) -> Result<(), Failure> {
+        let method = tx.client.request.method.as_str().as_bytes();
+        let request = md5(&[method, &response.uri]);
+        let expected = match &response.qop {
+            None => md5(&[secret, &response.nonce, &request]),
+            Some(qop) => {
+                let is_none = self.own.qop == Some(Qop::None);
+                if !qop.eq_ignore_ascii_case(if is_none { b"none" } else { b"auth" }) {
+                    return Err(again(format!("qop {} is not offered", shown(qop))));
+                }
+                md5(&[
+                    secret,
+                    &response.nonce,
+                    response.nc(),
+                    response.cnonce(),
+                    qop,
+                    &request,
+                ])
+            }
+        };
+        if same(&expected, &response.response) {
+            return Ok(());
+        }
+        Err(again(format!(
+            "user {}: password mismatch",
+            shown(&response.username)
+        )))
+    }
+
+    /// When the nonce was made, in microseconds. Last of all, so that `stale` means that the password was right.
+    fn nonce_time(&self, tx: &Transaction<'_>, response: &Response) -> Result<u64, Failure> {
+        let stale = |what: &str| Failure::Again {
+            what: Some(what.to_owned()),
+            is_stale: true,
+            opaque: response.opaque.clone(),
+        };
+        let (time, digest) = response
+            .nonce
+            .split_at_checked(NONCE_TIME_LENGTH)
+            .ok_or_else(|| stale("the nonce is too short"))?;
+        if !same(digest, &self.nonce_digest(time, response.opaque.as_deref())) {
+            return Err(stale("the nonce is not from here"));
+        }
+        let made = base64::decode(time).try_into().map(u64::from_be_bytes);
+        let made = made.map_err(|_| stale("the nonce has no time"))?;
+        let Some(lifetime) = self.lifetime() else {
+            return Ok(made);
+        };
+        match tx.client.time.checked_sub(made) {
+            None => Err(stale("the nonce is from the future")),
+            Some(age) if age > lifetime => Err(stale("the nonce is too old")),
+            Some(_) => Ok(made),
+        }
+    }
+
+    /// In microseconds; `None` is for ever.
+    fn lifetime(&self) -> Option<u64> {
+        let seconds = self.own.lifetime.unwrap_or(DEFAULT_LIFETIME);
+        u64::try_from(seconds)
+            .ok()
+            .map(|seconds| seconds.saturating_mul(1_000_000))
+    }
+
+    fn nonce(&self, time: u64, opaque: Option<&[u8]>) -> Vec<u8> {
+        let mut nonce = base64::encode(&time.to_be_bytes());
+        let digest = self.nonce_digest(&nonce, opaque);
+        nonce.extend(digest);
+        nonce
+    }
+
+    /// The secret stands at both ends, so that nobody can lengthen what it signs.
+    fn nonce_digest(&self, time: &[u8], opaque: Option<&[u8]>) -> Vec<u8> {
+        let mut hasher = Sha1::new();
+        let own_realm = self.own.realm.as_deref().unwrap_or_default();
+        hasher.update(self.secret);
+        for part in [own_realm, time, opaque.unwrap_or_default()] {
+            hasher.update((part.len() as u64).to_be_bytes());
+            hasher.update(part);
+        }
+        hasher.update(self.secret);
+        hexadecimal(&hasher.finalize())
+    }
+
+    fn challenge(&self, tx: &mut Transaction<'_>, is_stale: bool, opaque: Option<&[u8]>) {
+        let nonce = self.nonce(tx.client.time, opaque);
+        let mut value = [
+            &b"Digest realm=\""[..],
+            &self.realm,
+            b"\", nonce=\"",
+            &nonce,
+            b"\", algorithm=MD5",
+        ]
+        .concat();
+        if let Some(opaque) = opaque {
+            value.extend([&b", opaque=\""[..], &quoted(opaque), b"\""].concat());
+        }
+        if let Some(domain) = &self.own.domain {
+            value.extend([&b", domain=\""[..], domain, b"\""].concat());
+        }
+        if is_stale {
+            value.extend_from_slice(b", stale=true");
+        }
+        if self.own.qop != Some(Qop::None) {
+            value.extend_from_slice(b", qop=\"auth\"");
+        }
+        tx.state.error_fields.set(b"WWW-Authenticate", &value);
+    }
+
+    /// Authentication-Info: that we know the password as well, and the next nonce where this one is about to end.
+    fn inform(&self, tx: &mut Transaction<'_>, response: &Response, secret: &[u8], made: u64) {
+        let age = tx.client.time.saturating_sub(made);
+        let is_ending = self
+            .lifetime()
+            .is_some_and(|lifetime| age > lifetime.saturating_sub(NEXT_NONCE_BEFORE));
+        let mut parts = Vec::new();
+        if self.own.qop != Some(Qop::None) || response.qop.is_some() {
+            parts.push([&b"rspauth=\""[..], &self.response_digest(response, secret), b"\""].concat());
+        }
+        if is_ending {
+            let nonce = self.nonce(tx.client.time, response.opaque.as_deref());
+            parts.push([&b"nextnonce=\""[..], &nonce, b"\""].concat());
+        }
+        if !parts.is_empty() {
+            let named = [
+                (
+                    &b"cnonce=\""[..],
+                    response.cnonce.as_deref().map(quoted),
+                    &b"\""[..],
+                ),
+                (b"nc=", response.nc.clone(), b""),
+                (b"qop=", response.qop.clone(), b""),
+            ];
+            for (name, value, end) in named {
+                parts.extend(value.map(|value| [name, &value, end].concat()));
+            }
+            tx.state
+                .fields
+                .set(b"Authentication-Info", &parts.join(&b", "[..]));
+        }
+    }
+
+    fn response_digest(&self, response: &Response, secret: &[u8]) -> Vec<u8> {
+        let uri = md5(&[b"", &response.uri]);
+        match (&response.nc, &response.cnonce) {
+            (Some(nc), Some(cnonce)) => {
+                let qop = response.qop.as_deref().unwrap_or_default();
+                md5(&[secret, &response.nonce, nc, cnonce, qop, &uri])
+            }
+            // Without a count there is nothing that Apache's digest goes on with.
+            _ => md5(&[secret, &response.nonce, b""]),
+        }
+    }
+}
+
+/// The digest of the parts with colons between them, in hexadecimal digits.
+fn md5(parts: &[&[u8]]) -> Vec<u8> {
+    hexadecimal(&Md5::digest(parts.join(&b':')))
+}
+
+/// Base64 of eight bytes.
+const NONCE_TIME_LENGTH: usize = 12;
+
+/// AuthDigestNonceLifetime where it is not set, in seconds.
+const DEFAULT_LIFETIME: i64 = 300;
+
+/// In microseconds.
+const NEXT_NONCE_BEFORE: u64 = 30_000_000;

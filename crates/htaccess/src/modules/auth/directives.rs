@@ -1,0 +1,293 @@
+//! How users authenticate, and where their passwords are.
+
+use crate::directive::{Arguments, Call, Directive, Overrides, Support};
+use crate::mistake::Complaint;
+use crate::modules::core::{Text, number};
+use crate::settings::Settings;
+
+use super::Config;
+use super::digest::{self, Qop};
+
+/// The directives of the modules.
+pub(crate) const DIRECTIVES: &[Directive] = &[
+    directive(
+        "AuthType",
+        "mod_authn_core",
+        Arguments::ONE,
+        "Says how users authenticate: Basic, Digest or None.",
+        auth_type,
+    ),
+    directive(
+        "AuthName",
+        "mod_authn_core",
+        Arguments::ONE,
+        "Names what is protected; browsers show it.",
+        auth_name,
+    ),
+    Directive {
+        support: Support::Differs(PATHS),
+        ..directive(
+            "AuthUserFile",
+            "mod_authn_file",
+            Arguments::ONE,
+            "Names the file of users and their passwords' hashes.",
+            auth_user_file,
+        )
+    },
+    Directive {
+        support: Support::Differs(PATHS),
+        ..directive(
+            "AuthGroupFile",
+            "mod_authz_groupfile",
+            Arguments::ONE,
+            "Names the file of groups and their users.",
+            auth_group_file,
+        )
+    },
+    Directive {
+        support: Support::Differs("`file` is the only one there is; others are refused"),
+        ..directive(
+            "AuthBasicProvider",
+            "mod_auth_basic",
+            Arguments::SOME,
+            "Says where Basic looks users up.",
+            auth_basic_provider,
+        )
+    },
+    directive(
+        "AuthBasicAuthoritative",
+        "mod_auth_basic",
+        Arguments::Flag,
+        "Says whether a user who is not found is asked again; Off answers 500, as there is nobody else to know them.",
+        auth_basic_authoritative,
+    ),
+    directive(
+        "AuthBasicFake",
+        "mod_auth_basic",
+        Arguments::Words(1, 2),
+        "Hands an Authorization field on that nobody sent.",
+        auth_basic_fake,
+    ),
+    directive(
+        "AuthBasicUseDigestAlgorithm",
+        "mod_auth_basic",
+        Arguments::ONE,
+        "Has Basic use a file of Digest's.",
+        auth_basic_use_digest_algorithm,
+    ),
+    Directive {
+        support: Support::Differs("`file` is the only one there is; others are refused"),
+        ..directive(
+            "AuthDigestProvider",
+            "mod_auth_digest",
+            Arguments::SOME,
+            "Says where Digest looks users up.",
+            auth_digest_provider,
+        )
+    },
+    directive(
+        "AuthDigestQop",
+        "mod_auth_digest",
+        Arguments::SOME,
+        "Says what the digest is over: auth, or as long ago, none.",
+        auth_digest_qop,
+    ),
+    Directive {
+        support: Support::Differs("0, which asks for one-time nonces, is refused: nonces are not kept"),
+        ..directive(
+            "AuthDigestNonceLifetime",
+            "mod_auth_digest",
+            Arguments::ONE,
+            "Says for how many seconds a nonce is good; less than 0 is for ever.",
+            auth_digest_nonce_lifetime,
+        )
+    },
+    directive(
+        "AuthDigestNonceFormat",
+        "mod_auth_digest",
+        Arguments::ONE,
+        "Is not there in Apache either.",
+        auth_digest_nonce_format,
+    ),
+    Directive {
+        support: Support::Differs("On is refused: nonces are not kept"),
+        ..directive(
+            "AuthDigestNcCheck",
+            "mod_auth_digest",
+            Arguments::Flag,
+            "Says whether the nonce's count is checked.",
+            auth_digest_nc_check,
+        )
+    },
+    directive(
+        "AuthDigestAlgorithm",
+        "mod_auth_digest",
+        Arguments::ONE,
+        "Is MD5.",
+        auth_digest_algorithm,
+    ),
+    directive(
+        "AuthDigestDomain",
+        "mod_auth_digest",
+        Arguments::SOME,
+        "Names URLs that have the same users.",
+        auth_digest_domain,
+    ),
+];
+
+const PATHS: &str =
+    "the path must be absolute: Howdah has no ServerRoot that others could be relative to, and answers 500";
+
+const fn directive(
+    name: &'static str,
+    module: &'static str,
+    arguments: Arguments,
+    summary: &'static str,
+    apply: fn(&Call<'_>, &mut Settings) -> Result<(), Complaint>,
+) -> Directive {
+    Directive {
+        name,
+        module,
+        overrides: Overrides::AUTH_CONFIG,
+        arguments,
+        summary,
+        support: Support::Full,
+        apply,
+    }
+}
+
+fn edit(settings: &mut Settings) -> &mut Config {
+    Settings::edit(&mut settings.auth)
+}
+
+fn edit_digest(settings: &mut Settings) -> &mut digest::Config {
+    edit(settings).digest.get_or_insert_default()
+}
+
+fn auth_type(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    edit(settings).auth_type = Some(Text::new(0, call.word(0))?);
+    Ok(())
+}
+
+fn auth_name(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    edit(settings).name = Some(Text::new(0, call.word(0))?);
+    edit_digest(settings).realm = Some(call.word(0).into());
+    Ok(())
+}
+
+fn auth_user_file(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    edit(settings).user_file = Some(call.word(0).into());
+    Ok(())
+}
+
+fn auth_group_file(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    edit(settings).group_file = Some(call.word(0).into());
+    Ok(())
+}
+
+fn auth_basic_provider(call: &Call<'_>, _: &mut Settings) -> Result<(), Complaint> {
+    providers(call, &["anon", "dbd", "dbm", "fcgi", "ldap", "socache"])
+}
+
+fn auth_digest_provider(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    providers(call, &["dbd", "dbm", "socache"])?;
+    edit_digest(settings);
+    Ok(())
+}
+
+fn providers(call: &Call<'_>, elsewhere: &[&str]) -> Result<(), Complaint> {
+    let mut words = call.words.iter().enumerate();
+    let Some((index, other)) = words.find(|(_, word)| *word != b"file") else {
+        return Ok(());
+    };
+    let shown = String::from_utf8_lossy(other);
+    let complaint =
+        Complaint::about(index, format!("there is no provider {shown:?}")).hint("only `file` is there");
+    let is_elsewhere = elsewhere.iter().any(|name| name.as_bytes() == &other[..]);
+    Err(if is_elsewhere {
+        complaint.refused()
+    } else {
+        complaint
+    })
+}
+
+fn auth_basic_authoritative(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    edit(settings).basic.authoritative = Some(call.flag());
+    Ok(())
+}
+
+fn auth_basic_fake(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    let fake = if call.word(0).eq_ignore_ascii_case(b"off") {
+        None
+    } else {
+        let password = call.words.get(1).map_or(&b"password"[..], |word| word);
+        Some(Box::new((Text::new(0, call.word(0))?, Text::new(1, password)?)))
+    };
+    edit(settings).basic.fake = Some(fake);
+    Ok(())
+}
+
+fn auth_basic_use_digest_algorithm(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    let uses_digest = match &call.word(0).to_ascii_lowercase()[..] {
+        b"off" => false,
+        b"md5" => true,
+        _ => return Err(Complaint::about(0, "AuthBasicUseDigestAlgorithm is Off or MD5")),
+    };
+    edit(settings).basic.uses_digest = Some(uses_digest);
+    Ok(())
+}
+
+fn auth_digest_qop(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    for (index, word) in call.words.iter().enumerate() {
+        let config = edit_digest(settings);
+        match &word.to_ascii_lowercase()[..] {
+            b"none" => config.qop = Some(Qop::None),
+            // Behind `none`, which stays the first of the list, it is offered and not announced.
+            b"auth" => config.qop = config.qop.or(Some(Qop::Auth)),
+            b"auth-int" => return Err(Complaint::about(index, "auth-int is not there in Apache either")),
+            _ => return Err(Complaint::about(index, "AuthDigestQop is auth or none")),
+        }
+    }
+    Ok(())
+}
+
+fn auth_digest_nonce_lifetime(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    let word = call.word(0);
+    let seconds = number::integer(word).filter(|(_, read)| *read == word.len() && *read > 0);
+    let (seconds, _) = seconds.ok_or_else(|| Complaint::about(0, "AuthDigestNonceLifetime takes seconds"))?;
+    if seconds == 0 {
+        return Err(Complaint::about(0, "one-time nonces are not supported").refused());
+    }
+    edit_digest(settings).lifetime = Some(seconds);
+    Ok(())
+}
+
+fn auth_digest_nonce_format(_: &Call<'_>, _: &mut Settings) -> Result<(), Complaint> {
+    Err(Complaint::new(
+        "AuthDigestNonceFormat is not there in Apache either",
+    ))
+}
+
+fn auth_digest_nc_check(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    edit_digest(settings);
+    if call.flag() {
+        return Err(Complaint::about(0, "the nonce's count is not checked").refused());
+    }
+    Ok(())
+}
+
+fn auth_digest_algorithm(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    edit_digest(settings);
+    if call.word(0).eq_ignore_ascii_case(b"MD5") {
+        return Ok(());
+    }
+    Err(Complaint::about(0, "AuthDigestAlgorithm is MD5"))
+}
+
+fn auth_digest_domain(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    let config = edit_digest(settings);
+    let before = config.domain.take().map(Vec::from);
+    let urls: Vec<Vec<u8>> = before.into_iter().chain(call.words.iter().cloned()).collect();
+    config.domain = Some(urls.join(&b' ').into());
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! Files of users and groups: `htpasswd`'s, `htdigest`'s, and AuthGroupFile.
+
+use std::borrow::Cow;
+
+use memchr::memchr;
+
+use crate::language::words;
+use crate::world::World;
+
+/// The hash that a file of `name:hash` has for a user.
+pub(super) fn hash_of<'f>(user: &[u8], file: &'f [u8]) -> Option<Cow<'f, [u8]>> {
+    let mut found = lines(file).filter_map(|line| {
+        let (name, rest) = field(&line);
+        (name == user).then(|| field(rest).0.to_vec())
+    });
+    found.next().map(Cow::Owned)
+}
+
+/// The hash that a file of `name:realm:hash` has for a user of a realm.
+pub(super) fn realm_hash_of(user: &[u8], realm: &[u8], file: &[u8]) -> Option<Vec<u8>> {
+    let mut found = lines(file).filter_map(|line| {
+        let (name, rest) = field(&line);
+        let (of, rest) = field(rest);
+        (name == user && of == realm).then(|| field(rest).0.to_vec())
+    });
+    found.next()
+}
+
+/// The groups of a user: the file has lines `group: user user…`.
+///
+/// # Errors
+/// What the log says where the file cannot be read.
+pub(crate) fn groups_of(user: &[u8], path: &[u8], world: &mut dyn World) -> Result<Vec<Vec<u8>>, String> {
+    let file = read(path, "AuthGroupFile", world)?;
+    let groups = lines(&file).filter_map(|line| {
+        let (group, rest) = field(&line);
+        let is_member = words(rest).iter().any(|member| member.text == user);
+        is_member.then(|| group.trim_ascii_end().to_vec())
+    });
+    Ok(groups.collect())
+}
+
+/// A file that a directive names.
+///
+/// # Errors
+/// What the log says.
+pub(super) fn read(
+    path: &[u8],
+    directive: &str,
+    world: &mut dyn World,
+) -> Result<std::sync::Arc<[u8]>, String> {
+    let shown = String::from_utf8_lossy(path);
+    if path.first() != Some(&b'/') {
+        return Err(format!(
+            "{directive} {shown}: the path is not absolute, and Howdah has no ServerRoot that it could be relative to"
+        ));
+    }
+    let file = world.read(path);
+    file.ok_or_else(|| format!("{directive} {shown} cannot be read"))
+}
+
+/// The lines that hold something: continued ones joined, white space around them and comments removed. One that is too long
+/// for Apache ends the file, as there.
+fn lines(file: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
+    let mut rest = file;
+    let lines = std::iter::from_fn(move || {
+        let line = next_line(&mut rest)?;
+        (line.len() < LONGEST_LINE).then_some(line)
+    });
+    lines
+        .map(|line| match line {
+            Cow::Borrowed(line) => Cow::Borrowed(line.trim_ascii()),
+            Cow::Owned(line) => Cow::Owned(line.trim_ascii().to_vec()),
+        })
+        .filter(|line| !matches!(line.first(), None | Some(b'#')))
+}
+
+fn next_line<'f>(rest: &mut &'f [u8]) -> Option<Cow<'f, [u8]>> {
+    let mut line: Option<Cow<'f, [u8]>> = None;
+    while !rest.is_empty() {
+        let end = memchr(b'\n', rest).unwrap_or(rest.len());
+        let part = rest[..end].strip_suffix(b"\r").unwrap_or(&rest[..end]);
+        *rest = rest.get(end + 1..).unwrap_or_default();
+        let (part, is_continued) = match part.strip_suffix(b"\\") {
+            Some(part) => (part, true),
+            None => (part, false),
+        };
+        match &mut line {
+            None => line = Some(Cow::Borrowed(part)),
+            Some(line) => line.to_mut().extend_from_slice(part),
+        }
+        if !is_continued {
+            break;
+        }
+    }
+    line
+}
+
+/// What stands before a colon, and what behind it and the colons that follow (`ap_getword`).
+fn field(line: &[u8]) -> (&[u8], &[u8]) {
+    match memchr(b':', line) {
+        None => (line, b""),
+        Some(end) => {
+            let colons = line[end..].iter().take_while(|byte| **byte == b':').count();
+            (&line[..end], &line[end + colons..])
+        }
+    }
+}
+
+/// Apache's MAX_STRING_LEN.
+const LONGEST_LINE: usize = 8192;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_are_found_by_name() {
+        let file =
+            b"# users\n\n  ann:{SHA}x  \r\nbob::$apr1$y:more\ncon\\\ntinued:z\n#dora:1\neve\nann:second\n";
+        let rows: [(&str, Option<&str>); 7] = [
+            ("ann", Some("{SHA}x")),
+            ("bob", Some("$apr1$y")),
+            ("continued", Some("z")),
+            ("dora", None),
+            ("#dora", None),
+            ("eve", Some("")),
+            ("", None),
+        ];
+        for (user, expected) in rows {
+            let found = hash_of(user.as_bytes(), file);
+            assert_eq!(found.as_deref(), expected.map(str::as_bytes), "{user}");
+        }
+    }
+
+    #[test]
+    fn digests_are_found_by_name_and_realm() {
+        let file = b"ann:here:1\nann:there:2\nbob:here:3";
+        let rows = [
+            ("ann", "there", Some("2")),
+            ("bob", "here", Some("3")),
+            ("bob", "there", None),
+        ];
+        for (user, realm, expected) in rows {
+            let found = realm_hash_of(user.as_bytes(), realm.as_bytes(), file);
+            assert_eq!(found.as_deref(), expected.map(str::as_bytes), "{user} {realm}");
+        }
+    }
+
+    #[test]
+    fn what_follows_an_overlong_line_is_not_seen() {
+        let file = [&b"ann:1\n"[..], &[b'x'; LONGEST_LINE], b"\nbob:2\n"].concat();
+        assert!(hash_of(b"ann", &file).is_some());
+        assert!(hash_of(b"bob", &file).is_none());
+    }
+}

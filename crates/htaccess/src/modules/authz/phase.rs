@@ -1,0 +1,154 @@
+//! Who may have what is asked for: the access, authentication and authorisation phases of
+//! `ap_process_request_internal`.
+
+use std::sync::Arc;
+
+use howdah_http::Status;
+
+use crate::mistake::Place;
+use crate::modules::{access_compat, auth, ssl};
+use crate::settings::Settings;
+use crate::transaction::{State, Transaction};
+use crate::world::World;
+
+use super::evaluate::{Judge, Verdict};
+use super::section::Logic;
+use super::{Config, MethodSet, Refusal};
+
+/// Decides whether the request may go on. Sets the user and how they authenticated, and where they have to, the challenge
+/// in the fields of an error.
+///
+/// # Errors
+/// 401, 403, 500 where the configuration cannot be followed; or that the answer takes time.
+pub fn check(tx: &mut Transaction<'_>, settings: &Settings, world: &mut dyn World) -> Result<(), Refusal> {
+    if settings.authz.is_none()
+        && settings.access.is_none()
+        && settings.auth.is_none()
+        && settings.ssl.is_none()
+    {
+        return Ok(());
+    }
+    let method = MethodSet::of(&tx.state.method);
+    let by_address = by_address(tx, settings, method, world);
+    let any_suffices = settings
+        .access
+        .as_ref()
+        .is_some_and(|access| access.any_suffices(method));
+    match by_address {
+        Ok(()) if any_suffices => return Ok(()),
+        Err(Refusal::Status(Status::FORBIDDEN)) if any_suffices => {}
+        outcome => outcome?,
+    }
+    match authorise(tx, settings, method, world, false)? {
+        Outcome::Granted => Ok(()),
+        Outcome::NeedsUser => {
+            auth::authenticate(tx, settings, world)?;
+            authorise(tx, settings, method, world, true)?;
+            if by_address.is_err() && settings.ssl.as_ref().is_some_and(|ssl| ssl.is_strict()) {
+                return Err(Refusal::Status(Status::FORBIDDEN));
+            }
+            Ok(())
+        }
+    }
+}
+
+/// What an internal redirect or a sub-request for the very same settings takes over from the request that it comes from,
+/// instead of [`check`].
+pub fn inherit(state: &mut State, from: &State) {
+    state.user = from.user.clone();
+    state.auth_type = from.auth_type;
+}
+
+/// What needs no user: Order, Allow, Deny, and encryption.
+fn by_address(
+    tx: &mut Transaction<'_>,
+    settings: &Settings,
+    method: MethodSet,
+    world: &mut dyn World,
+) -> Result<(), Refusal> {
+    if let Some(access) = &settings.access {
+        access_compat::check(tx, access, method, world)?;
+    }
+    if let Some(ssl) = &settings.ssl {
+        ssl::check(tx, ssl).map_err(Refusal::Status)?;
+    }
+    Ok(())
+}
+
+enum Outcome {
+    Granted,
+    NeedsUser,
+}
+
+/// `Require`: asked before anybody has authenticated, and where that is needed, again afterwards.
+fn authorise(
+    tx: &mut Transaction<'_>,
+    settings: &Settings,
+    method: MethodSet,
+    world: &mut dyn World,
+    after_authentication: bool,
+) -> Result<Outcome, Refusal> {
+    let config = settings.authz.as_deref();
+    let Some((config, section)) = config.and_then(|config| Some((config, config.section.as_ref()?))) else {
+        return match auth::auth_type(tx, settings, world) {
+            None => Ok(Outcome::Granted),
+            Some(_) => {
+                tx.complain(None, "AuthType is set and no Require says who is allowed");
+                Err(Refusal::Status(Status::INTERNAL_SERVER_ERROR))
+            }
+        };
+    };
+    let mut judge = Judge {
+        tx,
+        settings,
+        world,
+        method,
+    };
+    match judge.section(section, Logic::All)? {
+        Verdict::Granted => Ok(Outcome::Granted),
+        Verdict::DeniedWithoutUser if !after_authentication => Ok(Outcome::NeedsUser),
+        Verdict::DeniedWithoutUser => Err(unauthorised(tx, settings, world)),
+        Verdict::Denied | Verdict::Neutral => Err(denied(
+            tx,
+            config,
+            settings,
+            world,
+            section.place.as_ref(),
+            after_authentication,
+        )),
+    }
+}
+
+fn denied(
+    tx: &mut Transaction<'_>,
+    config: &Config,
+    settings: &Settings,
+    world: &mut dyn World,
+    place: Option<&Arc<Place>>,
+    after_authentication: bool,
+) -> Refusal {
+    if !after_authentication || auth::auth_type(tx, settings, world).is_none() {
+        let what = format!("{} is not for this client", shown(&tx.state.uri));
+        tx.complain(place, what);
+        return Refusal::Status(Status::FORBIDDEN);
+    }
+    let user = shown(tx.state.user.as_deref().unwrap_or_default());
+    let what = format!("{} is not for user {user}", shown(&tx.state.uri));
+    tx.complain(place, what);
+    if config.forbidden_on_failure == Some(true) {
+        return Refusal::Status(Status::FORBIDDEN);
+    }
+    unauthorised(tx, settings, world)
+}
+
+/// 401. Who has authenticated is asked again; the others have been asked already.
+fn unauthorised(tx: &mut Transaction<'_>, settings: &Settings, world: &mut dyn World) -> Refusal {
+    if tx.state.user.is_some() {
+        auth::challenge(tx, settings, world);
+    }
+    Refusal::Status(Status::UNAUTHORIZED)
+}
+
+fn shown(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

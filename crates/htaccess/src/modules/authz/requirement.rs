@@ -1,0 +1,206 @@
+//! What one `Require` asks for (httpd's authorisation providers).
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::directive::Call;
+use crate::expression::Expression;
+use crate::language::{word, words};
+use crate::mistake::Complaint;
+use crate::modules::core::Text;
+
+use super::methods::MethodSet;
+use super::subnet::Subnet;
+
+/// What one `Require` asks for.
+#[derive(Clone, Debug)]
+pub(super) struct Requirement {
+    /// As it was written, without `not`.
+    pub text: Box<str>,
+    pub kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    /// `all granted` (true), `all denied`.
+    All(bool),
+    /// `ip`: the client is in one of these.
+    Address(Box<[Subnet]>),
+    /// `host`: the client's verified name ends in one of these.
+    Host(Names),
+    /// `forward-dns`: one of these names leads to the client's address.
+    ForwardDns(Names),
+    /// `local`: the client is this machine.
+    Local,
+    /// `env`: one of these variables is set.
+    Environment(Box<[Box<[u8]>]>),
+    /// `method`.
+    Method(MethodSet),
+    /// `expr`: the condition holds; `wants_user` if it asks for REMOTE_USER.
+    Expression {
+        condition: Arc<Expression>,
+        wants_user: bool,
+    },
+    /// `user`.
+    User(Names),
+    /// `valid-user`.
+    ValidUser,
+    /// `group`, by AuthGroupFile.
+    Group(Names),
+    /// `file-owner`.
+    FileOwner,
+    /// `file-group`.
+    FileGroup,
+    /// `ssl`: the connection is encrypted.
+    Tls,
+}
+
+/// Names that may hold `%{…}`.
+#[derive(Clone, Debug)]
+pub(super) enum Names {
+    /// The same for every request.
+    Literal(Box<[Box<[u8]>]>),
+    /// Split when it is rendered.
+    Expression(Text),
+}
+
+impl Requirement {
+    /// From what stands behind `Require`: whether it is negated, and what it asks for.
+    pub(super) fn parse(call: &Call<'_>) -> Result<(bool, Requirement), Complaint> {
+        let (mut name, mut rest) = first_word(call.raw);
+        let is_negated = name.eq_ignore_ascii_case(b"not");
+        if is_negated {
+            (name, rest) = first_word(rest);
+        }
+        let shown = String::from_utf8_lossy(&name).into_owned();
+        let text = match rest {
+            [] => shown.clone(),
+            _ => format!("{shown} {}", String::from_utf8_lossy(rest)),
+        };
+        let kind = match &name[..] {
+            b"all" => all(rest)?,
+            b"ip" => addresses(rest)?,
+            b"host" => Kind::Host(Names::new(rest)?),
+            b"forward-dns" => Kind::ForwardDns(Names::new(rest)?),
+            b"local" => Kind::Local,
+            b"env" => Kind::Environment(split(rest)),
+            b"method" => methods(rest)?,
+            b"expr" => expression(rest)?,
+            b"user" => Kind::User(Names::new(rest)?),
+            b"valid-user" => Kind::ValidUser,
+            b"group" => Kind::Group(Names::new(rest)?),
+            b"file-owner" => Kind::FileOwner,
+            b"file-group" => Kind::FileGroup,
+            b"ssl" if rest.is_empty() => Kind::Tls,
+            other if ELSEWHERE.iter().any(|known| known.as_bytes() == other) => {
+                let message = format!("Howdah has nothing to answer \"Require {shown}\" with");
+                return Err(Complaint::new(message).refused());
+            }
+            _ => {
+                let hint = "all, ip, host, local, env, method, expr, user, group, valid-user, file-owner, file-group or ssl";
+                return Err(Complaint::new(format!("nobody answers \"Require {shown}\"")).hint(hint));
+            }
+        };
+        let text = text.into();
+        Ok((is_negated, Requirement { text, kind }))
+    }
+}
+
+/// What modules answer that Debian has and Howdah has not: databases, directories, client certificates.
+const ELSEWHERE: &[&str] = &[
+    "dbd-group",
+    "dbd-login",
+    "dbd-logout",
+    "dbm-file-group",
+    "dbm-group",
+    "ldap-attribute",
+    "ldap-dn",
+    "ldap-filter",
+    "ldap-group",
+    "ldap-search",
+    "ldap-user",
+    "ssl-verify-client",
+];
+
+impl Names {
+    fn new(text: &[u8]) -> Result<Names, Complaint> {
+        Ok(match Text::new(0, text)? {
+            Text::Literal(text) => Names::Literal(split(&text)),
+            text => Names::Expression(text),
+        })
+    }
+}
+
+/// The words of a line up to the first empty one.
+pub(super) fn split(line: &[u8]) -> Box<[Box<[u8]>]> {
+    let words = words(line).into_iter().map(|word| word.text.into_boxed_slice());
+    words.take_while(|word| !word.is_empty()).collect()
+}
+
+fn first_word(line: &[u8]) -> (Vec<u8>, &[u8]) {
+    let mut rest = line;
+    let first = word(&mut rest);
+    (first, rest)
+}
+
+fn all(rest: &[u8]) -> Result<Kind, Complaint> {
+    match &rest.to_ascii_lowercase()[..] {
+        b"granted" => Ok(Kind::All(true)),
+        b"denied" => Ok(Kind::All(false)),
+        _ => Err(Complaint::new("\"Require all\" is granted or denied")),
+    }
+}
+
+fn addresses(rest: &[u8]) -> Result<Kind, Complaint> {
+    let subnets = split(rest)
+        .iter()
+        .map(|word| {
+            Subnet::new(word).map_err(|_| {
+                let shown = String::from_utf8_lossy(word);
+                Complaint::new(format!("{shown:?} is neither an address nor a network"))
+            })
+        })
+        .collect::<Result<Box<[_]>, _>>()?;
+    if subnets.is_empty() {
+        return Err(Complaint::new("\"Require ip\" takes addresses"));
+    }
+    Ok(Kind::Address(subnets))
+}
+
+fn methods(rest: &[u8]) -> Result<Kind, Complaint> {
+    let mut set = MethodSet::default();
+    for word in split(rest) {
+        let method = MethodSet::named(&word).ok_or_else(|| {
+            let shown = String::from_utf8_lossy(&word);
+            Complaint::new(format!("there is no method {shown:?}"))
+        })?;
+        set = set.with(method);
+    }
+    Ok(Kind::Method(set))
+}
+
+fn expression(rest: &[u8]) -> Result<Kind, Complaint> {
+    let text = match rest {
+        [b'"', inner @ .., b'"'] => inner,
+        whole => whole,
+    };
+    let condition = Expression::condition(text)
+        .map_err(|error| Complaint::new(format!("not a condition: {}", error.message)))?;
+    let wants_user = text
+        .to_ascii_uppercase()
+        .windows(USER_VARIABLE.len())
+        .any(|part| part == USER_VARIABLE);
+    Ok(Kind::Expression {
+        condition: Arc::new(condition),
+        wants_user,
+    })
+}
+
+/// A condition that has it may hold once somebody has authenticated.
+const USER_VARIABLE: &[u8] = b"%{REMOTE_USER}";
+
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}

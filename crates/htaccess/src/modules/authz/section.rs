@@ -1,0 +1,137 @@
+//! What `Require` directives and their containers say: a tree.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::mistake::{Complaint, Place};
+
+use super::methods::MethodSet;
+use super::requirement::Requirement;
+
+/// `Require`, or a container of such.
+#[derive(Clone, Debug)]
+pub(super) struct Section {
+    /// Where it stands; the default container has no place.
+    pub place: Option<Arc<Place>>,
+    /// The methods that it is for. Of a container: those of all that it holds.
+    pub methods: MethodSet,
+    /// `Require not`, `<RequireNone>`.
+    pub is_negated: bool,
+    pub kind: Kind,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    Requirement(Requirement),
+    Group(Group),
+}
+
+/// A container.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    pub logic: Logic,
+    /// Whether it comes from AuthMerging.
+    pub is_merged: bool,
+    pub members: Vec<Arc<Section>>,
+}
+
+/// How the members of a container come to one result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Logic {
+    /// `<RequireAll>`, `AuthMerging And`.
+    All,
+    /// `<RequireAny>`, `<RequireNone>`, `AuthMerging Or`.
+    Any,
+}
+
+impl Section {
+    pub(super) fn container(place: Option<Arc<Place>>, logic: Logic, is_negated: bool) -> Section {
+        Section {
+            place,
+            methods: MethodSet::default(),
+            is_negated,
+            kind: Kind::Group(Group {
+                logic,
+                is_merged: false,
+                members: Vec::new(),
+            }),
+        }
+    }
+
+    /// Adds to a container.
+    ///
+    /// # Errors
+    /// What is negative has no effect where any one suffices.
+    pub(super) fn add(&mut self, member: Section) -> Result<(), Complaint> {
+        let shown = self.to_string();
+        let Kind::Group(group) = &mut self.kind else {
+            return Ok(());
+        };
+        if member.is_negated && group.logic == Logic::Any {
+            let what = match member.kind {
+                Kind::Requirement(_) => "a negative Require".to_owned(),
+                Kind::Group(_) => member.to_string(),
+            };
+            return Err(Complaint::new(format!("{what} has no effect in {shown}"))
+                .hint("put it into <RequireAll>, beside what grants access"));
+        }
+        self.methods = self.methods.with(member.methods);
+        match member.kind {
+            // All of all, and any of any, are the same without the inner container.
+            Kind::Group(inner) if !member.is_negated && inner.logic == group.logic => {
+                group.members.extend(inner.members);
+            }
+            _ => group.members.push(Arc::new(member)),
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_empty_group(&self) -> bool {
+        matches!(&self.kind, Kind::Group(group) if group.members.is_empty())
+    }
+
+    /// `AuthMerging`: both together.
+    pub(super) fn joined(logic: Logic, base: &Arc<Section>, add: &Arc<Section>) -> Section {
+        let mut members = match &base.kind {
+            // The same logic, one folder further up: beside each other instead of nested.
+            Kind::Group(group) if group.is_merged && group.logic == logic => group.members.clone(),
+            _ => vec![base.clone()],
+        };
+        members.push(add.clone());
+        Section {
+            place: add.place.clone(),
+            methods: base.methods.with(add.methods),
+            is_negated: false,
+            kind: Kind::Group(Group {
+                logic,
+                is_merged: true,
+                members,
+            }),
+        }
+    }
+}
+
+/// As it would be written.
+impl fmt::Display for Section {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            Kind::Requirement(requirement) => {
+                let not = if self.is_negated { "not " } else { "" };
+                write!(f, "Require {not}{requirement}")
+            }
+            Kind::Group(group) => {
+                let name = match (group.logic, self.is_negated) {
+                    (Logic::All, false) => "All",
+                    (Logic::All, true) => "NotAll",
+                    (Logic::Any, false) => "Any",
+                    (Logic::Any, true) => "None",
+                };
+                if group.is_merged {
+                    write!(f, "AuthMerging {name}")
+                } else {
+                    write!(f, "<Require{name}>")
+                }
+            }
+        }
+    }
+}
