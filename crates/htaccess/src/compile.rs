@@ -93,6 +93,9 @@ pub struct Scope<'c> {
     pub in_condition: bool,
     /// Whether it stands in `<RequireAll>`, `<RequireAny>` or `<RequireNone>`.
     pub in_requirement: bool,
+    /// What Apache takes for the folder of what stands here (`cmd->path`), with a slash at its end: within sections that is what
+    /// the section is about.
+    pub folder: Arc<[u8]>,
 }
 
 impl Scope<'_> {
@@ -104,6 +107,7 @@ impl Scope<'_> {
             in_files: false,
             in_condition: false,
             in_requirement: false,
+            folder: Arc::from(&*surroundings.folder),
         }
     }
 

@@ -196,16 +196,19 @@ impl Compiler<'_> {
     ) {
         let mut rest = arguments;
         let first = word(&mut rest);
+        let mut named = first;
         let names = if section.name == "<FilesMatch" {
-            regex(&first)
-        } else if first == b"~" {
-            regex(&word(&mut rest))
+            regex(&named)
+        } else if named == b"~" {
+            named = word(&mut rest);
+            regex(&named)
         } else {
-            Ok(names(&first))
+            Ok(names(&named))
         };
         let mut inner = Settings::default();
         let mut inside = within.inside(section.name);
         inside.scope.in_files = true;
+        inside.scope.folder = folder(&named);
         self.walk(item.items.as_deref().unwrap_or_default(), &mut inner, &inside);
         if let Err(complaint) = names.as_ref() {
             return self.blame(item, Kind::Argument, complaint.clone());
@@ -242,6 +245,7 @@ impl Compiler<'_> {
         let mut inner = Settings::default();
         let mut inside = within.inside(section.name);
         inside.scope.in_condition = true;
+        inside.scope.folder = folder(b"*If");
         self.walk(item.items.as_deref().unwrap_or_default(), &mut inner, &inside);
         let condition = match condition {
             Ok(condition) => condition,
@@ -301,6 +305,12 @@ fn surplus(arguments: &[u8], rest: &[u8], message: String) -> Complaint {
         argument: index,
         ..Complaint::new(message)
     }
+}
+
+/// What Apache takes for the folder of what stands in a section.
+fn folder(path: &[u8]) -> Arc<[u8]> {
+    let slash: &[u8] = if path.ends_with(b"/") { b"" } else { b"/" };
+    [path, slash].concat().into()
 }
 
 fn regex(text: &[u8]) -> Result<Names, Complaint> {

@@ -1,17 +1,64 @@
-//! alias.
+//! mod_alias: Redirect and its kin. What maps a URL to a file (Alias, ScriptAlias) may not stand in `.htaccess`.
 
-use crate::directive::Directive;
+mod directives;
+mod fixup;
+mod list;
+mod redirect;
+mod target;
+
+use std::sync::Arc;
+
+use howdah_http::Status;
+
+use crate::expression::Expression;
 use crate::settings::Merge;
+pub(crate) use directives::DIRECTIVES;
+pub use fixup::fixup;
+use list::List;
 
 /// What the module's directives have set.
 #[derive(Clone, Debug, Default)]
-pub struct Config {}
+pub struct Config {
+    /// `Redirect` with a path, and `RedirectMatch`.
+    redirects: Arc<List>,
+    /// `Redirect` without a path: for everything below the folder.
+    everything: Option<Everything>,
+    /// `RedirectRelative`.
+    relative: Option<bool>,
+}
+
+/// `Redirect` without a path.
+#[derive(Clone, Debug)]
+struct Everything {
+    /// A redirect, or what the answer is.
+    status: i32,
+    /// Where to.
+    target: Option<Arc<Expression>>,
+}
+
+/// What a directive of mod_alias has made of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A redirect.
+    Redirect {
+        /// 3xx.
+        status: Status,
+        /// A whole URL, or a path where RedirectRelative is on.
+        location: Vec<u8>,
+    },
+    /// A status is the answer.
+    Status(Status),
+}
 
 impl Merge for Config {
-    fn merge(_base: &Config, _add: &Config) -> Config {
-        Config {}
+    fn merge(base: &Config, add: &Config) -> Config {
+        Config {
+            redirects: List::joined(&add.redirects, &base.redirects),
+            everything: add.everything.as_ref().or(base.everything.as_ref()).cloned(),
+            relative: add.relative.or(base.relative),
+        }
     }
 }
 
-/// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive] = &[];
+#[cfg(test)]
+mod tests;

@@ -64,7 +64,7 @@ pub(super) fn each_flag(
 }
 
 /// C's `atoi`: leading white space, a sign, digits, and whatever follows; 0 where there is no number.
-pub(super) fn number(text: &[u8]) -> i32 {
+pub(crate) fn number(text: &[u8]) -> i32 {
     let text = &text[spaces(text)..];
     let (sign, digits) = match text {
         [b'-', rest @ ..] => (-1, rest),

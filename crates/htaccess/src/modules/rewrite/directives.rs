@@ -1,7 +1,5 @@
 //! What the directives do with their arguments.
 
-use std::sync::Arc;
-
 use super::condition::Condition;
 use super::rule::Rule;
 use super::{Config, Options};
@@ -61,22 +59,11 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
 fn edit<'s>(call: &Call<'_>, settings: &'s mut Settings) -> &'s mut Config {
     let config = Settings::edit(&mut settings.rewrite);
     if config.directory.is_empty() {
-        config.directory = directory(call);
+        // Rules in sections are relative to what the section is about: they see the whole path, and what they add does not
+        // begin with a slash.
+        config.directory = call.scope.folder.clone();
     }
     config
-}
-
-/// The folder that rules are relative to. Within sections Apache takes what the section is about for it, so that rules there see
-/// the whole path, and what they add does not begin with a slash.
-fn directory(call: &Call<'_>) -> Arc<[u8]> {
-    let scope = call.scope;
-    if scope.in_condition {
-        return Arc::from(&b"*If/"[..]);
-    }
-    if scope.in_files {
-        return Arc::from(&b"*Files/"[..]);
-    }
-    Arc::from(&*scope.surroundings.folder)
 }
 
 fn engine(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {

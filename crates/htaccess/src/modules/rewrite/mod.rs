@@ -26,9 +26,11 @@ use std::sync::Arc;
 use howdah_http::Status;
 
 use crate::settings::Merge;
+pub(crate) use arguments::number;
 use condition::Condition;
 pub(crate) use directives::DIRECTIVES;
 pub use fixup::fixup;
+pub(crate) use flags::is_known;
 use rule::Rule;
 
 /// What the module's directives have set.

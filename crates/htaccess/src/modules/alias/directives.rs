@@ -1,0 +1,178 @@
+//! What the directives do with their arguments.
+
+use std::sync::Arc;
+
+use super::list::List;
+use super::redirect::{Redirect, Source};
+use super::{Config, Everything, target};
+use crate::directive::{Arguments, Call, Directive, Overrides, Support};
+use crate::expression::Expression;
+use crate::mistake::Complaint;
+use crate::modules::rewrite::matcher::Matcher;
+use crate::settings::Settings;
+
+const fn directive(
+    name: &'static str,
+    arguments: Arguments,
+    summary: &'static str,
+    apply: fn(&Call<'_>, &mut Settings) -> Result<(), Complaint>,
+) -> Directive {
+    Directive {
+        name,
+        module: "mod_alias",
+        overrides: Overrides::FILE_INFO,
+        arguments,
+        summary,
+        support: Support::Full,
+        apply,
+    }
+}
+
+/// The module's directives.
+pub(crate) const DIRECTIVES: &[Directive] = &[
+    directive(
+        "Redirect",
+        Arguments::Words(1, 3),
+        "Redirects a path and what is below it, or answers it with a status.",
+        |call, settings| redirect(call, settings, 302, false),
+    ),
+    directive(
+        "RedirectMatch",
+        Arguments::Words(2, 3),
+        "Redirects the paths that a regular expression matches, or answers them with a status.",
+        |call, settings| redirect(call, settings, 302, true),
+    ),
+    directive(
+        "RedirectTemp",
+        Arguments::TWO,
+        "Redirects a path and what is below it, with 302.",
+        |call, settings| redirect(call, settings, 302, false),
+    ),
+    directive(
+        "RedirectPermanent",
+        Arguments::TWO,
+        "Redirects a path and what is below it, with 301.",
+        |call, settings| redirect(call, settings, 301, false),
+    ),
+    directive(
+        "RedirectRelative",
+        Arguments::Flag,
+        "Whether redirects to a path are sent as a path, not as a whole URL.",
+        |call, settings| {
+            Settings::edit(&mut settings.alias).relative = Some(call.flag());
+            Ok(())
+        },
+    ),
+    Directive {
+        support: Support::Ignored("it is about Alias within <Location>, which may not stand in .htaccess"),
+        ..directive(
+            "AliasPreservePath",
+            Arguments::Flag,
+            "Whether an Alias in a section maps the whole path.",
+            |_, _| Ok(()),
+        )
+    },
+];
+
+/// What the first word says.
+enum First {
+    /// A redirect with this status.
+    Redirect(i32),
+    /// A status that is no redirect.
+    Status(i32),
+    /// Nothing of the kind.
+    Other,
+}
+
+fn first(word: &[u8]) -> First {
+    match word.to_ascii_lowercase().as_slice() {
+        b"permanent" => First::Redirect(301),
+        b"temp" => First::Redirect(302),
+        b"seeother" => First::Redirect(303),
+        b"gone" => First::Status(410),
+        [b'0'..=b'9', ..] => match crate::modules::rewrite::number(word) {
+            code @ 300..400 => First::Redirect(code),
+            code => First::Status(code),
+        },
+        _ => First::Other,
+    }
+}
+
+fn redirect(
+    call: &Call<'_>,
+    settings: &mut Settings,
+    default: i32,
+    is_pattern: bool,
+) -> Result<(), Complaint> {
+    let count = call.words.len();
+    let (status, path, url) = match (first(call.word(0)), count) {
+        (First::Other, 3..) => {
+            return Err(Complaint::about(0, "Redirect: invalid first argument (of three)")
+                .hint("it is a status: permanent, temp, seeother, gone or a number"));
+        }
+        (First::Redirect(status), 2) => return everything(call, settings, status, Some(1)),
+        (First::Other, 0 | 1) => return everything(call, settings, default, Some(0)),
+        (First::Status(status), 0 | 1) => return everything(call, settings, status, None),
+        // One word that is a redirect's status: nothing to redirect to.
+        (First::Redirect(status), 0 | 1) => (status, 1, 2),
+        (First::Other, _) => (default, 0, 1),
+        (First::Redirect(status) | First::Status(status), _) => (status, 1, 2),
+    };
+    let source = if is_pattern {
+        Source::Pattern(Matcher::new(call.word(path), false).map_err(|bad| {
+            Complaint::about(path, "Regular expression could not be compiled.").hint(bad.message)
+        })?)
+    } else {
+        Source::Path(call.word(path).into())
+    };
+    let target = (count > url).then(|| call.word(url));
+    match target {
+        None if (300..400).contains(&status) => return Err(Complaint::new("URL to redirect to is missing")),
+        Some(_) if !(300..400).contains(&status) => {
+            return Err(Complaint::about(url, "Redirect URL not valid for this status"));
+        }
+        Some(target) if !is_pattern && !target::is_url(target) && !target.starts_with(b"/") => {
+            return Err(
+                Complaint::about(url, "Redirect to non-URL").hint("it begins with a scheme or a slash")
+            );
+        }
+        _ => {}
+    }
+    let redirect = Redirect {
+        place: call.kept_place(),
+        text: format!("{} {}", call.name, String::from_utf8_lossy(call.raw)).into(),
+        source,
+        target: target.map(Into::into),
+        status,
+    };
+    let config: &mut Config = Settings::edit(&mut settings.alias);
+    List::push(&mut config.redirects, redirect);
+    Ok(())
+}
+
+/// A redirect without a path: everything below the folder.
+fn everything(
+    call: &Call<'_>,
+    settings: &mut Settings,
+    status: i32,
+    url: Option<usize>,
+) -> Result<(), Complaint> {
+    let expression = |index: usize| {
+        Expression::string(call.word(index)).map_err(|bad| {
+            let url = String::from_utf8_lossy(call.word(index));
+            Complaint::about(
+                index,
+                format!("Cannot parse redirect expression '{url}': {}", bad.message),
+            )
+        })
+    };
+    let target = url.map(expression).transpose()?.map(Arc::new);
+    let config: &mut Config = Settings::edit(&mut settings.alias);
+    // A status alone leaves the target of an earlier directive where it is.
+    let before = config.everything.take().and_then(|before| before.target);
+    config.everything = Some(Everything {
+        status,
+        target: target.or(before),
+    });
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! The phase (`fixup_redir`).
+
+use howdah_http::Status;
+
+use super::redirect::{Failure, Redirect};
+use super::{Config, Outcome, target};
+use crate::modules::rewrite::variables::origin;
+use crate::pattern::Captures;
+use crate::trace::Event;
+use crate::transaction::Transaction;
+use crate::world::World;
+
+/// What the redirects of a folder make of a request.
+pub fn fixup(transaction: &mut Transaction<'_>, config: &Config, world: &mut dyn World) -> Option<Outcome> {
+    if let Some(everything) = &config.everything {
+        let mut location = Vec::new();
+        if let Some(expression) = &everything.target {
+            match expression.render(transaction, world, &mut Captures::default()) {
+                Ok(text) => location = target::escaped(&text),
+                Err(error) => {
+                    transaction.complain(
+                        None,
+                        format!("AH02826: Can't evaluate redirect expression: {error}"),
+                    );
+                    return Some(Outcome::Status(Status::INTERNAL_SERVER_ERROR));
+                }
+            }
+        }
+        let outcome = answer(transaction, config, everything.status, location);
+        told(transaction, None, "Redirect without a path", outcome.as_ref());
+        return outcome;
+    }
+    let found = config.redirects.find(&transaction.state.uri);
+    match found {
+        Ok(None) => None,
+        Ok(Some((redirect, location))) => {
+            let outcome = answer(transaction, config, redirect.status, location);
+            told(transaction, Some(redirect), &redirect.text, outcome.as_ref());
+            outcome
+        }
+        Err((redirect, failure)) => {
+            let message = match failure {
+                Failure::Exhausted => "mod_alias: a pattern takes too many steps on this path".into(),
+                Failure::TooLong => format!(
+                    "AH00672: Regex substitution in '{}' failed. Replacement too long?",
+                    String::from_utf8_lossy(redirect.target.as_deref().unwrap_or_default())
+                ),
+            };
+            transaction.complain(Some(&redirect.place), message);
+            Some(Outcome::Status(Status::INTERNAL_SERVER_ERROR))
+        }
+    }
+}
+
+/// The answer to a request that a redirect is for. A status of 0 is none, as in Apache.
+fn answer(
+    transaction: &mut Transaction<'_>,
+    config: &Config,
+    status: i32,
+    mut location: Vec<u8>,
+) -> Option<Outcome> {
+    if status == 0 {
+        return None;
+    }
+    let status = u16::try_from(status)
+        .ok()
+        .filter(|&code| crate::modules::rewrite::is_known(code));
+    let Some(status) = status.and_then(Status::new) else {
+        transaction.complain(None, "mod_alias: a status that there is not");
+        return Some(Outcome::Status(Status::INTERNAL_SERVER_ERROR));
+    };
+    if !status.is_redirection() {
+        return Some(Outcome::Status(status));
+    }
+    let is_path = location.starts_with(b"/");
+    if is_path && config.relative != Some(true) {
+        location = [origin(transaction), location].concat();
+    } else if !is_path && !target::is_url(&location) {
+        let message = format!(
+            "AH00676: cannot redirect '{}' to '{}'; target is not a valid absoluteURI or abs_path",
+            String::from_utf8_lossy(&transaction.state.uri),
+            String::from_utf8_lossy(&location)
+        );
+        transaction.complain(None, message);
+        return Some(Outcome::Status(Status::INTERNAL_SERVER_ERROR));
+    }
+    if let Some(args) = &transaction.state.args
+        && !location.contains(&b'?')
+    {
+        location.push(b'?');
+        location.extend_from_slice(args);
+    }
+    Some(Outcome::Redirect { status, location })
+}
+
+fn told(
+    transaction: &mut Transaction<'_>,
+    redirect: Option<&Redirect>,
+    text: &str,
+    outcome: Option<&Outcome>,
+) {
+    transaction.trace(|| {
+        let mut facts = Vec::new();
+        let outcome = match outcome {
+            Some(Outcome::Redirect { status, location }) => {
+                facts.push(("location", String::from_utf8_lossy(location).into_owned()));
+                status.to_string()
+            }
+            Some(Outcome::Status(status)) => status.to_string(),
+            None => "status 0: nothing comes of it".into(),
+        };
+        Event {
+            step: "redirect",
+            place: redirect.map(|redirect| redirect.place.clone()),
+            text: text.into(),
+            facts,
+            outcome,
+        }
+    });
+}

@@ -1,0 +1,120 @@
+//! One Redirect or RedirectMatch.
+
+use std::sync::Arc;
+
+use super::target;
+use crate::mistake::Place;
+use crate::modules::rewrite::matcher::Matcher;
+use crate::modules::rewrite::url::escape_path;
+use crate::pattern::{Captures, Exhausted};
+
+/// One redirect.
+#[derive(Debug)]
+pub(super) struct Redirect {
+    /// Where it stands.
+    pub place: Arc<Place>,
+    /// The directive as written.
+    pub text: Box<str>,
+    /// Which paths it is for.
+    pub source: Source,
+    /// Where to; `None` where the answer is no redirect.
+    pub target: Option<Box<[u8]>>,
+    /// A redirect, or what the answer is.
+    pub status: i32,
+}
+
+/// Which paths a redirect is for.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// This path, and what is below it.
+    Path(Box<[u8]>),
+    /// What the regular expression matches.
+    Pattern(Matcher),
+}
+
+/// How long a target may become by what was captured (`AP_PREGSUB_MAXLEN`); then 500.
+const LONGEST_TARGET: usize = 64 * 1024;
+
+/// Why a redirect that matches cannot be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// The pattern tries too much on this path.
+    Exhausted,
+    /// The target is too long.
+    TooLong,
+}
+
+impl From<Exhausted> for Failure {
+    fn from(_: Exhausted) -> Failure {
+        Failure::Exhausted
+    }
+}
+
+impl Redirect {
+    /// Where the redirect leads for a path, empty where it has no target; `None` where it is not for that path.
+    pub fn location(&self, path: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+        match &self.source {
+            Source::Path(source) => Ok(matching_length(path, source).map(|length| {
+                let mut location = self.target.as_deref().unwrap_or_default().to_vec();
+                escape_path(&path[length..], &mut location);
+                location
+            })),
+            Source::Pattern(pattern) => {
+                if !pattern.is_match(path)? {
+                    return Ok(None);
+                }
+                let Some(target) = &self.target else {
+                    return Ok(Some(Vec::new()));
+                };
+                let mut captures = Captures::default();
+                pattern.captures(path, &mut captures)?;
+                let text = substituted(target, &captures).ok_or(Failure::TooLong)?;
+                Ok(Some(target::escaped(&text)))
+            }
+        }
+    }
+}
+
+/// How much of a path `source` matches (`alias_matches`): whole components, any number of slashes for any other.
+pub(super) fn matching_length(path: &[u8], source: &[u8]) -> Option<usize> {
+    let slashes = |text: &[u8]| text.iter().take_while(|&&byte| byte == b'/').count();
+    let (mut at, mut rest) = (0, source);
+    while let [byte, after @ ..] = rest {
+        if path.get(at) != Some(byte) {
+            return None;
+        }
+        if *byte == b'/' {
+            at += slashes(&path[at..]);
+            rest = &rest[slashes(rest)..];
+        } else {
+            at += 1;
+            rest = after;
+        }
+    }
+    let ends_component = source.ends_with(b"/") || path.get(at).is_none_or(|&next| next == b'/');
+    (ends_component && at > 0).then_some(at)
+}
+
+/// `$0` to `$9` replaced (`ap_pregsub`); a backslash takes the next byte as it is. `None` where it becomes too long.
+fn substituted(target: &[u8], captures: &Captures) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(target.len() + 32);
+    let mut rest = target;
+    while let [byte, after @ ..] = rest {
+        rest = after;
+        match (byte, after) {
+            (b'$', [digit @ b'0'..=b'9', after @ ..]) => {
+                out.extend_from_slice(captures.group(usize::from(digit - b'0')));
+                rest = after;
+            }
+            (b'\\', [escaped, after @ ..]) => {
+                out.push(*escaped);
+                rest = after;
+            }
+            _ => out.push(*byte),
+        }
+        if out.len() >= LONGEST_TARGET {
+            return None;
+        }
+    }
+    Some(out)
+}

@@ -1,0 +1,148 @@
+//! Redirects on requests. The expected answers are those of Apache 2.4.71.
+
+use crate::modules::alias::{self, Outcome};
+use crate::testing::{Nowhere, request, settings, transaction, try_settings};
+
+/// What the directives make of `GET target` with `Host: own.example`: status and location.
+fn answer(lines: &str, target: &str) -> String {
+    let mut request = request(target, "Host: own.example");
+    request.authority = b"own.example".to_vec();
+    let settings = settings(lines);
+    let mut transaction = transaction(&request);
+    transaction.state.args = request.query().map(<[u8]>::to_vec);
+    transaction.state.uri = transaction.state.uri.replace_escapes();
+    let config = settings.alias.as_deref().unwrap();
+    match alias::fixup(&mut transaction, config, &mut Nowhere::default()) {
+        None => "none".into(),
+        Some(Outcome::Status(status)) => status.to_string(),
+        Some(Outcome::Redirect { status, location }) => {
+            format!("{status} {}", String::from_utf8_lossy(&location))
+        }
+    }
+}
+
+trait ReplaceEscapes {
+    fn replace_escapes(&self) -> Vec<u8>;
+}
+
+impl ReplaceEscapes for Vec<u8> {
+    /// Decoded, as the walker has it.
+    fn replace_escapes(&self) -> Vec<u8> {
+        let text = String::from_utf8_lossy(self)
+            .replace("%20", " ")
+            .replace("%3f", "?");
+        text.into_bytes()
+    }
+}
+
+#[test]
+fn redirects() {
+    let target = "/q/a%20b%3f;?orig=1";
+    let table = [
+        ("Redirect /q http://h/", "302 http://h//a%20b%3f;?orig=1"),
+        (
+            "Redirect permanent /q /x",
+            "301 http://own.example/x/a%20b%3f;?orig=1",
+        ),
+        ("Redirect gone /q", "410"),
+        ("Redirect 404 /q", "404"),
+        ("Redirect 200 /q", "200"),
+        ("Redirect 0 /q", "none"),
+        ("Redirect 999 /q", "500"),
+        ("Redirect 20 /q", "500"),
+        ("Redirect 399 /q /x", "500"),
+        ("Redirect 306 /q /x", "500"),
+        (
+            "Redirect seeother /q http://h/a",
+            "303 http://h/a/a%20b%3f;?orig=1",
+        ),
+        ("Redirect /q/ http://h/", "302 http://h/a%20b%3f;?orig=1"),
+        ("Redirect gone", "410"),
+        ("RedirectPermanent /q http://h/", "301 http://h//a%20b%3f;?orig=1"),
+        ("RedirectTemp /q http://h/", "302 http://h//a%20b%3f;?orig=1"),
+        ("RedirectRelative On\nRedirect /q /x", "302 /x/a%20b%3f;?orig=1"),
+        ("RedirectMatch 404 ^/q", "404"),
+        ("RedirectMatch gone ^/q", "410"),
+        ("Redirect / http://h/", "302 http://h/q/a%20b%3f;?orig=1"),
+        ("Redirect /q http://h/?a=b", "302 http://h/?a=b/a%20b%3f;"),
+        (
+            r"RedirectMatch ^/q(.*) /x\\$1-$1&$9",
+            "302 http://own.example/x$1-/a%20b?;&",
+        ),
+        ("RedirectMatch ^/q(.*)$ rel/x", "500"),
+        ("RedirectMatch ^/q \"#f\"", "500"),
+        ("RedirectMatch ^/q http://h/x#f", "302 http://h/x#f?orig=1"),
+        ("Redirect /qq /x", "none"),
+        ("Redirect /q/a /x", "none"),
+        ("Redirect //q///a%20 /x", "none"),
+        (
+            "Redirect /q /1\nRedirect /q /2",
+            "302 http://own.example/1/a%20b%3f;?orig=1",
+        ),
+        (
+            "Redirect /z /1\nRedirectMatch ^/q /2\nRedirect /q /3",
+            "302 http://own.example/2?orig=1",
+        ),
+    ];
+    for (lines, expected) in table {
+        assert_eq!(answer(lines, target), expected, "{lines}");
+    }
+}
+
+#[test]
+fn paths_match_by_components() {
+    use super::redirect::matching_length;
+    let table = [
+        ("/q", "/q", Some(2)),
+        ("/q/", "/q", Some(2)),
+        ("/qa", "/q", None),
+        ("/q/a", "/q/", Some(3)),
+        ("/q", "/q/", None),
+        ("//q//a", "/q/", Some(5)),
+        ("/q/a", "//q", Some(2)),
+        ("/", "/", Some(1)),
+        ("/a", "/", Some(1)),
+        ("/a", "", None),
+        ("", "/", None),
+    ];
+    for (path, source, expected) in table {
+        assert_eq!(
+            matching_length(path.as_bytes(), source.as_bytes()),
+            expected,
+            "{path} {source}"
+        );
+    }
+}
+
+#[test]
+fn the_closer_folder_comes_first() {
+    use crate::settings::Merge;
+    let (base, add) = (
+        settings("Redirect /q /base\nRedirectRelative On"),
+        settings("Redirect /q /add"),
+    );
+    let merged = alias::Config::merge(&base.alias.unwrap(), &add.alias.unwrap());
+    let request = request("/q", "");
+    let found = alias::fixup(&mut transaction(&request), &merged, &mut Nowhere::default());
+    let Some(Outcome::Redirect { location, .. }) = found else {
+        panic!("no redirect: {found:?}");
+    };
+    assert_eq!(location, b"/add");
+}
+
+#[test]
+fn mistakes() {
+    let table = [
+        (
+            "Redirect one two three",
+            "Redirect: invalid first argument (of three)",
+        ),
+        ("Redirect /q relative", "Redirect to non-URL"),
+        ("Redirect 410 /q /x", "Redirect URL not valid for this status"),
+        ("Redirect 301", "URL to redirect to is missing"),
+        ("RedirectMatch ( /x", "Regular expression could not be compiled."),
+    ];
+    for (lines, expected) in table {
+        assert_eq!(try_settings(lines).unwrap_err().message, expected, "{lines}");
+    }
+}
