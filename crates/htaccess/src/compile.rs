@@ -28,6 +28,8 @@ pub(crate) use compiler::DIRECTIVES;
 /// What a file of directives has become. Shared by all threads.
 #[derive(Clone, Debug)]
 pub struct Compiled {
+    /// The file, as people know it.
+    pub file: Arc<str>,
     /// What it sets for its folder.
     pub settings: Settings,
     /// The first thing wrong with it: then everything below its folder is answered with 500.

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use howdah_htaccess::world::{Probe, Verified};
+use howdah_htaccess::world::{Load, Probe, Verified};
 
 use crate::path::DocumentPath;
 use crate::rules::Rules;
@@ -80,5 +80,15 @@ pub trait Disk {
     /// The local time's difference from UTC in seconds, at that moment (seconds since 1970).
     fn zone(&mut self, _seconds: u64) -> i32 {
         0
+    }
+
+    /// How long the request has taken so far, in microseconds.
+    fn elapsed(&mut self) -> u64 {
+        0
+    }
+
+    /// How busy the server is.
+    fn load(&mut self) -> Load {
+        Load::default()
     }
 }

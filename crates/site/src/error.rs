@@ -5,6 +5,7 @@ use howdah_http::Status;
 
 use crate::disk::Disk;
 use crate::path::Scratch;
+use crate::phases::Walk;
 use crate::resolution::{Resolution, Resolved};
 use crate::ruled::Ruled;
 use crate::sites::Site;
@@ -12,15 +13,18 @@ use crate::sites::Site;
 /// What `status` is answered with, which was found after the request had been resolved (413, 502, 503, 504…): ErrorDocument
 /// says, where one is in force. `ruled` is what came with the resolution that failed.
 pub fn error(
-    _site: &Site,
-    _client: &Client<'_>,
+    site: &Site,
+    client: &Client<'_>,
     ruled: Option<Box<Ruled>>,
     status: Status,
-    _disk: &mut impl Disk,
-    _scratch: &mut Scratch,
+    disk: &mut impl Disk,
+    scratch: &mut Scratch,
 ) -> Resolved {
-    Resolved {
-        resolution: Resolution::Status(status),
-        ruled,
+    match ruled {
+        Some(ruled) => Walk::new(site, *client, disk, scratch).fail(*ruled, status),
+        None => Resolved {
+            resolution: Resolution::Status(status),
+            ruled: None,
+        },
     }
 }

@@ -20,6 +20,7 @@ mod host;
 mod names;
 mod normal;
 mod path;
+mod phases;
 #[cfg(any(test, fuzzing))]
 pub mod properties;
 mod redirect;
@@ -37,7 +38,7 @@ pub use howdah_config::Symlinks;
 pub use howdah_htaccess::Client;
 pub use path::{DocumentPath, Scratch};
 pub use resolution::{Resolution, Resolved, Script};
-pub use resolve::resolve;
+pub use resolve::{explain, resolve};
 pub use ruled::Ruled;
 pub use rules::Rules;
 pub use sites::{Site, Sites};

@@ -82,11 +82,20 @@ impl Names {
         None
     }
 
-    fn refuses(&self, component: &[u8]) -> Option<Status> {
+    /// Whether some component of a relative path may not be served at all, wherever the path comes from.
+    pub(crate) fn denies(&self, relative: &[u8]) -> bool {
+        let mut components = relative.split(|&byte| byte == b'/');
+        components.any(|component| self.denies_component(component))
+    }
+
+    fn denies_component(&self, component: &[u8]) -> bool {
         // Debian's Apache has `<FilesMatch "^\.ph(ar|p|ps|tml)$"> Require all denied`.
-        if self.refuse.iter().any(|pattern| pattern.matches(component))
+        self.refuse.iter().any(|pattern| pattern.matches(component))
             || (component.starts_with(b".") && is_php_source(component))
-        {
+    }
+
+    fn refuses(&self, component: &[u8]) -> Option<Status> {
+        if self.denies_component(component) {
             return Some(Status::FORBIDDEN);
         }
         if component.starts_with(b".") && !self.dot_names.iter().any(|pattern| pattern.matches(component)) {

@@ -190,6 +190,8 @@ impl fmt::Debug for DocumentPath {
 #[derive(Debug, Default)]
 pub struct Scratch {
     buffer: Vec<u8>,
+    /// The numbers of sections that apply.
+    pub(crate) numbers: Vec<u16>,
 }
 
 impl Scratch {

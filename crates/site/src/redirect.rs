@@ -26,7 +26,7 @@ pub(crate) fn to_directory(path: &DocumentPath, query: Option<&[u8]>) -> Vec<u8>
     location
 }
 
-fn push(byte: u8, plain: bool, out: &mut Vec<u8>) {
+pub(crate) fn push(byte: u8, plain: bool, out: &mut Vec<u8>) {
     if plain {
         out.push(byte);
     } else {
@@ -40,7 +40,7 @@ fn push(byte: u8, plain: bool, out: &mut Vec<u8>) {
 }
 
 /// What stands for itself in a path: unreserved, sub-delims, `:`, `@` and the slash (RFC 3986 §3.3).
-fn is_path_byte(byte: u8) -> bool {
+pub(crate) fn is_path_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&byte)
 }
 

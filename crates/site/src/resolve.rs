@@ -12,7 +12,8 @@
 //! ```
 
 use howdah_config::TryStep;
-use howdah_htaccess::Client;
+use howdah_htaccess::trace::Trace;
+use howdah_htaccess::{Client, State};
 use howdah_http::{Method, Request, Status};
 use memchr::memrchr;
 
@@ -20,31 +21,82 @@ use crate::disk::{Disk, Kind};
 use crate::names::FileClass;
 use crate::normal::normalize;
 use crate::path::{DocumentPath, Scratch};
+use crate::phases::Walk;
 use crate::redirect;
 use crate::resolution::{Resolution, Resolved, Script};
 use crate::sites::Site;
 
-/// What the request of `client` stands for on `site`. The usual request asks `disk` once, and the only memory that it needs
-/// is the path's, which `scratch` provides once a path has been [given back](Scratch::reuse).
+/// What the request of `client` stands for on `site`. Where no directive applies, the usual request asks `disk` once, and the
+/// only memory that it needs is the path's, which `scratch` provides once a path has been [given back](Scratch::reuse).
 pub fn resolve(site: &Site, client: &Client<'_>, disk: &mut impl Disk, scratch: &mut Scratch) -> Resolved {
-    Resolved {
-        resolution: unruled(site, client.request, disk, scratch),
-        ruled: None,
+    match unruled(site, client.request, disk, scratch) {
+        Some(resolution) => Resolved {
+            resolution,
+            ruled: None,
+        },
+        None => ruled(site, client, disk, scratch, None),
     }
 }
 
-fn unruled(site: &Site, request: &Request, disk: &mut impl Disk, scratch: &mut Scratch) -> Resolution {
+/// The same, with everything noted that happens on the way: in the `trace` of what is [ruled](Resolved::ruled).
+pub fn explain(site: &Site, client: &Client<'_>, disk: &mut impl Disk, scratch: &mut Scratch) -> Resolved {
+    match without_path(client.request) {
+        Some(resolution) => Resolved {
+            resolution,
+            ruled: None,
+        },
+        None => ruled(site, client, disk, scratch, Some(Box::default())),
+    }
+}
+
+/// As Apache's phases have it.
+fn ruled(
+    site: &Site,
+    client: &Client<'_>,
+    disk: &mut impl Disk,
+    scratch: &mut Scratch,
+    trace: Option<Box<Trace>>,
+) -> Resolved {
+    let request = client.request;
+    let state = State {
+        method: request.method.clone(),
+        document_root: site.document_root(request.host()),
+        args: request.query().map(<[u8]>::to_vec),
+        trace,
+        ..State::default()
+    };
+    Walk::new(site, *client, disk, scratch).run(state)
+}
+
+/// What methods get that have no meaning for a path.
+fn without_path(request: &Request) -> Option<Resolution> {
     match request.method {
-        Method::Trace | Method::Connect => return not_allowed(ALLOW_SCRIPT),
-        Method::Options if request.target == b"*" => return options(ALLOW_SCRIPT),
-        _ => {}
+        Method::Trace | Method::Connect => Some(not_allowed(ALLOW_SCRIPT)),
+        Method::Options if request.target == b"*" => Some(options(ALLOW_SCRIPT)),
+        _ => None,
+    }
+}
+
+/// Without directives; `None` where there are some.
+fn unruled(
+    site: &Site,
+    request: &Request,
+    disk: &mut impl Disk,
+    scratch: &mut Scratch,
+) -> Option<Resolution> {
+    if let Some(resolution) = without_path(request) {
+        return Some(resolution);
     }
     match Asked::new(site, request, scratch) {
         Ok(mut asked) => {
             let verdict = asked.verdict(disk);
-            asked.finish(verdict)
+            if asked.ruled {
+                scratch.reuse(asked.path);
+                return None;
+            }
+            Some(asked.finish(verdict))
         }
-        Err(status) => Resolution::Status(status),
+        Err(status) => Some(Resolution::Status(status)),
     }
 }
 
@@ -61,6 +113,8 @@ struct Asked<'a> {
     refusal: Option<(usize, Status)>,
     /// The URL that a script stands in for.
     redirect_url: Option<Vec<u8>>,
+    /// Whether directives apply to something that the disk was asked about. Then nothing found here counts.
+    ruled: bool,
 }
 
 /// What is to be answered, about the path as it stands then.
@@ -90,11 +144,28 @@ impl<'a> Asked<'a> {
             slash: shape.slash,
             refusal,
             redirect_url: None,
+            ruled: false,
         })
+    }
+
+    /// What is at the path. Where rules are in force for that, it is as good as forbidden, which ends every attempt.
+    #[inline]
+    fn kind(&mut self, disk: &mut impl Disk) -> Kind {
+        if !self.path.fits() {
+            return Kind::Missing;
+        }
+        let look = disk.look(&self.path);
+        if look.rules.is_some() {
+            self.ruled = true;
+            return Kind::Forbidden;
+        }
+        look.kind
     }
 
     fn verdict(&mut self, disk: &mut impl Disk) -> Verdict {
         if let Some((start, status)) = self.refusal {
+            // An ErrorDocument may be in force where the refused name is, or would be.
+            self.kind(disk);
             // In PATH_INFO any name may stand: `/wiki.php/.htaccess` is a page about that file.
             return self.script_before(start, disk).unwrap_or(Verdict::Status(status));
         }
@@ -115,7 +186,7 @@ impl<'a> Asked<'a> {
             }
         }
         // A root that was taken to be there may be missing, as for a host of mass hosting without a folder.
-        if bare_folder && (!self.path.relative().is_empty() || kind(disk, &self.path) == Kind::Directory) {
+        if bare_folder && (!self.path.relative().is_empty() || self.kind(disk) == Kind::Directory) {
             return self.folder();
         }
         Verdict::Status(Status::NOT_FOUND)
@@ -129,7 +200,7 @@ impl<'a> Asked<'a> {
             *bare_folder = true;
             return self.index(disk);
         }
-        match kind(disk, &self.path) {
+        match self.kind(disk) {
             Kind::File if !self.slash => Some(Verdict::FILE),
             // `/script.php/` has the PATH_INFO `/`; behind any other file there is nothing.
             Kind::File if self.site.names.runs(self.path.file_name()) => Some(Verdict::File {
@@ -151,7 +222,7 @@ impl<'a> Asked<'a> {
         let length = self.path.relative().len();
         for name in site.index() {
             self.path.push_component(name.as_bytes());
-            match kind(disk, &self.path) {
+            match self.kind(disk) {
                 Kind::File if self.slash => return Some(Verdict::FILE),
                 Kind::File => {
                     self.path.truncate_relative(length);
@@ -178,7 +249,7 @@ impl<'a> Asked<'a> {
             }
             let mut rest = self.path.relative()[at..].to_vec();
             self.path.truncate_relative(at);
-            match kind(disk, &self.path) {
+            match self.kind(disk) {
                 Kind::File => {
                     if self.slash {
                         rest.push(b'/');
@@ -198,7 +269,7 @@ impl<'a> Asked<'a> {
 
     /// `$uri/`.
     fn uri_directory(&mut self, disk: &mut impl Disk) -> Option<Verdict> {
-        match kind(disk, &self.path) {
+        match self.kind(disk) {
             Kind::Directory => Some(self.index(disk).unwrap_or_else(|| self.folder())),
             Kind::Forbidden => Some(Verdict::FORBIDDEN),
             Kind::File | Kind::Missing => None,
@@ -221,7 +292,7 @@ impl<'a> Asked<'a> {
             return None;
         }
         self.path.push_suffix(suffix);
-        match kind(disk, &self.path) {
+        match self.kind(disk) {
             // `/secret` must not reach a `secret.html` that is refused by its whole name.
             Kind::File => match self.site.names.refusal(self.path.file_name(), false) {
                 Some((_, status)) => Some(Verdict::Status(status)),
@@ -240,7 +311,7 @@ impl<'a> Asked<'a> {
         let mut asked_for = self.path.url_path().to_vec();
         self.path.truncate_relative(0);
         self.path.push_suffix(&target[1..]);
-        match kind(disk, &self.path) {
+        match self.kind(disk) {
             Kind::File => {
                 if self.slash && asked_for != b"/" {
                     asked_for.push(b'/');
@@ -287,16 +358,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-#[inline]
-fn kind(disk: &mut impl Disk, path: &DocumentPath) -> Kind {
-    if path.fits() {
-        disk.kind(path)
-    } else {
-        Kind::Missing
-    }
-}
-
-fn options(methods: &'static str) -> Resolution {
+pub(crate) fn options(methods: &'static str) -> Resolution {
     Resolution::Allow {
         status: Status::NO_CONTENT,
         methods,
@@ -310,7 +372,7 @@ fn not_allowed(methods: &'static str) -> Resolution {
     }
 }
 
-const ALLOW_FILE: &str = "GET, HEAD, OPTIONS";
+pub(crate) const ALLOW_FILE: &str = "GET, HEAD, OPTIONS";
 
 /// Scripts get every method that has no meaning of its own to a server.
 const ALLOW_SCRIPT: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";

@@ -12,4 +12,6 @@ pub struct Ruled {
     pub state: State,
     /// What is in force for what is sent: response fields, expiry, filters, PHP's settings.
     pub settings: Arc<Settings>,
+    /// What was in force for the requests that it was redirected from, the client's own first.
+    pub(crate) before: Vec<Arc<Settings>>,
 }

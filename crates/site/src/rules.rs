@@ -1,31 +1,56 @@
-//! What directives have in force in a folder.
+//! What directives have in force in a folder, and for a file in it.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use howdah_htaccess::{Compiled, Settings};
+use howdah_htaccess::compile::{ConditionalSection, FilesSection};
+use howdah_htaccess::{Compiled, Mistake, Settings};
 
 /// What is in force in a folder: its own file of directives merged with those of the folders above, up to the site's own
-/// rules. Made by the [`Disk`](crate::Disk), which keeps it for as long as none of these files changes.
+/// rules. Made by the [`Disk`](crate::Disk), which keeps it for as long as none of these files changes. So nothing is merged
+/// twice: neither the folders on the way, nor the sections that apply to a file.
 #[derive(Debug)]
 pub struct Rules {
     above: Option<Rc<Rules>>,
     own: Arc<Compiled>,
-    settings: Arc<Settings>,
+    /// The file that is broken, the first from the top.
+    broken: Option<Arc<Compiled>>,
+    folder: Rc<InForce>,
+    /// By the numbers of the `<Files>` sections that apply.
+    by_files: Variants,
 }
+
+/// Merged settings, and the conditions that are to be asked for more.
+#[derive(Debug)]
+pub(crate) struct InForce {
+    pub(crate) settings: Arc<Settings>,
+    /// `<If>` sections that nobody has looked at yet.
+    pub(crate) pending: Box<[Arc<ConditionalSection>]>,
+    /// Whether a section, and not a folder, has said SetHandler: it stands before the site's own handlers.
+    pub(crate) section_sets_handler: bool,
+    /// By the numbers of the branches that apply, one for each section.
+    by_branches: Variants,
+}
+
+/// What has been merged for a combination of sections.
+type Variants = RefCell<Vec<(Box<[u16]>, Rc<InForce>)>>;
 
 impl Rules {
     /// What is in force where `above` is and `own` is closer to the file. Folders without directives of their own have the
     /// rules of the folder above.
     pub fn below(above: Option<&Rc<Rules>>, own: Arc<Compiled>) -> Rc<Rules> {
         let settings = match above {
-            Some(above) => above.settings.merge(&own.settings),
+            Some(above) => above.folder.settings.merge(&own.settings),
             None => own.settings.clone(),
         };
+        let broken = above.and_then(|above| above.broken.clone());
         Rc::new(Rules {
             above: above.cloned(),
+            broken: broken.or_else(|| own.mistake.is_some().then(|| Arc::clone(&own))),
             own,
-            settings: Arc::new(settings),
+            folder: InForce::folder(settings),
+            by_files: Variants::default(),
         })
     }
 
@@ -39,8 +64,91 @@ impl Rules {
         &self.own
     }
 
+    /// What is wrong with one of the files, the first from the top: then nothing that they cover is served.
+    pub fn mistake(&self) -> Option<&Mistake> {
+        self.broken
+            .as_ref()
+            .and_then(|compiled| compiled.mistake.as_deref())
+    }
+
     /// Everything merged, without the sections that wait for a file's name or a condition.
     pub fn settings(&self) -> &Arc<Settings> {
-        &self.settings
+        &self.folder.settings
+    }
+
+    /// What is in force where these `<Files>` sections apply, by their numbers in [`Settings::files`].
+    pub(crate) fn with_files(&self, numbers: &[u16]) -> Rc<InForce> {
+        if numbers.is_empty() {
+            return Rc::clone(&self.folder);
+        }
+        variant(&self.by_files, numbers, || {
+            let sections = numbers.iter().filter_map(|number| self.file_section(*number));
+            let merged = together(sections.map(|section| &section.settings));
+            let pending = [&self.settings().conditions[..], &merged.conditions].concat();
+            self.folder.closer(&merged, pending)
+        })
+    }
+
+    pub(crate) fn file_section(&self, number: u16) -> Option<&Arc<FilesSection>> {
+        self.folder.settings.files.get(usize::from(number))
     }
 }
+
+impl InForce {
+    fn folder(settings: Settings) -> Rc<InForce> {
+        Rc::new(InForce {
+            pending: settings.conditions.clone().into(),
+            settings: Arc::new(settings),
+            section_sets_handler: false,
+            by_branches: Variants::default(),
+        })
+    }
+
+    /// What is in force where these branches of the pending conditions apply: one number for each condition,
+    /// [`NO_BRANCH`] where none does. The conditions inside of those branches are pending then.
+    pub(crate) fn with_branches(&self, numbers: &[u16]) -> Rc<InForce> {
+        variant(&self.by_branches, numbers, || {
+            let branches = self.pending.iter().zip(numbers);
+            let branches =
+                branches.filter_map(|(section, number)| section.branches.get(usize::from(*number)));
+            let merged = together(branches.map(|branch| &branch.settings));
+            let nested = merged.conditions.clone();
+            self.closer(&merged, nested)
+        })
+    }
+
+    fn closer(&self, sections: &Settings, pending: Vec<Arc<ConditionalSection>>) -> Rc<InForce> {
+        let sets_handler = sections.core.as_ref().is_some_and(|core| core.sets_handler());
+        Rc::new(InForce {
+            settings: Arc::new(self.settings.merge(sections)),
+            pending: pending.into(),
+            section_sets_handler: self.section_sets_handler || sets_handler,
+            by_branches: Variants::default(),
+        })
+    }
+}
+
+/// Sections are merged with each other before they are merged with the folder's settings, as httpd does it.
+fn together<'s>(mut sections: impl Iterator<Item = &'s Settings>) -> Settings {
+    let first = sections.next().cloned().unwrap_or_default();
+    sections.fold(first, |merged, section| merged.merge(section))
+}
+
+/// The variant for `numbers`, made where it is not known yet.
+fn variant(known: &Variants, numbers: &[u16], make: impl FnOnce() -> Rc<InForce>) -> Rc<InForce> {
+    if let Some((_, found)) = known.borrow().iter().find(|(key, _)| **key == *numbers) {
+        return Rc::clone(found);
+    }
+    let made = make();
+    let mut known = known.borrow_mut();
+    if known.len() < MOST_VARIANTS {
+        known.push((numbers.into(), Rc::clone(&made)));
+    }
+    made
+}
+
+/// For a condition of which no branch applies.
+pub(crate) const NO_BRANCH: u16 = u16::MAX;
+
+/// Beyond so many combinations of sections in one folder the rest is merged anew for each request.
+const MOST_VARIANTS: usize = 64;

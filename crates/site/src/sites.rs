@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use howdah_config::{Config, HostPattern, RootTemplate, Symlinks, TryStep};
+use howdah_htaccess::Settings;
 use howdah_http::Status;
 
 use crate::host::HostName;
@@ -28,6 +29,10 @@ pub struct Site {
     config: Arc<howdah_config::Site>,
     root: Root,
     pub(crate) names: Names,
+    /// What is in force where no directive is.
+    bare: Arc<Settings>,
+    /// The root that is the same for every host.
+    document_root: Arc<[u8]>,
 }
 
 #[derive(Clone, Debug)]
@@ -118,11 +123,17 @@ impl Site {
                 after: after.trim_end_matches('/').as_bytes().into(),
             },
         };
+        let document_root = match &root {
+            Root::Fixed(root) => Arc::from(&root[..]),
+            Root::PerHost { .. } => Arc::default(),
+        };
         Site {
             number,
             config: Arc::new(config.clone()),
             root,
             names: Names::new(config),
+            bare: Arc::default(),
+            document_root,
         }
     }
 
@@ -151,6 +162,21 @@ impl Site {
 
     pub(crate) fn symlinks(&self) -> Symlinks {
         self.config.symlinks
+    }
+
+    pub(crate) fn bare_settings(&self) -> &Arc<Settings> {
+        &self.bare
+    }
+
+    /// The document root for `host`, without a slash at its end; empty for a host that has none.
+    pub(crate) fn document_root(&self, host: &[u8]) -> Arc<[u8]> {
+        match &self.root {
+            Root::Fixed(_) => Arc::clone(&self.document_root),
+            Root::PerHost { .. } => {
+                let root = self.root(host, Vec::new());
+                root.map_or_else(|_| Arc::default(), |path| path.root_bytes().into())
+            }
+        }
     }
 
     /// The site's document root for `host`, written into `buffer`. A host that cannot be a folder's name has

@@ -108,6 +108,11 @@ impl Config {
         self.file_etag.in_force()
     }
 
+    /// Whether SetHandler says which handler serves a file.
+    pub fn sets_handler(&self) -> bool {
+        self.handler.is_some()
+    }
+
     /// The type that ForceType gives; it stands before what mod_mime and rewrite rules say.
     pub fn force_type(&self) -> Option<&[u8]> {
         let (_, media_type) = self.force_type.as_ref()?;

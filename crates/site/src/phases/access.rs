@@ -1,0 +1,60 @@
+//! Who may see it: names that are never served, then what the directives say.
+
+use std::sync::Arc;
+
+use howdah_htaccess::Settings;
+use howdah_http::Status;
+
+use super::{Asked, Stop, Walk, shown, step};
+use crate::disk::Disk;
+
+impl<'r, D: Disk> Walk<'_, 'r, D> {
+    /// SetEnvIf and its relatives.
+    pub(super) fn parse_headers(&mut self, _asked: &mut Asked<'r>) {}
+
+    /// Whether the request may go on. `before` is what was in force for the request that this one comes from.
+    pub(super) fn check_access(
+        &mut self,
+        asked: &mut Asked<'r>,
+        before: Option<&Arc<Settings>>,
+    ) -> Result<(), Stop> {
+        if let Some(status) = self.refusal(asked) {
+            asked.tx.trace(|| {
+                step(
+                    "access",
+                    "the site's names that are not served",
+                    status.to_string(),
+                )
+            });
+            return Err(Stop::Status(status));
+        }
+        if before.is_some_and(|before| Arc::ptr_eq(before, &asked.settings)) {
+            // Who asked under the same rules has been let through; so a rule may lead where the URL alone would not.
+            if let Some(previous) = &asked.tx.state.previous {
+                asked.tx.state.user.clone_from(&previous.user);
+                asked.tx.state.auth_type = previous.auth_type;
+            }
+            return Ok(());
+        }
+        Ok(())
+    }
+
+    /// What a name gets that is not served: as a `<Files>` section with `Require all denied` in the server's own
+    /// configuration would, and 404 for names with a dot that the client itself asks for.
+    fn refusal(&self, asked: &mut Asked<'r>) -> Option<Status> {
+        let refusal = self.site.names.refusal(asked.path.relative(), asked.dotted);
+        let (_, status) = refusal?;
+        if status == Status::NOT_FOUND && !asked.is_first {
+            return self
+                .site
+                .names
+                .denies(asked.path.relative())
+                .then_some(Status::FORBIDDEN);
+        }
+        let filename = shown(&asked.tx.state.filename);
+        asked
+            .tx
+            .complain(None, format!("{filename} is not served, by its name"));
+        Some(status)
+    }
+}

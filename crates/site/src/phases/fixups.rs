@@ -1,0 +1,48 @@
+//! The fixups: what directives still change once it is clear what is asked for, and that it may be.
+
+use howdah_htaccess::modules::{core, headers};
+
+use super::outside::Outside;
+use super::{Asked, Stop, Walk};
+use crate::disk::{Disk, Kind};
+
+/// The handler of PHP scripts, as mod_php calls it.
+pub(super) const PHP: &[u8] = b"application/x-httpd-php";
+
+impl<'r, D: Disk> Walk<'_, 'r, D> {
+    /// All fixups, in the order of a Debian Apache's modules.
+    pub(super) fn fix_up(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
+        self.set_handler(asked)?;
+        self.fix_up_folder(asked)?;
+        self.change_request(asked)
+    }
+
+    /// SetHandler and ForceType. Debian's Apache gives PHP its files by a `<FilesMatch>` with SetHandler, which stands before
+    /// what folders say, and behind what sections of theirs say.
+    fn set_handler(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
+        let settings = asked.settings.clone();
+        if let Some(config) = &settings.core {
+            let mut outside = Outside::new(self, &asked.path, asked.kind);
+            core::fixup(&mut asked.tx, config, &mut outside)?;
+        }
+        let is_name = asked.kind != Kind::Directory || !asked.slash;
+        if is_name && !asked.section_sets_handler && self.site.names.runs(asked.path.file_name()) {
+            asked.tx.state.handler = Some(PHP.to_vec());
+        }
+        Ok(())
+    }
+
+    /// RequestHeader.
+    fn change_request(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
+        let settings = asked.settings.clone();
+        if let Some(config) = settings
+            .headers
+            .as_ref()
+            .filter(|config| config.changes_requests())
+        {
+            let mut outside = Outside::new(self, &asked.path, asked.kind);
+            headers::request_fixup(&mut asked.tx, config, &mut outside)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,232 @@
+//! mod_dir: what stands for a folder, and for what is missing; and the site's own `try` steps, which come behind it.
+
+use std::sync::Arc;
+
+use howdah_config::TryStep;
+use howdah_http::{Method, Status};
+
+use super::lookup::overlay;
+use super::{Asked, Stop, Walk, shown, step, target};
+use crate::disk::{Disk, Kind};
+use crate::redirect;
+
+impl<'r, D: Disk> Walk<'_, 'r, D> {
+    /// Finds what is served instead of a folder, or of what is not there.
+    pub(super) fn fix_up_folder(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
+        match asked.kind {
+            Kind::Directory => self.serve_folder(asked)?,
+            Kind::Missing => self.fall_back(asked)?,
+            Kind::File | Kind::Forbidden => {}
+        }
+        if asked.internal.is_none() && !asked.tx.state.is_subrequest {
+            self.try_steps(asked)?;
+        }
+        Ok(())
+    }
+
+    fn serve_folder(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
+        let settings = Arc::clone(&asked.settings);
+        let config = settings.dir.as_deref();
+        let state = &mut asked.tx.state;
+        if !state.uri.ends_with(b"/") {
+            let is_careful = state.method != Method::Get && state.env.contains(b"redirect-carefully");
+            if config.and_then(|config| config.slash) == Some(false) || is_careful {
+                return Ok(());
+            }
+            let location = redirect::to_directory(&asked.path, state.args.as_deref());
+            state.fields.set(b"Location", &location);
+            return Err(Stop::Status(Status::MOVED_PERMANENTLY));
+        }
+        let has_handler = state.handler.as_deref().is_some_and(|handler| handler != FOLDER);
+        let is_left = has_handler && config.and_then(|config| config.check_handler) == Some(true);
+        if asked.internal.is_some() || is_left {
+            return Ok(());
+        }
+        match config.and_then(|config| config.index.as_deref()) {
+            Some(names) => self.try_index(asked, names.iter().map(|name| &name[..])),
+            None => {
+                let site = self.site;
+                self.try_index(asked, site.index().iter().map(String::as_bytes))
+            }
+        }
+    }
+
+    /// DirectoryIndex: the first of `names` that is a file, or what came instead of one.
+    fn try_index<'n>(
+        &mut self,
+        asked: &mut Asked<'r>,
+        names: impl ExactSizeIterator<Item = &'n [u8]>,
+    ) -> Result<(), Stop> {
+        let last = names.len().saturating_sub(1);
+        let mut error = None;
+        for (number, name) in names.enumerate() {
+            if self.is_plainly_missing(asked, name) {
+                continue;
+            }
+            let settings = Arc::clone(&asked.settings);
+            let uri = target::join(name, asked.tx.state.args.as_deref());
+            let (found, status) = self.sub_request(&mut asked.tx.state, &uri, Some(&settings));
+            if status == Status::OK && found.kind == Kind::File {
+                return self.take_index(asked, found);
+            }
+            let is_final = matches!(status, Status::NOT_ACCEPTABLE | Status::UNAUTHORIZED) && number == last;
+            if status.is_redirection() || is_final {
+                return Err(self.pass_on(asked, found, status));
+            }
+            if !matches!(status, Status::OK | Status::NOT_FOUND) {
+                error = Some(status);
+            }
+            self.scratch.reuse(found.path);
+        }
+        match error {
+            Some(status) => Err(Stop::Status(status)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a look at the disk is enough to know that a sub-request for `name` comes to nothing.
+    fn is_plainly_missing(&mut self, asked: &mut Asked<'r>, name: &[u8]) -> bool {
+        let settings = &asked.settings;
+        let is_watched = settings.rewrite.is_some()
+            || settings.alias.is_some()
+            || settings.negotiation.is_some()
+            || settings.core.is_some()
+            || !settings.files.is_empty()
+            || !settings.conditions.is_empty();
+        if is_watched
+            || name.is_empty()
+            || name.starts_with(b".")
+            || name.iter().any(|byte| b"/%?#".contains(byte))
+        {
+            return false;
+        }
+        let length = asked.path.relative().len();
+        asked.path.push_component(name);
+        let missing = !asked.path.fits() || self.disk.kind(&asked.path) == Kind::Missing;
+        asked.path.truncate_relative(length);
+        missing
+    }
+
+    fn take_index(&mut self, asked: &mut Asked<'r>, found: Asked<'r>) -> Result<(), Stop> {
+        let config = asked.settings.dir.as_ref();
+        if let Some(status) = config.and_then(|config| config.index_redirect()) {
+            let mut location = Vec::new();
+            target::escape(&found.tx.state.uri, &mut location);
+            asked.tx.state.fields.set(b"Location", &location);
+            return Err(Stop::Status(status));
+        }
+        asked
+            .tx
+            .trace(|| step("index", shown(&found.tx.state.uri), "stands for the folder"));
+        self.become_other(asked, found);
+        Ok(())
+    }
+
+    /// FallbackResource.
+    fn fall_back(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
+        let settings = Arc::clone(&asked.settings);
+        let fallback = settings.dir.as_ref().and_then(|config| config.fallback());
+        let (Some(fallback), None, None) = (fallback, &asked.internal, &asked.tx.state.handler) else {
+            return Ok(());
+        };
+        let uri = target::join(fallback, asked.tx.state.args.as_deref());
+        let (found, status) = self.sub_request(&mut asked.tx.state, &uri, Some(&settings));
+        if status == Status::OK && found.kind == Kind::File {
+            asked.tx.trace(|| {
+                step(
+                    "fallback",
+                    shown(&found.tx.state.uri),
+                    "stands for what is missing",
+                )
+            });
+            self.become_other(asked, found);
+            return Ok(());
+        }
+        match status {
+            Status::OK | Status::NOT_FOUND => Ok(()),
+            status => Err(self.pass_on(asked, found, status)),
+        }
+    }
+
+    /// The site's `try` steps, for what is not there.
+    fn try_steps(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
+        let site = self.site;
+        for try_step in site.steps() {
+            let (uri, is_other) = match try_step {
+                TryStep::Uri if asked.kind == Kind::File => return Ok(()),
+                TryStep::UriDirectory if asked.kind == Kind::Directory => return Ok(()),
+                TryStep::Uri | TryStep::UriDirectory => continue,
+                TryStep::UriSuffix(_) if asked.slash || asked.kind != Kind::Missing => continue,
+                TryStep::UriSuffix(suffix) => {
+                    let mut uri = Vec::new();
+                    target::escape(&asked.tx.state.uri, &mut uri);
+                    uri.extend_from_slice(suffix.as_bytes());
+                    (uri, false)
+                }
+                TryStep::Path(path) => (path.as_bytes().to_vec(), true),
+                TryStep::Status(code) => {
+                    let status = Status::new(*code).unwrap_or(Status::NOT_FOUND);
+                    return Err(Stop::Status(status));
+                }
+            };
+            let settings = Arc::clone(&asked.settings);
+            let uri = target::join(&uri, asked.tx.state.args.as_deref());
+            let (found, status) = self.sub_request(&mut asked.tx.state, &uri, Some(&settings));
+            if found.kind == Kind::File {
+                if status != Status::OK {
+                    return Err(self.pass_on(asked, found, status));
+                }
+                let url = is_other.then(|| asked.tx.state.uri.clone());
+                asked
+                    .tx
+                    .trace(|| step("try", shown(&found.tx.state.uri), "stands in"));
+                self.become_other(asked, found);
+                asked.redirect_url = url;
+                return Ok(());
+            }
+            self.scratch.reuse(found.path);
+        }
+        Ok(())
+    }
+
+    /// `ap_internal_fast_redirect`: the sub-request becomes the request.
+    pub(super) fn become_other(&mut self, asked: &mut Asked<'r>, found: Asked<'r>) {
+        let old = std::mem::replace(&mut asked.path, found.path);
+        self.scratch.reuse(old);
+        asked.kind = found.kind;
+        asked.slash = found.slash;
+        asked.dotted = found.dotted;
+        asked.rules = found.rules;
+        asked.settings = found.settings;
+        asked.section_sets_handler = found.section_sets_handler;
+        asked.internal = found.internal;
+        let (state, new) = (&mut asked.tx.state, found.tx.state);
+        state.env = overlay(&new.env, &state.env);
+        state.notes = overlay(&new.notes, &state.notes);
+        state.fields = overlay(&new.fields, &state.fields);
+        state.error_fields = overlay(&new.error_fields, &state.error_fields);
+        state.uri = new.uri;
+        state.args = new.args;
+        state.filename = new.filename;
+        state.path_info = new.path_info;
+        state.found = new.found;
+        state.handler = new.handler;
+        state.content_type = new.content_type;
+        state.charset = new.charset;
+        state.encoding = new.encoding;
+        state.languages = new.languages;
+        state.output_filters = new.output_filters;
+    }
+
+    /// What a sub-request came to is what the request comes to.
+    fn pass_on(&mut self, asked: &mut Asked<'r>, found: Asked<'r>, status: Status) -> Stop {
+        let (state, new) = (&mut asked.tx.state, found.tx.state);
+        state.fields = overlay(&new.fields, &state.fields);
+        state.error_fields = overlay(&new.error_fields, &state.error_fields);
+        self.scratch.reuse(found.path);
+        Stop::Status(status)
+    }
+}
+
+/// The handler of folders, and their media type.
+pub(super) const FOLDER: &[u8] = b"httpd/unix-directory";

@@ -1,0 +1,221 @@
+//! The last step: who sends it, and whether that goes with the method and with what is there (`ap_invoke_handler`).
+
+use howdah_htaccess::modules::core::{AcceptPathInfo, Options};
+use howdah_http::{Method, Status};
+
+use super::folder::FOLDER;
+use super::{Asked, Stop, Walk, shown};
+use crate::disk::{Disk, Kind};
+use crate::names::FileClass;
+use crate::path::DocumentPath;
+use crate::resolution::{Resolution, Script};
+use crate::resolve::{ALLOW_FILE, options};
+
+/// What a handler has made of a request.
+pub(super) enum Handled {
+    Answer(Resolution),
+    /// Begin again with this URL, path and query.
+    Internal(Vec<u8>),
+}
+
+/// The handlers that there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Handler {
+    Php,
+    /// Sent as it is; a folder is listed.
+    Default,
+    /// A program that we cannot run, and must not send as text.
+    Refused,
+}
+
+impl Handler {
+    /// By Apache's names, and those that hosts have given theirs: `application/x-httpd-php`, `x-httpd-php5`, `php7-script`,
+    /// `application/x-httpd-ea-php82`, `proxy:unix:/run/php/php8.2-fpm.sock|fcgi://localhost`.
+    fn named(name: &[u8]) -> Handler {
+        const PROGRAMS: [&[u8]; 6] = [
+            b"cgi-script",
+            b"fcgid-script",
+            b"fastcgi-script",
+            b"wsgi-script",
+            b"perl-script",
+            b"mod_python",
+        ];
+        let lower = name.to_ascii_lowercase();
+        let is_upstream = lower.starts_with(b"proxy:unix:") || lower.starts_with(b"proxy:fcgi:");
+        if lower.ends_with(b"source") || lower.ends_with(b"phps") || PROGRAMS.contains(&&lower[..]) {
+            Handler::Refused
+        } else if is_upstream || memchr::memmem::find(&lower, b"php").is_some() {
+            Handler::Php
+        } else {
+            Handler::Default
+        }
+    }
+
+    fn of(asked: &Asked<'_>) -> Handler {
+        let state = &asked.tx.state;
+        match (&state.handler, &state.content_type) {
+            (Some(name), _) => Handler::named(name),
+            // `AddType application/x-httpd-php .html` is how it was done once; nothing else of a media type is a handler.
+            (None, Some(name)) if name.starts_with(b"application/x-httpd-") => Handler::named(name),
+            _ => Handler::Default,
+        }
+    }
+}
+
+impl<'r, D: Disk> Walk<'_, 'r, D> {
+    /// What is sent.
+    pub(super) fn handle(&mut self, asked: &mut Asked<'r>) -> Result<Handled, Stop> {
+        if let Some(target) = asked.internal.take() {
+            return Ok(Handled::Internal(target));
+        }
+        let resolution = match Handler::of(asked) {
+            Handler::Php => self.run_script(asked),
+            Handler::Default => self.send_file(asked),
+            Handler::Refused if asked.kind != Kind::File => self.send_file(asked),
+            Handler::Refused => {
+                let handler = asked.tx.state.handler.as_deref().unwrap_or_default();
+                let text = format!(
+                    "{}: its handler {} is refused",
+                    shown(&asked.tx.state.filename),
+                    shown(handler)
+                );
+                asked.tx.complain(None, text);
+                Err(Stop::FORBIDDEN)
+            }
+        };
+        resolution.map(Handled::Answer)
+    }
+
+    fn run_script(&mut self, asked: &mut Asked<'r>) -> Result<Resolution, Stop> {
+        match asked.kind {
+            Kind::File => {}
+            Kind::Missing => return Err(Stop::Status(Status::NOT_FOUND)),
+            Kind::Directory | Kind::Forbidden => return Err(Stop::FORBIDDEN),
+        }
+        if !asked.tx.state.path_info.is_empty() && accepts_path_info(asked) == AcceptPathInfo::Off {
+            return Err(Stop::Status(Status::NOT_FOUND));
+        }
+        if is_switched_off(asked) {
+            // Apache would send the source.
+            let text = format!("{}: php_flag engine is off", shown(&asked.tx.state.filename));
+            asked.tx.complain(None, text);
+            return Err(Stop::FORBIDDEN);
+        }
+        Ok(Resolution::Php(Script {
+            path: take_path(asked),
+            path_info: asked.tx.state.path_info.clone(),
+            redirect_url: asked.redirect_url.take(),
+        }))
+    }
+
+    /// `default_handler`, and mod_autoindex before it.
+    fn send_file(&mut self, asked: &mut Asked<'r>) -> Result<Resolution, Stop> {
+        let handler = asked.tx.state.handler.as_deref();
+        let is_listed = handler.is_none_or(|name| name == FOLDER || name == b"default-handler");
+        if asked.kind == Kind::Directory && is_listed && asked.reads() {
+            return list(asked);
+        }
+        match asked.tx.state.method {
+            Method::Get | Method::Head | Method::Post => {}
+            Method::Options => return Ok(options(ALLOW_FILE)),
+            _ => return Err(Stop::Status(Status::METHOD_NOT_ALLOWED)),
+        }
+        if asked.kind != Kind::File {
+            return Err(Stop::Status(Status::NOT_FOUND));
+        }
+        if !asked.tx.state.path_info.is_empty() && accepts_path_info(asked) != AcceptPathInfo::On {
+            return Err(Stop::Status(Status::NOT_FOUND));
+        }
+        if !asked.reads() {
+            return Err(Stop::Status(Status::METHOD_NOT_ALLOWED));
+        }
+        match self.site.names.class(asked.path.file_name()) {
+            FileClass::Plain => Ok(Resolution::File {
+                path: take_path(asked),
+            }),
+            FileClass::Php | FileClass::Refused => {
+                let text = format!(
+                    "{}: the source of a program is not sent",
+                    shown(&asked.tx.state.filename)
+                );
+                asked.tx.complain(None, text);
+                Err(Stop::FORBIDDEN)
+            }
+        }
+    }
+}
+
+fn list(asked: &mut Asked<'_>) -> Result<Resolution, Stop> {
+    if options_of(asked).has(Options::INDEXES) {
+        return Ok(Resolution::Listing {
+            path: take_path(asked),
+        });
+    }
+    let text = format!(
+        "{}: no index file, and Options -Indexes",
+        shown(&asked.tx.state.filename)
+    );
+    asked.tx.complain(None, text);
+    Err(Stop::FORBIDDEN)
+}
+
+/// The options in force. A site begins with what a Debian Apache has without its listings.
+pub(super) fn options_of(asked: &Asked<'_>) -> Options {
+    let above = Options::FOLLOW_SYM_LINKS;
+    let core = asked.settings.core.as_ref();
+    core.map_or(above, |core| core.options(above))
+}
+
+fn accepts_path_info(asked: &Asked<'_>) -> AcceptPathInfo {
+    let core = asked.settings.core.as_ref();
+    core.and_then(|core| core.accept_path_info)
+        .unwrap_or(AcceptPathInfo::Default)
+}
+
+/// `php_flag engine off`.
+fn is_switched_off(asked: &Asked<'_>) -> bool {
+    let php = asked.settings.php.as_ref();
+    let values = php.map_or(&[][..], |php| &php.values);
+    let engine = values.iter().find(|(name, _)| **name == *b"engine");
+    engine.is_some_and(|(_, value)| {
+        matches!(
+            &value.to_ascii_lowercase()[..],
+            b"" | b"0" | b"off" | b"no" | b"false" | b"none"
+        )
+    })
+}
+
+fn take_path(asked: &mut Asked<'_>) -> DocumentPath {
+    std::mem::replace(&mut asked.path, DocumentPath::nowhere())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Handler::{self, *};
+
+    #[test]
+    fn handlers_by_name() {
+        let rows = [
+            ("application/x-httpd-php", Php),
+            ("application/x-httpd-php5", Php),
+            ("application/x-httpd-ea-php82", Php),
+            ("application/x-httpd-alt-php74___lsphp", Php),
+            ("php5-script", Php),
+            ("x-httpd-php", Php),
+            ("PHP-Script", Php),
+            ("proxy:unix:/run/php.sock|fcgi://localhost", Php),
+            ("proxy:fcgi://127.0.0.1:9000", Php),
+            ("application/x-httpd-php-source", Refused),
+            ("x-httpd-phps", Refused),
+            ("cgi-script", Refused),
+            ("CGI-Script", Refused),
+            ("fcgid-script", Refused),
+            ("default-handler", Default),
+            ("server-parsed", Default),
+            ("", Default),
+        ];
+        for (name, expected) in rows {
+            assert_eq!(Handler::named(name.as_bytes()), expected, "{name}");
+        }
+    }
+}

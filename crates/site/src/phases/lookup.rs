@@ -1,0 +1,121 @@
+//! Sub-requests: what another URL would come to, without serving it (`ap_sub_req_lookup_uri`).
+
+use std::sync::Arc;
+
+use howdah_htaccess::world::Lookup;
+use howdah_htaccess::{Settings, State, Transaction};
+use howdah_http::{Fields, Method, Status};
+
+use super::{Asked, Stop, Walk, shown, step, target};
+use crate::disk::Disk;
+
+impl<'r, D: Disk> Walk<'_, 'r, D> {
+    /// What a rule or a condition learns of `uri`.
+    pub(super) fn lookup(&mut self, from: &mut Transaction<'_>, uri: &[u8]) -> Lookup {
+        let goes_in_circles = from.state.is_subrequest
+            && self
+                .main_uri
+                .as_ref()
+                .is_none_or(|main_uri| *main_uri == from.state.uri);
+        if goes_in_circles {
+            return Lookup {
+                status: Status::INTERNAL_SERVER_ERROR,
+                ..Lookup::default()
+            };
+        }
+        let (asked, status) = self.sub_request(&mut from.state, uri, None);
+        let state = asked.tx.state;
+        self.scratch.reuse(asked.path);
+        Lookup {
+            status,
+            filename: state.filename,
+            uri: state.uri,
+            env: state.env,
+            user: state.user,
+        }
+    }
+
+    /// Runs the phases, without the handler, for `uri` (a path and a query, as a URL has them; relative to the folder of
+    /// `from`). Also says how that ended: 200 where it would be served.
+    pub(super) fn sub_request(
+        &mut self,
+        from: &mut State,
+        uri: &[u8],
+        settings: Option<&Arc<Settings>>,
+    ) -> (Asked<'r>, Status) {
+        let whole = target::relative_to(&from.uri, uri);
+        let (path, args) = target::split(&whole);
+        let mut state = below(from);
+        state.args = args.map(<[u8]>::to_vec);
+        let mut asked = Asked::new(self.client, state, self.site.bare_settings());
+        asked.tx.trace(|| step("sub-request", shown(&whole), "begins"));
+        let ended = self.run_below(&mut asked, path, settings, &from.uri);
+        let status = match ended {
+            Ok(()) => Status::OK,
+            Err(Stop::Status(status)) => status,
+            // Whoever asked is going to be given up as well.
+            Err(Stop::Later) => Status::INTERNAL_SERVER_ERROR,
+        };
+        asked
+            .tx
+            .trace(|| step("sub-request", shown(&whole), status.to_string()));
+        from.trace = asked.tx.state.trace.take();
+        from.complaints = std::mem::take(&mut asked.tx.state.complaints);
+        (asked, status)
+    }
+
+    fn run_below(
+        &mut self,
+        asked: &mut Asked<'r>,
+        path: &[u8],
+        settings: Option<&Arc<Settings>>,
+        from_uri: &[u8],
+    ) -> Result<(), Stop> {
+        if self.depth >= MOST_NESTED || self.lookups >= MOST_LOOKUPS {
+            let text = format!(
+                "more than {MOST_NESTED} nested or {MOST_LOOKUPS} sub-requests: probably rules that look themselves up"
+            );
+            asked.tx.complain(None, text);
+            return Err(Stop::FAILED);
+        }
+        self.lookups += 1;
+        self.depth += 1;
+        let above = self.main_uri.replace(from_uri.to_vec());
+        let ended = self.process(asked, path, settings);
+        self.main_uri = above;
+        self.depth -= 1;
+        ended
+    }
+}
+
+/// What a sub-request begins with (`ap_set_sub_req_protocol`). The trace and the complaints go along.
+fn below(from: &mut State) -> State {
+    State {
+        method: Method::Get,
+        document_root: Arc::clone(&from.document_root),
+        env: from.env.clone(),
+        request_fields: from.request_fields.clone(),
+        is_subrequest: true,
+        trace: from.trace.take(),
+        complaints: std::mem::take(&mut from.complaints),
+        ..State::default()
+    }
+}
+
+/// Both, those of `above` first.
+pub(super) fn overlay(above: &Fields, below: &Fields) -> Fields {
+    if below.is_empty() {
+        return above.clone();
+    }
+    let mut joined = above.clone();
+    for (name, value) in below.iter() {
+        joined.push(name, value);
+    }
+    joined
+}
+
+/// How deep sub-requests may be in each other: Apache's own limit (`LimitInternalRecursion`).
+const MOST_NESTED: u32 = 10;
+
+/// Sub-requests that one request of a client may lead to. Nested ones multiply, so their depth alone bounds nothing.
+const MOST_LOOKUPS: u32 = 200;

@@ -1,0 +1,134 @@
+//! Apache's phases, for a request to which directives apply.
+//!
+//! ```text
+//! translate   the URL's path, decoded and normal, below the document root
+//! folders     what is there, and which rules are in force; where a file of them is broken: 500
+//! sections    <Files>, then <If>
+//! header      SetEnvIf                                                         (not of sub-requests)
+//! access      names that are never served, Require, AuthType                   (not again under the same rules)
+//! type        MultiViews, then the extensions
+//! fixups      SetHandler · RewriteRule · Redirect · SetEnv · DirectoryIndex · RequestHeader
+//! handler     a file, a script, a listing, or once more from the top with another URL
+//! ```
+//!
+//! The order is `ap_process_request_internal`'s, and that of the fixups what a Debian Apache says of itself
+//! (`/server-info?hooks`). What ends a phase early is a [`Stop`]; [`rounds`] makes an ErrorDocument of it.
+
+mod access;
+mod asked;
+mod fixups;
+mod folder;
+mod folders;
+mod handler;
+mod lookup;
+mod outside;
+mod rounds;
+mod sections;
+mod target;
+mod types;
+
+use std::sync::Arc;
+
+use howdah_htaccess::trace::Event;
+use howdah_htaccess::{Client, Settings};
+use howdah_http::Status;
+
+use crate::disk::Disk;
+use crate::path::Scratch;
+use crate::sites::Site;
+
+pub(crate) use asked::Asked;
+
+/// What all requests have in common that are made for one of a client.
+pub(crate) struct Walk<'a, 'r, D> {
+    pub(crate) site: &'a Site,
+    pub(crate) client: Client<'r>,
+    pub(crate) disk: &'a mut D,
+    pub(crate) scratch: &'a mut Scratch,
+    /// How many sub-requests the present request is inside of.
+    depth: u32,
+    /// How many sub-requests there have been.
+    lookups: u32,
+    /// The URL of the request that the present sub-request was asked from.
+    main_uri: Option<Vec<u8>>,
+    /// The hash and the password that somebody else has to compare.
+    unverified: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+/// Why a request goes no further through the phases.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// It is answered with this status. A redirect has its Location in the state's fields.
+    Status(Status),
+    /// It is begun again when a password has been compared.
+    Later,
+}
+
+impl Stop {
+    const FORBIDDEN: Stop = Stop::Status(Status::FORBIDDEN);
+    const FAILED: Stop = Stop::Status(Status::INTERNAL_SERVER_ERROR);
+}
+
+impl From<Status> for Stop {
+    fn from(status: Status) -> Stop {
+        Stop::Status(status)
+    }
+}
+
+impl<'a, 'r, D: Disk> Walk<'a, 'r, D> {
+    pub(crate) fn new(
+        site: &'a Site,
+        client: Client<'r>,
+        disk: &'a mut D,
+        scratch: &'a mut Scratch,
+    ) -> Walk<'a, 'r, D> {
+        Walk {
+            site,
+            client,
+            disk,
+            scratch,
+            depth: 0,
+            lookups: 0,
+            main_uri: None,
+            unverified: None,
+        }
+    }
+
+    /// Everything up to the handler. `path` is a URL's, as sent. `before` is what was in force for the request that this
+    /// one comes from: who has passed under the same rules is not asked again.
+    fn process(
+        &mut self,
+        asked: &mut Asked<'r>,
+        path: &[u8],
+        before: Option<&Arc<Settings>>,
+    ) -> Result<(), Stop> {
+        self.translate(asked, path)?;
+        self.walk_folders(asked)?;
+        self.walk_sections(asked);
+        if !asked.tx.state.is_subrequest {
+            self.parse_headers(asked);
+        }
+        self.check_access(asked, before)?;
+        self.find_type(asked)?;
+        self.fix_up(asked)
+    }
+}
+
+/// An event that no directive is behind.
+fn step(step: &'static str, text: impl Into<String>, outcome: impl Into<String>) -> Event {
+    Event {
+        step,
+        place: None,
+        text: text.into(),
+        facts: Vec::new(),
+        outcome: outcome.into(),
+    }
+}
+
+/// Bytes for people.
+fn shown(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,293 @@
+//! Round after round through the phases: internal redirects, and ErrorDocument (`ap_internal_redirect`, `ap_die`).
+
+use std::sync::Arc;
+
+use howdah_htaccess::modules::core::{Destination, ErrorDocument, destination};
+use howdah_htaccess::{Settings, State};
+use howdah_http::{Fields, Method, Status};
+
+use super::handler::Handled;
+use super::outside::Outside;
+use super::{Asked, Stop, Walk, shown, step, target};
+use crate::disk::Disk;
+use crate::path::DocumentPath;
+use crate::resolution::{Resolution, Resolved};
+use crate::resolve::ALLOW_FILE;
+use crate::ruled::Ruled;
+
+impl<'r, D: Disk> Walk<'_, 'r, D> {
+    /// Serves the client's request, which begins with `state`.
+    pub(crate) fn run(mut self, state: State) -> Resolved {
+        let mut asked = Asked::new(self.client, state, self.site.bare_settings());
+        asked.is_first = true;
+        let request = self.client.request;
+        let ended = self.round(&mut asked, request.path(), None);
+        self.go_on(asked, Vec::new(), ended)
+    }
+
+    /// Answers a request that has come to `status` after it was resolved.
+    pub(crate) fn fail(mut self, ruled: Ruled, status: Status) -> Resolved {
+        let mut asked = Asked::new(self.client, ruled.state, &ruled.settings);
+        if let Ok(path) = self.site.root(self.client.request.host(), self.scratch.take()) {
+            asked.path = path;
+        }
+        self.go_on(asked, ruled.before, Err(Stop::Status(status)))
+    }
+
+    /// Once through the phases and the handler.
+    fn round(
+        &mut self,
+        asked: &mut Asked<'r>,
+        path: &[u8],
+        before: Option<&Arc<Settings>>,
+    ) -> Result<Handled, Stop> {
+        let ended = self.process(asked, path, before);
+        if self.unverified.is_some() {
+            return Err(Stop::Later);
+        }
+        ended?;
+        self.handle(asked)
+    }
+
+    /// Makes an answer of how a round ended, with as many rounds more as that takes. `before` is what was in force for the
+    /// requests that `asked` was redirected from, the client's own first.
+    fn go_on(
+        &mut self,
+        mut asked: Asked<'r>,
+        mut before: Vec<Arc<Settings>>,
+        mut ended: Result<Handled, Stop>,
+    ) -> Resolved {
+        loop {
+            let next = match ended {
+                Ok(Handled::Answer(resolution)) => return self.answer(asked, before, resolution),
+                Ok(Handled::Internal(target)) => Next::Request(target),
+                Err(Stop::Later) => return self.put_off(),
+                Err(Stop::Status(status)) => self.die(&mut asked, &mut before, status),
+            };
+            let target = match next {
+                Next::Request(target) => target,
+                Next::Answer(resolution) => return self.answer(asked, before, resolution),
+            };
+            if before.len() >= MOST_REDIRECTS {
+                asked.tx.complain(None, EXCEEDED);
+                ended = Err(Stop::FAILED);
+                continue;
+            }
+            asked.tx.trace(|| {
+                step(
+                    "internal redirect",
+                    shown(&target),
+                    format!("round {}", before.len() + 2),
+                )
+            });
+            before.push(Arc::clone(&asked.settings));
+            let (path, args) = target::split(&target);
+            let state = redirected(asked.tx.state, args);
+            self.scratch.reuse(asked.path);
+            asked = Asked::new(self.client, state, self.site.bare_settings());
+            ended = self.round(&mut asked, path, before.last());
+        }
+    }
+
+    /// What a status is answered with.
+    fn die(&mut self, asked: &mut Asked<'r>, before: &mut Vec<Arc<Settings>>, status: Status) -> Next {
+        let is_second = asked.tx.state.status != Status::OK;
+        asked.tx.state.status = status;
+        if is_second {
+            asked
+                .tx
+                .trace(|| step("error", "an ErrorDocument fails itself", status.to_string()));
+            back_to_first_error(asked, before);
+            return Next::Answer(bare(&asked.tx.state));
+        }
+        let settings = Arc::clone(&asked.settings);
+        let Some(document) = settings
+            .core
+            .as_ref()
+            .and_then(|core| core.error_document(status))
+        else {
+            return Next::Answer(bare(&asked.tx.state));
+        };
+        let text = match document {
+            ErrorDocument::Default => None,
+            ErrorDocument::Message(text) | ErrorDocument::Url(text) => {
+                let mut outside = Outside::new(self, &asked.path, asked.kind);
+                match text.render(&mut asked.tx, &mut outside) {
+                    Ok(text) => Some(text.into_owned()),
+                    Err(error) => {
+                        asked
+                            .tx
+                            .complain(None, format!("ErrorDocument {status}: {error}"));
+                        None
+                    }
+                }
+            }
+        };
+        let Some(text) = text else {
+            return Next::Answer(bare(&asked.tx.state));
+        };
+        asked
+            .tx
+            .trace(|| step("error", format!("ErrorDocument {status}"), shown(&text)));
+        self.send_document(asked, status, document, text)
+    }
+
+    fn send_document(
+        &mut self,
+        asked: &mut Asked<'r>,
+        status: Status,
+        document: &ErrorDocument,
+        text: Vec<u8>,
+    ) -> Next {
+        if !matches!(document, ErrorDocument::Url(_)) {
+            return Next::Answer(Resolution::Page { status, body: text });
+        }
+        let state = &mut asked.tx.state;
+        match destination(&text) {
+            Destination::Local => {
+                let method = state.method.as_str().to_owned();
+                state.env.set(b"REQUEST_METHOD", method.as_bytes());
+                state.method = Method::Get;
+                Next::Request(text)
+            }
+            Destination::Remote => {
+                state.status = Status::FOUND;
+                state.fields.set(b"Location", &text);
+                Next::Answer(bare(state))
+            }
+            Destination::Invalid => {
+                asked.tx.complain(
+                    None,
+                    format!("ErrorDocument {status}: {} is no URL", shown(&text)),
+                );
+                Next::Answer(bare(&asked.tx.state))
+            }
+        }
+    }
+
+    fn answer(
+        &mut self,
+        mut asked: Asked<'r>,
+        before: Vec<Arc<Settings>>,
+        resolution: Resolution,
+    ) -> Resolved {
+        asked
+            .tx
+            .trace(|| step("resolution", format!("{resolution:?}"), ""));
+        self.scratch.reuse(asked.path);
+        Resolved {
+            resolution,
+            ruled: Some(Box::new(Ruled {
+                state: asked.tx.state,
+                settings: asked.settings,
+                before,
+            })),
+        }
+    }
+
+    fn put_off(&mut self) -> Resolved {
+        let (hash, password) = self.unverified.take().unwrap_or_default();
+        Resolved {
+            resolution: Resolution::Verify { hash, password },
+            ruled: None,
+        }
+    }
+}
+
+/// How it goes on after an error.
+enum Next {
+    Answer(Resolution),
+    /// With this URL.
+    Request(Vec<u8>),
+}
+
+/// An error without a page of the site's, or a redirect.
+fn bare(state: &State) -> Resolution {
+    let status = state.status;
+    let location = state.fields.value(b"location");
+    match location.or_else(|| state.error_fields.value(b"location")) {
+        Some(location) if status.is_redirection() => Resolution::Redirect {
+            status,
+            location: location.to_vec(),
+        },
+        _ if status == Status::METHOD_NOT_ALLOWED => Resolution::Allow {
+            status,
+            methods: ALLOW_FILE,
+        },
+        _ => Resolution::Status(status),
+    }
+}
+
+/// Where an ErrorDocument has failed, the error is answered that it was for, under the rules that were in force there.
+fn back_to_first_error(asked: &mut Asked<'_>, before: &mut Vec<Arc<Settings>>) {
+    while asked
+        .tx
+        .state
+        .previous
+        .as_ref()
+        .is_some_and(|previous| previous.status != Status::OK)
+    {
+        let state = &mut asked.tx.state;
+        let Some(mut previous) = state.previous.take() else {
+            return;
+        };
+        previous.trace = state.trace.take();
+        previous.complaints = std::mem::take(&mut state.complaints);
+        previous.error_fields = std::mem::take(&mut state.error_fields);
+        previous.request_fields = state.request_fields.take();
+        *state = *previous;
+        if let Some(settings) = before.pop() {
+            asked.settings = settings;
+        }
+    }
+}
+
+/// What a request begins with that another was redirected to (`internal_internal_redirect`).
+fn redirected(mut old: State, args: Option<&[u8]>) -> State {
+    let mut fields = Fields::new();
+    if old.status.is_redirection()
+        && let Some(location) = old.fields.value(b"location")
+    {
+        fields.push(b"Location", location);
+    }
+    State {
+        method: old.method.clone(),
+        document_root: Arc::clone(&old.document_root),
+        args: args.map(<[u8]>::to_vec),
+        env: renamed(&old.env, old.status),
+        request_fields: old.request_fields.take(),
+        error_fields: std::mem::take(&mut old.error_fields),
+        fields,
+        status: old.status,
+        complaints: std::mem::take(&mut old.complaints),
+        trace: old.trace.take(),
+        previous: Some(Box::new(old)),
+        ..State::default()
+    }
+}
+
+/// Every variable with `REDIRECT_` before its name, and the status that led on.
+fn renamed(env: &Fields, status: Status) -> Fields {
+    let mut renamed = Fields::new();
+    let mut name = b"REDIRECT_".to_vec();
+    for (old, value) in env.iter() {
+        name.truncate(b"REDIRECT_".len());
+        name.extend_from_slice(old);
+        renamed.push(&name, value);
+    }
+    renamed.set(b"REDIRECT_STATUS", status.code().to_string().as_bytes());
+    renamed
+}
+
+/// The document root itself, for a request that has no path of its own.
+impl DocumentPath {
+    pub(super) fn nowhere() -> DocumentPath {
+        DocumentPath::at_root(Vec::new(), howdah_config::Symlinks::Inside, |_| {})
+    }
+}
+
+/// How often a request may be redirected internally: Apache's own limit (`LimitInternalRecursion`).
+const MOST_REDIRECTS: usize = 10;
+
+const EXCEEDED: &str =
+    "Request exceeded the limit of 10 internal redirects due to probable configuration error.";

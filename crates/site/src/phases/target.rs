@@ -1,0 +1,89 @@
+//! Paths of URLs that directives bring forth: cut from their query, and written as URLs.
+
+use crate::redirect::is_path_byte;
+
+/// What an internal redirect or a sub-request is for: its path, still percent-encoded, and its query. Slashes at the start are
+/// one, and what follows a `#` is nothing.
+pub(super) fn split(target: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let mut target = target;
+    while let [b'/', b'/', ..] = target {
+        target = &target[1..];
+    }
+    let target = &target[..memchr::memchr(b'#', target).unwrap_or(target.len())];
+    match memchr::memchr(b'?', target) {
+        Some(at) => (&target[..at], Some(&target[at + 1..])),
+        None => (target, None),
+    }
+}
+
+/// Path and query as one.
+pub(super) fn join(path: &[u8], args: Option<&[u8]>) -> Vec<u8> {
+    let mut target = Vec::with_capacity(path.len() + args.map_or(0, |args| args.len() + 1));
+    target.extend_from_slice(path);
+    if let Some(args) = args {
+        target.push(b'?');
+        target.extend_from_slice(args);
+    }
+    target
+}
+
+/// `name` as a reference from the page at `uri`, which is decoded (`ap_sub_req_method_uri`).
+pub(super) fn relative_to(uri: &[u8], name: &[u8]) -> Vec<u8> {
+    if name.starts_with(b"/") {
+        return name.to_vec();
+    }
+    let folder = &uri[..memchr::memrchr(b'/', uri).map_or(0, |at| at + 1)];
+    let mut target = Vec::with_capacity(folder.len() + name.len() + 1);
+    escape(folder, &mut target);
+    if !target.ends_with(b"/") {
+        target.push(b'/');
+    }
+    target.extend_from_slice(name);
+    target
+}
+
+/// Writes a decoded path as a URL has it.
+pub(super) fn escape(path: &[u8], out: &mut Vec<u8>) {
+    for &byte in path {
+        crate::redirect::push(byte, is_path_byte(byte), out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_fall_apart() {
+        type Parts = (&'static str, Option<&'static str>);
+        let rows: [(&str, Parts); 8] = [
+            ("/a", ("/a", None)),
+            ("/a?", ("/a", Some(""))),
+            ("/a?b?c", ("/a", Some("b?c"))),
+            ("///a?b", ("/a", Some("b"))),
+            ("/a#b?c", ("/a", None)),
+            ("/a?b#c", ("/a", Some("b"))),
+            ("//", ("/", None)),
+            ("", ("", None)),
+        ];
+        for (target, (path, args)) in rows {
+            let expected = (path.as_bytes(), args.map(str::as_bytes));
+            assert_eq!(split(target.as_bytes()), expected, "{target}");
+        }
+    }
+
+    #[test]
+    fn names_are_relative_to_the_folder() {
+        let rows = [
+            ("/", "index.php", "/index.php"),
+            ("/a/", "index.php", "/a/index.php"),
+            ("/a/b", "index.php", "/a/index.php"),
+            ("/a b/", "i?x", "/a%20b/i?x"),
+            ("/a/", "/i", "/i"),
+        ];
+        for (uri, name, expected) in rows {
+            let found = relative_to(uri.as_bytes(), name.as_bytes());
+            assert_eq!(String::from_utf8(found).unwrap(), expected, "{uri} {name}");
+        }
+    }
+}
