@@ -181,6 +181,7 @@ pub fn compile_asking(
     let settings = compiler.run(&parsed);
     let (mistake, remarks) = compiler.finish();
     Compiled {
+        file: Arc::clone(&surroundings.file),
         settings,
         mistake,
         remarks,

@@ -28,6 +28,11 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             });
             return Err(Stop::Status(status));
         }
+        if let Some(mistake) = asked.settings.refused.clone() {
+            let place = Arc::new(mistake.place.clone());
+            asked.tx.complain(Some(&place), mistake.message.clone());
+            return Err(Stop::FAILED);
+        }
         if before.is_some_and(|before| Arc::ptr_eq(before, &asked.settings)) {
             // Who asked under the same rules has been let through; so a rule may lead where the URL alone would not.
             if let Some(previous) = &asked.tx.state.previous {

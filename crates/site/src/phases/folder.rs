@@ -5,6 +5,7 @@ use std::sync::Arc;
 use howdah_config::TryStep;
 use howdah_http::{Method, Status};
 
+use super::handler::has_stray_path_info;
 use super::lookup::overlay;
 use super::{Asked, Stop, Walk, shown, step, target};
 use crate::disk::{Disk, Kind};
@@ -153,7 +154,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         let site = self.site;
         for try_step in site.steps() {
             let (uri, is_other) = match try_step {
-                TryStep::Uri if asked.kind == Kind::File => return Ok(()),
+                TryStep::Uri if asked.kind == Kind::File && !has_stray_path_info(asked) => return Ok(()),
                 TryStep::UriDirectory if asked.kind == Kind::Directory => return Ok(()),
                 TryStep::Uri | TryStep::UriDirectory => continue,
                 TryStep::UriSuffix(_) if asked.slash || asked.kind != Kind::Missing => continue,

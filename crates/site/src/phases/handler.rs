@@ -123,7 +123,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         if asked.kind != Kind::File {
             return Err(Stop::Status(Status::NOT_FOUND));
         }
-        if !asked.tx.state.path_info.is_empty() && accepts_path_info(asked) != AcceptPathInfo::On {
+        if has_stray_path_info(asked) {
             return Err(Stop::Status(Status::NOT_FOUND));
         }
         if !asked.reads() {
@@ -170,6 +170,13 @@ fn accepts_path_info(asked: &Asked<'_>) -> AcceptPathInfo {
     let core = asked.settings.core.as_ref();
     core.and_then(|core| core.accept_path_info)
         .unwrap_or(AcceptPathInfo::Default)
+}
+
+/// Whether the URL goes on behind the name of a file that is no script.
+pub(super) fn has_stray_path_info(asked: &Asked<'_>) -> bool {
+    !asked.tx.state.path_info.is_empty()
+        && Handler::of(asked) != Handler::Php
+        && accepts_path_info(asked) != AcceptPathInfo::On
 }
 
 /// `php_flag engine off`.

@@ -1,1 +1,13 @@
+mod errors;
+mod folders;
+mod handlers;
+mod tree;
 
+use tree::Tree;
+
+/// Asserts what each target comes to.
+fn check(tree: &mut Tree, rows: &[(&str, &str)]) {
+    for (target, expected) in rows {
+        assert_eq!(&tree.get(target), expected, "GET {target}");
+    }
+}

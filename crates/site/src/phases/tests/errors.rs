@@ -1,0 +1,99 @@
+//! ErrorDocument, broken files, names that are not served.
+
+use super::check;
+use super::tree::Tree;
+
+const FILES: &str = "index.php a.txt e404.html e403.php dir/b.txt dir/.git/config sub/x.txt";
+
+#[test]
+fn an_error_is_answered_with_its_document() {
+    let mut tree = Tree::new(
+        FILES,
+        &[
+            (
+                "",
+                "ErrorDocument 404 /e404.html\nErrorDocument 403 /e403.php\nErrorDocument 405 \"No such method\"\n",
+            ),
+            (
+                "dir/",
+                "ErrorDocument 404 default\nErrorDocument 403 http://elsewhere.example/\n",
+            ),
+            ("sub/", "ErrorDocument 404 /none-either\n"),
+        ],
+    );
+    check(
+        &mut tree,
+        &[
+            ("/none", "404 file e404.html"),
+            ("/a.txt/x", "404 file e404.html"),
+            ("/.git/config", "403 php e403.php"),
+            ("/.hidden", "404 file e404.html"),
+            ("/dir/none", "404"),
+            ("/dir/.git/config", "302 http://elsewhere.example/"),
+            ("/dir/", "302 http://elsewhere.example/"),
+            ("/sub/none", "404"),
+        ],
+    );
+    assert_eq!(tree.request("PUT", "/a.txt", ""), "405 page No such method");
+}
+
+#[test]
+fn an_error_document_sees_what_failed() {
+    let mut tree = Tree::new(FILES, &[("", "ErrorDocument 404 /e403.php?from=here\n")]);
+    let resolved = tree.resolved("POST", "/none?q=1", "");
+    let ruled = resolved.ruled.unwrap();
+    let state = &ruled.state;
+    let env = |name: &str| {
+        state
+            .env
+            .value(name.as_bytes())
+            .map(|value| String::from_utf8_lossy(value).into_owned())
+    };
+    assert_eq!(env("REDIRECT_STATUS").as_deref(), Some("404"));
+    assert_eq!(env("REDIRECT_REQUEST_METHOD").as_deref(), Some("POST"));
+    assert_eq!(state.method.as_str(), "GET");
+    assert_eq!(state.args.as_deref(), Some(&b"from=here"[..]));
+    assert_eq!(state.previous.as_ref().unwrap().uri, b"/none");
+}
+
+#[test]
+fn a_broken_file_breaks_what_it_covers() {
+    let mut tree = Tree::new(
+        FILES,
+        &[
+            ("", "ErrorDocument 500 /e404.html\n"),
+            ("dir/", "NoSuchDirective on\n"),
+        ],
+    );
+    check(
+        &mut tree,
+        &[
+            ("/a.txt", "file a.txt"),
+            ("/dir/b.txt", "500"),
+            ("/dir/none", "500"),
+            ("/dir/", "500"),
+            ("/sub/x.txt", "file sub/x.txt"),
+        ],
+    );
+    let ruled = tree.resolved("GET", "/dir/b.txt", "").ruled.unwrap();
+    let (place, text) = &ruled.state.complaints[0];
+    assert!(text.contains("NoSuchDirective"), "{text}");
+    assert_eq!(place.as_ref().unwrap().line, 1);
+}
+
+#[test]
+fn errors_that_are_found_later() {
+    let mut tree = Tree::new(
+        FILES,
+        &[("", "ErrorDocument 502 /e404.html\nErrorDocument 404 /index.php\n")],
+    );
+    for (target, status, expected) in [
+        ("/a.txt", 502, "502 file e404.html"),
+        ("/none", 502, "404"),
+        ("/a.txt", 413, "413"),
+    ] {
+        let resolved = tree.resolved("GET", target, "");
+        let ruled = resolved.ruled.or_else(|| panic!("rules apply to {target}"));
+        assert_eq!(tree.later(target, ruled, status), expected, "{target} {status}");
+    }
+}

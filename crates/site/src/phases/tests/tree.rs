@@ -1,0 +1,258 @@
+//! A tree of files in memory with its `.htaccess`, and what a request for one of them comes to, in one line.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use howdah_config::{Config, RootTemplate, Site as SiteConfig};
+use howdah_htaccess::world::{Probe, ProbeKind, Verified};
+use howdah_htaccess::{Client, compile};
+use howdah_http::{Method, Request, Status};
+
+use crate::disk::{Disk, Kind, Look};
+use crate::path::{DocumentPath, Scratch};
+use crate::resolution::{Resolution, Resolved};
+use crate::ruled::Ruled;
+use crate::rules::Rules;
+use crate::sites::Sites;
+
+/// The document root of every tree.
+pub const ROOT: &str = "/srv/www";
+
+/// A tree of files in memory. Files that are called `.htaccess` have contents, the others have none.
+pub struct Tree {
+    pub sites: Sites,
+    kinds: BTreeMap<String, Kind>,
+    htaccess: HashMap<String, String>,
+    rules: RefCell<HashMap<String, Option<Rc<Rules>>>>,
+    /// How often the disk was asked.
+    pub asked: usize,
+}
+
+impl Tree {
+    /// `files` are separated by white space: `a/b.php` is a file, `a/c/` a folder, `d!` something that may not be read.
+    /// Folders on the way are there. `htaccess` has the folder (with its slash at the end, empty for the root) and the
+    /// content of each file.
+    pub fn new(files: &str, htaccess: &[(&str, &str)]) -> Tree {
+        Tree::with(files, htaccess, |_| ())
+    }
+
+    pub fn with(files: &str, htaccess: &[(&str, &str)], change: impl FnOnce(&mut SiteConfig)) -> Tree {
+        let mut site = SiteConfig {
+            root: RootTemplate::Fixed(ROOT.into()),
+            ..SiteConfig::default()
+        };
+        change(&mut site);
+        let mut tree = Tree {
+            sites: Sites::compile(&Config {
+                sites: vec![site],
+                ..Config::default()
+            }),
+            kinds: BTreeMap::from([(String::new(), Kind::Directory)]),
+            htaccess: HashMap::new(),
+            rules: RefCell::default(),
+            asked: 0,
+        };
+        files.split_whitespace().for_each(|name| tree.add(name));
+        for (folder, text) in htaccess {
+            tree.add(&format!("{folder}.htaccess"));
+            tree.htaccess
+                .insert(folder.trim_end_matches('/').to_owned(), (*text).to_owned());
+        }
+        tree
+    }
+
+    fn add(&mut self, name: &str) {
+        for (at, _) in name.match_indices('/') {
+            self.kinds.insert(name[..at].to_owned(), Kind::Directory);
+        }
+        if let Some(name) = name.strip_suffix('!') {
+            self.kinds.insert(name.to_owned(), Kind::Forbidden);
+        } else if !name.ends_with('/') {
+            self.kinds.insert(name.to_owned(), Kind::File);
+        }
+    }
+
+    fn rules(&self, folder: &str) -> Option<Rc<Rules>> {
+        if let Some(known) = self.rules.borrow().get(folder) {
+            return known.clone();
+        }
+        let above = match folder.rsplit_once('/') {
+            Some((above, _)) => self.rules(above),
+            None if folder.is_empty() => None,
+            None => self.rules(""),
+        };
+        let rules = match self.htaccess.get(folder) {
+            Some(text) => {
+                let absolute = format!("{ROOT}/{folder}/").replace("//", "/");
+                let site = self.sites.iter().next().unwrap();
+                let compiled = compile(text.as_bytes(), &site.htaccess_surroundings(absolute.as_bytes()));
+                Some(Rules::below(above.as_ref(), Arc::new(compiled)))
+            }
+            None => above,
+        };
+        self.rules.borrow_mut().insert(folder.to_owned(), rules.clone());
+        rules
+    }
+
+    pub fn get(&mut self, target: &str) -> String {
+        shown(&self.resolved("GET", target, ""))
+    }
+
+    pub fn request(&mut self, method: &str, target: &str, fields: &str) -> String {
+        shown(&self.resolved(method, target, fields))
+    }
+
+    pub fn resolved(&mut self, method: &str, target: &str, fields: &str) -> Resolved {
+        self.ask(method, target, fields, &mut Scratch::default(), false)
+    }
+
+    pub fn ask(
+        &mut self,
+        method: &str,
+        target: &str,
+        fields: &str,
+        scratch: &mut Scratch,
+        explained: bool,
+    ) -> Resolved {
+        let mut request = Request {
+            method: Method::from_bytes(method.as_bytes()).unwrap(),
+            target: target.as_bytes().to_vec(),
+            authority: b"example.org".to_vec(),
+            ..Request::default()
+        };
+        for line in fields.lines() {
+            let (name, value) = line.split_once(": ").unwrap();
+            request.fields.push(name.as_bytes(), value.as_bytes());
+        }
+        let client = client(&request);
+        let sites = self.sites.clone();
+        let site = sites.iter().next().unwrap();
+        if explained {
+            crate::explain(site, &client, self, scratch)
+        } else {
+            crate::resolve(site, &client, self, scratch)
+        }
+    }
+}
+
+impl Tree {
+    /// What an error comes to that is found after `target` was resolved.
+    pub fn later(&mut self, target: &str, ruled: Option<Box<Ruled>>, status: u16) -> String {
+        let request = Request {
+            target: target.as_bytes().to_vec(),
+            ..Request::default()
+        };
+        let sites = self.sites.clone();
+        let site = sites.iter().next().unwrap();
+        let status = Status::new(status).unwrap();
+        shown(&crate::error(
+            site,
+            &client(&request),
+            ruled,
+            status,
+            self,
+            &mut Scratch::default(),
+        ))
+    }
+}
+
+/// Somebody on 192.0.2.1, at a fixed time.
+pub fn client(request: &Request) -> Client<'_> {
+    Client {
+        request,
+        remote: SocketAddr::from(([192, 0, 2, 1], 41000)),
+        local: SocketAddr::from(([192, 0, 2, 2], 80)),
+        time: 1_700_000_000_000_000,
+    }
+}
+
+impl Disk for Tree {
+    fn kind(&mut self, path: &DocumentPath) -> Kind {
+        self.asked += 1;
+        let name = std::str::from_utf8(path.relative()).unwrap_or("?");
+        self.kinds.get(name).copied().unwrap_or(Kind::Missing)
+    }
+
+    fn look(&mut self, path: &DocumentPath) -> Look {
+        let kind = self.kind(path);
+        let mut folder = std::str::from_utf8(path.relative()).unwrap_or("?");
+        while self.kinds.get(folder) != Some(&Kind::Directory) {
+            folder = folder.rsplit_once('/').map_or("", |(above, _)| above);
+        }
+        Look {
+            kind,
+            rules: self.rules(folder),
+        }
+    }
+
+    fn probe(&mut self, path: &[u8]) -> Option<Probe> {
+        let path = std::str::from_utf8(path)
+            .ok()?
+            .strip_prefix(ROOT)?
+            .trim_matches('/');
+        let kind = match self.kinds.get(path)? {
+            Kind::File => ProbeKind::File,
+            Kind::Directory => ProbeKind::Directory,
+            Kind::Missing | Kind::Forbidden => return None,
+        };
+        Some(Probe {
+            kind,
+            size: 1,
+            modified: 0,
+            mode: 0o644,
+        })
+    }
+
+    fn entries(&mut self, folder: &[u8]) -> Vec<Box<[u8]>> {
+        let folder = std::str::from_utf8(folder)
+            .unwrap_or("?")
+            .strip_prefix(ROOT)
+            .unwrap_or("?")
+            .trim_matches('/');
+        let names = self
+            .kinds
+            .keys()
+            .filter(|name| name.rsplit_once('/').map_or("", |(above, _)| above) == folder);
+        let names = names.filter(|name| !name.is_empty());
+        names
+            .map(|name| name.rsplit('/').next().unwrap_or(name).as_bytes().into())
+            .collect()
+    }
+
+    /// A password fits its hash where it is the same.
+    fn verify(&mut self, hash: &[u8], password: &[u8]) -> Verified {
+        if hash == password {
+            Verified::Yes
+        } else {
+            Verified::No
+        }
+    }
+}
+
+/// `file a.txt`, `php dump.php + /info`, `404 file error.html`, `301 /dir/`, `403`, `listing dir`.
+pub fn shown(resolved: &Resolved) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let status = match &resolved.ruled {
+        Some(ruled) if ruled.state.status.code() != 200 => format!("{} ", ruled.state.status.code()),
+        _ => String::new(),
+    };
+    match &resolved.resolution {
+        Resolution::File { path } => format!("{status}file {}", text(path.relative())),
+        Resolution::Directory { path } => format!("{status}folder {}", text(path.relative())),
+        Resolution::Listing { path } => format!("{status}listing {}", text(path.relative())),
+        Resolution::Page { status, body } => format!("{} page {}", status.code(), text(body)),
+        Resolution::Php(script) => {
+            let mut line = format!("{status}php {}", text(script.path().relative()));
+            if !script.path_info().is_empty() {
+                line += &format!(" + {}", text(script.path_info()));
+            }
+            line
+        }
+        Resolution::Redirect { status, location } => format!("{} {}", status.code(), text(location)),
+        Resolution::Allow { status, .. } | Resolution::Status(status) => status.code().to_string(),
+        Resolution::Verify { .. } => "verify".to_owned(),
+    }
+}
