@@ -25,8 +25,7 @@ pub trait World {
     /// The names in a folder, in no order, without `.` and `..`.
     fn entries(&mut self, folder: &[u8]) -> Vec<Box<[u8]>>;
     /// What a GET for this URL path (and query) would come to, asked from within `from` (Apache's `ap_sub_req_lookup_uri`). Its
-    /// complaints and its trace go to `from`. From within a sub-request the same URL is not looked up again, which would go on
-    /// for ever: 500.
+    /// complaints and its trace go to `from`. Where sub-requests are nested too deeply, or there are too many: 500.
     fn lookup(&mut self, from: &mut Transaction<'_>, uri: &[u8]) -> Lookup;
     /// Whether the password fits the hash, which is in one of the forms that `htpasswd` writes.
     fn verify(&mut self, hash: &[u8], password: &[u8]) -> Verified;

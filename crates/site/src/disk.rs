@@ -82,6 +82,12 @@ pub trait Disk {
         0
     }
 
+    /// The media type that goes with an extension, which is in lower case and has no dot (Apache's TypesConfig). `None` for
+    /// those of PHP: they are no types.
+    fn media_type(&self, _extension: &[u8]) -> Option<&'static str> {
+        None
+    }
+
     /// How long the request has taken so far, in microseconds.
     fn elapsed(&mut self) -> u64 {
         0

@@ -29,8 +29,8 @@ pub(crate) struct Asked<'r> {
     pub(super) section_sets_handler: bool,
     /// Whether names that start with a dot are looked for: in the URL that the client itself sent.
     pub(super) is_first: bool,
-    /// The URL that takes the place of this one, path and query, once the fixups are through.
-    pub(super) internal: Option<Vec<u8>>,
+    /// The path and the query that take the place of this request's, once the fixups are through. They are to be parsed as a URL.
+    pub(super) internal: Option<(Vec<u8>, Option<Vec<u8>>)>,
     /// The URL that a `try` step of the site stands in for.
     pub(super) redirect_url: Option<Vec<u8>>,
 }

@@ -1,9 +1,11 @@
 //! The fixups: what directives still change once it is clear what is asked for, and that it may be.
 
-use howdah_htaccess::modules::{core, headers};
+use howdah_htaccess::modules::core::{self, Options};
+use howdah_htaccess::modules::{headers, rewrite};
 
+use super::handler::options_of;
 use super::outside::Outside;
-use super::{Asked, Stop, Walk};
+use super::{Asked, Stop, Walk, shown};
 use crate::disk::{Disk, Kind};
 
 /// The handler of PHP scripts, as mod_php calls it.
@@ -13,6 +15,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
     /// All fixups, in the order of a Debian Apache's modules.
     pub(super) fn fix_up(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
         self.set_handler(asked)?;
+        self.rewrite(asked)?;
         self.fix_up_folder(asked)?;
         self.change_request(asked)
     }
@@ -30,6 +33,34 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             asked.tx.state.handler = Some(PHP.to_vec());
         }
         Ok(())
+    }
+
+    /// RewriteRule. What it makes of the URL takes effect when the other fixups are through, and if none of them objects.
+    fn rewrite(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
+        let Some(config) = asked.settings.rewrite.clone() else {
+            return Ok(());
+        };
+        let options = options_of(asked);
+        asked.tx.state.links_forbidden =
+            !options.has(Options::FOLLOW_SYM_LINKS) && !options.has(Options::SYM_LINKS_IF_OWNER_MATCH);
+        let mut outside = Outside::new(self, &asked.path, asked.kind);
+        match rewrite::fixup(&mut asked.tx, &config, &mut outside) {
+            rewrite::Outcome::Declined | rewrite::Outcome::Continue => Ok(()),
+            rewrite::Outcome::Internal { uri, args } => {
+                asked.internal = Some((uri, args));
+                Ok(())
+            }
+            rewrite::Outcome::Redirect { status, location } => {
+                asked.tx.state.fields.set(b"Location", &location);
+                Err(Stop::Status(status))
+            }
+            rewrite::Outcome::Status(status) => Err(Stop::Status(status)),
+            rewrite::Outcome::Proxy { url } => {
+                let text = format!("RewriteRule [P]: there is no upstream for {}", shown(&url));
+                asked.tx.complain(None, text);
+                Err(Stop::FORBIDDEN)
+            }
+        }
     }
 
     /// RequestHeader.

@@ -4,7 +4,7 @@ use howdah_htaccess::modules::core::{AcceptPathInfo, Options};
 use howdah_http::{Method, Status};
 
 use super::folder::FOLDER;
-use super::{Asked, Stop, Walk, shown};
+use super::{Asked, Stop, Walk, shown, target};
 use crate::disk::{Disk, Kind};
 use crate::names::FileClass;
 use crate::path::DocumentPath;
@@ -65,8 +65,8 @@ impl Handler {
 impl<'r, D: Disk> Walk<'_, 'r, D> {
     /// What is sent.
     pub(super) fn handle(&mut self, asked: &mut Asked<'r>) -> Result<Handled, Stop> {
-        if let Some(target) = asked.internal.take() {
-            return Ok(Handled::Internal(target));
+        if let Some((uri, args)) = asked.internal.take() {
+            return Ok(Handled::Internal(target::join(&uri, args.as_deref())));
         }
         let resolution = match Handler::of(asked) {
             Handler::Php => self.run_script(asked),

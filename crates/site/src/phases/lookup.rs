@@ -12,26 +12,21 @@ use crate::disk::Disk;
 impl<'r, D: Disk> Walk<'_, 'r, D> {
     /// What a rule or a condition learns of `uri`.
     pub(super) fn lookup(&mut self, from: &mut Transaction<'_>, uri: &[u8]) -> Lookup {
-        let goes_in_circles = from.state.is_subrequest
-            && self
-                .main_uri
-                .as_ref()
-                .is_none_or(|main_uri| *main_uri == from.state.uri);
-        if goes_in_circles {
-            return Lookup {
-                status: Status::INTERNAL_SERVER_ERROR,
-                ..Lookup::default()
-            };
-        }
         let (asked, status) = self.sub_request(&mut from.state, uri, None);
         let state = asked.tx.state;
         self.scratch.reuse(asked.path);
         Lookup {
             status,
-            filename: state.filename,
+            filename: match &asked.internal {
+                Some((uri, _)) => [b"redirect:", &uri[..]].concat(),
+                None => state.filename,
+            },
             uri: state.uri,
             env: state.env,
             user: state.user,
+            auth_type: state.auth_type,
+            path_info: state.path_info,
+            args: state.args,
         }
     }
 
@@ -49,7 +44,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         state.args = args.map(<[u8]>::to_vec);
         let mut asked = Asked::new(self.client, state, self.site.bare_settings());
         asked.tx.trace(|| step("sub-request", shown(&whole), "begins"));
-        let ended = self.run_below(&mut asked, path, settings, &from.uri);
+        let ended = self.run_below(&mut asked, path, settings);
         let status = match ended {
             Ok(()) => Status::OK,
             Err(Stop::Status(status)) => status,
@@ -69,7 +64,6 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         asked: &mut Asked<'r>,
         path: &[u8],
         settings: Option<&Arc<Settings>>,
-        from_uri: &[u8],
     ) -> Result<(), Stop> {
         if self.depth >= MOST_NESTED || self.lookups >= MOST_LOOKUPS {
             let text = format!(
@@ -80,9 +74,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         }
         self.lookups += 1;
         self.depth += 1;
-        let above = self.main_uri.replace(from_uri.to_vec());
         let ended = self.process(asked, path, settings);
-        self.main_uri = above;
         self.depth -= 1;
         ended
     }
@@ -96,6 +88,7 @@ fn below(from: &mut State) -> State {
         env: from.env.clone(),
         request_fields: from.request_fields.clone(),
         is_subrequest: true,
+        main_uri: Some(from.uri.clone()),
         trace: from.trace.take(),
         complaints: std::mem::take(&mut from.complaints),
         ..State::default()

@@ -49,8 +49,6 @@ pub(crate) struct Walk<'a, 'r, D> {
     depth: u32,
     /// How many sub-requests there have been.
     lookups: u32,
-    /// The URL of the request that the present sub-request was asked from.
-    main_uri: Option<Vec<u8>>,
     /// The hash and the password that somebody else has to compare.
     unverified: Option<(Vec<u8>, Vec<u8>)>,
 }
@@ -89,7 +87,6 @@ impl<'a, 'r, D: Disk> Walk<'a, 'r, D> {
             scratch,
             depth: 0,
             lookups: 0,
-            main_uri: None,
             unverified: None,
         }
     }

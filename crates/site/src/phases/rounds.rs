@@ -259,6 +259,7 @@ fn redirected(mut old: State, args: Option<&[u8]>) -> State {
         error_fields: std::mem::take(&mut old.error_fields),
         fields,
         status: old.status,
+        rewriting: std::mem::take(&mut old.rewriting),
         complaints: std::mem::take(&mut old.complaints),
         trace: old.trace.take(),
         previous: Some(Box::new(old)),

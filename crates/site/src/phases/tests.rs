@@ -1,6 +1,7 @@
 mod errors;
 mod folders;
 mod handlers;
+mod rewriting;
 mod tree;
 
 use tree::Tree;

@@ -1,0 +1,212 @@
+//! Rewriting: rounds, variables, what it has to do with folders, index files and PATH_INFO.
+
+use super::check;
+use super::tree::Tree;
+
+const WORDPRESS: &str = "\
+# BEGIN WordPress
+<IfModule mod_rewrite.c>
+RewriteEngine On
+RewriteRule .* - [E=HTTP_AUTHORIZATION:%{HTTP:Authorization}]
+RewriteBase /
+RewriteRule ^index\\.php$ - [L]
+RewriteCond %{REQUEST_FILENAME} !-f
+RewriteCond %{REQUEST_FILENAME} !-d
+RewriteRule . /index.php [L]
+</IfModule>
+# END WordPress
+";
+
+const FILES: &str =
+    "index.php a.css wp-admin/index.php wp-admin/style.css wp-content/uploads/pic.jpg empty/ wp-login.php";
+
+#[test]
+fn wordpress() {
+    let mut tree = Tree::new(FILES, &[("", WORDPRESS)]);
+    check(
+        &mut tree,
+        &[
+            ("/", "php index.php"),
+            ("/?p=1", "php index.php"),
+            ("/index.php", "php index.php"),
+            ("/2024/05/a-post/", "php index.php"),
+            ("/2024/05/a-post", "php index.php"),
+            ("/a.css", "file a.css"),
+            ("/wp-admin", "301 /wp-admin/"),
+            ("/wp-admin/", "php wp-admin/index.php"),
+            ("/wp-login.php", "php wp-login.php"),
+            ("/wp-content/uploads/pic.jpg", "file wp-content/uploads/pic.jpg"),
+            ("/wp-content/uploads/none.jpg", "php index.php"),
+            ("/wp-content/uploads/", "403"),
+            ("/none.php", "php index.php"),
+            ("/.htaccess", "403"),
+            ("/a.css/x", "404"),
+            ("/index.php/a/b", "php index.php + /a/b"),
+        ],
+    );
+}
+
+#[test]
+fn a_front_controller_sees_where_it_stands() {
+    let mut tree = Tree::new(FILES, &[("", WORDPRESS)]);
+    let resolved = tree.resolved("GET", "/2024/a%20post/?x=1", "Authorization: Basic eDp5");
+    let state = &resolved.ruled.as_ref().unwrap().state;
+    let env = |name: &str| {
+        state
+            .env
+            .value(name.as_bytes())
+            .map(|value| String::from_utf8_lossy(value).into_owned())
+    };
+    assert_eq!(env("REDIRECT_STATUS").as_deref(), Some("200"));
+    assert_eq!(env("HTTP_AUTHORIZATION").as_deref(), Some("Basic eDp5"));
+    assert_eq!(env("REDIRECT_HTTP_AUTHORIZATION").as_deref(), Some("Basic eDp5"));
+    assert_eq!(state.uri, b"/index.php");
+    assert_eq!(state.args.as_deref(), Some(&b"x=1"[..]));
+    assert_eq!(state.previous.as_ref().unwrap().uri, b"/2024/a post/");
+}
+
+#[test]
+fn a_subfolder_has_its_own_rules_or_none() {
+    let mut tree = Tree::new(
+        "index.php a/index.php a/x.txt b/x.txt c/d/x.txt",
+        &[
+            (
+                "",
+                "RewriteEngine On\nRewriteRule ^(.*)none$ /index.php [L]\nRewriteRule ^b/x\\.txt$ - [F]\n",
+            ),
+            ("a/", "RewriteEngine On\nRewriteRule ^x\\.txt$ index.php [L]\n"),
+            ("b/", "Options +Indexes\n"),
+            ("c/", "RewriteEngine Off\n"),
+        ],
+    );
+    check(
+        &mut tree,
+        &[
+            ("/none", "php index.php"),
+            ("/a/none", "404"),
+            ("/a/x.txt", "php a/index.php"),
+            // A file without mod_rewrite's directives changes nothing about the rules above.
+            ("/b/x.txt", "403"),
+            ("/b/none", "php index.php"),
+            ("/c/d/none", "404"),
+        ],
+    );
+}
+
+#[test]
+fn rounds_are_limited() {
+    let mut tree = Tree::new(
+        "index.php e500.html",
+        &[(
+            "",
+            "RewriteEngine On\nRewriteRule ^a(.*)$ /aa$1\nRewriteRule ^(e500.html)?$ - [L]\n",
+        )],
+    );
+    let resolved = tree.resolved("GET", "/a", "");
+    assert_eq!(super::tree::shown(&resolved), "500");
+    let complaints = &resolved.ruled.unwrap().state.complaints;
+    assert!(
+        complaints[0]
+            .1
+            .starts_with("Request exceeded the limit of 10 internal redirects"),
+        "{complaints:?}"
+    );
+}
+
+#[test]
+fn what_rules_lead_to_stays_below_the_root() {
+    let mut tree = Tree::new(
+        "index.php secret/.htpasswd a%b.txt",
+        &[(
+            "",
+            "RewriteEngine On\nRewriteRule ^up$ /../../etc/passwd\nRewriteRule ^abs$ /etc/passwd\nRewriteRule ^pw$ secret/.htpasswd\n\
+             RewriteRule ^dots$ secret/../index.php\nRewriteRule ^pc$ a%%b.txt\nRewriteRule ^slash$ /a\\%2fb\n",
+        )],
+    );
+    check(
+        &mut tree,
+        &[
+            ("/up", "400"),
+            ("/abs", "404"),
+            ("/pw", "403"),
+            ("/dots", "php index.php"),
+            ("/slash", "404"),
+        ],
+    );
+}
+
+#[test]
+fn path_info_and_index_with_rules() {
+    let mut tree = Tree::new(
+        "index.php app.php dir/home.html dir/index.html dir/home.php page.html",
+        &[
+            (
+                "",
+                "RewriteEngine On\nRewriteRule ^route/(.*)$ /app.php/$1 [L]\nRewriteRule ^page$ page.html [L]\n",
+            ),
+            (
+                "dir/",
+                "RewriteEngine On\nRewriteRule ^index\\.html$ home.php [L]\n",
+            ),
+        ],
+    );
+    check(
+        &mut tree,
+        &[
+            ("/route/a/b?c", "php app.php + /a/b"),
+            ("/route/", "php app.php + /"),
+            ("/page", "file page.html"),
+            ("/page/x", "404"),
+            // The index file is looked up by a sub-request, which has its own rules applied.
+            ("/dir/", "php dir/home.php"),
+            ("/dir", "301 /dir/"),
+        ],
+    );
+}
+
+#[test]
+fn statuses_and_redirects() {
+    let mut tree = Tree::new(
+        "index.php e.html dir/",
+        &[(
+            "",
+            "ErrorDocument 403 /e.html\nErrorDocument 410 \"gone for good\"\nRewriteEngine On\nRewriteRule ^f$ - [F]\nRewriteRule ^g$ - [G]\n\
+             RewriteRule ^r$ /index.php [R=301]\nRewriteRule ^x$ http://other.example/y [R]\nRewriteRule ^t$ - [R=404]\n\
+             RewriteRule ^dir$ /index.php\n",
+        )],
+    );
+    check(
+        &mut tree,
+        &[
+            ("/f", "403 file e.html"),
+            ("/g", "410 page gone for good"),
+            ("/r?q", "301 http://example.org/index.php?q"),
+            ("/x", "302 http://other.example/y"),
+            ("/t", "404"),
+            // DirectorySlash stands before what a rule makes of a folder's URL.
+            ("/dir", "301 /dir/"),
+        ],
+    );
+}
+
+#[test]
+fn look_aheads() {
+    let mut tree = Tree::new(
+        "index.php a.txt there.txt",
+        &[(
+            "",
+            "RewriteEngine On\nRewriteCond %{LA-U:REQUEST_FILENAME} a\\.txt$\nRewriteRule ^b$ there.txt [L]\nRewriteRule ^b$ - [F]\n\
+             RewriteCond /a.txt -U\nRewriteRule ^u$ there.txt [L]\nRewriteCond /.htpasswd -U\nRewriteRule ^v$ there.txt [L]\n\
+             RewriteCond %{LA-U:REQUEST_URI} x\nRewriteRule ^loop index.php [L]\n",
+        )],
+    );
+    check(
+        &mut tree,
+        &[
+            ("/b", "403"),
+            ("/u", "file there.txt"),
+            ("/v", "404"),
+            ("/loop", "404"),
+        ],
+    );
+}
