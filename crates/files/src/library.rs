@@ -88,9 +88,10 @@ impl Library {
     /// What stands for a `.htaccess` file that is larger than any that is meant.
     pub(crate) fn too_large(&self, realm: u32, folder: &[u8], most: u64) -> Option<Arc<Compiled>> {
         let site = self.realms.get(realm as usize)?;
+        let file = site.htaccess_surroundings(folder).file;
         let mistake = Mistake {
             place: Place {
-                file: site.htaccess_surroundings(folder).file,
+                file: Arc::clone(&file),
                 line: 1,
                 column: 1,
             },
@@ -101,6 +102,7 @@ impl Library {
         };
         (self.tell)(site, &mistake.to_string());
         Some(Arc::new(Compiled {
+            file,
             settings: Settings::default(),
             mistake: Some(Box::new(mistake)),
             remarks: Vec::new(),

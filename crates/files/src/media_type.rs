@@ -9,15 +9,17 @@
 /// No `charset` is added to `text/*`, as neither Apache nor nginx does in Debian: it would overrule the page's own
 /// `<meta charset>`, and a site that has been Latin-1 for twenty years would break.
 pub fn media_type(name: &[u8]) -> &'static str {
-    let Some(extension) = extension(name) else {
-        return UNKNOWN;
-    };
+    extension(name).and_then(of_extension).unwrap_or(UNKNOWN)
+}
+
+/// The type that goes with an extension, which has no dot.
+pub(crate) fn of_extension(extension: &str) -> Option<&'static str> {
     match OVERRIDES
         .iter()
         .find(|(known, _)| known.eq_ignore_ascii_case(extension))
     {
-        Some((_, media_type)) => media_type,
-        None => mime_guess::from_ext(extension).first_raw().unwrap_or(UNKNOWN),
+        Some((_, media_type)) => Some(media_type),
+        None => mime_guess::from_ext(extension).first_raw(),
     }
 }
 

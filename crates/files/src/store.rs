@@ -15,6 +15,7 @@ use crate::folders::{Folders, Root};
 use crate::library::Library;
 use crate::limits::Limits;
 use crate::locate::{Obstacle, Reading, locate};
+use crate::media_type::{is_script, of_extension};
 use crate::named::Named;
 use crate::shelf::Shelf;
 
@@ -315,5 +316,11 @@ impl Disk for Store {
 
     fn entries(&mut self, folder: &[u8]) -> Vec<Box<[u8]>> {
         self.names_in(folder)
+    }
+
+    fn media_type(&self, extension: &[u8]) -> Option<&'static str> {
+        let name = [b"x.", extension].concat();
+        let extension = std::str::from_utf8(extension).ok().filter(|_| !is_script(&name));
+        extension.and_then(of_extension)
     }
 }

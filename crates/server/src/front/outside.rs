@@ -45,6 +45,10 @@ impl Disk for Outside<'_> {
         self.store.entries(folder)
     }
 
+    fn media_type(&self, extension: &[u8]) -> Option<&'static str> {
+        self.store.media_type(extension)
+    }
+
     fn verify(&mut self, hash: &[u8], password: &[u8]) -> Verified {
         self.passwords.known(hash, password, Instant::now())
     }
