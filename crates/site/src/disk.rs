@@ -1,9 +1,10 @@
 //! The only view of the outside that deciding what a URL stands for needs.
 
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use howdah_htaccess::world::{Load, Probe, Verified};
+use howdah_htaccess::world::{Load, LookedUp, Owners, Probe, Verified};
 
 use crate::path::DocumentPath;
 use crate::rules::Rules;
@@ -85,6 +86,27 @@ pub trait Disk {
     /// The media type that goes with an extension, which is in lower case and has no dot (Apache's TypesConfig). `None` for
     /// those of PHP: they are no types.
     fn media_type(&self, _extension: &[u8]) -> Option<&'static str> {
+        None
+    }
+
+    /// Whose the file at an absolute path is.
+    fn owners(&mut self, _path: &[u8]) -> Option<Owners> {
+        None
+    }
+
+    /// The name of a client, looked up from its address, which the name must lead back to.
+    fn host_name(&mut self, _address: IpAddr) -> LookedUp<Vec<u8>> {
+        LookedUp::Never
+    }
+
+    /// The addresses that a name leads to.
+    fn addresses(&mut self, _name: &[u8]) -> LookedUp<Vec<IpAddr>> {
+        LookedUp::Never
+    }
+
+    /// What the nonces of Digest authentication are made with: random, and the same for all threads and for as long as the
+    /// server runs. `None` answers Digest with 500.
+    fn nonce_secret(&mut self) -> Option<[u8; 32]> {
         None
     }
 

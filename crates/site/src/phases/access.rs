@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use howdah_htaccess::Settings;
+use howdah_htaccess::modules::authz::{self, Refusal};
 use howdah_http::Status;
 
+use super::outside::Outside;
 use super::{Asked, Stop, Walk, shown, step};
 use crate::disk::Disk;
 
@@ -35,13 +37,20 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         }
         if before.is_some_and(|before| Arc::ptr_eq(before, &asked.settings)) {
             // Who asked under the same rules has been let through; so a rule may lead where the URL alone would not.
-            if let Some(previous) = &asked.tx.state.previous {
-                asked.tx.state.user.clone_from(&previous.user);
-                asked.tx.state.auth_type = previous.auth_type;
+            if let Some(previous) = asked.tx.state.previous.take() {
+                authz::inherit(&mut asked.tx.state, &previous);
+                asked.tx.state.previous = Some(previous);
             }
             return Ok(());
         }
-        Ok(())
+        asked.tx.state.user = None;
+        asked.tx.state.auth_type = None;
+        let settings = Arc::clone(&asked.settings);
+        let mut outside = Outside::new(self, &asked.path, asked.kind);
+        authz::check(&mut asked.tx, &settings, &mut outside).map_err(|refusal| match refusal {
+            Refusal::Status(status) => Stop::Status(status),
+            Refusal::Later => Stop::Later,
+        })
     }
 
     /// What a name gets that is not served: as a `<Files>` section with `Require all denied` in the server's own

@@ -1,7 +1,7 @@
 //! The fixups: what directives still change once it is clear what is asked for, and that it may be.
 
 use howdah_htaccess::modules::core::{self, Options};
-use howdah_htaccess::modules::{headers, rewrite};
+use howdah_htaccess::modules::{alias, auth, headers, rewrite};
 
 use super::handler::options_of;
 use super::outside::Outside;
@@ -16,6 +16,8 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
     pub(super) fn fix_up(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
         self.set_handler(asked)?;
         self.rewrite(asked)?;
+        self.redirect(asked)?;
+        self.fake_authorization(asked)?;
         self.fix_up_folder(asked)?;
         self.change_request(asked)
     }
@@ -61,6 +63,31 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
                 Err(Stop::FORBIDDEN)
             }
         }
+    }
+
+    /// Redirect and RedirectMatch.
+    fn redirect(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
+        let Some(config) = asked.settings.alias.clone() else {
+            return Ok(());
+        };
+        let mut outside = Outside::new(self, &asked.path, asked.kind);
+        match alias::fixup(&mut asked.tx, &config, &mut outside) {
+            None => Ok(()),
+            Some(alias::Outcome::Status(status)) => Err(Stop::Status(status)),
+            Some(alias::Outcome::Redirect { status, location }) => {
+                asked.tx.state.fields.set(b"Location", &location);
+                Err(Stop::Status(status))
+            }
+        }
+    }
+
+    /// AuthBasicFake.
+    fn fake_authorization(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
+        if let Some(config) = asked.settings.auth.clone() {
+            let mut outside = Outside::new(self, &asked.path, asked.kind);
+            auth::fixup(&mut asked.tx, &config, &mut outside)?;
+        }
+        Ok(())
     }
 
     /// RequestHeader.

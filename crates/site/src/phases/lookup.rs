@@ -87,6 +87,8 @@ fn below(from: &mut State) -> State {
         document_root: Arc::clone(&from.document_root),
         env: from.env.clone(),
         request_fields: from.request_fields.clone(),
+        user: from.user.clone(),
+        auth_type: from.auth_type,
         is_subrequest: true,
         main_uri: Some(from.uri.clone()),
         trace: from.trace.take(),

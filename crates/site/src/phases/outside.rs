@@ -1,9 +1,10 @@
 //! What directives ask of the outside, passed on to the disk.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use howdah_htaccess::Transaction;
-use howdah_htaccess::world::{Load, Lookup, Probe, ProbeKind, Verified, World};
+use howdah_htaccess::world::{Load, LookedUp, Lookup, Owners, Probe, ProbeKind, Verified, World};
 
 use super::Walk;
 use crate::disk::{Disk, Kind};
@@ -73,6 +74,22 @@ impl<D: Disk> World for Outside<'_, '_, '_, D> {
 
     fn zone(&mut self, seconds: u64) -> i32 {
         self.walk.disk.zone(seconds)
+    }
+
+    fn owners(&mut self, path: &[u8]) -> Option<Owners> {
+        self.walk.disk.owners(path)
+    }
+
+    fn host_name(&mut self, address: IpAddr) -> LookedUp<Vec<u8>> {
+        self.walk.disk.host_name(address)
+    }
+
+    fn addresses(&mut self, name: &[u8]) -> LookedUp<Vec<IpAddr>> {
+        self.walk.disk.addresses(name)
+    }
+
+    fn nonce_secret(&mut self) -> Option<[u8; 32]> {
+        self.walk.disk.nonce_secret()
     }
 
     fn elapsed(&mut self) -> u64 {

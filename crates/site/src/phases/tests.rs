@@ -1,3 +1,4 @@
+mod access;
 mod errors;
 mod folders;
 mod handlers;

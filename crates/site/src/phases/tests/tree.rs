@@ -27,6 +27,8 @@ pub struct Tree {
     kinds: BTreeMap<String, Kind>,
     htaccess: HashMap<String, String>,
     rules: RefCell<HashMap<String, Option<Rc<Rules>>>>,
+    /// What directives may read.
+    contents: HashMap<String, String>,
     /// How often the disk was asked.
     pub asked: usize,
 }
@@ -53,6 +55,7 @@ impl Tree {
             kinds: BTreeMap::from([(String::new(), Kind::Directory)]),
             htaccess: HashMap::new(),
             rules: RefCell::default(),
+            contents: HashMap::new(),
             asked: 0,
         };
         files.split_whitespace().for_each(|name| tree.add(name));
@@ -62,6 +65,11 @@ impl Tree {
                 .insert(folder.trim_end_matches('/').to_owned(), (*text).to_owned());
         }
         tree
+    }
+
+    /// A file that directives may name.
+    pub fn put(&mut self, path: &str, content: &str) {
+        self.contents.insert(path.to_owned(), content.to_owned());
     }
 
     fn add(&mut self, name: &str) {
@@ -220,6 +228,11 @@ impl Disk for Tree {
         names
             .map(|name| name.rsplit('/').next().unwrap_or(name).as_bytes().into())
             .collect()
+    }
+
+    fn read(&mut self, path: &[u8]) -> Option<Arc<[u8]>> {
+        let content = self.contents.get(std::str::from_utf8(path).ok()?)?;
+        Some(content.as_bytes().into())
     }
 
     /// A password fits its hash where it is the same.

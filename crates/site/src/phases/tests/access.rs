@@ -1,0 +1,89 @@
+//! Who may see what, and the order of folders, `<Files>` and `<If>`.
+
+use super::check;
+use super::tree::Tree;
+
+const FILES: &str =
+    "index.php a.txt secret.txt wp-config.php in/index.php in/a.txt in/deep/b.txt open/a.txt e.html";
+
+#[test]
+fn folders_inherit_and_open_again() {
+    let mut tree = Tree::new(
+        FILES,
+        &[
+            (
+                "",
+                "<Files secret.txt>\nRequire all denied\n</Files>\n<FilesMatch \"^wp-config\\.php$\">\nOrder allow,deny\nDeny from all\n</FilesMatch>\n",
+            ),
+            ("in/", "Require all denied\n"),
+            ("in/deep/", "Require all granted\n"),
+        ],
+    );
+    check(
+        &mut tree,
+        &[
+            ("/a.txt", "file a.txt"),
+            ("/secret.txt", "403"),
+            ("/wp-config.php", "403"),
+            ("/wp-config.php/x", "403"),
+            ("/in/a.txt", "403"),
+            ("/in/none", "403"),
+            ("/in/", "403"),
+            // The slash is a fixup, and access comes first.
+            ("/in", "403"),
+            ("/in/deep/b.txt", "file in/deep/b.txt"),
+            ("/in/deep", "301 /in/deep/"),
+        ],
+    );
+}
+
+#[test]
+fn later_sections_stand_before_earlier_ones() {
+    let mut tree = Tree::new(
+        FILES,
+        &[(
+            "",
+            "<Files *.txt>\nRequire all denied\n</Files>\n<FilesMatch ^a>\nRequire all granted\n</FilesMatch>\n<Files s*>\n</Files>\n",
+        )],
+    );
+    check(&mut tree, &[("/a.txt", "file a.txt"), ("/secret.txt", "403")]);
+}
+
+#[test]
+fn passwords() {
+    let mut tree = Tree::new(
+        FILES,
+        &[(
+            "in/",
+            "AuthType Basic\nAuthName \"in here\"\nAuthUserFile /srv/passwords\nRequire valid-user\nErrorDocument 401 /e.html\n",
+        )],
+    );
+    tree.put("/srv/passwords", "joe:secret\n");
+    assert_eq!(tree.get("/in/a.txt"), "401 file e.html");
+    let ruled = tree.resolved("GET", "/in/a.txt", "").ruled.unwrap();
+    let challenge = ruled.state.error_fields.value(b"WWW-Authenticate").unwrap();
+    assert_eq!(challenge, b"Basic realm=\"in here\"");
+    // joe:secret
+    assert_eq!(
+        tree.request("GET", "/in/a.txt", "Authorization: Basic am9lOnNlY3JldA=="),
+        "file in/a.txt"
+    );
+    let ruled = tree
+        .resolved("GET", "/in/", "Authorization: Basic am9lOnNlY3JldA==")
+        .ruled
+        .unwrap();
+    assert_eq!(ruled.state.user.as_deref(), Some(&b"joe"[..]));
+    assert_eq!(
+        tree.request("GET", "/in/a.txt", "Authorization: Basic am9lOndyb25n"),
+        "401 file e.html"
+    );
+}
+
+#[test]
+fn what_cannot_be_honoured_is_not_served() {
+    let mut tree = Tree::new(
+        FILES,
+        &[("", "<Files secret.txt>\nRequire ldap-group cn=x\n</Files>\n")],
+    );
+    check(&mut tree, &[("/a.txt", "file a.txt"), ("/secret.txt", "500")]);
+}
