@@ -23,3 +23,4 @@ pub mod runner;
 pub mod stack;
 pub mod stacks;
 pub mod statistics;
+pub mod wordpress;

@@ -1,5 +1,8 @@
 //! What the kernel says of a server while it works: over all of its processes, not only the first.
 
+pub mod calls;
+pub mod cgroup;
+
 use std::collections::HashMap;
 use std::fs;
 

@@ -1,0 +1,232 @@
+//! Debian's WordPress on a MariaDB of its own: one database and one set of files for all stacks.
+
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::process::geteuid;
+
+use crate::load::Question;
+use crate::loads::Wrong;
+use crate::process::{Program, find};
+use crate::stacks::fill;
+
+/// Sent as Host to every stack, so that links, and with them the bytes, are the same.
+const HOST: &str = "lab.test";
+const SOURCE: &str = "/usr/share/wordpress";
+
+const CONFIGURATION: &str = "<?php
+define('DB_NAME', 'wordpress');
+define('DB_USER', 'wordpress');
+define('DB_PASSWORD', 'wordpress');
+define('DB_HOST', 'localhost:@socket@');
+define('DB_CHARSET', 'utf8mb4');
+define('DB_COLLATE', '');
+define('WP_HOME', 'http://@host@/wordpress');
+define('WP_SITEURL', 'http://@host@/wordpress');
+// Nothing but the page: no calls to ourselves, no updates from outside.
+define('DISABLE_WP_CRON', true);
+define('AUTOMATIC_UPDATER_DISABLED', true);
+define('WP_HTTP_BLOCK_EXTERNAL', true);
+define('WP_DEBUG', false);
+foreach (['AUTH_KEY', 'SECURE_AUTH_KEY', 'LOGGED_IN_KEY', 'NONCE_KEY'] as $name) {
+    define($name, \"lab $name\");
+    define(str_replace('KEY', 'SALT', $name), \"lab salt of $name\");
+}
+$table_prefix = 'wp_';
+if (!defined('ABSPATH')) {
+    define('ABSPATH', __DIR__ . '/');
+}
+require_once ABSPATH . 'wp-settings.php';
+";
+
+/// A blog with something on its front page: ten posts with a few paragraphs and comments.
+const SET_UP: &str = r#"<?php
+define('WP_INSTALLING', true);
+$_SERVER['HTTP_HOST'] = '@host@';
+$_SERVER['REQUEST_URI'] = '/wordpress/';
+require __DIR__ . '/wp-load.php';
+require ABSPATH . 'wp-admin/includes/upgrade.php';
+add_filter('pre_wp_mail', '__return_true');
+wp_install('Laboratory', 'lab', 'lab@example.org', true, '', 'a long pass phrase');
+switch_theme('@theme@');
+$words = explode(' ', 'the elephant walks slowly through the high grass and carries what it is given over the river to the far side');
+for ($post = 1; $post <= 10; $post++) {
+    $paragraphs = '';
+    for ($paragraph = 0; $paragraph < 5; $paragraph++) {
+        $sentence = '';
+        for ($word = 0; $word < 60; $word++) {
+            $sentence .= $words[($post * 7 + $paragraph * 13 + $word * $word) % count($words)] . ' ';
+        }
+        $paragraphs .= "<!-- wp:paragraph --><p>$sentence</p><!-- /wp:paragraph -->\n";
+    }
+    $id = wp_insert_post([
+        'post_title' => "Post number $post",
+        'post_content' => $paragraphs,
+        'post_status' => 'publish',
+        'post_author' => 1,
+        'post_date' => "2024-01-0" . ($post % 9 + 1) . " 10:00:00",
+    ]);
+    for ($comment = 0; $comment < 3; $comment++) {
+        wp_insert_comment([
+            'comment_post_ID' => $id,
+            'comment_author' => "Reader $comment",
+            'comment_author_email' => 'reader@example.org',
+            'comment_content' => 'I have seen it too.',
+            'comment_approved' => 1,
+        ]);
+    }
+}
+echo 'installed';
+"#;
+
+/// WordPress below the document root, and its running database.
+#[derive(Debug)]
+pub struct WordPress {
+    _database: Program,
+}
+
+/// The front page. Its body is whatever the stack answers: it holds nothing that changes, but is not known beforehand.
+pub fn front_page() -> Question {
+    Question {
+        path: "/wordpress/".to_owned(),
+        host: Some(HOST.to_owned()),
+        ..Question::default()
+    }
+}
+
+impl WordPress {
+    /// Starts the database in `folder` and installs WordPress below `root`.
+    pub fn start(root: &Path, folder: &Path) -> Result<WordPress, Wrong> {
+        if !Path::new(SOURCE).join("wp-load.php").is_file() {
+            return Err(Wrong(
+                "WordPress: the package wordpress is not installed".to_owned(),
+            ));
+        }
+        let (database, socket) = start_database(folder)?;
+        install(root, &socket)?;
+        Ok(WordPress { _database: database })
+    }
+}
+
+fn program(name: &str) -> Result<PathBuf, Wrong> {
+    find(&[name]).ok_or_else(|| {
+        Wrong(format!(
+            "WordPress: {name} is not installed (package mariadb-server)"
+        ))
+    })
+}
+
+fn start_database(folder: &Path) -> Result<(Program, PathBuf), Wrong> {
+    let (server, installer, client) = (
+        program("mariadbd")?,
+        program("mariadb-install-db")?,
+        program("mariadb")?,
+    );
+    let user = if geteuid().is_root() {
+        "mysql".to_owned()
+    } else {
+        whoami()?
+    };
+    fs::create_dir_all(folder)?;
+    if geteuid().is_root() {
+        run(Command::new("chown").arg(format!("{user}:")).arg(folder), "chown")?;
+    }
+    let (data, socket) = (folder.join("data"), folder.join("mariadb.sock"));
+    let mut command = Command::new(installer);
+    command
+        .arg("--no-defaults")
+        .arg(format!("--datadir={}", data.display()))
+        .arg(format!("--user={user}"));
+    run(
+        command.args(["--auth-root-authentication-method=normal", "--skip-test-db"]),
+        "mariadb-install-db",
+    )?;
+    let mut command = Command::new(server);
+    command
+        .arg("--no-defaults")
+        .arg(format!("--datadir={}", data.display()))
+        .arg(format!("--socket={}", socket.display()))
+        .arg(format!("--pid-file={}", folder.join("mariadb.pid").display()))
+        .arg(format!("--user={user}"))
+        // Every PHP process of every stack may hold a connection.
+        .args([
+            "--skip-networking",
+            "--max-connections=1000",
+            "--innodb-buffer-pool-size=256M",
+        ]);
+    let failed = |error: crate::process::StartFailed| Wrong(format!("WordPress: {error}"));
+    let mut database = Program::start(&mut command, &folder.join("mariadb.log")).map_err(failed)?;
+    database
+        .wait_until(|| UnixStream::connect(&socket).is_ok())
+        .map_err(failed)?;
+    let statements = "CREATE DATABASE wordpress CHARACTER SET utf8mb4; CREATE USER wordpress@localhost IDENTIFIED BY 'wordpress'; \
+                      GRANT ALL ON wordpress.* TO wordpress@localhost;";
+    run(
+        Command::new(client)
+            .args(["--no-defaults", "-u", "root", "-S"])
+            .arg(&socket)
+            .args(["-e", statements]),
+        "mariadb",
+    )?;
+    Ok((database, socket))
+}
+
+fn install(root: &Path, socket: &Path) -> Result<(), Wrong> {
+    let target = root.join("wordpress");
+    // Debian links parts of it to other packages; copied as files, no server has to follow links.
+    run(Command::new("cp").args(["-rL", SOURCE]).arg(&target), "cp")?;
+    let values = [
+        ("socket", socket.display().to_string()),
+        ("host", HOST.to_owned()),
+        ("theme", theme()?),
+    ];
+    let values: Vec<(&str, &str)> = values
+        .iter()
+        .map(|(name, value)| (*name, value.as_str()))
+        .collect();
+    fs::write(target.join("wp-config.php"), fill(CONFIGURATION, &values))?;
+    let set_up = target.join("lab-set-up.php");
+    fs::write(&set_up, fill(SET_UP, &values))?;
+    let php = find(&["php"]).ok_or_else(|| Wrong("WordPress: php is not installed".to_owned()))?;
+    let output = Command::new(php).arg(&set_up).stdin(Stdio::null()).output()?;
+    fs::remove_file(&set_up)?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    if said.ends_with("installed") {
+        Ok(())
+    } else {
+        Err(Wrong(format!("WordPress could not be installed: {said}")))
+    }
+}
+
+fn theme() -> Result<String, Wrong> {
+    let folders = fs::read_dir(Path::new(SOURCE).join("wp-content/themes"))?.flatten();
+    let names = folders
+        .filter(|entry| entry.path().is_dir())
+        .filter_map(|entry| entry.file_name().into_string().ok());
+    names.max().ok_or_else(|| {
+        Wrong("WordPress: no theme is installed (package wordpress-theme-twentytwentythree)".to_owned())
+    })
+}
+
+fn whoami() -> Result<String, Wrong> {
+    let output = Command::new("id").arg("-un").output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+fn run(command: &mut Command, what: &str) -> Result<(), Wrong> {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| Wrong(format!("WordPress: {what}: {error}")))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    // `cp -L` ends with an error for links that lead nowhere, which Debian's package has; WordPress itself says what it misses.
+    if what == "cp" {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    Err(Wrong(format!("WordPress: {what}: {}", said.trim())))
+}
