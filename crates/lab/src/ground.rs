@@ -104,10 +104,11 @@ pub fn write_ini(file: &Path, opcache: bool) -> io::Result<()> {
 pub fn write_documents(root: &Path) -> io::Result<()> {
     fs::create_dir_all(root)?;
     let line = [&[b'x'; 1023][..], b"\n"].concat();
-    let files: [(&str, Vec<u8>); 10] = [
+    let files: [(&str, Vec<u8>); 11] = [
         ("HelloWorld.php", HELLO_PHP.into()),
         ("1MB.php", MEGABYTE_PHP.into()),
         ("work.php", WORK_PHP.into()),
+        ("100KB.php", "<?php\necho str_repeat('x', 104857);\n".into()),
         ("HelloWorld.txt", HELLO.into()),
         ("2B.txt", b"ok".to_vec()),
         ("21KB.txt", line.repeat(21)),

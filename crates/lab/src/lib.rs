@@ -12,15 +12,21 @@
 
 #![forbid(unsafe_code)]
 
+pub mod command_line;
 pub mod ground;
 pub mod load;
 pub mod loads;
+pub mod machine;
 pub mod plan;
 pub mod probes;
 pub mod process;
 pub mod record;
+pub mod report;
 pub mod runner;
+pub mod scenarios;
+pub mod setup;
 pub mod stack;
 pub mod stacks;
 pub mod statistics;
+pub mod terminal;
 pub mod wordpress;

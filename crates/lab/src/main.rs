@@ -1,5 +1,7 @@
-//! `howdah-lab`.
+//! `howdah-lab`: see the library.
 
 #![forbid(unsafe_code)]
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    howdah_lab::command_line::main()
+}

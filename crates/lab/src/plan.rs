@@ -46,6 +46,21 @@ pub struct Conditions {
     pub memory: Option<u64>,
     /// Settings of the study that replace the stacks' own.
     pub settings: BTreeMap<String, String>,
+    /// A setting whose best value is searched for before the cells are measured.
+    pub search: Option<Search>,
+}
+
+/// A setting whose best value is not known.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// As in [`Ground::settings`](crate::stack::Ground::settings).
+    pub setting: String,
+    /// What is tried; the one with the most hits wins.
+    pub candidates: Vec<u32>,
+    /// What is asked.
+    pub question: Question,
+    /// How it is asked.
+    pub load: Load,
 }
 
 /// A cell before it is measured.
@@ -92,15 +107,15 @@ impl Effort {
     /// Ends within five minutes on two cores.
     pub const QUICK: Effort = Effort {
         rounds: 3,
-        scale: 0.002,
+        scale: 0.02,
         time: Duration::from_secs(1),
         warm_up: Duration::from_millis(500),
         quick: true,
     };
     /// As long as it takes.
     pub const FULL: Effort = Effort {
-        rounds: 7,
-        scale: 0.05,
+        rounds: 5,
+        scale: 0.2,
         time: Duration::from_secs(5),
         warm_up: Duration::from_secs(2),
         quick: false,

@@ -1,5 +1,6 @@
 //! Carries out a plan: stacks are started, asked in interleaved rounds, and stopped; after every round the run is written.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,7 +11,8 @@ use crate::ground::give;
 use crate::load::Load;
 use crate::loads::{self, Measured, Wrong, sample};
 use crate::plan::{Effort, Group, Plan, PlannedCell};
-use crate::probes::{Reading, pss};
+use crate::probes::cgroup::Limit;
+use crate::probes::{Reading, calls, pss};
 use crate::record::{Cell, Figure, Outcome, Round, Run, StackFacts};
 use crate::stack::{Ground, Running, Stack};
 
@@ -35,6 +37,8 @@ pub trait Progress {
 pub struct Runner<'r> {
     /// What the stacks are given, but for a group's conditions.
     pub ground: Ground,
+    /// The php.ini for groups without opcache.
+    pub ini_without_opcache: PathBuf,
     /// Below it every stack gets a folder.
     pub folder: PathBuf,
     /// How thorough.
@@ -75,9 +79,18 @@ impl Runner<'_> {
             for (turn, stacks) in alone.into_iter().enumerate() {
                 let folder = self.folder.join(format!("group-{number}-{turn}"));
                 std::fs::create_dir_all(&folder)?;
-                let mut started = self.start(group, stacks, &folder, run);
+                let (limit, settings) = (self.limit(group, run), self.search(group, stacks, &folder, run)?);
+                let mut started = self.start(
+                    group,
+                    &settings,
+                    stacks,
+                    &folder.join("measured"),
+                    limit.as_ref(),
+                    run,
+                );
                 self.warm_up(group, &mut started, run)?;
                 let went_on = self.rounds(group, &mut started, run, &mut done, all);
+                self.count_calls(group, &mut started, run);
                 drop(started);
                 if !went_on? {
                     return Ok(false);
@@ -108,18 +121,110 @@ impl Runner<'_> {
         })
     }
 
-    fn start(
+    fn limit(&mut self, group: &Group, run: &mut Run) -> Option<Limit> {
+        let limit = Limit::new(group.conditions.memory?);
+        limit.map_err(|why| self.note(run, &why)).ok()
+    }
+
+    /// The group's settings, with the best value of the one that is searched for.
+    fn search(
         &mut self,
         group: &Group,
         stacks: &[Rc<dyn Stack>],
         folder: &Path,
+        run: &mut Run,
+    ) -> Result<BTreeMap<String, String>, Wrong> {
+        let mut settings = group.conditions.settings.clone();
+        let (Some(search), [stack]) = (&group.conditions.search, stacks) else {
+            return Ok(settings);
+        };
+        let (mut best, mut tried): (Option<(f64, u32)>, Vec<String>) = (None, Vec::new());
+        for candidate in &search.candidates {
+            if self.is_interrupted() {
+                break;
+            }
+            settings.insert(search.setting.clone(), candidate.to_string());
+            let limit = self.limit(group, run);
+            let own = folder.join(format!("search-{candidate}"));
+            let started = self.start(group, &settings, stacks, &own, limit.as_ref(), run);
+            let Some(one) = started.first() else { break };
+            let measured = loads::put(
+                &search.load,
+                &search.question,
+                one.running.port,
+                &one.running.roots(),
+            );
+            let hits = measured.map_or(0.0, |measured| {
+                measured.figures.get(&Figure::Hits).copied().unwrap_or(0.0)
+            });
+            tried.push(format!("{candidate}: {hits}"));
+            if best.is_none_or(|(most, _)| hits > most) {
+                best = Some((hits, *candidate));
+            }
+        }
+        if let Some((_, candidate)) = best {
+            settings.insert(search.setting.clone(), candidate.to_string());
+            let tried = tried.join(", ");
+            self.note(
+                run,
+                &format!(
+                    "{}: {} = {candidate} (hits while searching: {tried})",
+                    stack.title(),
+                    search.setting
+                ),
+            );
+        }
+        Ok(settings)
+    }
+
+    /// System calls of those cells that ask for it, with their last round.
+    fn count_calls(&mut self, group: &Group, started: &mut [Started], run: &mut Run) {
+        for planned in group.cells.iter().filter(|planned| planned.counts_calls) {
+            for one in started
+                .iter_mut()
+                .filter(|one| takes_part(one.stack.as_ref(), planned))
+            {
+                if self.is_interrupted() {
+                    return;
+                }
+                let counted = calls::count(&planned.question, one.running.port, &one.running.roots());
+                let outcome = outcome(run, planned, one.stack.name());
+                match (
+                    counted,
+                    outcome.rounds.iter_mut().rfind(|round| round.void.is_none()),
+                ) {
+                    (Ok(counts), Some(round)) => {
+                        round
+                            .figures
+                            .insert(Figure::CallsPerRequest, counts.values().sum());
+                        round.calls = counts;
+                    }
+                    (Err(why), _) => self.note(run, &format!("{}: {why}", one.stack.title())),
+                    (Ok(_), None) => {}
+                }
+            }
+        }
+    }
+
+    fn start(
+        &mut self,
+        group: &Group,
+        settings: &BTreeMap<String, String>,
+        stacks: &[Rc<dyn Stack>],
+        folder: &Path,
+        limit: Option<&Limit>,
         run: &mut Run,
     ) -> Vec<Started> {
         let ground = Ground {
             php_processes: group.conditions.php_processes,
             connections: group.conditions.connections,
             opcache: group.conditions.opcache,
-            settings: group.conditions.settings.clone(),
+            settings: settings.clone(),
+            ini: if group.conditions.opcache {
+                self.ground.ini.clone()
+            } else {
+                self.ini_without_opcache.clone()
+            },
             ..self.ground.clone()
         };
         let mut started = Vec::new();
@@ -131,7 +236,11 @@ impl Runner<'_> {
                     .map_err(|error| error.to_string())
                     .and_then(|()| {
                         give(&own, &ground);
-                        stack.start(&ground, &own).map_err(|error| error.to_string())
+                        let start = || stack.start(&ground, &own).map_err(|error| error.to_string());
+                        match limit {
+                            Some(limit) => limit.within(start).and_then(|started| started),
+                            None => start(),
+                        }
                     }),
             };
             match running {

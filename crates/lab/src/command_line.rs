@@ -1,0 +1,378 @@
+//! The command line.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::ground::{self, Temporary};
+use crate::loads::Wrong;
+use crate::plan::Effort;
+use crate::record::Run;
+use crate::runner::Runner;
+use crate::scenarios::{self, Facts, Scenario};
+use crate::stack::Ground;
+use crate::terminal::Terminal;
+use crate::wordpress::WordPress;
+use crate::{machine, report, setup, stacks};
+
+/// Bad usage.
+const EXIT_USAGE: u8 = 2;
+/// As a shell reports a program that was ended by Ctrl-C.
+const EXIT_INTERRUPTED: u8 = 130;
+
+/// Runs real PHP servers side by side on this machine and says which is better at what.
+#[derive(Debug, Parser)]
+#[command(name = "howdah-lab", version, disable_help_subcommand = true)]
+struct CommandLine {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Install the servers and load generators from Debian's packages
+    Setup(Setup),
+    /// Say what is missing, what the kernel allows, and how noisy the machine is
+    Doctor,
+    /// List scenarios and stacks
+    List,
+    /// Run a scenario
+    Run(RunArguments),
+    /// Draw the report of a run again
+    Report {
+        /// The run's folder
+        folder: PathBuf,
+    },
+    /// Compare two runs
+    Diff {
+        /// The earlier run's folder
+        before: PathBuf,
+        /// The later run's folder
+        after: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Setup {
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+}
+
+#[derive(Debug, Args)]
+struct RunArguments {
+    /// Which one; `howdah-lab list` shows them
+    scenario: String,
+    /// End within five minutes on two processors: fewer rounds, cells and stacks
+    #[arg(long)]
+    quick: bool,
+    /// Rounds of each cell
+    #[arg(long, value_name = "N")]
+    rounds: Option<u32>,
+    /// What the studies' numbers of requests are multiplied with
+    #[arg(long, value_name = "FACTOR")]
+    scale: Option<f64>,
+    /// Only these stacks, separated by commas
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    stacks: Vec<String>,
+    /// Where the run is kept; a run that is there already goes on [default: howdah-lab-SCENARIO]
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// Howdah's binary [default: the howdah beside this program]
+    #[arg(long, value_name = "FILE")]
+    howdah: Option<PathBuf>,
+    /// For `site`: your site's folder
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+    /// For `site`: the Host field
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+    /// For `site`: a path to ask for; may be repeated
+    #[arg(long, value_name = "PATH")]
+    url: Vec<String>,
+    /// For `site`: a file with a path in each line
+    #[arg(long, value_name = "FILE")]
+    urls: Option<PathBuf>,
+    /// For `site`: an access log, whose most frequent requests are asked for
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+}
+
+/// Does what the command line asks for.
+pub fn main() -> ExitCode {
+    let task = match CommandLine::try_parse() {
+        Ok(line) => line.task,
+        Err(mistake) => {
+            let _ = mistake.print();
+            return if mistake.use_stderr() {
+                ExitCode::from(EXIT_USAGE)
+            } else {
+                ExitCode::SUCCESS
+            };
+        }
+    };
+    let result = match task {
+        Task::Setup(arguments) => arguments.install(),
+        Task::Doctor => doctor(),
+        Task::List => list(),
+        Task::Run(arguments) => arguments.run(),
+        Task::Report { folder } => report::redraw(&folder).map(|file| done(&format!("{}", file.display()))),
+        Task::Diff { before, after } => report::diff(&before, &after).map(|text| done(text.trim_end())),
+    };
+    result.unwrap_or_else(|Wrong(why)| {
+        eprintln!("howdah-lab: {why}");
+        ExitCode::FAILURE
+    })
+}
+
+fn done(text: &str) -> ExitCode {
+    println!("{text}");
+    ExitCode::SUCCESS
+}
+
+/// What stacks are asked about before there is a run.
+fn ground_here() -> Result<Ground, Wrong> {
+    let php = ground::php_version()
+        .ok_or_else(|| Wrong("php is not installed; on Debian: apt-get install php-cli".to_owned()))?;
+    Ok(Ground {
+        root: PathBuf::new(),
+        ini: PathBuf::new(),
+        php,
+        php_processes: 8,
+        connections: 32,
+        cores: machine::cores(),
+        user: ground::user(),
+        opcache: true,
+        howdah: beside("howdah"),
+        settings: Default::default(),
+    })
+}
+
+/// A program in the folder of this one.
+fn beside(name: &str) -> PathBuf {
+    std::env::current_exe().map_or_else(|_| name.into(), |own| own.with_file_name(name))
+}
+
+impl Setup {
+    fn install(self) -> Result<ExitCode, Wrong> {
+        let php = ground::php_version().unwrap_or_else(|| "8.2".to_owned());
+        let missing = setup::missing(&stacks::all(), &php);
+        if missing.is_empty() {
+            return Ok(done("howdah-lab: everything is installed"));
+        }
+        println!("howdah-lab: to be installed: {}", missing.join(" "));
+        println!("No service is started by this, and nothing that runs is stopped.");
+        if !self.yes && !setup::ask("Install them?") {
+            return Err(Wrong("nothing was installed".to_owned()));
+        }
+        let absent = setup::install(&missing).map_err(Wrong)?;
+        if absent.is_empty() {
+            return Ok(done("howdah-lab: installed"));
+        }
+        Err(Wrong(format!(
+            "could not be installed: {}; what needs them is left out of runs",
+            absent.join(" ")
+        )))
+    }
+}
+
+fn doctor() -> Result<ExitCode, Wrong> {
+    for finding in machine::doctor(&ground_here()?, &stacks::all()) {
+        println!(
+            "{} {}: {}",
+            if finding.good { "good" } else { "LOOK" },
+            finding.what,
+            finding.text
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list() -> Result<ExitCode, Wrong> {
+    println!("Scenarios:");
+    for scenario in scenarios::ALL {
+        println!("  {:<15} {}", scenario.name, scenario.summary);
+    }
+    println!("\nStacks:");
+    for stack in stacks::all() {
+        println!("  {:<32} {}", stack.name(), stack.title());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl RunArguments {
+    fn run(self) -> Result<ExitCode, Wrong> {
+        let scenario = scenarios::named(&self.scenario).map_err(Wrong)?;
+        let effort = self.effort();
+        let interrupted = watch_for_interrupts()?;
+        let temporary = Temporary::new()?;
+        let mut terminal = Terminal::new();
+        let root = match &self.root {
+            Some(folder) => folder
+                .canonicalize()
+                .map_err(|error| Wrong(format!("{}: {error}", folder.display())))?,
+            None => {
+                ground::write_documents(&temporary.path().join("root"))?;
+                temporary.path().join("root")
+            }
+        };
+        let (ini, ini_without_opcache) = (
+            temporary.path().join("php.ini"),
+            temporary.path().join("php-without-opcache.ini"),
+        );
+        ground::write_ini(&ini, true)?;
+        ground::write_ini(&ini_without_opcache, false)?;
+        let mut wordpress = None;
+        let mut notes = Vec::new();
+        if scenario.wordpress {
+            match WordPress::start(&root, &temporary.path().join("mariadb")) {
+                Ok(started) => wordpress = Some(started),
+                Err(Wrong(why)) => notes.push(why),
+            }
+        }
+        let facts = self.facts(effort, wordpress.is_some())?;
+        let mut plan = (scenario.plan)(&facts).map_err(Wrong)?;
+        plan.notes.splice(0..0, notes);
+        let out = self
+            .out
+            .clone()
+            .unwrap_or_else(|| format!("howdah-lab-{}", scenario.name).into());
+        let mut run = self.begin(scenario, effort, &out)?;
+        let howdah = self.howdah.clone().unwrap_or_else(|| beside("howdah"));
+        let ground = Ground {
+            root,
+            ini,
+            howdah,
+            ..ground_here()?
+        };
+        let mut runner = Runner {
+            ground,
+            ini_without_opcache,
+            folder: temporary.path().join("stacks"),
+            effort,
+            out: Some(out.clone()),
+            interrupted,
+            progress: &mut terminal,
+        };
+        let finished = runner.carry_out(&plan, &mut run)?;
+        drop(wordpress);
+        let file = report::write(&out, &run)?;
+        println!("{}", report::table(&run));
+        println!("howdah-lab: the report is {}", file.display());
+        if finished {
+            return Ok(ExitCode::SUCCESS);
+        }
+        eprintln!("howdah-lab: interrupted; the same command goes on where it stopped");
+        Ok(ExitCode::from(EXIT_INTERRUPTED))
+    }
+
+    fn effort(&self) -> Effort {
+        let usual = if self.quick { Effort::QUICK } else { Effort::FULL };
+        Effort {
+            rounds: self.rounds.unwrap_or(usual.rounds).max(1),
+            scale: self.scale.unwrap_or(usual.scale),
+            ..usual
+        }
+    }
+
+    fn facts(&self, effort: Effort, wordpress: bool) -> Result<Facts, Wrong> {
+        let read = |file: &Path| {
+            std::fs::read_to_string(file).map_err(|error| Wrong(format!("{}: {error}", file.display())))
+        };
+        let mut urls = self.url.clone();
+        if let Some(file) = &self.urls {
+            urls.extend(
+                read(file)?
+                    .lines()
+                    .map(str::trim)
+                    .filter(|line| line.starts_with('/'))
+                    .map(str::to_owned),
+            );
+        }
+        if let Some(file) = &self.log {
+            urls.extend(scenarios::site::urls_of_log(&read(file)?));
+        }
+        if let Some(bad) = urls.iter().find(|url| !url.starts_with('/')) {
+            return Err(Wrong(format!("{bad}: give paths, which begin with a slash")));
+        }
+        Ok(Facts {
+            effort,
+            cores: machine::cores(),
+            wordpress,
+            stacks: self.stacks.clone(),
+            folder: self.root.clone(),
+            urls,
+            host: self.host.clone(),
+        })
+    }
+
+    /// A new run, or one that was interrupted.
+    fn begin(&self, scenario: &Scenario, effort: Effort, out: &Path) -> Result<Run, Wrong> {
+        if out.join("run.json").exists() {
+            let run = report::read(out)?;
+            if run.scenario != scenario.name || run.quick != effort.quick || run.scale != effort.scale {
+                let what = format!(
+                    "{} holds another run ({}); name another folder with --out",
+                    out.display(),
+                    run.scenario
+                );
+                return Err(Wrong(what));
+            }
+            return Ok(Run {
+                rounds: effort.rounds,
+                ..run
+            });
+        }
+        let mut run = Run {
+            format: 1,
+            scenario: scenario.name.to_owned(),
+            began: report::now(),
+            quick: effort.quick,
+            scale: effort.scale,
+            rounds: effort.rounds,
+            machine: machine::facts(),
+            ..Run::default()
+        };
+        if machine::is_busy() {
+            run.notes
+                .push("the machine was busy with other work before the run".to_owned());
+        }
+        Ok(run)
+    }
+}
+
+/// The first Ctrl-C (or SIGTERM) ends the run after the present round and keeps what was measured. The second ends at once; what
+/// was started is still stopped, since the round that is cut short ends with its load generator, which gets the signal as well.
+fn watch_for_interrupts() -> Result<Arc<AtomicBool>, Wrong> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let flag = interrupted.clone();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    std::thread::spawn(move || {
+        runtime.block_on(async {
+            use tokio::signal::unix::{SignalKind, signal};
+            let (Ok(mut interrupt), Ok(mut terminate)) =
+                (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
+            else {
+                return;
+            };
+            loop {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                }
+                let message = if flag.swap(true, Ordering::Relaxed) {
+                    "still stopping; servers must be ended first"
+                } else {
+                    "stopping after this round; what was measured is kept"
+                };
+                eprintln!("\nhowdah-lab: {message}");
+            }
+        });
+    });
+    Ok(interrupted)
+}

@@ -1,0 +1,207 @@
+//! The machine: what a reader must know to understand a run, and what stands in a run's way.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::process::find;
+use crate::stack::{Ground, Stack};
+
+/// What a reader must know, in the order in which it is shown.
+pub fn facts() -> Vec<(String, String)> {
+    let fact = |name: &str, value: String| (name.to_owned(), value);
+    vec![
+        fact("processor", value_of("/proc/cpuinfo", "model name", ':')),
+        fact("processors", cores().to_string()),
+        fact("memory", value_of("/proc/meminfo", "MemTotal", ':')),
+        fact("kernel", text_of("/proc/sys/kernel/osrelease")),
+        fact(
+            "distribution",
+            value_of("/etc/os-release", "PRETTY_NAME", '=')
+                .trim_matches('"')
+                .to_owned(),
+        ),
+        fact(
+            "virtual",
+            said("systemd-detect-virt", &[]).unwrap_or_else(|| "unknown".to_owned()),
+        ),
+        fact(
+            "governor",
+            text_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        ),
+        fact("load before", load()),
+        fact("somaxconn", text_of("/proc/sys/net/core/somaxconn")),
+    ]
+}
+
+/// Processors that we may use.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Whether somebody else uses the machine: figures taken then are worth little.
+pub fn is_busy() -> bool {
+    let load: f64 = text_of("/proc/loadavg")
+        .split(' ')
+        .next()
+        .and_then(|word| word.parse().ok())
+        .unwrap_or(0.0);
+    load > 0.3 * cores() as f64
+}
+
+fn load() -> String {
+    text_of("/proc/loadavg")
+        .split(' ')
+        .take(3)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// One thing that `doctor` has looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Whether it stands in a run's way.
+    pub good: bool,
+    /// What it is about.
+    pub what: String,
+    /// What was found, and what to do if it is not good.
+    pub text: String,
+}
+
+/// Everything that can stand in a run's way.
+pub fn doctor(ground: &Ground, stacks: &[std::rc::Rc<dyn Stack>]) -> Vec<Finding> {
+    let finding = |good: bool, what: &str, text: String| Finding {
+        good,
+        what: what.to_owned(),
+        text,
+    };
+    let mut found = vec![
+        finding(
+            cores() >= 2,
+            "processors",
+            format!("{}; the load generator takes up to one of them", cores()),
+        ),
+        descriptors(),
+        backlog(),
+        noise(),
+        memory_limits(),
+    ];
+    for tool in ["wrk", "ab", "h2load", "strace"] {
+        let text = find(&[tool]).map_or_else(
+            || "not installed; `howdah-lab setup` installs it".to_owned(),
+            |path| path.display().to_string(),
+        );
+        found.push(finding(find(&[tool]).is_some(), tool, text));
+    }
+    let database = find(&["mariadbd"]).is_some() && Path::new("/usr/share/wordpress/wp-load.php").is_file();
+    let text = if database {
+        "installed"
+    } else {
+        "mariadb-server or wordpress is not installed; `howdah-lab setup` installs both"
+    };
+    found.push(finding(database, "WordPress on MariaDB", text.to_owned()));
+    for stack in stacks {
+        let missing = stack.missing(ground);
+        let text = missing.clone().unwrap_or_else(|| stack.version(ground));
+        found.push(finding(missing.is_none(), stack.title(), text));
+    }
+    found
+}
+
+fn descriptors() -> Finding {
+    let limits = text_of("/proc/self/limits");
+    let line = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"))
+        .unwrap_or_default();
+    let soft: u64 = line
+        .split_whitespace()
+        .nth(3)
+        .and_then(|word| word.parse().ok())
+        .unwrap_or(0);
+    Finding {
+        good: soft >= 20_000,
+        what: "open files".to_owned(),
+        text: if soft >= 20_000 {
+            format!("{soft} at once")
+        } else {
+            format!("{soft} at once; crowds of 10,000 connections need `ulimit -n 65536`")
+        },
+    }
+}
+
+fn backlog() -> Finding {
+    let backlog: u32 = text_of("/proc/sys/net/core/somaxconn").parse().unwrap_or(0);
+    Finding {
+        good: backlog >= 1024,
+        what: "accept queue".to_owned(),
+        text: if backlog >= 1024 {
+            format!("up to {backlog} connections")
+        } else {
+            format!(
+                "only {backlog} connections; `sysctl net.core.somaxconn=4096` keeps the kernel from dropping bursts"
+            )
+        },
+    }
+}
+
+fn memory_limits() -> Finding {
+    let limit = crate::probes::cgroup::Limit::new(64 << 20);
+    let entered = limit.and_then(|limit| limit.within(|| ()));
+    Finding {
+        good: entered.is_ok(),
+        what: "memory limits".to_owned(),
+        text: entered
+            .err()
+            .unwrap_or_else(|| "control groups work, so vps-256mb can limit its stacks".to_owned()),
+    }
+}
+
+/// How much the time of the same work differs from one time to the next: other users of the machine show in it.
+fn noise() -> Finding {
+    let work = || {
+        let began = Instant::now();
+        let mut sum = 0u64;
+        for number in 0..20_000_000u64 {
+            sum = sum.wrapping_mul(31).wrapping_add(std::hint::black_box(number));
+        }
+        std::hint::black_box(sum);
+        began.elapsed()
+    };
+    let mut times: Vec<Duration> = (0..9).map(|_| work()).collect();
+    times.sort();
+    let spread = times[7].as_secs_f64() / times[1].as_secs_f64() - 1.0;
+    Finding {
+        good: spread < 0.1 && !is_busy(),
+        what: "noise".to_owned(),
+        text: format!(
+            "the same work takes up to {:.0} % longer from one time to the next{}",
+            spread * 100.0,
+            if is_busy() {
+                ", and the machine is busy with other work"
+            } else {
+                ""
+            }
+        ),
+    }
+}
+
+fn said(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(find(&[program])?).args(arguments).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+fn value_of(file: &str, key: &str, separator: char) -> String {
+    let text = text_of(file);
+    let value = text
+        .lines()
+        .filter_map(|line| line.split_once(separator))
+        .find(|(name, _)| name.trim() == key);
+    value.map_or_else(|| "unknown".to_owned(), |(_, value)| value.trim().to_owned())
+}
+
+fn text_of(file: &str) -> String {
+    fs::read_to_string(file).map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
+}

@@ -1,0 +1,271 @@
+//! Charts as SVG: lines over an axis, bars side by side. Colours are the style sheet's, so that both themes work.
+
+use std::fmt::Write;
+
+use super::text::number;
+
+/// One line or set of bars.
+pub(super) struct Series {
+    /// What the legend calls it.
+    pub(super) title: String,
+    /// Which colour of the style sheet: a stack has the same one in every chart.
+    pub(super) colour: usize,
+    /// Place on the axis and value.
+    pub(super) points: Vec<(f64, f64)>,
+    /// Whether it is from the study: drawn without filling.
+    pub(super) from_study: bool,
+}
+
+const WIDTH: f64 = 720.0;
+const HEIGHT: f64 = 300.0;
+const LEFT: f64 = 70.0;
+const BOTTOM: f64 = 44.0;
+const TOP: f64 = 12.0;
+const RIGHT: f64 = 12.0;
+
+/// Lines over an axis on which every place has the same distance from the next, as the studies drew sweeps of concurrency.
+pub(super) fn lines(title: &str, axis: &str, series: &[Series]) -> String {
+    let mut places: Vec<f64> = series
+        .iter()
+        .flat_map(|one| one.points.iter().map(|(at, _)| *at))
+        .collect();
+    places.sort_by(f64::total_cmp);
+    places.dedup();
+    let most = highest(series);
+    let x = |at: f64| {
+        let index = places.iter().position(|place| *place == at).unwrap_or(0) as f64;
+        LEFT + (WIDTH - LEFT - RIGHT)
+            * if places.len() > 1 {
+                index / (places.len() - 1) as f64
+            } else {
+                0.5
+            }
+    };
+    let mut svg = begin(title, most);
+    for (number_of_place, place) in places.iter().enumerate() {
+        // No more labels than fit.
+        if number_of_place % places.len().div_ceil(12).max(1) == 0 {
+            let _ = write!(
+                svg,
+                "<text class=axis x={:.1} y={:.1} text-anchor=middle>{}</text>",
+                x(*place),
+                HEIGHT - BOTTOM + 16.0,
+                number_of_axis(*place)
+            );
+        }
+    }
+    let _ = write!(
+        svg,
+        "<text class=axis x={:.1} y={:.1} text-anchor=middle>{}</text>",
+        (LEFT + WIDTH) / 2.0,
+        HEIGHT - 8.0,
+        escape(axis)
+    );
+    for one in series.iter().filter(|one| !one.points.is_empty()) {
+        let path: Vec<String> = one
+            .points
+            .iter()
+            .map(|(at, value)| format!("{:.1},{:.1}", x(*at), y(*value, most)))
+            .collect();
+        let study = if one.from_study { " study" } else { "" };
+        let _ = write!(
+            svg,
+            "<polyline class=\"line c{}{study}\" points=\"{}\"/>",
+            one.colour,
+            path.join(" ")
+        );
+        for (at, value) in &one.points {
+            let _ = write!(
+                svg,
+                "<circle class=\"dot c{}\" cx={:.1} cy={:.1} r=3.5><title>{}: {}</title></circle>",
+                one.colour,
+                x(*at),
+                y(*value, most),
+                escape(&one.title),
+                number(*value)
+            );
+        }
+    }
+    svg + "</svg>" + &legend(series)
+}
+
+/// Bars side by side, one for each series, with its value above.
+pub(super) fn bars(title: &str, series: &[Series]) -> String {
+    let most = highest(series);
+    let mut svg = begin(title, most);
+    let room = (WIDTH - LEFT - RIGHT) / series.len().max(1) as f64;
+    for (at, one) in series.iter().enumerate() {
+        let Some((_, value)) = one.points.first() else {
+            continue;
+        };
+        let (left, top) = (LEFT + room * at as f64 + room * 0.12, y(*value, most));
+        let study = if one.from_study { " study" } else { "" };
+        let _ = write!(
+            svg,
+            "<rect class=\"bar c{}{study}\" x={left:.1} y={top:.1} width={:.1} height={:.1} rx=2><title>{}: {}</title></rect>",
+            one.colour,
+            room * 0.76,
+            (HEIGHT - BOTTOM - top).max(0.5),
+            escape(&one.title),
+            number(*value)
+        );
+        let _ = write!(
+            svg,
+            "<text class=axis x={:.1} y={:.1} text-anchor=middle>{}</text>",
+            left + room * 0.38,
+            top - 4.0,
+            short(*value)
+        );
+    }
+    svg + "</svg>" + &legend(series)
+}
+
+fn begin(title: &str, most: f64) -> String {
+    let mut svg = format!(
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=img aria-label=\"{}\">",
+        escape(title)
+    );
+    for step in 0..=4 {
+        let value = most * f64::from(step) / 4.0;
+        let height = y(value, most);
+        let _ = write!(
+            svg,
+            "<line class=grid x1={LEFT} x2={:.1} y1={height:.1} y2={height:.1} /><text class=axis x={:.1} y={:.1} \
+             text-anchor=end>{}</text>",
+            WIDTH - RIGHT,
+            LEFT - 6.0,
+            height + 4.0,
+            short(value)
+        );
+    }
+    svg
+}
+
+fn y(value: f64, most: f64) -> f64 {
+    TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - (value / most).clamp(0.0, 1.0))
+}
+
+/// The end of the scale: the next round number above the highest value, with room for a label.
+fn highest(series: &[Series]) -> f64 {
+    let most = series
+        .iter()
+        .flat_map(|one| one.points.iter().map(|(_, value)| *value))
+        .fold(0.0, f64::max)
+        * 1.08;
+    if most <= 0.0 {
+        return 1.0;
+    }
+    let magnitude = 10f64.powf(most.log10().floor());
+    let steps = [1.0, 1.2, 1.6, 2.0, 2.4, 3.2, 4.0, 6.0, 8.0, 10.0];
+    steps
+        .iter()
+        .map(|step| step * magnitude)
+        .find(|end| *end >= most)
+        .unwrap_or(10.0 * magnitude)
+}
+
+fn legend(series: &[Series]) -> String {
+    let item = |one: &Series| {
+        let study = if one.from_study { " study" } else { "" };
+        format!(
+            "<li><i class=\"key c{}{study}\"></i>{}</li>",
+            one.colour,
+            escape(&one.title)
+        )
+    };
+    format!(
+        "<ul class=legend>{}</ul>",
+        series.iter().map(item).collect::<String>()
+    )
+}
+
+/// A number for an axis: 12k, 1.5M.
+fn short(value: f64) -> String {
+    match value {
+        1e6.. => format!("{}M", trimmed(value / 1e6)),
+        1e4.. => format!("{}k", trimmed(value / 1e3)),
+        _ => trimmed(value),
+    }
+}
+
+fn trimmed(value: f64) -> String {
+    let digits = if value >= 100.0 {
+        0
+    } else if value >= 10.0 {
+        1
+    } else {
+        2
+    };
+    let text = format!("{value:.digits$}");
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+fn number_of_axis(value: f64) -> String {
+    if value.fract() == 0.0 {
+        format!("{value:.0}")
+    } else {
+        format!("{value}")
+    }
+}
+
+/// For HTML and attributes in double quotes.
+pub(super) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(values: &[(f64, f64)]) -> Series {
+        Series {
+            title: "a <b>".to_owned(),
+            colour: 1,
+            points: values.to_vec(),
+            from_study: false,
+        }
+    }
+
+    #[test]
+    fn scales_end_at_round_numbers() {
+        for (value, end) in [(95.0, 120.0), (0.7, 0.8), (18_000.0, 20_000.0), (0.0, 1.0)] {
+            assert!(
+                (highest(&[series(&[(1.0, value)])]) - end).abs() < end * 1e-9,
+                "{value}"
+            );
+        }
+    }
+
+    #[test]
+    fn charts_hold_what_they_show() {
+        let chart = lines("x", "clients", &[series(&[(1.0, 10.0), (2.0, 20.0)])]);
+        assert_eq!(chart.matches("<circle").count(), 2);
+        assert!(chart.contains("a &lt;b&gt;") && !chart.contains("a <b>"));
+        assert_eq!(
+            bars("x", &[series(&[(0.0, 1.0)]), series(&[(0.0, 2.0)])])
+                .matches("<rect")
+                .count(),
+            2
+        );
+    }
+
+    #[test]
+    fn labels() {
+        for (value, text) in [
+            (0.25, "0.25"),
+            (950.0, "950"),
+            (12_500.0, "12.5k"),
+            (2e6, "2M"),
+            (5.0, "5"),
+        ] {
+            assert_eq!(short(value), text);
+        }
+    }
+}

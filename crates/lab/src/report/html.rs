@@ -1,0 +1,377 @@
+//! The report: one HTML file with everything in it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::chart::{Series, bars, escape, lines};
+use super::style::SHEET;
+use super::text::{BASE, comparison, csv, number, ratio_text, remarks, verdict};
+use crate::loads::Wrong;
+use crate::record::{Cell, Figure, Run};
+use crate::statistics::median;
+
+/// Colours that the style sheet has.
+const COLOURS: usize = 10;
+
+/// The whole page.
+pub(super) fn page(run: &Run) -> Result<String, Wrong> {
+    let json = serde_json::to_string(run).map_err(|error| Wrong(error.to_string()))?;
+    let mut page = format!(
+        "<!doctype html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content=\"width=device-width,initial-scale=1\">\
+         <title>{0}: Howdah's laboratory</title><style>{SHEET}</style></head>\n<body><main><h1>Howdah's laboratory · {0}</h1>\
+         <p class=verdict>{1}</p><p class=meta>{2}</p>\n",
+        escape(&run.scenario),
+        escape(&verdict(run)),
+        escape(&meta(run))
+    );
+    page += &charts(run);
+    page += &series_charts(run);
+    page += &tables(run);
+    page += &calls(run);
+    page += &knowledge(run);
+    page += &stacks(run);
+    // `</` would end the element; in JSON the slash may be escaped.
+    let _ = writeln!(
+        page,
+        "<h2>Raw data</h2><p><button class=link data-of=json>run.json</button> · <button class=link data-of=csv>run.csv</button></p>\
+         <script type=application/json id=json>{}</script><script type=text/csv id=csv>{}</script><script>{SCRIPT}</script>\
+         </main></body></html>",
+        json.replace("</", "<\\/"),
+        csv(run).replace("</", "<\\/")
+    );
+    Ok(page)
+}
+
+/// Saves what is embedded.
+const SCRIPT: &str = "for(const b of document.querySelectorAll('button[data-of]'))b.onclick=()=>{const k=b.dataset.of,\
+a=document.createElement('a');a.href=URL.createObjectURL(new Blob([document.getElementById(k).textContent]));a.download='run.'+k;a.click()}";
+
+fn meta(run: &Run) -> String {
+    let fact = |name: &str| {
+        run.machine
+            .iter()
+            .find(|(known, _)| known == name)
+            .map_or("?", |(_, value)| value.as_str())
+    };
+    let quick = if run.quick { "quick run" } else { "full run" };
+    let (processor, cores, distribution) = (fact("processor"), fact("processors"), fact("distribution"));
+    format!(
+        "{quick} of {}, {cores} × {processor}, {distribution}; {} rounds, interleaved; ratios are medians over rounds with 95 % \
+         bootstrap intervals",
+        run.began, run.rounds
+    )
+}
+
+/// A stack's colour, the same in every chart.
+fn colour(run: &Run, name: &str) -> usize {
+    run.stacks
+        .iter()
+        .position(|stack| stack.name == name)
+        .unwrap_or(0)
+        % COLOURS
+}
+
+/// Cells that share a chart, in order.
+fn by_chart(run: &Run) -> Vec<(&str, Vec<&Cell>)> {
+    let mut charts: Vec<(&str, Vec<&Cell>)> = Vec::new();
+    for cell in &run.cells {
+        match charts.iter_mut().find(|(title, _)| *title == cell.chart) {
+            Some((_, cells)) => cells.push(cell),
+            None => charts.push((&cell.chart, vec![cell])),
+        }
+    }
+    charts
+}
+
+fn charts(run: &Run) -> String {
+    let mut text = "<h2>Results</h2><div class=charts>".to_owned();
+    for (title, cells) in by_chart(run) {
+        let first = cells[0];
+        let over_axis = cells.len() > 1;
+        let point = |cell: &Cell, name: &str| {
+            let value = median(&cell.results.get(name)?.values(cell.figure))?;
+            Some((cell.at.unwrap_or(0.0), value))
+        };
+        let mut series: Vec<Series> = run
+            .stacks
+            .iter()
+            .map(|stack| Series {
+                title: stack.title.clone(),
+                colour: colour(run, &stack.name),
+                points: cells.iter().filter_map(|cell| point(cell, &stack.name)).collect(),
+                from_study: false,
+            })
+            .filter(|one| !one.points.is_empty())
+            .collect();
+        series.extend(study(&cells));
+        if series.is_empty() {
+            continue;
+        }
+        let drawing = if over_axis {
+            lines(title, &first.axis, &series)
+        } else {
+            bars(title, &series)
+        };
+        let direction = if first.figure.more_is_better() {
+            "more is better"
+        } else {
+            "less is better"
+        };
+        let _ = write!(
+            text,
+            "<figure><h3>{}</h3>{drawing}<figcaption>{}, {direction}</figcaption></figure>",
+            escape(title),
+            first.figure.title()
+        );
+    }
+    text + "</div>"
+}
+
+/// The study's own figures, dashed.
+fn study(cells: &[&Cell]) -> Vec<Series> {
+    let mut found: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
+    for cell in cells {
+        for (name, value) in &cell.study {
+            found
+                .entry(name)
+                .or_default()
+                .push((cell.at.unwrap_or(0.0), *value));
+        }
+    }
+    let mut series: Vec<Series> = Vec::new();
+    for (name, points) in found {
+        series.push(Series {
+            title: format!("the study: {name}"),
+            colour: (5 + series.len()) % COLOURS,
+            points,
+            from_study: true,
+        });
+    }
+    series
+}
+
+/// Second by second, for loads that record it: hits, errors and time-outs over a ramp.
+fn series_charts(run: &Run) -> String {
+    let mut text = String::new();
+    for cell in &run.cells {
+        for (name, outcome) in &cell.results {
+            let Some(round) = outcome.valid().last().filter(|round| !round.series.is_empty()) else {
+                continue;
+            };
+            let series: Vec<Series> = round
+                .series
+                .iter()
+                .enumerate()
+                .map(|(at, (figure, points))| Series {
+                    title: figure.title().to_owned(),
+                    colour: at,
+                    points: points.clone(),
+                    from_study: *figure == Figure::Clients,
+                })
+                .collect();
+            let title = format!("{}: {}", super::text::title(run, name), cell.name);
+            let drawing = lines(&title, "seconds", &series);
+            let _ = write!(
+                text,
+                "<figure><h3>{}</h3>{drawing}<figcaption>in each second of the last round</figcaption></figure>",
+                escape(&title)
+            );
+        }
+    }
+    if text.is_empty() {
+        text
+    } else {
+        format!("<h2>Over time</h2><div class=charts>{text}</div>")
+    }
+}
+
+fn tables(run: &Run) -> String {
+    let mut text = "<h2>Figures</h2>".to_owned();
+    for cell in &run.cells {
+        let extra: Vec<Figure> = [
+            Figure::CpuPerRequest,
+            Figure::SwitchesPerRequest,
+            Figure::CallsPerRequest,
+            Figure::Latency99,
+            Figure::Errors,
+            Figure::Timeouts,
+            Figure::Pss,
+            Figure::PeakPss,
+        ]
+        .into_iter()
+        .filter(|figure| {
+            *figure != cell.figure
+                && cell
+                    .results
+                    .values()
+                    .any(|outcome| !outcome.values(*figure).is_empty())
+        })
+        .collect();
+        let heads: String = extra
+            .iter()
+            .map(|figure| format!("<th class=n>{}</th>", figure.title()))
+            .collect();
+        let _ = write!(
+            text,
+            "<details><summary>{}</summary><div class=scroll><table><tr><th>stack</th><th class=n>{}</th><th>Howdah is better by</th>{heads}\
+             <th>remarks</th></tr>",
+            escape(&cell.name),
+            cell.figure.title()
+        );
+        for stack in &run.stacks {
+            let Some(outcome) = cell.results.get(&stack.name) else {
+                continue;
+            };
+            let value = |figure: Figure| match median(&outcome.values(figure)) {
+                Some(value) if matches!(figure, Figure::Pss | Figure::PeakPss) => {
+                    format!("{} MiB", number(value / 1024.0))
+                }
+                Some(value) => number(value),
+                None => "–".to_owned(),
+            };
+            let own = stack.name == BASE;
+            let ratio = if own {
+                String::new()
+            } else {
+                ratio_text(comparison(cell, &stack.name))
+            };
+            let cells: String = extra
+                .iter()
+                .map(|figure| format!("<td class=n>{}</td>", value(*figure)))
+                .collect();
+            let _ = write!(
+                text,
+                "<tr{}><td>{}</td><td class=n>{}</td><td>{ratio}</td>{cells}<td class=remark>{}</td></tr>",
+                if own { " class=own" } else { "" },
+                escape(&stack.title),
+                value(cell.figure),
+                escape(&remarks(outcome))
+            );
+        }
+        for (name, value) in &cell.study {
+            let _ = write!(
+                text,
+                "<tr class=study><td>the study: {}</td><td class=n>{}</td></tr>",
+                escape(name),
+                number(*value)
+            );
+        }
+        text += "</table></div></details>";
+    }
+    text
+}
+
+/// System calls per request, where they were counted: a table of calls by stacks.
+fn calls(run: &Run) -> String {
+    let mut text = String::new();
+    for cell in &run.cells {
+        let counts: Vec<(&str, &BTreeMap<String, f64>)> = run
+            .stacks
+            .iter()
+            .filter_map(|stack| {
+                let round = cell
+                    .results
+                    .get(&stack.name)?
+                    .valid()
+                    .find(|round| !round.calls.is_empty())?;
+                Some((stack.title.as_str(), &round.calls))
+            })
+            .collect();
+        if counts.is_empty() {
+            continue;
+        }
+        let most = |name: &str| {
+            counts
+                .iter()
+                .map(|(_, calls)| calls.get(name).copied().unwrap_or(0.0))
+                .fold(0.0, f64::max)
+        };
+        let mut names: Vec<&str> = counts
+            .iter()
+            .flat_map(|(_, calls)| calls.keys().map(String::as_str))
+            .collect();
+        names.sort_by(|a, b| most(b).total_cmp(&most(a)).then(a.cmp(b)));
+        names.dedup();
+        names.retain(|name| most(name) >= 0.05);
+        let heads: String = counts
+            .iter()
+            .map(|(title, _)| format!("<th class=n>{}</th>", escape(title)))
+            .collect();
+        let _ = write!(
+            text,
+            "<h3>{}</h3><div class=scroll><table><tr><th>call</th>{heads}</tr>",
+            escape(&cell.name)
+        );
+        for name in names {
+            let values: String = counts
+                .iter()
+                .map(|(_, calls)| format!("<td class=n>{:.2}</td>", calls.get(name).copied().unwrap_or(0.0)))
+                .collect();
+            let _ = write!(text, "<tr><td>{}</td>{values}</tr>", escape(name));
+        }
+        let sums: String = counts
+            .iter()
+            .map(|(_, calls)| format!("<td class=n>{:.1}</td>", calls.values().sum::<f64>()))
+            .collect();
+        let _ = write!(text, "<tr class=own><td>all</td>{sums}</tr></table></div>");
+    }
+    if text.is_empty() {
+        text
+    } else {
+        format!("<h2>System calls per request</h2>{text}")
+    }
+}
+
+fn knowledge(run: &Run) -> String {
+    let facts: String = run
+        .machine
+        .iter()
+        .map(|(name, value)| format!("<dt>{}</dt><dd>{}</dd>", escape(name), escape(value)))
+        .collect();
+    let unequal = run
+        .stacks
+        .iter()
+        .filter_map(|stack| Some(format!("{}: {}", stack.title, stack.unequal.as_ref()?)));
+    let absent = run.absent.iter().map(|(name, why)| {
+        format!(
+            "{name} did not take part: {}",
+            why.lines().next().unwrap_or_default()
+        )
+    });
+    let known = |note: &String| !run.absent.iter().any(|(_, why)| note.ends_with(why.as_str()));
+    let notes: String = unequal
+        .chain(absent)
+        .chain(run.notes.iter().filter(|note| known(note)).cloned())
+        .map(|note| format!("<li>{}</li>", escape(&note)))
+        .collect();
+    format!("<h2>To know</h2><ul>{notes}</ul><h2>The machine</h2><dl>{facts}</dl>")
+}
+
+fn stacks(run: &Run) -> String {
+    let mut text = "<h2>The stacks</h2>".to_owned();
+    for stack in &run.stacks {
+        let _ = write!(
+            text,
+            "<details><summary>{} <span class=small>{}</span></summary>",
+            escape(&stack.title),
+            escape(&stack.version)
+        );
+        if let Some(kibibytes) = stack.idle_pss {
+            let _ = write!(
+                text,
+                "<p class=small>{} MiB before the first request</p>",
+                number(kibibytes as f64 / 1024.0)
+            );
+        }
+        for (name, configuration) in &stack.configuration {
+            let _ = write!(
+                text,
+                "<h3>{}</h3><pre>{}</pre>",
+                escape(name),
+                escape(configuration)
+            );
+        }
+        text += "</details>";
+    }
+    text
+}

@@ -1,0 +1,39 @@
+//! The report's style sheet: light and dark, wide and narrow, no font or file from elsewhere.
+
+pub(super) const SHEET: &str = "
+:root{color-scheme:light dark;--paper:#fbfaf7;--ink:#1d2126;--soft:#5c6670;--rule:#dcdad2;--card:#fff;--accent:#8a4b08;
+--c0:#b3540a;--c1:#2563a8;--c2:#2c7d4f;--c3:#8d3f97;--c4:#b02a48;--c5:#57707f;--c6:#8a7400;--c7:#1c8a8a;--c8:#6a5acd;--c9:#99621e}
+@media(prefers-color-scheme:dark){:root{--paper:#15181c;--ink:#e8e6e1;--soft:#9aa4ae;--rule:#2d333a;--card:#1c2026;--accent:#f0a35c;
+--c0:#f79a4b;--c1:#6fb0f5;--c2:#6fce97;--c3:#d99be2;--c4:#f5849c;--c5:#a3b8c4;--c6:#dcc75a;--c7:#67d1d1;--c8:#aea3fa;--c9:#d8a873}}
+*{box-sizing:border-box}
+body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.55 system-ui,-apple-system,sans-serif}
+main{max-width:1120px;margin:0 auto;padding:2rem 1.2rem 4rem}
+h1{font-size:1.05rem;letter-spacing:.06em;text-transform:uppercase;color:var(--soft);font-weight:600;margin:0}
+.verdict{font-size:1.55rem;line-height:1.3;font-weight:600;margin:.5rem 0 1rem;max-width:46rem;text-wrap:pretty}
+h2{font-size:1.2rem;margin:2.6rem 0 .6rem}
+h3{font-size:1rem;margin:0 0 .5rem}
+.meta,figcaption,.small{color:var(--soft);font-size:.9rem}
+.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,480px),1fr));gap:1.1rem}
+figure{margin:0;background:var(--card);border:1px solid var(--rule);border-radius:8px;padding:1rem}
+svg{width:100%;height:auto;display:block}
+.grid{stroke:var(--rule)}.axis{fill:var(--soft);font-size:12.5px}
+.line{fill:none;stroke:var(--c);stroke-width:2.4}.line.study{stroke-dasharray:5 4;opacity:.75}
+.dot,.bar{fill:var(--c)}.bar.study,.key.study{fill:none;background:none;stroke:var(--c);border:1.5px dashed var(--c);stroke-dasharray:5 4}
+.c0{--c:var(--c0)}.c1{--c:var(--c1)}.c2{--c:var(--c2)}.c3{--c:var(--c3)}.c4{--c:var(--c4)}.c5{--c:var(--c5)}.c6{--c:var(--c6)}
+.c7{--c:var(--c7)}.c8{--c:var(--c8)}.c9{--c:var(--c9)}
+.legend{list-style:none;display:flex;flex-wrap:wrap;gap:.15rem 1rem;padding:0;margin:.5rem 0 0;font-size:.86rem}
+.key{display:inline-block;width:.8em;height:.8em;border-radius:2px;background:var(--c);margin-right:.4em}
+.scroll{overflow-x:auto;border:1px solid var(--rule);border-radius:8px;background:var(--card);margin:.6rem 0}
+table{border-collapse:collapse;width:100%;font-size:.9rem}
+th,td{padding:.42rem .8rem;text-align:left;border-bottom:1px solid var(--rule);white-space:nowrap}
+tr:last-child td{border-bottom:0}th{color:var(--soft);font-weight:600}
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}td.remark{white-space:normal;color:var(--soft);min-width:10rem}
+tr.own td{font-weight:600}tr.study td{font-style:italic;color:var(--soft)}
+details{border-top:1px solid var(--rule);padding:.6rem 0}summary{cursor:pointer;font-weight:600}
+pre{overflow-x:auto;background:var(--card);border:1px solid var(--rule);border-radius:8px;padding:.8rem;font-size:.8rem;line-height:1.45}
+a,button.link{color:var(--accent)}
+button.link{background:none;border:0;font:inherit;padding:0;text-decoration:underline;cursor:pointer}
+dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1rem}dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}
+@media(max-width:600px){main{padding:1.2rem .8rem 3rem}.verdict{font-size:1.25rem}figure{padding:.7rem}.axis{font-size:20px}dl{grid-template-columns:1fr}dd{margin-bottom:.4rem}}
+@media print{details{break-inside:avoid}figure{break-inside:avoid}}
+";

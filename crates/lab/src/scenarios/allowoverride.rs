@@ -1,0 +1,77 @@
+//! S5: where Apache's time went: `.htaccess` look-ups.
+
+use super::{Facts, cell, page, together};
+use crate::load::{Bench, Load};
+use crate::plan::{Group, Plan};
+use crate::record::Figure;
+
+pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
+    let stacks = facts.stacks(&[
+        "apache-prefork-mod_php-htaccess",
+        "apache-prefork-mod_php",
+        "nginx-fpm",
+        "nginx-fpm-tcp",
+        "howdah",
+        "howdah-no-htaccess",
+    ])?;
+    let requests = if facts.effort.quick { 5_000 } else { 30_000 };
+    let ab = |requests| {
+        Load::Ab(Bench {
+            requests,
+            concurrency: 10,
+            keep_alive: false,
+        })
+    };
+    let hello = [
+        ("Apache, AllowOverride All", 2396.0),
+        ("nginx + php-fpm", 5166.0),
+        ("Apache, AllowOverride None", 5352.0),
+    ];
+    let large = [
+        ("Apache, AllowOverride None", 2470.0),
+        ("nginx + php-fpm", 2111.0),
+    ];
+    let study = |rows: &[(&str, f64)]| {
+        rows.iter()
+            .map(|(name, value)| ((*name).to_owned(), *value))
+            .collect()
+    };
+    let mut small = cell(
+        "HelloWorld.php",
+        None,
+        Figure::RequestsPerSecond,
+        page("/HelloWorld.php"),
+        ab(requests),
+    );
+    small.counts_calls = true;
+    small.study = study(&hello);
+    let mut output = cell(
+        "104,857 bytes of PHP output",
+        None,
+        Figure::RequestsPerSecond,
+        page("/100KB.php"),
+        ab(requests / 2),
+    );
+    output.study = study(&large);
+    let mut file = cell(
+        "HelloWorld.txt",
+        None,
+        Figure::RequestsPerSecond,
+        page("/HelloWorld.txt"),
+        ab(requests),
+    );
+    file.counts_calls = true;
+    Ok(Plan {
+        groups: vec![Group {
+            title: "with .htaccess and without".to_owned(),
+            stacks,
+            conditions: together(16, 10),
+            cells: vec![small, output, file],
+        }],
+        notes: vec![
+            "The study used `ab -n 10000 -c 10` without keep-alive, and `strace -c -f` on Apache; here system calls of every stack are \
+             counted, over 500 requests on kept connections, apart from the timed rounds"
+                .to_owned(),
+        ],
+    })
+}

@@ -1,0 +1,132 @@
+//! S3: three reports of one article of 2016: whether Apache 2.4 is as good as nginx.
+
+use super::{Facts, cell, page, together};
+use crate::load::{Bench, Closed, Load};
+use crate::plan::{Group, Plan, PlannedCell};
+use crate::record::Figure;
+
+pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
+    let stacks = facts.stacks(&[
+        "apache-prefork-mod_php",
+        "apache-event-fpm",
+        "nginx-fpm",
+        "howdah",
+    ])?;
+    let mut cells = picture(facts);
+    cells.extend(peak(facts));
+    cells.extend(steady(facts));
+    let group = Group {
+        title: "event against nginx".to_owned(),
+        stacks,
+        conditions: together(128, 1000),
+        cells,
+    };
+    Ok(Plan {
+        groups: vec![group],
+        notes: vec![
+            "(a) used 4 cores with 7.5 GB, (c) one core with 512 MB; here every processor of the machine is used".to_owned(),
+            "(c)'s Apache 2.2 no longer exists; today's prefork stands beside its figures for 2.4".to_owned(),
+            "phpinfo() is replaced by HelloWorld.php: what phpinfo() prints differs with the server".to_owned(),
+        ],
+    })
+}
+
+/// (a): a picture of 150 KB with rising concurrency.
+fn picture(facts: &Facts) -> Vec<PlannedCell> {
+    let sweep: &[usize] = if facts.effort.quick {
+        &[10, 100]
+    } else {
+        &[1, 10, 50, 100, 200, 500]
+    };
+    let row = |&concurrency: &usize| {
+        let load = Load::Ab(Bench {
+            requests: facts.effort.requests(100_000),
+            concurrency,
+            keep_alive: true,
+        });
+        let at = Some((concurrency as f64, "concurrent requests"));
+        let mut cell = cell(
+            "(a) a picture of 150 KB",
+            at,
+            Figure::RequestsPerSecond,
+            page("/150KB.jpg"),
+            load,
+        );
+        cell.study = vec![
+            ("Apache event, highest".to_owned(), 10_770.0),
+            ("nginx, highest".to_owned(), 20_232.0),
+        ];
+        cell
+    };
+    sweep.iter().map(row).collect()
+}
+
+/// (b): a small file, up to a thousand at once.
+fn peak(facts: &Facts) -> Vec<PlannedCell> {
+    let sweep: &[usize] = if facts.effort.quick {
+        &[1, 100, 1000]
+    } else {
+        &[1, 10, 25, 50, 100, 1000]
+    };
+    let row = |&concurrency: &usize| {
+        let load = Load::Ab(Bench {
+            requests: facts.effort.requests(200_000).max(concurrency as u64),
+            concurrency,
+            keep_alive: false,
+        });
+        let at = Some((concurrency as f64, "concurrent requests"));
+        let mut cell = cell(
+            "(b) a small file, a connection each",
+            at,
+            Figure::RequestsPerSecond,
+            page("/HelloWorld.txt"),
+            load,
+        );
+        cell.study = vec![
+            ("nginx, highest".to_owned(), 14_000.0),
+            ("Apache event, highest".to_owned(), 7_000.0),
+        ];
+        cell
+    };
+    sweep.iter().map(row).collect()
+}
+
+/// (c): the steady state.
+fn steady(facts: &Facts) -> Vec<PlannedCell> {
+    type Row = (&'static str, &'static str, [(&'static str, f64); 3]);
+    let rows: [Row; 4] = [
+        (
+            "(c) 21 KB of text",
+            "/21KB.txt",
+            [("prefork 2.4", 2250.0), ("event 2.4", 2300.0), ("nginx", 2600.0)],
+        ),
+        (
+            "(c) 2 bytes of text",
+            "/2B.txt",
+            [("prefork 2.4", 4700.0), ("event 2.4", 4810.0), ("nginx", 6650.0)],
+        ),
+        (
+            "(c) 92 KB of script",
+            "/92KB.js",
+            [("prefork 2.4", 770.0), ("event 2.4", 820.0), ("nginx", 1000.0)],
+        ),
+        (
+            "(c) a page of PHP",
+            "/HelloWorld.php",
+            [("prefork 2.2", 525.0), ("prefork 2.4", 575.0), ("nginx", 450.0)],
+        ),
+    ];
+    let row = |(chart, path, study): Row| {
+        let load = Load::Wrk(Closed {
+            connections: 50,
+            time: facts.effort.time,
+        });
+        let mut cell = cell(chart, None, Figure::RequestsPerSecond, page(path), load);
+        cell.study = study
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), *value))
+            .collect();
+        cell
+    };
+    rows.into_iter().map(row).collect()
+}

@@ -1,0 +1,71 @@
+//! S4: mod_php, lighttpd, FastCGI: what is fastest? (2006)
+
+use super::{Facts, cell, page, together};
+use crate::load::{Bench, Load};
+use crate::plan::{Conditions, Group, Plan};
+use crate::record::Figure;
+
+pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
+    let stacks = facts.stacks(&[
+        "apache-prefork-mod_php",
+        "apache-prefork-fcgid",
+        "apache-worker-fcgid",
+        "lighttpd-fastcgi",
+        "howdah",
+    ])?;
+    let group = |opcache: bool| {
+        let chart = if opcache {
+            "300 files, opcode cache on"
+        } else {
+            "300 files, opcode cache off"
+        };
+        let requests = if opcache { 1000 } else { 300 };
+        let load = Load::Ab(Bench {
+            requests: if facts.effort.quick {
+                requests / 5
+            } else {
+                requests
+            },
+            concurrency: 5,
+            keep_alive: false,
+        });
+        let mut cell = cell(
+            chart,
+            None,
+            Figure::RequestsPerSecond,
+            page("/framework/index.php"),
+            load,
+        );
+        let figures: [f64; 4] = if opcache {
+            [11.05, 11.24, 11.12, 11.24]
+        } else {
+            [4.59, 4.89, 4.99, 4.65]
+        };
+        let names = [
+            "prefork + mod_php",
+            "prefork + FastCGI",
+            "worker + FastCGI",
+            "lighttpd + FastCGI",
+        ];
+        cell.study = names.iter().map(|name| (*name).to_owned()).zip(figures).collect();
+        Group {
+            title: chart.to_owned(),
+            stacks: stacks.clone(),
+            conditions: Conditions {
+                opcache,
+                ..together(5, 5)
+            },
+            cells: vec![cell],
+        }
+    };
+    Ok(Plan {
+        groups: vec![group(true), group(false)],
+        notes: vec![
+            "The study's framework application is replaced by a script that includes 300 files with a class each".to_owned(),
+            "It reset a virtual machine before each of six runs of `ab -c5 -n100` and took the median of the middle four; here rounds are \
+             interleaved and longer, and the median of all counts"
+                .to_owned(),
+            "mod_fastcgi no longer exists; mod_fcgid stands in its place".to_owned(),
+        ],
+    })
+}

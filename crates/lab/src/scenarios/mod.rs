@@ -1,0 +1,250 @@
+//! The scenarios: the published studies, today's table, and the reader's own site.
+
+mod a2o_2009;
+mod allowoverride;
+mod event_2016;
+mod fastcgi_2006;
+pub mod site;
+mod today;
+mod vps_256mb;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use crate::ground::HELLO;
+use crate::load::{Load, Question};
+use crate::plan::{Conditions, Effort, Plan, PlannedCell};
+use crate::record::Figure;
+
+/// A scenario, as the command line lists it.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    /// On the command line.
+    pub name: &'static str,
+    /// In one line.
+    pub summary: &'static str,
+    /// Whether WordPress on MariaDB is needed.
+    pub wordpress: bool,
+    /// What it measures with that effort.
+    pub plan: fn(&Facts) -> Result<Plan, String>,
+}
+
+/// What a scenario's plan depends on.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// How thorough.
+    pub effort: Effort,
+    /// Processors of this machine.
+    pub cores: usize,
+    /// Whether WordPress could be installed.
+    pub wordpress: bool,
+    /// Only these stacks; empty is the scenario's own choice.
+    pub stacks: Vec<String>,
+    /// For `site`: the folder.
+    pub folder: Option<PathBuf>,
+    /// For `site`: what is asked.
+    pub urls: Vec<String>,
+    /// For `site`: the Host field.
+    pub host: Option<String>,
+}
+
+/// Every scenario.
+pub const ALL: &[Scenario] = &[
+    Scenario {
+        name: "today",
+        summary: "what matters today, every stack: small and large PHP pages, WordPress, files, memory, slow clients",
+        wordpress: true,
+        plan: today::plan,
+    },
+    Scenario {
+        name: "a2o-2009",
+        summary: "Apache + mod_php against nginx + php-fpm over a sweep of concurrency (2009)",
+        wordpress: true,
+        plan: a2o_2009::plan,
+    },
+    Scenario {
+        name: "vps-256mb",
+        summary: "WordPress in 256 MB, a growing crowd, each stack with its best setting",
+        wordpress: true,
+        plan: vps_256mb::plan,
+    },
+    Scenario {
+        name: "event-2016",
+        summary: "whether Apache's event MPM is as good as nginx (2016)",
+        wordpress: false,
+        plan: event_2016::plan,
+    },
+    Scenario {
+        name: "fastcgi-2006",
+        summary: "mod_php, FastCGI, lighttpd and the opcode cache with a framework of hundreds of files (2006)",
+        wordpress: false,
+        plan: fastcgi_2006::plan,
+    },
+    Scenario {
+        name: "allowoverride",
+        summary: "where Apache's time goes: .htaccess look-ups, by system calls",
+        wordpress: false,
+        plan: allowoverride::plan,
+    },
+    Scenario {
+        name: "site",
+        summary: "your own site: a folder and URLs, or an access log, on every stack",
+        wordpress: false,
+        plan: site::plan,
+    },
+];
+
+/// The scenario of that name; an unknown one is answered with those that there are.
+pub fn named(name: &str) -> Result<&'static Scenario, String> {
+    let names = || {
+        ALL.iter()
+            .map(|scenario| scenario.name)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    ALL.iter()
+        .find(|scenario| scenario.name == name)
+        .ok_or_else(|| format!("there is no scenario {name}; there are {}", names()))
+}
+
+impl Facts {
+    /// The stacks of a scenario, or those that were asked for.
+    fn stacks(&self, usual: &[&str]) -> Result<Vec<std::rc::Rc<dyn crate::stack::Stack>>, String> {
+        if self.stacks.is_empty() {
+            return crate::stacks::named(usual);
+        }
+        crate::stacks::named(&self.stacks.iter().map(String::as_str).collect::<Vec<_>>())
+    }
+}
+
+/// A page of the ground, with its body where that is known.
+fn page(path: &str) -> Question {
+    let line = [&[b'x'; 1023][..], b"\n"].concat();
+    let body = match path {
+        "/HelloWorld.php" | "/HelloWorld.txt" => Some(HELLO.to_vec()),
+        "/2B.txt" => Some(b"ok".to_vec()),
+        "/21KB.txt" => Some(line.repeat(21)),
+        "/92KB.js" => Some(line.repeat(92)),
+        "/100KB.txt" => Some(line.repeat(100)),
+        "/150KB.jpg" => Some(line.repeat(150)),
+        "/100KB.php" => Some(vec![b'x'; 104_857]),
+        "/1MB.txt" | "/1MB.php" => Some(line.repeat(1024)),
+        "/framework/index.php" => Some(b"included 300 parts\n".to_vec()),
+        _ => None,
+    };
+    Question {
+        path: path.to_owned(),
+        body,
+        ..Question::default()
+    }
+}
+
+/// A cell on a chart of its own or with others.
+fn cell(chart: &str, at: Option<(f64, &str)>, figure: Figure, question: Question, load: Load) -> PlannedCell {
+    let (place, axis) = at.map_or((None, ""), |(at, axis)| (Some(at), axis));
+    PlannedCell {
+        name: place.map_or_else(|| chart.to_owned(), |at| format!("{chart}/{at}")),
+        chart: chart.to_owned(),
+        at: place,
+        axis: axis.to_owned(),
+        figure,
+        php: question.path.ends_with(".php") || question.path.ends_with('/'),
+        question,
+        load,
+        counts_calls: false,
+        study: Vec::new(),
+    }
+}
+
+/// Conditions in which all stacks run at once.
+fn together(php_processes: usize, connections: usize) -> Conditions {
+    Conditions {
+        php_processes,
+        connections,
+        opcache: true,
+        alone: false,
+        memory: None,
+        settings: BTreeMap::new(),
+        search: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(effort: Effort) -> Facts {
+        Facts {
+            effort,
+            cores: 2,
+            wordpress: true,
+            stacks: Vec::new(),
+            folder: Some("/srv/site".into()),
+            urls: vec!["/".to_owned(), "/a".to_owned()],
+            host: None,
+        }
+    }
+
+    #[test]
+    fn every_scenario_asks_every_stack_for_every_cell_once() {
+        for scenario in ALL {
+            for effort in [Effort::QUICK, Effort::FULL] {
+                let plan = (scenario.plan)(&facts(effort)).unwrap();
+                // A cell may be in several groups, for one stack each.
+                let pairs: Vec<(&str, &str)> = plan
+                    .groups
+                    .iter()
+                    .flat_map(|group| {
+                        group.cells.iter().flat_map(|cell| {
+                            group
+                                .stacks
+                                .iter()
+                                .map(|stack| (cell.name.as_str(), stack.name()))
+                        })
+                    })
+                    .collect();
+                assert!(!pairs.is_empty(), "{}", scenario.name);
+                for pair in &pairs {
+                    assert_eq!(
+                        pairs.iter().filter(|other| *other == pair).count(),
+                        1,
+                        "{}: {pair:?}",
+                        scenario.name
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_scenario_is_answered_with_the_known() {
+        let error = named("phoronix").unwrap_err();
+        assert!(
+            error.contains("phoronix") && error.contains("a2o-2009"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn chosen_stacks_replace_the_usual_ones() {
+        let facts = Facts {
+            stacks: vec!["howdah".to_owned()],
+            ..facts(Effort::QUICK)
+        };
+        let plan = (named("today").unwrap().plan)(&facts).unwrap();
+        assert!(
+            plan.groups
+                .iter()
+                .all(|group| group.stacks.iter().all(|stack| stack.name() == "howdah"))
+        );
+        let facts = Facts {
+            stacks: vec!["iis".to_owned()],
+            ..facts
+        };
+        assert!(
+            (named("today").unwrap().plan)(&facts)
+                .unwrap_err()
+                .contains("iis")
+        );
+    }
+}

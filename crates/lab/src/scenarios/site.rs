@@ -1,0 +1,105 @@
+//! The reader's own site on every stack.
+
+use super::{Facts, cell, together};
+use crate::load::{Closed, Load, Question};
+use crate::plan::{Group, Plan};
+use crate::record::Figure;
+
+/// URLs that are measured, the most frequent ones first; more would take hours.
+const MOST_URLS: usize = 20;
+
+pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
+    if facts.folder.is_none() {
+        return Err(
+            "name the folder of your site with --root, and what to ask with --url, --urls FILE or --log FILE"
+                .to_owned(),
+        );
+    }
+    if facts.urls.is_empty() {
+        return Err("there is nothing to ask: name URLs with --url, --urls FILE or --log FILE".to_owned());
+    }
+    let urls = most_frequent(&facts.urls);
+    let load = Load::Wrk(Closed {
+        connections: 16,
+        time: facts.effort.time,
+    });
+    let question = |path: &String| Question {
+        path: path.clone(),
+        host: facts.host.clone(),
+        ..Question::default()
+    };
+    let cells = urls.iter().map(|path| {
+        cell(
+            path,
+            None,
+            Figure::RequestsPerSecond,
+            question(path),
+            load.clone(),
+        )
+    });
+    // Which stacks can run PHP for which URL is found out by asking.
+    let cells = cells
+        .map(|cell| crate::plan::PlannedCell { php: true, ..cell })
+        .collect();
+    Ok(Plan {
+        groups: vec![Group {
+            title: "your site".to_owned(),
+            stacks: facts.stacks(&["howdah", "apache-prefork-mod_php-htaccess", "apache-event-fpm", "nginx-fpm", "lighttpd-fpm"])?,
+            conditions: together(16, 16),
+            cells,
+        }],
+        notes: vec![
+            "Every answer must have the status 200; what a stack cannot answer so, such as addresses that need `.htaccess`, is shown as \
+             not measured"
+                .to_owned(),
+        ],
+    })
+}
+
+fn most_frequent(urls: &[String]) -> Vec<String> {
+    let mut counted: Vec<(&String, usize)> = Vec::new();
+    for url in urls {
+        match counted.iter_mut().find(|(known, _)| *known == url) {
+            Some((_, count)) => *count += 1,
+            None => counted.push((url, 1)),
+        }
+    }
+    counted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counted
+        .into_iter()
+        .take(MOST_URLS)
+        .map(|(url, _)| url.clone())
+        .collect()
+}
+
+/// The paths of the GET requests of an access log in common or combined format that were answered with 200.
+pub fn urls_of_log(text: &str) -> Vec<String> {
+    let request = |line: &str| {
+        let mut parts = line.split('"');
+        let (request, status) = (parts.nth(1)?, parts.next()?);
+        let path = request.strip_prefix("GET ")?.split(' ').next()?;
+        let good = status.split_whitespace().next() == Some("200") && path.starts_with('/');
+        good.then(|| path.to_owned())
+    };
+    text.lines().filter_map(request).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_read() {
+        let log = "1.2.3.4 - - [01/Jan/2026:00:00:00 +0000] \"GET /a?b=c HTTP/1.1\" 200 5 \"-\" \"x\"\n\
+                   1.2.3.4 - - [01/Jan/2026:00:00:00 +0000] \"POST /a HTTP/1.1\" 200 5\n\
+                   1.2.3.4 - - [01/Jan/2026:00:00:00 +0000] \"GET /gone HTTP/1.1\" 404 5\n\
+                   nonsense\n";
+        assert_eq!(urls_of_log(log), ["/a?b=c"]);
+    }
+
+    #[test]
+    fn the_most_frequent_come_first() {
+        let urls: Vec<String> = ["/a", "/b", "/b"].map(str::to_owned).to_vec();
+        assert_eq!(most_frequent(&urls), ["/b", "/a"]);
+    }
+}

@@ -1,0 +1,135 @@
+//! S2: WordPress in 256 MB: hits, errors and time-outs of a growing crowd.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{Facts, cell, together};
+use crate::load::{Load, Ramp};
+use crate::plan::{Conditions, Group, Plan, Search};
+use crate::record::Figure;
+use crate::wordpress::front_page;
+
+const MEMORY: u64 = 256 << 20;
+
+/// A stack, and the setting that decides how much of it fits.
+const STACKS: &[(&str, Option<&str>)] = &[
+    ("apache-prefork-mod_php", Some("MaxRequestWorkers")),
+    ("apache-prefork-fpm", Some("pm.max_children")),
+    ("apache-worker-fpm", Some("pm.max_children")),
+    ("nginx-fpm", Some("pm.max_children")),
+    ("lighttpd-fpm", Some("pm.max_children")),
+    ("howdah", Some("workers")),
+];
+
+/// Clients at the end of the ramp, and the study's hits and time-outs.
+type Row = (usize, &'static [(&'static str, f64)]);
+
+const RAMPS: &[Row] = &[
+    (
+        10,
+        &[
+            ("prefork + mod_php, 8 clients", 190.0),
+            ("prefork + mod_php, 4 clients", 195.0),
+        ],
+    ),
+    (
+        20,
+        &[
+            ("prefork + mod_php, 8 clients", 146.0),
+            ("worker + mod_php, 8 threads", 503.0),
+        ],
+    ),
+    (70, &[("worker + mod_php, 8 threads", 1268.0)]),
+    (
+        100,
+        &[
+            ("worker + mod_php, 2 × 10 threads", 1980.0),
+            ("nginx + php-fpm, 5 children", 1766.0),
+        ],
+    ),
+    (
+        150,
+        &[
+            ("worker + mod_php, 2 × 10 threads", 1985.0),
+            ("prefork + FastCGI, 4 children", 1483.0),
+            ("worker + FastCGI, 4 children", 2182.0),
+        ],
+    ),
+];
+
+pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
+    if !facts.wordpress {
+        return Err("this scenario needs WordPress on MariaDB; `howdah-lab setup` installs both".to_owned());
+    }
+    let time = if facts.effort.quick {
+        Duration::from_secs(4)
+    } else {
+        Duration::from_secs(60)
+    };
+    let ramps: Vec<&Row> = RAMPS
+        .iter()
+        .filter(|(clients, _)| !facts.effort.quick || [20, 100].contains(clients))
+        .collect();
+    let ramp = |clients, time| {
+        Load::Ramp(Ramp {
+            clients,
+            time,
+            timeout: Duration::from_secs(10),
+        })
+    };
+    let cells: Vec<_> = ramps
+        .iter()
+        .map(|(clients, study)| {
+            let at = Some((*clients as f64, "clients at the end of the ramp"));
+            let mut cell = cell(
+                "hits in the ramp",
+                at,
+                Figure::Hits,
+                front_page(),
+                ramp(*clients, time),
+            );
+            cell.study = study
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), *value))
+                .collect();
+            cell
+        })
+        .collect();
+    let wanted = |name: &str| facts.stacks.is_empty() || facts.stacks.iter().any(|stack| stack == name);
+    let mut groups = Vec::new();
+    for (name, setting) in STACKS.iter().filter(|(name, _)| wanted(name)) {
+        let search = setting.map(|setting| Search {
+            setting: setting.to_owned(),
+            candidates: if facts.effort.quick {
+                vec![4, 8]
+            } else {
+                vec![2, 4, 6, 8, 12, 16, 24, 32]
+            },
+            question: front_page(),
+            load: ramp(50, time / 2),
+        });
+        groups.push(Group {
+            title: format!("{name} in 256 MB"),
+            stacks: crate::stacks::named(&[name])?,
+            conditions: Conditions {
+                alone: true,
+                memory: Some(MEMORY),
+                settings: BTreeMap::new(),
+                search,
+                ..together(8, 150)
+            },
+            cells: cells.clone(),
+        });
+    }
+    Ok(Plan {
+        groups,
+        notes: vec![
+            "The study ran on a FreeBSD server with 256 MB in all; here a control group limits each stack, PHP included, to 256 MB, and the \
+             database runs outside it"
+                .to_owned(),
+            "Its worker + mod_php needs a thread-safe PHP, which Debian does not have; worker + php-fpm stands in its place".to_owned(),
+            "Each stack's number of PHP processes was searched for, as the author did by hand: the one with the most hits in a shorter ramp"
+                .to_owned(),
+        ],
+    })
+}
