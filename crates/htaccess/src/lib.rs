@@ -14,6 +14,7 @@
 
 pub mod compile;
 pub mod directive;
+mod escape;
 pub mod expression;
 pub mod language;
 pub mod mistake;

@@ -37,7 +37,7 @@ fn named(mut rest: &[u8], coding: &[u8]) -> bool {
 
 /// Takes a token off, and the white space around it (`ap_get_token`). It ends at `;`, at `,` and, unless `with_white`, at white
 /// space.
-pub(super) fn token<'r>(rest: &mut &'r [u8], with_white: bool) -> &'r [u8] {
+pub(crate) fn token<'r>(rest: &mut &'r [u8], with_white: bool) -> &'r [u8] {
     let start = rest.trim_ascii_start();
     let mut quoted = false;
     let end = start.iter().position(|&byte| {

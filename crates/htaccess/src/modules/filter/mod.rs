@@ -3,7 +3,7 @@
 //! A response passes the filters that mod_mime's AddOutputFilter names, then those of SetOutputFilter, then those of mod_filter's
 //! chain, to which AddOutputFilterByType adds. Whatever its place there, what changes the text comes before what compresses it.
 
-mod accept;
+pub(crate) mod accept;
 mod choose;
 mod directives;
 mod transform;

@@ -1,17 +1,127 @@
-//! negotiation.
+//! mod_negotiation: Options MultiViews. A name that does not exist stands for the files that have it with extensions behind it;
+//! which of them is sent is found from what the client accepts.
 
-use crate::directive::Directive;
+mod accept;
+mod answer;
+mod best;
+mod directives;
+mod quality;
+mod variants;
+
+use howdah_http::Status;
+
+use crate::Settings;
 use crate::settings::Merge;
+use crate::trace::Event;
+use crate::transaction::Transaction;
+use crate::world::World;
+
+use accept::Accepted;
+pub(crate) use directives::DIRECTIVES;
 
 /// What the module's directives have set.
 #[derive(Clone, Debug, Default)]
-pub struct Config {}
+pub struct Config {
+    language_priority: Option<Box<[Box<[u8]>]>>,
+    force_priority: Option<ForcePriority>,
+}
 
-impl Merge for Config {
-    fn merge(_base: &Config, _add: &Config) -> Config {
-        Config {}
+/// ForceLanguagePriority. Neither is `None`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ForcePriority {
+    /// Where several languages are as good, LanguagePriority decides.
+    prefer: bool,
+    /// Where none is acceptable, LanguagePriority decides, and there is no 406.
+    fallback: bool,
+}
+
+impl Config {
+    fn force_priority(&self) -> ForcePriority {
+        self.force_priority.unwrap_or(ForcePriority {
+            prefer: true,
+            fallback: false,
+        })
+    }
+
+    fn priority(&self) -> &[Box<[u8]>] {
+        self.language_priority.as_deref().unwrap_or_default()
     }
 }
 
-/// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive] = &[];
+impl Merge for Config {
+    fn merge(base: &Config, add: &Config) -> Config {
+        let priority = add.language_priority.as_ref().or(base.language_priority.as_ref());
+        Config {
+            language_priority: priority.cloned(),
+            force_priority: add.force_priority.or(base.force_priority),
+        }
+    }
+}
+
+/// Which file the missing `filename` of the transaction stands for: its name within the folder. To be asked where Options
+/// MultiViews is on; `settings` are the folder's. `base` knows the media types of extensions, as for
+/// [`find_type`](crate::modules::mime::find_type). Vary, TCN, Content-Location and Alternates go into `error_fields`, the list of
+/// variants for an error's page into the note `variant-list`.
+///
+/// `Ok(None)` where no file has that name with extensions.
+///
+/// # Errors
+/// 404 where there are such files and none can be sent, 406 where none is acceptable, 300 where the client wants to choose.
+pub fn choose(
+    tx: &mut Transaction<'_>,
+    settings: &Settings,
+    world: &mut dyn World,
+    base: &dyn Fn(&[u8]) -> Option<&'static str>,
+) -> Result<Option<Vec<u8>>, Status> {
+    let Some(mut variants) = variants::gather(tx, settings, world, base)? else {
+        return Ok(None);
+    };
+    let nothing = Config::default();
+    let config = settings.negotiation.as_deref().unwrap_or(&nothing);
+    let accepted = Accepted::of(tx);
+    let best = best::best(tx, config, &accepted, &mut variants);
+    tx.trace(|| Event {
+        step: "negotiation",
+        place: None,
+        text: "MultiViews".to_owned(),
+        facts: variants
+            .iter()
+            .map(|variant| ("variant", variant.to_string()))
+            .collect(),
+        outcome: match best {
+            Some(index) => String::from_utf8_lossy(&variants[index].name).into_owned(),
+            None => "none is acceptable".to_owned(),
+        },
+    });
+    answer::fields(tx, &accepted, &variants, best);
+    match best {
+        Some(index) => Ok(Some(variants.swap_remove(index).name)),
+        None if accepted.supports_choice => Err(Status::MULTIPLE_CHOICES),
+        None => {
+            tx.complain(None, "MultiViews: no variant is acceptable to the client");
+            Err(Status::NOT_ACCEPTABLE)
+        }
+    }
+}
+
+/// `x-gzip` or `gzip`: Content-Encoding is said as the client says it. In the phase of the fixups, behind rewriting.
+pub fn fixup(tx: &mut Transaction<'_>) {
+    let Some(encoding) = &tx.state.encoding else {
+        return;
+    };
+    let plain = encoding.strip_prefix(b"x-").unwrap_or(encoding);
+    let Some(items) = accept::items(tx, b"accept-encoding") else {
+        return;
+    };
+    let said = items.iter().find(|item| item.name == plain).or_else(|| {
+        items
+            .iter()
+            .rfind(|item| item.name.strip_prefix(b"x-") == Some(plain))
+    });
+    if let Some(item) = said {
+        tx.state.encoding = Some(item.name.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests;

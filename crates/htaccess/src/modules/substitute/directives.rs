@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Find, Substitution};
+use super::{Find, Replacement, Substitution};
 use crate::directive::{Arguments, Call, Directive, Overrides, Support};
 use crate::mistake::Complaint;
-use crate::pattern::Pattern;
+use crate::modules::headers;
+use crate::pattern::{Captures, Pattern};
 use crate::settings::Settings;
 
 type Outcome = Result<(), Complaint>;
@@ -55,10 +56,26 @@ fn parse(text: &[u8]) -> Result<Substitution, String> {
         false => Find::Regex(regex(find, caseless)?),
     };
     Ok(Substitution {
+        replacement: replacement_of(&find, replacement),
         find,
-        replacement: replacement.into(),
         quick,
     })
+}
+
+/// What replaces text is taken as it stands.
+fn replacement_of(find: &Find, text: &[u8]) -> Replacement {
+    let has_groups = text
+        .windows(2)
+        .any(|pair| pair[0] == b'$' && pair[1].is_ascii_digit());
+    match find {
+        Find::Text { .. } => Replacement::Constant(text.into()),
+        Find::Regex(_) if has_groups => Replacement::Template(text.into()),
+        Find::Regex(_) => {
+            let mut plain = Vec::new();
+            headers::substitute(text, &Captures::default(), &mut plain);
+            Replacement::Constant(plain.into())
+        }
+    }
 }
 
 /// Other than everywhere else, `.` does not match a line's end.

@@ -24,9 +24,18 @@ pub struct Config {
 #[derive(Debug)]
 struct Substitution {
     find: Find,
-    replacement: Box<[u8]>,
+    replacement: Replacement,
     /// `q`: what follows is replaced in what is left of the line, but not across the places where this replaced something.
     quick: bool,
+}
+
+/// What comes in its place.
+#[derive(Debug)]
+enum Replacement {
+    /// Always the same.
+    Constant(Box<[u8]>),
+    /// With `$0` to `$9`, and backslashes before what stands for itself.
+    Template(Box<[u8]>),
 }
 
 /// What is looked for.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use memchr::{memchr, memmem, memrchr};
 
-use super::{Config, Find, LONGEST_LINE, Substitution};
+use super::{Config, Find, LONGEST_LINE, Replacement, Substitution};
 use crate::modules::filter::{Broken, Transform};
 use crate::modules::headers::substitute;
 use crate::pattern::{Captures, Pattern};
@@ -18,7 +18,7 @@ pub struct Transformer {
     /// The beginning of a line.
     waiting: Vec<u8>,
     captures: Captures,
-    /// Bytes that regular expressions may still look at.
+    /// Bytes that captures may still copy.
     budget: u64,
 }
 
@@ -104,9 +104,9 @@ impl Transformer {
         )? {
             changed.extend_from_slice(&piece[at..at + start]);
             cuts.push(changed.len());
-            match &substitution.find {
-                Find::Text { .. } => changed.extend_from_slice(&substitution.replacement),
-                Find::Regex(_) => substitute(&substitution.replacement, &self.captures, &mut changed),
+            match &substitution.replacement {
+                Replacement::Constant(text) => changed.extend_from_slice(text),
+                Replacement::Template(text) => substitute(text, &self.captures, &mut changed),
             }
             cuts.push(changed.len());
             if changed.len() > self.longest {
@@ -151,12 +151,15 @@ impl Transformer {
                 let start = memmem::find(lower.unwrap_or(text), wanted);
                 Ok(start.map(|start| (start, start + wanted.len())))
             }
-            Find::Regex(pattern) => self.matched(pattern, text),
+            Find::Regex(pattern) => match substitution.replacement {
+                Replacement::Constant(_) => pattern.find_from(text, 0).map_err(|_| EXHAUSTED),
+                Replacement::Template(_) => self.matched(pattern, text),
+            },
         }
     }
 
     fn matched(&mut self, pattern: &Pattern, text: &[u8]) -> Result<Option<(usize, usize)>, Broken> {
-        // What is left of a line is looked at anew behind each match.
+        // Captures copy what is left of a line at each match.
         self.budget = self.budget.checked_sub(text.len() as u64).ok_or(EXHAUSTED)?;
         match pattern.captures(text, &mut self.captures) {
             Ok(true) => Ok(Some(self.captures.span())),
@@ -184,7 +187,7 @@ impl Transform for Transformer {
 const TOO_LONG: Broken = Broken("a line is longer than SubstituteMaxLineLength");
 const EXHAUSTED: Broken = Broken("a regular expression of Substitute tries too much on a line");
 
-/// What every response may cost, in bytes that regular expressions look at.
+/// What every response may cost, in bytes that captures copy.
 const BUDGET: u64 = 64 * 1024 * 1024;
 /// What each byte of it adds to that.
 const BUDGET_OF_A_BYTE: u64 = 4096;

@@ -31,6 +31,7 @@ fn substitutions() {
         ("Substitute s/a/b/q\nSubstitute s/bb/c/", "ab", "bb"),
         ("Substitute s/a/b/q\nSubstitute s/b/c/", "ab", "cc"),
         ("Substitute s/x*/-/", "ab", "-a-b-"),
+        ("Substitute s/a$/b/", "a\na", "a\nb"),
     ];
     for (directives, input, expected) in table {
         assert_eq!(

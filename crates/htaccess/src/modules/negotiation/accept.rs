@@ -1,0 +1,223 @@
+//! What a client accepts: Accept, Accept-Language, Accept-Charset, Accept-Encoding, Negotiate.
+
+use howdah_http::{Method, members};
+
+use crate::modules::filter::accept::token;
+use crate::transaction::Transaction;
+
+/// One member of an Accept field, or a media type with its parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Item {
+    /// In lower case.
+    pub name: Vec<u8>,
+    /// `q` or `qs`: 1 where nothing is said.
+    pub quality: f32,
+    /// `level` of HTML: 2 where nothing is said.
+    pub level: f32,
+    /// `charset`, in lower case; empty where nothing is said.
+    pub charset: Vec<u8>,
+}
+
+/// What a client accepts, and how it may be answered. `None` is a field that was not sent.
+#[derive(Debug)]
+pub(super) struct Accepted {
+    /// Never empty: `*/*` stands for a missing Accept.
+    pub types: Vec<Item>,
+    /// Whether Accept weighs its members. Where it does not, `*/*` is taken for a last resort.
+    pub is_weighed: bool,
+    pub languages: Option<Vec<Item>>,
+    pub charsets: Option<Vec<Item>>,
+    pub encodings: Option<Vec<Item>>,
+    /// The choice is told to caches (RFC 2295): for GET and HEAD without a path behind the name.
+    pub is_transparent: bool,
+    /// The client can choose for itself.
+    pub supports_choice: bool,
+    /// The server may choose.
+    pub may_choose: bool,
+    /// By the algorithm of RFC 2296.
+    pub by_rvsa: bool,
+    /// What the client says is taken literally.
+    pub is_literal: bool,
+}
+
+impl Accepted {
+    /// What this request says.
+    pub(super) fn of(tx: &Transaction<'_>) -> Accepted {
+        let types = items(tx, b"accept");
+        let reads = matches!(tx.state.method, Method::Get | Method::Head);
+        let mut accepted = Accepted {
+            is_weighed: types.iter().flatten().any(|item| item.quality < 1.0),
+            types: types.unwrap_or_else(|| vec![Item::new(b"*/*")]),
+            languages: items(tx, b"accept-language"),
+            charsets: items(tx, b"accept-charset"),
+            encodings: items(tx, b"accept-encoding"),
+            is_transparent: reads && tx.state.path_info.is_empty(),
+            supports_choice: false,
+            may_choose: true,
+            by_rvsa: false,
+            is_literal: false,
+        };
+        if accepted.is_transparent {
+            accepted.negotiate(tx);
+        }
+        // A script is the last choice, but the first for what scripts are for.
+        let wants_script = !reads || tx.state.args.is_some() || !tx.state.path_info.is_empty();
+        let quality = match (accepted.by_rvsa, wants_script) {
+            (true, _) => 0.0,
+            (false, true) => 2.0,
+            (false, false) => 0.001,
+        };
+        accepted.types.push(Item {
+            quality,
+            ..Item::new(SCRIPT)
+        });
+        accepted
+    }
+
+    /// The field Negotiate (RFC 2295 §8.4).
+    fn negotiate(&mut self, tx: &Transaction<'_>) {
+        let Some(value) = tx.request_field(b"negotiate") else {
+            return;
+        };
+        if value == b"trans"
+            && tx
+                .request_field(b"user-agent")
+                .is_some_and(|agent| agent.starts_with(b"Lynx"))
+        {
+            return;
+        }
+        self.may_choose = false;
+        for member in members(value) {
+            let is_known =
+                matches!(member, b"trans" | b"vlist" | b"guess-small" | b"*") || member[0].is_ascii_digit();
+            self.supports_choice |= is_known;
+            if member == b"1.0" {
+                (self.may_choose, self.by_rvsa, self.is_literal) = (true, true, true);
+            } else if member == b"*" {
+                (self.may_choose, self.is_literal) = (true, true);
+            }
+        }
+    }
+}
+
+impl Item {
+    fn new(name: &[u8]) -> Item {
+        Item {
+            name: name.to_vec(),
+            quality: 1.0,
+            level: 0.0,
+            charset: Vec::new(),
+        }
+    }
+
+    /// Takes one off a list.
+    pub(super) fn take(rest: &mut &[u8]) -> Item {
+        let mut item = Item::new(&token(rest, false).to_ascii_lowercase());
+        if item.name == b"text/html" {
+            item.level = 2.0;
+        }
+        while let [b';', behind @ ..] = *rest {
+            *rest = behind;
+            item.parameter(token(rest, true));
+        }
+        if let [b',', behind @ ..] = *rest {
+            *rest = behind;
+        }
+        item
+    }
+
+    fn parameter(&mut self, text: &[u8]) {
+        let Some(end) = text
+            .iter()
+            .position(|&byte| byte == b'=' || byte.is_ascii_whitespace())
+        else {
+            return;
+        };
+        let name = text[..end].to_ascii_lowercase();
+        let start = text[end..]
+            .iter()
+            .position(|&byte| byte != b'=' && !byte.is_ascii_whitespace());
+        let value = start.map_or(&b""[..], |start| &text[end + start..]);
+        let value = match value {
+            [b'"', quoted @ ..] => quoted.split(|&byte| byte == b'"').next(),
+            _ => value.split(u8::is_ascii_whitespace).next(),
+        };
+        let value = value.unwrap_or_default().to_ascii_lowercase();
+        match name.as_slice() {
+            b"q" | b"qs" => self.quality = quality(&value),
+            b"level" => {
+                let digits = value.iter().take_while(|byte| byte.is_ascii_digit());
+                self.level = digits.fold(0.0, |level, digit| level * 10.0 + f32::from(digit - b'0'));
+            }
+            b"charset" => self.charset = value,
+            _ => {}
+        }
+    }
+}
+
+/// The members of a request field; `None` where it was not sent.
+pub(super) fn items(tx: &Transaction<'_>, field: &[u8]) -> Option<Vec<Item>> {
+    let lines: Vec<&[u8]> = tx.request_fields().values(field).collect();
+    if lines.is_empty() {
+        return None;
+    }
+    let value = lines.join(&b", "[..]);
+    let mut rest = &value[..];
+    let mut items = Vec::new();
+    while !rest.is_empty() {
+        items.push(Item::take(&mut rest));
+    }
+    Some(items)
+}
+
+/// Up to three digits behind the point; what is no quality is 1.
+fn quality(value: &[u8]) -> f32 {
+    let digits = match value {
+        [b'.', digits @ ..] | [b'0', b'.', digits @ ..] => digits,
+        [b'0', ..] => return 0.0,
+        _ => return 1.0,
+    };
+    let digits = digits.iter().take(3).take_while(|byte| byte.is_ascii_digit());
+    let thousandths: u16 = digits
+        .zip([100, 10, 1])
+        .map(|(digit, weight)| u16::from(digit - b'0') * weight)
+        .sum();
+    f32::from(thousandths) / 1000.0
+}
+
+/// What stands for the media type of a script.
+pub(super) const SCRIPT: &[u8] = b"application/x-httpd-cgi";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_item() {
+        let table = [
+            ("text/html", "text/html 1 2 "),
+            ("TEXT/Plain; q=0.25", "text/plain 0.25 0 "),
+            (
+                "text/html;level=3;charset=\"UTF-8\";q=.5",
+                "text/html 0.5 3 utf-8",
+            ),
+            ("a;q=0", "a 0 0 "),
+            ("a;q=1.0", "a 1 0 "),
+            ("a;q=x", "a 1 0 "),
+            ("a;q=0.1239", "a 0.123 0 "),
+            ("a;q", "a 1 0 "),
+            ("a ; Q = 0.5", "a 0.5 0 "),
+        ];
+        for (text, expected) in table {
+            let item = Item::take(&mut text.as_bytes());
+            let found = format!(
+                "{} {} {} {}",
+                String::from_utf8_lossy(&item.name),
+                item.quality,
+                item.level,
+                String::from_utf8_lossy(&item.charset)
+            );
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What the response tells of the negotiation.
+
+use std::io::Write;
+
+use super::accept::Accepted;
+use super::variants::Variant;
+use crate::escape;
+use crate::modules::headers::append;
+use crate::transaction::Transaction;
+
+/// Vary, TCN, Content-Location, Alternates, and the list for the page of an error.
+pub(super) fn fields(
+    tx: &mut Transaction<'_>,
+    accepted: &Accepted,
+    variants: &[Variant],
+    best: Option<usize>,
+) {
+    let fields = &mut tx.state.error_fields;
+    if accepted.supports_choice || best.is_none() {
+        append(fields, b"Alternates", &alternates(variants));
+    }
+    let vary = vary(accepted.is_transparent, variants);
+    if !vary.is_empty() {
+        append(fields, b"Vary", &vary);
+    }
+    if accepted.is_transparent {
+        let tcn: &[u8] = if best.is_some() { b"choice" } else { b"list" };
+        fields.set(b"TCN", tcn);
+        if let Some(best) = best {
+            fields.set(b"Content-Location", &escape::segment(&variants[best].name));
+        }
+    }
+    if best.is_none() {
+        tx.state.notes.set(b"variant-list", &list(variants));
+    }
+}
+
+/// In what the variants differ.
+fn vary(is_transparent: bool, variants: &[Variant]) -> Vec<u8> {
+    let first = &variants[0];
+    let differ = |differs: &dyn Fn(&Variant) -> bool| variants.iter().any(differs);
+    let dimensions: [(&[u8], bool); 5] = [
+        (b"negotiate", is_transparent),
+        (
+            b"accept",
+            differ(&|variant| variant.media_type != first.media_type),
+        ),
+        (
+            b"accept-language",
+            differ(&|variant| variant.languages != first.languages),
+        ),
+        (
+            b"accept-charset",
+            differ(&|variant| variant.charset != first.charset),
+        ),
+        (
+            b"accept-encoding",
+            differ(&|variant| variant.encoding != first.encoding),
+        ),
+    ];
+    let names: Vec<&[u8]> = dimensions
+        .iter()
+        .filter(|(_, varies)| *varies)
+        .map(|(name, _)| *name)
+        .collect();
+    names.join(&b", "[..])
+}
+
+/// The field Alternates (RFC 2295 §8.3).
+fn alternates(variants: &[Variant]) -> Vec<u8> {
+    let entries: Vec<Vec<u8>> = variants.iter().map(alternate).collect();
+    entries.join(&b", "[..])
+}
+
+fn alternate(variant: &Variant) -> Vec<u8> {
+    let quality = format!("{:.3}", variant.source_quality);
+    let quality = match quality.trim_end_matches('0') {
+        whole if whole.ends_with('.') => &whole[..whole.len() - 1],
+        fraction => fraction,
+    };
+    let mut out = [
+        b"{\"",
+        &escape::segment(&variant.name)[..],
+        b"\" ",
+        quality.as_bytes(),
+    ]
+    .concat();
+    let languages = variant.languages.join(&b',');
+    let parts: [(&[u8], &[u8]); 4] = [
+        (b"type", &variant.media_type),
+        (b"charset", &variant.charset),
+        (b"language", &languages),
+        (b"encoding", variant.encoding.as_deref().unwrap_or_default()),
+    ];
+    for (name, value) in parts.iter().filter(|(_, value)| !value.is_empty()) {
+        out.extend_from_slice(&[&b" {"[..], name, &b" "[..], value, b"}"].concat());
+    }
+    if !variant.has_handler {
+        // Writing to a Vec cannot fail.
+        let _ = write!(out, " {{length {}}}", variant.length);
+    }
+    out.push(b'}');
+    out
+}
+
+/// HTML that lets a person choose.
+fn list(variants: &[Variant]) -> Vec<u8> {
+    let mut out = b"Available variants:\n<ul>\n".to_vec();
+    for variant in variants {
+        let name = [
+            b"<li><a href=\"",
+            &escape::segment(&variant.name)[..],
+            b"\">",
+            &escape::html(&variant.name),
+            b"</a> ",
+        ];
+        out.extend_from_slice(&name.concat());
+        let languages = variant.languages.join(&b',');
+        let parts: [(&[u8], &[u8]); 4] = [
+            (b"type", &variant.media_type),
+            (b"language", &languages),
+            (b"charset", &variant.charset),
+            (b"encoding", variant.encoding.as_deref().unwrap_or_default()),
+        ];
+        for (name, value) in parts.iter().filter(|(_, value)| !value.is_empty()) {
+            out.extend_from_slice(&[&b", "[..], name, &b" "[..], value].concat());
+        }
+        out.extend_from_slice(b"</li>\n");
+    }
+    out.extend_from_slice(b"</ul>\n");
+    out
+}

@@ -1,0 +1,132 @@
+//! Which variant is the best.
+
+use super::Config;
+use super::accept::Accepted;
+use super::quality::{is_plain, weigh, weigh_language};
+use super::variants::Variant;
+use crate::transaction::Transaction;
+
+/// The best variant's index; `None` where none is acceptable, or where the client wants to choose. Weighs every variant.
+pub(super) fn best(
+    tx: &Transaction<'_>,
+    config: &Config,
+    accepted: &Accepted,
+    variants: &mut [Variant],
+) -> Option<usize> {
+    let preferred = tx.state.env.value(b"prefer-language");
+    if preferred.is_some()
+        && let Some(best) = round(tx, config, accepted, variants, preferred)
+    {
+        return Some(best);
+    }
+    round(tx, config, accepted, variants, None)
+}
+
+fn round(
+    tx: &Transaction<'_>,
+    config: &Config,
+    accepted: &Accepted,
+    variants: &mut [Variant],
+    preferred: Option<&[u8]>,
+) -> Option<usize> {
+    let env = &tx.state.env;
+    let no_encoding = env.contains(b"no-gzip");
+    let html_only = env.value(b"gzip-only-text/html") == Some(b"1");
+    let some_have = !accepted.is_literal && variants.iter().any(|variant| !variant.languages.is_empty());
+    let mut best: Option<usize> = None;
+    let mut best_quality = 0.0;
+    for index in 0..variants.len() {
+        let variant = &mut variants[index];
+        let is_encoded = !is_plain(variant) && variant.encoding.as_deref() != Some(b"identity");
+        let is_html = variant.media_type.starts_with(b"text/html");
+        if is_encoded && (no_encoding || (html_only && !is_html)) {
+            continue;
+        }
+        match preferred {
+            Some(language) if !variant.languages.iter().any(|own| own == language) => continue,
+            Some(_) => (variant.language_quality, variant.is_definite) = (1.0, true),
+            None => weigh_language(config, accepted, variant, some_have),
+        }
+        weigh(accepted, variant);
+        let variant = &variants[index];
+        let other = best.map(|best| &variants[best]);
+        if let Some(quality) = better(accepted, variant, other, best_quality) {
+            best_quality = quality;
+            best = Some(index);
+        }
+    }
+    best.filter(|&best| !accepted.by_rvsa || variants[best].is_definite)
+}
+
+/// The variant's quality, if it is better than the best so far.
+fn better(accepted: &Accepted, variant: &Variant, best: Option<&Variant>, best_quality: f32) -> Option<f32> {
+    if !accepted.may_choose {
+        return None;
+    }
+    match accepted.by_rvsa {
+        true => better_by_rvsa(variant, best, best_quality),
+        false => better_by_apache(variant, best, best_quality),
+    }
+}
+
+/// RFC 2296 §3.3; the encoding only breaks ties.
+fn better_by_rvsa(variant: &Variant, best: Option<&Variant>, best_quality: f32) -> Option<f32> {
+    let quality =
+        variant.type_quality * variant.source_quality * variant.charset_quality * variant.language_quality;
+    if variant.encoding_quality == 0.0 || quality <= 0.0 {
+        return None;
+    }
+    let breaks_tie = || {
+        quality == best_quality && best.is_some_and(|best| variant.encoding_quality > best.encoding_quality)
+    };
+    (quality > best_quality || breaks_tie()).then_some(quality)
+}
+
+/// Apache's own order: type, language, level of HTML, charset, encoding, length.
+fn better_by_apache(variant: &Variant, best: Option<&Variant>, best_quality: f32) -> Option<f32> {
+    use std::cmp::Ordering::{Equal, Greater, Less};
+    let all = [
+        variant.encoding_quality,
+        variant.language_quality,
+        variant.source_quality,
+        variant.charset_quality,
+        variant.type_quality,
+    ];
+    let quality = variant.type_quality * variant.source_quality;
+    if all.contains(&0.0) || quality == 0.0 || quality < best_quality {
+        return None;
+    }
+    let Some(best) = best.filter(|_| quality == best_quality) else {
+        return Some(quality);
+    };
+    let place = |variant: &Variant| variant.language_index.unwrap_or(usize::MAX);
+    let order = variant
+        .language_quality
+        .total_cmp(&best.language_quality)
+        .then_with(|| place(best).cmp(&place(variant)))
+        .then_with(|| level(variant, best))
+        .then_with(|| variant.charset_quality.total_cmp(&best.charset_quality))
+        .then_with(|| match (is_latin(variant), is_latin(best)) {
+            (false, true) => Greater,
+            _ => Equal,
+        })
+        .then_with(|| variant.encoding_quality.total_cmp(&best.encoding_quality))
+        .then_with(|| best.length.cmp(&variant.length));
+    match order {
+        Greater => Some(quality),
+        Equal | Less => None,
+    }
+}
+
+/// The highest level that the client named, else the lowest.
+fn level(variant: &Variant, best: &Variant) -> std::cmp::Ordering {
+    if variant.media_type != best.media_type {
+        return std::cmp::Ordering::Equal;
+    }
+    let matched = variant.level_matched.total_cmp(&best.level_matched);
+    matched.then_with(|| best.level.total_cmp(&variant.level))
+}
+
+fn is_latin(variant: &Variant) -> bool {
+    matches!(variant.charset.as_slice(), b"" | b"iso-8859-1")
+}

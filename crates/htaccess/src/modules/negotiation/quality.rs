@@ -1,0 +1,184 @@
+//! How well a variant suits the client, in each dimension.
+
+use super::Config;
+use super::accept::{Accepted, Item};
+use super::variants::Variant;
+
+/// What variants without a language get where others have one, so that these come first.
+const NO_LANGUAGE: f32 = 0.0001;
+
+/// Sets every quality of a variant but that of its language.
+pub(super) fn weigh(accepted: &Accepted, variant: &mut Variant) {
+    weigh_type(accepted, variant);
+    weigh_encoding(accepted, variant);
+    weigh_charset(accepted, variant);
+}
+
+fn weigh_type(accepted: &Accepted, variant: &mut Variant) {
+    let mut quality = 0.0;
+    let mut is_definite = true;
+    for item in &accepted.types {
+        let before = variant.stars;
+        // What is no better match than one before does not count.
+        if !matches(item, variant) || before == variant.stars {
+            continue;
+        }
+        let guesses = !accepted.is_literal && !accepted.is_weighed;
+        quality = match variant.stars {
+            1 if guesses => 0.01,
+            2 if guesses => 0.02,
+            _ => item.quality,
+        };
+        is_definite = variant.stars == 3;
+    }
+    variant.type_quality = quality;
+    variant.is_definite &= is_definite;
+}
+
+fn matches(item: &Item, variant: &mut Variant) -> bool {
+    let media_type = &variant.media_type;
+    match item.name.as_slice() {
+        b"*" | b"*/*" => variant.stars = variant.stars.max(1),
+        [major @ .., b'*'] if major.ends_with(b"/") && media_type.starts_with(major) => {
+            variant.stars = variant.stars.max(2);
+        }
+        name if name == media_type.as_slice() && item.level >= variant.level => {
+            variant.level_matched = variant.level;
+            variant.stars = 3;
+        }
+        _ => return false,
+    }
+    true
+}
+
+fn weigh_encoding(accepted: &Accepted, variant: &mut Variant) {
+    let is_plain = is_plain(variant);
+    let Some(items) = &accepted.encodings else {
+        variant.encoding_quality = if is_plain { 1.0 } else { 0.5 };
+        return;
+    };
+    let encoding = match &variant.encoding {
+        Some(encoding) if !is_plain => encoding.strip_prefix(b"x-").unwrap_or(encoding),
+        _ => b"identity",
+    };
+    let named = items
+        .iter()
+        .find(|item| item.name.strip_prefix(b"x-").unwrap_or(&item.name) == encoding);
+    let star = || items.iter().rfind(|item| item.name == b"*");
+    variant.encoding_quality = match named.or_else(star) {
+        Some(item) => item.quality,
+        None if is_plain => 0.0001,
+        None => 0.0,
+    };
+}
+
+/// Whether it is not encoded.
+pub(super) fn is_plain(variant: &Variant) -> bool {
+    matches!(
+        variant.encoding.as_deref(),
+        None | Some(b"" | b"7bit" | b"8bit" | b"binary")
+    )
+}
+
+fn weigh_charset(accepted: &Accepted, variant: &mut Variant) {
+    const LATIN: &[u8] = b"iso-8859-1";
+    let Some(items) = &accepted.charsets else {
+        variant.is_definite &= variant.charset.is_empty();
+        return;
+    };
+    let charset = match variant.charset.as_slice() {
+        b"" if !variant.media_type.starts_with(b"text/") || accepted.is_literal => return,
+        b"" => LATIN,
+        charset => charset,
+    };
+    if let Some(item) = items.iter().find(|item| item.name == charset) {
+        variant.charset_quality = item.quality;
+    } else if let Some(star) = items.iter().rfind(|item| item.name == b"*") {
+        variant.charset_quality = star.quality;
+        variant.is_definite = false;
+    } else {
+        variant.charset_quality = if charset == LATIN { 1.0 } else { 0.0 };
+    }
+}
+
+/// Sets the quality of a variant's language, and its place in LanguagePriority. `some_have`: there are variants with a language.
+pub(super) fn weigh_language(config: &Config, accepted: &Accepted, variant: &mut Variant, some_have: bool) {
+    if variant.languages.is_empty() {
+        if !accepted.is_literal {
+            variant.language_quality = if some_have { NO_LANGUAGE } else { 1.0 };
+        }
+        return;
+    }
+    match &accepted.languages {
+        None => variant.is_definite = false,
+        Some(items) => accepted_language(items, accepted.is_literal, variant),
+    }
+    let force = config.force_priority();
+    let needs_fallback = force.fallback && variant.language_quality == 0.0;
+    if !force.prefer && !needs_fallback {
+        return;
+    }
+    let begins = |language: &[u8], known: &[u8]| {
+        language.len() >= known.len() && language[..known.len()].eq_ignore_ascii_case(known)
+    };
+    let place = |language: &Vec<u8>| config.priority().iter().position(|known| begins(language, known));
+    let Some(place) = variant.languages.iter().filter_map(place).min() else {
+        return;
+    };
+    if variant.language_quality != 0.0 {
+        variant.language_index = force.prefer.then_some(place);
+    } else if force.fallback {
+        variant.language_index = Some(place);
+        variant.language_quality = NO_LANGUAGE;
+        variant.is_definite = false;
+    }
+}
+
+/// The best match of any of the variant's languages: of each, the longest range that fits counts, not the one of the highest
+/// quality.
+fn accepted_language(items: &[Item], is_literal: bool, variant: &mut Variant) {
+    let mut best: Option<&Item> = None;
+    let mut guess = 0.0;
+    let mut star = None;
+    for language in &variant.languages {
+        let found = longest(items, language);
+        if !is_literal && shares_prefix(items, language) {
+            guess = 0.001;
+        }
+        if best.is_none() || found.is_some_and(|found| best.is_some_and(|best| found.quality > best.quality))
+        {
+            best = found;
+        }
+        if found.is_none() {
+            star = items.iter().find(|item| item.name == b"*");
+        }
+    }
+    if let Some(star) = star.filter(|star| best.is_none_or(|best| star.quality > best.quality)) {
+        best = Some(star);
+        variant.is_definite = false;
+    }
+    variant.language_quality = best.map_or(guess, |best| best.quality);
+}
+
+/// The longest range that is the language or a prefix of it up to a hyphen.
+fn longest<'i>(items: &'i [Item], language: &[u8]) -> Option<&'i Item> {
+    let fits = |item: &&Item| {
+        let rest = language.strip_prefix(item.name.as_slice());
+        item.name != b"*" && !item.name.is_empty() && rest.is_some_and(|rest| matches!(rest, [] | [b'-', ..]))
+    };
+    // Of several as long, the first.
+    items.iter().filter(fits).rev().max_by_key(|item| item.name.len())
+}
+
+/// Whether the client names a kind of the language: `en-us` is a weak wish for `en` and `en-gb`, as long as nothing that comes
+/// before it fits better.
+fn shares_prefix(items: &[Item], language: &[u8]) -> bool {
+    let fits = |item: &Item| {
+        let rest = language.strip_prefix(item.name.as_slice());
+        item.name != b"*" && !item.name.is_empty() && rest.is_some_and(|rest| matches!(rest, [] | [b'-', ..]))
+    };
+    items.iter().take_while(|item| !fits(item)).any(|item| {
+        let hyphen = item.name.iter().position(|&byte| byte == b'-');
+        item.name != b"*" && hyphen.is_some_and(|hyphen| language.starts_with(&item.name[..hyphen]))
+    })
+}

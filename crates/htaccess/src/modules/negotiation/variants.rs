@@ -1,0 +1,173 @@
+//! The files that a name may stand for.
+
+use std::fmt;
+
+use howdah_http::Status;
+
+use super::accept::{Item, SCRIPT};
+use crate::Settings;
+use crate::modules::mime::{self, Description};
+use crate::transaction::Transaction;
+use crate::world::{ProbeKind, World};
+
+/// A file that a name may stand for, and how well it suits the client.
+#[derive(Clone, Debug)]
+pub(super) struct Variant {
+    /// Within the folder.
+    pub name: Vec<u8>,
+    pub media_type: Vec<u8>,
+    pub charset: Vec<u8>,
+    pub encoding: Option<Vec<u8>>,
+    pub languages: Vec<Vec<u8>>,
+    /// Bytes.
+    pub length: u64,
+    pub has_handler: bool,
+    /// `qs` of its media type.
+    pub source_quality: f32,
+    pub level: f32,
+    /// From here on: what the negotiation finds.
+    pub type_quality: f32,
+    pub language_quality: f32,
+    pub charset_quality: f32,
+    pub encoding_quality: f32,
+    /// Its place in LanguagePriority.
+    pub language_index: Option<usize>,
+    pub level_matched: f32,
+    /// 1 where `*/*` matched, 2 for `type/*`, 3 for the type itself.
+    pub stars: u8,
+    /// Whether the client named all that it is.
+    pub is_definite: bool,
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} type {} language {} charset {} encoding {}",
+            String::from_utf8_lossy(&self.name),
+            self.type_quality,
+            self.language_quality,
+            self.charset_quality,
+            self.encoding_quality
+        )
+    }
+}
+
+/// The files, in the order of their names; `None` where there is none.
+///
+/// # Errors
+/// 404 where there are some of which none can be sent.
+pub(super) fn gather(
+    tx: &mut Transaction<'_>,
+    settings: &Settings,
+    world: &mut dyn World,
+    base: &dyn Fn(&[u8]) -> Option<&'static str>,
+) -> Result<Option<Vec<Variant>>, Status> {
+    let filename = tx.state.filename.clone();
+    let Some(slash) = filename.iter().rposition(|&byte| byte == b'/') else {
+        return Ok(None);
+    };
+    let (folder, name) = filename.split_at(slash + 1);
+    let begins = |entry: &[u8]| {
+        entry
+            .strip_prefix(name)
+            .is_some_and(|rest| rest.first() == Some(&b'.'))
+    };
+    let mut found = false;
+    let mut variants = Vec::new();
+    for entry in world.entries(folder).iter().filter(|entry| begins(entry)) {
+        let path = [folder, entry].concat();
+        let Some(probe) = world
+            .probe(&path)
+            .filter(|probe| probe.kind != ProbeKind::Directory)
+        else {
+            continue;
+        };
+        found = true;
+        if probe.kind == ProbeKind::File {
+            variants.extend(variant(settings, name, entry, probe.size, base));
+        }
+    }
+    if variants.is_empty() && found {
+        let name = String::from_utf8_lossy(name);
+        tx.complain(
+            None,
+            format!("MultiViews: no file that begins with {name} can be negotiated"),
+        );
+        return Err(Status::NOT_FOUND);
+    }
+    variants.sort_by(|a, b| {
+        b.source_quality
+            .total_cmp(&a.source_quality)
+            .then_with(|| a.name.cmp(&b.name))
+    });
+    Ok((!variants.is_empty()).then_some(variants))
+}
+
+/// A file, if all its extensions are known or part of the name that was asked for.
+fn variant(
+    settings: &Settings,
+    asked: &[u8],
+    entry: &[u8],
+    length: u64,
+    base: &dyn Fn(&[u8]) -> Option<&'static str>,
+) -> Option<Variant> {
+    let nothing = mime::Config::default();
+    let description = mime::describe(settings.mime.as_deref().unwrap_or(&nothing), entry, base);
+    if !description.is_known || !explains(asked, &description.exceptions) {
+        return None;
+    }
+    let has_handler = description.handler.is_some();
+    let content_type = match content_type(settings, &description) {
+        Some(content_type) => content_type,
+        None if has_handler => SCRIPT.to_vec(),
+        None => return None,
+    };
+    if content_type == MAP || description.handler.as_deref() == Some(b"type-map") {
+        return None;
+    }
+    let item = Item::take(&mut &content_type[..]);
+    Some(Variant {
+        name: entry.to_vec(),
+        media_type: item.name,
+        charset: item.charset,
+        encoding: description.encoding,
+        languages: description.languages.into_iter().map(Vec::from).collect(),
+        length,
+        has_handler,
+        source_quality: item.quality,
+        level: item.level,
+        type_quality: 1.0,
+        language_quality: 1.0,
+        charset_quality: 1.0,
+        encoding_quality: 1.0,
+        language_index: None,
+        level_matched: 0.0,
+        stars: 0,
+        is_definite: true,
+    })
+}
+
+/// ForceType's, or what the extensions say, with the charset.
+fn content_type(settings: &Settings, description: &Description) -> Option<Vec<u8>> {
+    if let Some(forced) = settings.core.as_ref().and_then(|core| core.force_type()) {
+        return Some(forced.to_vec());
+    }
+    let content_type = description.content_type.as_ref()?;
+    Some(match &description.charset {
+        Some(charset) => [content_type, &b"; charset="[..], charset].concat(),
+        None => content_type.clone(),
+    })
+}
+
+/// Whether what no directive explains is all in the name that was asked for, in its order.
+fn explains(asked: &[u8], exceptions: &[Box<[u8]>]) -> bool {
+    let mut rest = exceptions.iter().peekable();
+    for part in asked.split(|&byte| byte == b'.') {
+        rest.next_if(|exception| ***exception == *part);
+    }
+    rest.next().is_none()
+}
+
+/// Lists of variants in files (`.var`), which are not read here.
+const MAP: &[u8] = b"application/x-type-map";
