@@ -8,7 +8,7 @@ use super::{Config, Everything, target};
 use crate::directive::{Arguments, Call, Directive, Overrides, Support};
 use crate::expression::Expression;
 use crate::mistake::Complaint;
-use crate::modules::rewrite::matcher::Matcher;
+use crate::pattern::Pattern;
 use crate::settings::Settings;
 
 const fn directive(
@@ -119,9 +119,13 @@ fn redirect(
         (First::Redirect(status) | First::Status(status), _) => (status, 1, 2),
     };
     let source = if is_pattern {
-        Source::Pattern(Matcher::new(call.word(path), false).map_err(|bad| {
-            Complaint::about(path, "Regular expression could not be compiled.").hint(bad.message)
-        })?)
+        Source::Pattern(
+            Pattern::new(call.word(path), false)
+                .map(Arc::new)
+                .map_err(|bad| {
+                    Complaint::about(path, "Regular expression could not be compiled.").hint(bad.message)
+                })?,
+        )
     } else {
         Source::Path(call.word(path).into())
     };

@@ -1,19 +1,59 @@
 //! The redirects of a folder, in order, found without trying one after the other.
 
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
-use super::redirect::{Failure, Redirect};
+use super::redirect::{Failure, Redirect, Source};
+use crate::pattern::{Candidates, PatternSet};
 
 /// Redirects in the order in which they are tried: the first that matches counts.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct List {
     redirects: Vec<Arc<Redirect>>,
+    /// Made when it is first needed: while a file is read, redirects are added.
+    index: OnceLock<Index>,
+}
+
+/// A redirect and where it leads; or the redirect that matches and cannot be made.
+pub(super) type Search<'l> = Result<Option<(&'l Redirect, Vec<u8>)>, (&'l Redirect, Failure)>;
+
+/// What is known of many redirects.
+#[derive(Debug)]
+struct Index {
+    /// The first redirect for each path. Slashes stand alone in it.
+    paths: HashMap<Box<[u8]>, u32>,
+    /// Which lengths there are among the paths.
+    lengths: Box<[bool]>,
+    /// The regular expressions, …
+    set: PatternSet,
+    /// … and their places, in order.
+    set_places: Box<[u32]>,
+}
+
+/// Fewer redirects than this are tried faster than looked up.
+const FEWEST: usize = 8;
+
+impl Clone for List {
+    /// For redirects to be added.
+    fn clone(&self) -> List {
+        List::new(self.redirects.clone())
+    }
 }
 
 impl List {
+    fn new(redirects: Vec<Arc<Redirect>>) -> List {
+        List {
+            redirects,
+            index: OnceLock::new(),
+        }
+    }
+
     /// Adds one at the end, while a file is read.
     pub fn push(list: &mut Arc<List>, redirect: Redirect) {
-        Arc::make_mut(list).redirects.push(Arc::new(redirect));
+        let list = Arc::make_mut(list);
+        list.index = OnceLock::new();
+        list.redirects.push(Arc::new(redirect));
     }
 
     /// First the one, then the other.
@@ -21,21 +61,95 @@ impl List {
         match (first.redirects.is_empty(), second.redirects.is_empty()) {
             (_, true) => first.clone(),
             (true, _) => second.clone(),
-            _ => Arc::new(List {
-                redirects: [&first.redirects[..], &second.redirects].concat(),
-            }),
+            _ => Arc::new(List::new([&first.redirects[..], &second.redirects].concat())),
         }
     }
 
     /// The first redirect for a path, and where it leads.
-    pub fn find(&self, path: &[u8]) -> Result<Option<(&Redirect, Vec<u8>)>, (&Redirect, Failure)> {
-        for redirect in &self.redirects {
-            match redirect.location(path) {
-                Ok(None) => {}
-                Ok(Some(location)) => return Ok(Some((redirect, location))),
-                Err(failure) => return Err((redirect, failure)),
+    pub fn find(&self, path: &[u8]) -> Search<'_> {
+        if self.redirects.len() < FEWEST {
+            return first_of(&self.redirects, path);
+        }
+        let index = self.index.get_or_init(|| Index::new(&self.redirects));
+        let by_path = index.by_path(path);
+        let mut candidates = Candidates::default();
+        let before = |place: &usize| by_path.is_none_or(|by_path| *place < by_path);
+        let patterns = index
+            .set
+            .candidates(path, &mut candidates)
+            .iter()
+            .map(|&found| index.set_places[found as usize] as usize);
+        let mut places = patterns.take_while(before).chain(by_path);
+        let found = places.find_map(|place| first_of(&self.redirects[place..=place], path).transpose());
+        found.transpose()
+    }
+
+    /// The same without an index, for comparison.
+    #[cfg(test)]
+    pub fn find_in_order(&self, path: &[u8]) -> Search<'_> {
+        first_of(&self.redirects, path)
+    }
+}
+
+fn first_of<'l>(redirects: &'l [Arc<Redirect>], path: &[u8]) -> Search<'l> {
+    for redirect in redirects {
+        match redirect.location(path) {
+            Ok(None) => {}
+            Ok(Some(location)) => return Ok(Some((redirect, location))),
+            Err(failure) => return Err((redirect, failure)),
+        }
+    }
+    Ok(None)
+}
+
+impl Index {
+    fn new(redirects: &[Arc<Redirect>]) -> Index {
+        let mut paths = HashMap::new();
+        let (mut patterns, mut set_places) = (Vec::new(), Vec::new());
+        for (place, redirect) in redirects.iter().enumerate() {
+            match &redirect.source {
+                Source::Path(path) => {
+                    paths.entry(single_slashes(path).into()).or_insert(place as u32);
+                }
+                Source::Pattern(pattern) => {
+                    set_places.push(place as u32);
+                    patterns.push(pattern.clone());
+                }
             }
         }
-        Ok(None)
+        let longest = paths.keys().map(|path: &Box<[u8]>| path.len()).max();
+        let mut lengths = vec![false; longest.map_or(0, |longest| longest + 1)];
+        for path in paths.keys() {
+            lengths[path.len()] = true;
+        }
+        Index {
+            paths,
+            lengths: lengths.into(),
+            set: PatternSet::new(patterns),
+            set_places: set_places.into(),
+        }
     }
+
+    /// The first redirect whose path is this one or a folder above it. Only lengths that there are get looked up, so a path
+    /// of a thousand components costs no more than there are lengths.
+    fn by_path(&self, path: &[u8]) -> Option<usize> {
+        let path = single_slashes(path);
+        let ends_component =
+            |end: usize| end > 0 && (path[end - 1] == b'/' || path.get(end).is_none_or(|&next| next == b'/'));
+        (1..self.lengths.len().min(path.len() + 1))
+            .filter(|&end| self.lengths[end] && ends_component(end))
+            .filter_map(|end| self.paths.get(&path[..end]))
+            .min()
+            .map(|&place| place as usize)
+    }
+}
+
+/// A path in which no slash follows another.
+fn single_slashes(path: &[u8]) -> Cow<'_, [u8]> {
+    if memchr::memmem::find(path, b"//").is_none() {
+        return Cow::Borrowed(path);
+    }
+    let mut single = path.to_vec();
+    single.dedup_by(|byte, before| *byte == b'/' && *before == b'/');
+    Cow::Owned(single)
 }

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use super::target;
 use crate::mistake::Place;
-use crate::modules::rewrite::matcher::Matcher;
 use crate::modules::rewrite::url::escape_path;
-use crate::pattern::{Captures, Exhausted};
+use crate::pattern::{Captures, Exhausted, Pattern};
 
 /// One redirect.
 #[derive(Debug)]
@@ -29,7 +28,7 @@ pub(super) enum Source {
     /// This path, and what is below it.
     Path(Box<[u8]>),
     /// What the regular expression matches.
-    Pattern(Matcher),
+    Pattern(Arc<Pattern>),
 }
 
 /// How long a target may become by what was captured (`AP_PREGSUB_MAXLEN`); then 500.

@@ -146,3 +146,61 @@ fn mistakes() {
         assert_eq!(try_settings(lines).unwrap_err().message, expected, "{lines}");
     }
 }
+
+/// A list with an index must answer as one that is tried from top to bottom.
+#[test]
+fn an_index_changes_nothing() {
+    let sources = [
+        "Redirect /a /1",
+        "Redirect /a/b /2",
+        "Redirect /a/b/ /3",
+        "Redirect //a//c /4",
+        "Redirect / /5",
+        "Redirect 410 /a/d",
+        "RedirectMatch ^/a/(.*)x$ /6/$1",
+        "RedirectMatch 404 c$",
+        "RedirectMatch ^/b/?$ /7",
+        "Redirect /b /8",
+        "Redirect x /9",
+        "RedirectMatch (.*) /10$1",
+        "Redirect /c/d/e /11",
+        "Redirect /c /12",
+    ];
+    let paths = [
+        "/",
+        "//",
+        "/a",
+        "/a/",
+        "/ab",
+        "/a/b",
+        "/a/b/",
+        "/a//b//c",
+        "/a/c/x",
+        "/a/d",
+        "/a/dx",
+        "/b",
+        "/b/",
+        "/b/c",
+        "/c",
+        "/c/d",
+        "/c/d/e",
+        "/c/d/ef",
+        "///c//d/e/f",
+        "/x",
+        "",
+        "x",
+    ];
+    let mut random = crate::mutation::Random(7);
+    for _ in 0..200 {
+        let lines: Vec<&str> = (0..12).map(|_| sources[random.below(sources.len())]).collect();
+        let settings = settings(&lines.join("\n"));
+        let list = &settings.alias.as_ref().unwrap().redirects;
+        for path in paths {
+            let (indexed, in_order) = (list.find(path.as_bytes()), list.find_in_order(path.as_bytes()));
+            let text = |found: super::list::Search<'_>| {
+                found.unwrap().map(|(redirect, to)| (redirect.text.clone(), to))
+            };
+            assert_eq!(text(indexed), text(in_order), "{path} in\n{}", lines.join("\n"));
+        }
+    }
+}

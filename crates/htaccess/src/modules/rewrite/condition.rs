@@ -5,12 +5,11 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::arguments::{self, number};
-use super::matcher::Matcher;
 use super::situation::{Failure, Situation};
 use super::template::Template;
 use crate::expression::Expression;
 use crate::mistake::{Complaint, Place};
-use crate::pattern::Captures;
+use crate::pattern::{Captures, Pattern};
 use crate::transaction::Found;
 use crate::world::{ProbeKind, World};
 
@@ -37,7 +36,7 @@ pub(super) struct Condition {
 #[derive(Debug)]
 pub(super) enum Test {
     /// A regular expression.
-    Regex(Matcher),
+    Regex(Arc<Pattern>),
     /// `-f`, `-d` and the like.
     File(FileTest),
     /// `-U`.
@@ -162,9 +161,9 @@ impl Condition {
         captures: Option<&mut Captures>,
     ) -> Result<Option<bool>, Failure> {
         let passes = match &self.test {
-            Test::Regex(matcher) => match captures {
-                Some(captures) if !self.negated => matcher.captures(subject, captures)?,
-                _ => matcher.is_match(subject)?,
+            Test::Regex(pattern) => match captures {
+                Some(captures) if !self.negated => pattern.captures(subject, captures)?,
+                _ => pattern.is_match(subject)?,
             },
             Test::File(test) => file(*test, subject, found, world),
             Test::Text {
@@ -264,14 +263,16 @@ fn test(pattern: &[u8], caseless: bool) -> Result<(Test, bool), Complaint> {
 }
 
 fn regex(pattern: &[u8], caseless: bool) -> Result<Test, Complaint> {
-    Matcher::new(pattern, caseless).map(Test::Regex).map_err(|bad| {
-        let pattern = String::from_utf8_lossy(pattern);
-        Complaint::about(
-            1,
-            format!("RewriteCond: cannot compile regular expression '{pattern}'"),
-        )
-        .hint(bad.message)
-    })
+    Pattern::new(pattern, caseless)
+        .map(|pattern| Test::Regex(Arc::new(pattern)))
+        .map_err(|bad| {
+            let pattern = String::from_utf8_lossy(pattern);
+            Complaint::about(
+                1,
+                format!("RewriteCond: cannot compile regular expression '{pattern}'"),
+            )
+            .hint(bad.message)
+        })
 }
 
 fn file(test: FileTest, path: &[u8], known: &Known<'_>, world: &mut dyn World) -> bool {

@@ -6,13 +6,14 @@
 //! ```
 
 mod ahead;
+mod alternatives;
 mod arguments;
 mod condition;
 mod cookie;
 mod directives;
 mod fixup;
 mod flags;
-pub(crate) mod matcher;
+mod index;
 mod rule;
 mod run;
 mod situation;
@@ -21,7 +22,7 @@ mod trace;
 pub(crate) mod url;
 pub(crate) mod variables;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use howdah_http::Status;
 
@@ -31,6 +32,7 @@ use condition::Condition;
 pub(crate) use directives::DIRECTIVES;
 pub use fixup::fixup;
 pub(crate) use flags::is_known;
+use index::Index;
 use rule::Rule;
 
 /// What the module's directives have set.
@@ -42,9 +44,17 @@ pub struct Config {
     base: Option<Arc<[u8]>>,
     /// The folder that the rules stand in, with a slash at its end.
     directory: Arc<[u8]>,
-    rules: Vec<Arc<Rule>>,
+    rules: Arc<Rules>,
     /// Conditions that wait for their rule while the file is read.
     pending: Vec<Arc<Condition>>,
+}
+
+/// Rules in order, and what is known of them as a whole.
+#[derive(Debug, Default)]
+struct Rules {
+    list: Vec<Arc<Rule>>,
+    /// Made when it is first needed: while a file is read, rules are added.
+    index: OnceLock<Index>,
 }
 
 /// What the rules came to.
@@ -111,11 +121,28 @@ impl Options {
     }
 }
 
-impl Config {
-    fn rules(&self) -> &[Arc<Rule>] {
-        &self.rules
+impl Rules {
+    fn new(list: Vec<Arc<Rule>>) -> Rules {
+        Rules {
+            list,
+            index: OnceLock::new(),
+        }
     }
 
+    /// What is known of them, where there are so many that it pays.
+    fn index(&self) -> Option<&Index> {
+        (self.list.len() >= index::FEWEST).then(|| self.index.get_or_init(|| Index::new(&self.list)))
+    }
+}
+
+impl Clone for Rules {
+    /// For rules to be added.
+    fn clone(&self) -> Rules {
+        Rules::new(self.list.clone())
+    }
+}
+
+impl Config {
     fn push_condition(&mut self, condition: Condition) {
         self.pending.push(Arc::new(condition));
     }
@@ -125,7 +152,9 @@ impl Config {
     }
 
     fn push_rule(&mut self, rule: Rule) {
-        self.rules.push(Arc::new(rule));
+        let rules = Arc::make_mut(&mut self.rules);
+        rules.index = OnceLock::new();
+        rules.list.push(Arc::new(rule));
     }
 }
 
@@ -140,9 +169,9 @@ impl Merge for Config {
             options.has(own) || (base.options.has(down) && !options.has(Options::IGNORE_INHERIT))
         };
         let rules = if inherits(Options::INHERIT, Options::INHERIT_DOWN) {
-            [&add.rules[..], &base.rules].concat()
+            Rules::new([&add.rules.list[..], &base.rules.list].concat()).into()
         } else if inherits(Options::INHERIT_BEFORE, Options::INHERIT_DOWN_BEFORE) {
-            [&base.rules[..], &add.rules].concat()
+            Rules::new([&base.rules.list[..], &add.rules.list].concat()).into()
         } else {
             add.rules.clone()
         };

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use super::alternatives::{self, Alternatives};
 use super::arguments;
 use super::condition::Condition;
 use super::flags;
-use super::matcher::Matcher;
 use super::template::{Escape, Template};
 use crate::mistake::{Complaint, Place};
+use crate::pattern::Pattern;
 
 /// A rule, compiled.
 #[derive(Debug)]
@@ -17,11 +18,13 @@ pub(super) struct Rule {
     /// Its arguments as written.
     pub text: Box<[u8]>,
     /// Its pattern.
-    pub pattern: Matcher,
+    pub pattern: Arc<Pattern>,
     /// Whether it applies where the pattern does not match.
     pub negated: bool,
     /// What has to hold besides.
     pub conditions: Box<[Arc<Condition>]>,
+    /// The long lists of alternatives among the conditions, in order.
+    pub alternatives: Box<[Alternatives]>,
     /// What the URL becomes.
     pub substitution: Template,
     /// Whether the substitution begins with two slashes, which then stay.
@@ -30,7 +33,7 @@ pub(super) struct Rule {
     pub conditions_refer: bool,
     /// Whether the substitution or a flag needs what the pattern captured.
     pub output_refers: bool,
-    /// Whether a condition before this index needs what another captured: all of them then have to capture.
+    /// Whether anything needs what a condition captured.
     pub captures_conditions: bool,
     /// What the flags say.
     pub effects: Effects,
@@ -163,7 +166,7 @@ impl Rule {
             [b'!', rest @ ..] => (true, rest),
             whole => (false, whole),
         };
-        let pattern = Matcher::new(pattern, effects.switches.has(Switches::CASELESS)).map_err(|bad| {
+        let pattern = Pattern::new(pattern, effects.switches.has(Switches::CASELESS)).map_err(|bad| {
             Complaint::new(format!(
                 "RewriteRule: cannot compile regular expression '{}'",
                 String::from_utf8_lossy(pattern)
@@ -178,9 +181,10 @@ impl Rule {
                     .chain(effects.templates())
                     .any(Template::refers_to_condition),
             output_refers: substitution.refers_to_rule() || effects.templates().any(Template::refers_to_rule),
+            alternatives: alternatives::find(&conditions),
             place,
             text: line.into(),
-            pattern,
+            pattern: Arc::new(pattern),
             negated,
             conditions: conditions.into(),
             keeps_slashes: words.second.starts_with(b"//"),

@@ -4,15 +4,17 @@ use std::borrow::Cow;
 
 use super::Config;
 use super::ahead::{self, Ahead};
+use super::alternatives::Alternatives;
 use super::condition::{Condition, Known, Test};
 use super::cookie;
+use super::index::{Course, Index};
 use super::rule::{Rule, Switches};
 use super::situation::{Failure, Situation};
 use super::template::Template;
 use super::trace;
 use super::url;
 use super::variables::{self, qualify};
-use crate::pattern::Captures;
+use crate::pattern::{Candidates, Captures};
 use crate::transaction::{State, Transaction};
 use crate::world::World;
 
@@ -41,6 +43,8 @@ pub(super) struct Run<'a, 'r> {
     by_condition: Captures,
     spare: Captures,
     ahead: Ahead,
+    course: Course,
+    candidates: Candidates,
     /// The conditions that held and whose request fields go into Vary.
     vary: Vec<usize>,
     /// How much work may still be done.
@@ -103,6 +107,8 @@ impl<'a, 'r> Run<'a, 'r> {
             by_condition: Captures::default(),
             spare: Captures::default(),
             ahead: Ahead::default(),
+            course: Course::default(),
+            candidates: Candidates::default(),
             vary: Vec::new(),
             work: MOST_WORK,
         }
@@ -122,12 +128,24 @@ impl<'a, 'r> Run<'a, 'r> {
 
     /// Applies all rules in their order (`apply_rewrite_list`).
     pub fn all(&mut self) -> Result<Verdict, Failure> {
-        let rules = self.config.rules();
+        let rules = &self.config.rules.list;
+        // Who wants to know what happened gets every rule tried.
+        let index = match self.transaction.is_traced() {
+            false => self.config.rules.index(),
+            true => None,
+        };
         let is_subrequest = self.transaction.state.is_subrequest;
         let mut verdict = Verdict::Unchanged;
         let mut round = 1;
         let mut at = 0;
-        while let Some(rule) = rules.get(at) {
+        loop {
+            self.join(index);
+            at = index
+                .map_or(Some(at), |index| index.next(at, &self.course))
+                .unwrap_or(rules.len());
+            let Some(rule) = rules.get(at) else {
+                return Ok(verdict);
+            };
             if is_subrequest && (rule.has(Switches::NOT_ON_SUBREQUEST) || rule.has(Switches::REDIRECT)) {
                 at += 1;
                 continue;
@@ -177,12 +195,10 @@ impl<'a, 'r> Run<'a, 'r> {
             }
             at += 1 + rule.effects.skip;
         }
-        Ok(verdict)
     }
 
     /// Applies one rule (`apply_rewrite_rule`).
     fn one(&mut self, rule: &Rule) -> Result<Applied, Failure> {
-        self.join();
         let subject = self.subject();
         let length = subject.len();
         let matches = rule.pattern.is_match(subject)?;
@@ -225,9 +241,22 @@ impl<'a, 'r> Run<'a, 'r> {
     /// Whether all conditions hold that have to.
     fn conditions(&mut self, rule: &Rule) -> Result<bool, Failure> {
         let conditions = &*rule.conditions;
+        let is_traced = self.transaction.is_traced();
         let mut at = 0;
-        while let Some(condition) = conditions.get(at) {
-            let holds = self.condition(condition, rule.captures_conditions)?;
+        while let Some(mut condition) = conditions.get(at) {
+            let list = rule
+                .alternatives
+                .iter()
+                .find(|list| list.from == at && !is_traced);
+            let holds = match list {
+                Some(list) => {
+                    let found = self.alternatives(condition, list)?;
+                    at = found.unwrap_or(list.to - 1);
+                    condition = &conditions[at];
+                    found.is_some()
+                }
+                None => self.condition(condition, rule.captures_conditions)?,
+            };
             if !holds {
                 if !condition.or_next {
                     return Ok(false);
@@ -272,6 +301,22 @@ impl<'a, 'r> Run<'a, 'r> {
             trace::condition(self.transaction, condition, &subject, &self.by_condition, holds);
         }
         Ok(holds)
+    }
+
+    /// The first condition of a list that holds.
+    fn alternatives(&mut self, first: &Condition, list: &Alternatives) -> Result<Option<usize>, Failure> {
+        self.look_ahead(&first.subject);
+        let mut candidates = std::mem::take(&mut self.candidates);
+        let (situation, world, _, spare) = self.parts();
+        let subject = first.subject(&situation, world)?;
+        let found = list.set.first_match(&subject, &mut candidates, spare)?;
+        let length = subject.len();
+        self.candidates = candidates;
+        self.charge(length)?;
+        if found.is_some() {
+            std::mem::swap(&mut self.spare, &mut self.by_condition);
+        }
+        Ok(found.map(|found| list.from + found))
     }
 
     /// A condition that takes a sub-request.
@@ -442,15 +487,24 @@ impl<'a, 'r> Run<'a, 'r> {
         Ok(())
     }
 
-    /// Puts PATH_INFO behind the file name, if there is any: rules are matched against both.
-    fn join(&mut self) {
+    /// Where the file name has changed: puts PATH_INFO behind it, if there is any, since rules are matched against both, and
+    /// looks up which rules may match.
+    fn join(&mut self, index: Option<&Index>) {
+        if !self.is_stale {
+            return;
+        }
         let state = &self.transaction.state;
-        if self.is_stale && !state.path_info.is_empty() {
+        if !state.path_info.is_empty() {
             self.joined.clear();
             self.joined.extend_from_slice(&state.filename);
             self.joined.extend_from_slice(&state.path_info);
         }
         self.is_stale = false;
+        if let Some(index) = index {
+            let whole = whole(state, &self.joined);
+            let subject = whole.strip_prefix(&*self.config.directory).unwrap_or(whole);
+            index.chart(subject, &mut self.course);
+        }
     }
 
     /// What rules are matched against: the path below the folder that they stand in.

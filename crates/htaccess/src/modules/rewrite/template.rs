@@ -84,12 +84,12 @@ impl Template {
 
     /// The request fields that it names, for Vary.
     pub fn field_names(&self) -> Vec<&[u8]> {
-        let names = |part| match part {
-            &Part::Variable(ref variable) => variable.field_name().into_iter().collect(),
+        let names = self.parts.iter().map(|part| match part {
+            Part::Variable(variable) => variable.field_name().into_iter().collect(),
             Part::Map(default) => default.field_names(),
             _ => Vec::new(),
-        };
-        self.parts.iter().flat_map(names).collect()
+        });
+        names.flatten().collect()
     }
 
     /// Whether it takes a sub-request, for the file or else for the URL.

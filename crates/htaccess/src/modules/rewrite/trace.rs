@@ -42,9 +42,9 @@ pub(super) fn condition(
         match &condition.test {
             Test::Expression(_) if subject.is_empty() => {}
             Test::Expression(_) => facts.push(("error", text(subject))),
-            Test::Regex(matcher) => {
+            Test::Regex(pattern) => {
                 facts.push(("subject", text(subject)));
-                facts.push(("pattern", text(matcher.text())));
+                facts.push(("pattern", text(pattern.text())));
                 if holds && !condition.negated {
                     captured(&mut facts, captures);
                 }

@@ -1,0 +1,66 @@
+//! Long lists of conditions with `OR` on the same test string, such as those against bad bots, tried all at once.
+
+use std::sync::Arc;
+
+use super::arguments;
+use super::condition::{Condition, Test};
+use crate::pattern::{Pattern, PatternSet};
+
+/// Conditions that stand one after the other, test the same string, and of which one is enough.
+#[derive(Debug)]
+pub(super) struct Alternatives {
+    /// The first of them.
+    pub from: usize,
+    /// Behind the last of them.
+    pub to: usize,
+    /// Their patterns.
+    pub set: PatternSet,
+}
+
+/// Fewer conditions than this are tried one after the other.
+const FEWEST: usize = 8;
+
+/// The lists among a rule's conditions, in order.
+pub(super) fn find(conditions: &[Arc<Condition>]) -> Box<[Alternatives]> {
+    let mut found = Vec::new();
+    let mut from = 0;
+    while from < conditions.len() {
+        let to = end(conditions, from);
+        if to - from >= FEWEST {
+            let patterns = conditions[from..to]
+                .iter()
+                .filter_map(|condition| pattern(condition).cloned());
+            let set = PatternSet::new(patterns.collect());
+            found.push(Alternatives { from, to, set });
+        }
+        from = to.max(from + 1);
+    }
+    found.into()
+}
+
+/// Behind the last condition of the list that begins at `from`; `from` where none does.
+fn end(conditions: &[Arc<Condition>], from: usize) -> usize {
+    let first = &conditions[from];
+    let belongs = |condition: &Condition| {
+        pattern(condition).is_some() && subject(condition) == subject(first) && condition.vary == first.vary
+    };
+    let mut at = from;
+    while let Some(condition) = conditions.get(at).filter(|condition| belongs(condition)) {
+        at += 1;
+        if !condition.or_next {
+            break;
+        }
+    }
+    at
+}
+
+fn pattern(condition: &Condition) -> Option<&Arc<Pattern>> {
+    match &condition.test {
+        Test::Regex(pattern) if !condition.negated => Some(pattern),
+        _ => None,
+    }
+}
+
+fn subject(condition: &Condition) -> Option<&[u8]> {
+    arguments::split(&condition.text).map(|words| words.first)
+}

@@ -1,0 +1,143 @@
+//! Which rules may match a path, found without trying one after the other.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::rule::{Rule, Switches};
+use crate::pattern::{Candidates, PatternSet};
+
+/// What is known of the rules of a folder.
+///
+/// A rule that does not match leaves no trace, so rules may be passed over as long as none of them would have matched. Rules
+/// behind one with `C` are reached through it only.
+#[derive(Debug)]
+pub(super) struct Index {
+    /// The rules with a pattern such as `^old\.html$`, by its text in small letters.
+    exact: HashMap<Box<[u8]>, Vec<u32>>,
+    /// The other rules that something is known of, …
+    set: PatternSet,
+    /// … and their places, in order.
+    set_places: Box<[u32]>,
+    /// The rules that must be tried: those with `!`.
+    always: Box<[u32]>,
+    /// Whether a rule stands behind one with `C`.
+    chained: Box<[bool]>,
+}
+
+/// The rules that may match a path. Used again and again, it allocates nothing.
+#[derive(Debug, Default)]
+pub(super) struct Course {
+    places: Vec<u32>,
+    lower: Vec<u8>,
+    candidates: Candidates,
+}
+
+/// Fewer rules than this are tried faster than looked up.
+pub(super) const FEWEST: usize = 24;
+
+impl Index {
+    /// Of the rules of a folder, in order.
+    pub fn new(rules: &[Arc<Rule>]) -> Index {
+        let mut exact: HashMap<Box<[u8]>, Vec<u32>> = HashMap::new();
+        let (mut patterns, mut set_places, mut always) = (Vec::new(), Vec::new(), Vec::new());
+        for (place, rule) in rules.iter().enumerate() {
+            let place = place as u32;
+            if rule.negated {
+                always.push(place);
+            } else if let Some(text) = exact_text(rule.pattern.text()) {
+                exact.entry(text.into()).or_default().push(place);
+            } else {
+                set_places.push(place);
+                patterns.push(rule.pattern.clone());
+            }
+        }
+        let behind_chain = |place: usize| place > 0 && rules[place - 1].has(Switches::CHAIN);
+        Index {
+            exact,
+            set: PatternSet::new(patterns),
+            set_places: set_places.into(),
+            always: always.into(),
+            chained: (0..rules.len()).map(behind_chain).collect(),
+        }
+    }
+
+    /// Finds the rules that may match a path.
+    pub fn chart(&self, subject: &[u8], course: &mut Course) {
+        let Course {
+            places,
+            lower,
+            candidates,
+        } = course;
+        lower.clear();
+        lower.extend(subject.iter().map(u8::to_ascii_lowercase));
+        places.clear();
+        places.extend_from_slice(&self.always);
+        places.extend_from_slice(self.exact.get(&**lower).map_or(&[], Vec::as_slice));
+        let found = self.set.candidates(subject, candidates);
+        places.extend(found.iter().map(|&found| self.set_places[found as usize]));
+        places.sort_unstable();
+    }
+
+    /// The first rule from `at` on that may match.
+    pub fn next(&self, at: usize, course: &Course) -> Option<usize> {
+        if self.chained.get(at) == Some(&true) {
+            return Some(at);
+        }
+        let places = &course.places;
+        let from = places.partition_point(|&place| (place as usize) < at);
+        // What stands behind a `C` counts only when its chain gets there.
+        let mut heads = places[from..].iter().map(|&place| place as usize);
+        heads.find(|&place| !self.chained[place])
+    }
+}
+
+/// What a pattern such as `^old\.html$` matches and nothing else, in small letters.
+fn exact_text(pattern: &[u8]) -> Option<Vec<u8>> {
+    let mut rest = pattern.strip_prefix(b"^")?.strip_suffix(b"$")?;
+    let mut text = Vec::with_capacity(rest.len());
+    while let [byte, after @ ..] = rest {
+        let (byte, after) = match (byte, after) {
+            (b'\\', [escaped, after @ ..]) if escaped.is_ascii_punctuation() || *escaped == b' ' => {
+                (escaped, after)
+            }
+            (b'\\' | b'^' | b'$' | b'.' | b'|' | b'?' | b'*' | b'+' | b'(' | b')' | b'[' | b'{', _) => {
+                return None;
+            }
+            _ => (byte, after),
+        };
+        text.push(byte.to_ascii_lowercase());
+        rest = after;
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_patterns_are_known() {
+        let table = [
+            (r"^Old\.html$", Some("old.html")),
+            (r"^a\ b/c-d_e$", Some("a b/c-d_e")),
+            ("^$", Some("")),
+            (r"^a\$", None),
+            (r"^a\\$", Some(r"a\")),
+            (r"^a\d$", None),
+            ("^a.$", None),
+            ("^a?$", None),
+            ("^(a)$", None),
+            ("^a{2}$", None),
+            ("^[a]$", None),
+            ("^a", None),
+            ("a$", None),
+        ];
+        for (pattern, expected) in table {
+            assert_eq!(
+                exact_text(pattern.as_bytes()).as_deref(),
+                expected.map(str::as_bytes),
+                "{pattern}"
+            );
+        }
+    }
+}
