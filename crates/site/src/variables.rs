@@ -1,10 +1,13 @@
 //! What a script finds in `$_SERVER`, as PHP developers know it from Apache.
 
+mod environment;
+mod ruled;
+
 use std::io::Write;
 use std::net::IpAddr;
 
 use howdah_htaccess::Client;
-use howdah_http::{Content, Request, Scheme};
+use howdah_http::{Content, Fields, Request, Scheme};
 
 use crate::resolution::Script;
 use crate::ruled::Ruled;
@@ -18,31 +21,64 @@ use crate::ruled::Ruled;
 /// - HTTP_HOST is the authority that the request is really for: RFC 9112 §3.2.2 has a target in absolute form
 ///   win over Host, and HTTP/2 need not send Host at all.
 ///
+/// `ruled` is what directives have made of the request. The variables that they set come behind these, and where a name is the
+/// same, these win, as in Apache.
+///
 /// PHP adds its own: `PHP_SELF` (SCRIPT_NAME and PATH_INFO), `argv`, `argc`, `REQUEST_TIME` and
-/// `REQUEST_TIME_FLOAT`, and `PHP_AUTH_*` from the Authorization field. AUTH_TYPE and REMOTE_USER are for
-/// whoever checks a password.
+/// `REQUEST_TIME_FLOAT`, and `PHP_AUTH_*` from the Authorization field.
 pub fn server_variables(
     client: &Client<'_>,
     script: &Script,
-    _ruled: Option<&Ruled>,
+    ruled: Option<&Ruled>,
+    out: &mut impl FnMut(&[u8], &[u8]),
+) {
+    match ruled {
+        None => everything(client, script, None, out),
+        Some(ruled) if ruled.state.env.is_empty() => everything(client, script, Some(ruled), out),
+        Some(ruled) => {
+            let mut set = environment::Variables::of(&ruled.state.env);
+            everything(client, script, Some(ruled), &mut |name, value| {
+                set.leave_out(name);
+                out(name, value);
+            });
+            set.give(out);
+        }
+    }
+}
+
+fn everything(
+    client: &Client<'_>,
+    script: &Script,
+    ruled: Option<&Ruled>,
     out: &mut impl FnMut(&[u8], &[u8]),
 ) {
     let request = client.request;
-    about_the_script(request, script, out);
-    about_the_request(request, out);
+    about_the_script(script, ruled, out);
+    match ruled {
+        Some(ruled) => ruled::about_the_way(client, ruled, out),
+        None => about_the_try_step(request, script, out),
+    }
+    about_the_request(request, ruled, out);
     about_the_connection(client, out);
-    fields(request, out);
+    let edited = ruled.and_then(|ruled| ruled.state.request_fields.as_ref());
+    fields(request, edited.unwrap_or(&request.fields), out);
 }
 
-fn about_the_script(request: &Request, script: &Script, out: &mut impl FnMut(&[u8], &[u8])) {
+fn about_the_script(script: &Script, ruled: Option<&Ruled>, out: &mut impl FnMut(&[u8], &[u8])) {
     let path = script.path();
     let root = path.root_bytes();
     out(b"DOCUMENT_ROOT", root);
     out(b"CONTEXT_DOCUMENT_ROOT", root);
     out(b"CONTEXT_PREFIX", b"");
     out(b"SCRIPT_FILENAME", path.absolute_bytes());
-    out(b"SCRIPT_NAME", path.url_path());
     let path_info = script.path_info();
+    out(
+        b"SCRIPT_NAME",
+        match ruled {
+            Some(ruled) => ruled::script_name(&ruled.state.uri, path_info),
+            None => path.url_path(),
+        },
+    );
     if !path_info.is_empty() {
         out(b"PATH_INFO", path_info);
         // The root `/` ends in the slash that PATH_INFO starts with.
@@ -53,8 +89,11 @@ fn about_the_script(request: &Request, script: &Script, out: &mut impl FnMut(&[u
         };
         out(b"PATH_TRANSLATED", &translated);
     }
-    // What mod_rewrite leaves behind where `.htaccess` sends everything to a front controller, which is what
-    // frameworks know. (FallbackResource leaves nothing.)
+}
+
+/// What mod_rewrite leaves behind where `.htaccess` sends everything to a front controller, which is what frameworks know.
+/// (FallbackResource leaves nothing.)
+fn about_the_try_step(request: &Request, script: &Script, out: &mut impl FnMut(&[u8], &[u8])) {
     if let Some(url) = script.redirect_url() {
         out(b"REDIRECT_STATUS", b"200");
         out(b"REDIRECT_URL", url);
@@ -64,12 +103,16 @@ fn about_the_script(request: &Request, script: &Script, out: &mut impl FnMut(&[u
     }
 }
 
-fn about_the_request(request: &Request, out: &mut impl FnMut(&[u8], &[u8])) {
+fn about_the_request(request: &Request, ruled: Option<&Ruled>, out: &mut impl FnMut(&[u8], &[u8])) {
     out(b"GATEWAY_INTERFACE", b"CGI/1.1");
     out(b"SERVER_PROTOCOL", request.version.as_str().as_bytes());
-    out(b"REQUEST_METHOD", request.method.as_str().as_bytes());
-    out(b"REQUEST_URI", &request.target);
-    out(b"QUERY_STRING", request.query().unwrap_or_default());
+    let (method, uri, query) = match ruled {
+        Some(ruled) => ruled::request_line(request, ruled),
+        None => (&request.method, &request.target[..], request.query()),
+    };
+    out(b"REQUEST_METHOD", method.as_str().as_bytes());
+    out(b"REQUEST_URI", uri);
+    out(b"QUERY_STRING", query.unwrap_or_default());
     let scheme: &[u8] = match request.scheme {
         Scheme::Http => b"http",
         Scheme::Https => b"https",
@@ -78,7 +121,8 @@ fn about_the_request(request: &Request, out: &mut impl FnMut(&[u8], &[u8])) {
     if request.scheme == Scheme::Https {
         out(b"HTTPS", b"on");
     }
-    if let Some(kind) = request.fields.value(b"content-type") {
+    let edited = ruled.and_then(|ruled| ruled.state.request_fields.as_ref());
+    if let Some(kind) = edited.unwrap_or(&request.fields).value(b"content-type") {
         out(b"CONTENT_TYPE", kind);
     }
     if let Content::Length(length) = request.content {
@@ -110,13 +154,13 @@ fn about_the_connection(client: &Client<'_>, out: &mut impl FnMut(&[u8], &[u8]))
 }
 
 /// `HTTP_` variables, one per field name: several lines of a field are joined as RFC 9110 §5.3 allows.
-fn fields(request: &Request, out: &mut impl FnMut(&[u8], &[u8])) {
+fn fields(request: &Request, fields: &Fields, out: &mut impl FnMut(&[u8], &[u8])) {
     if !request.authority.is_empty() {
-        out(b"HTTP_HOST", host_as_sent(request));
+        out(b"HTTP_HOST", host_as_sent(request, fields));
     }
-    let repeated = repeated_marks(request);
+    let repeated = repeated_marks(fields);
     let mut name_buffer = [0; LONGEST_NAME];
-    for (number, (field, value)) in request.fields.iter().enumerate() {
+    for (number, (field, value)) in fields.iter().enumerate() {
         let Some(name) = variable_name(field, &mut name_buffer) else {
             continue;
         };
@@ -124,8 +168,7 @@ fn fields(request: &Request, out: &mut impl FnMut(&[u8], &[u8])) {
             out(name, value);
             continue;
         }
-        let same = request
-            .fields
+        let same = fields
             .iter()
             .enumerate()
             .filter(|(_, (other, _))| other.eq_ignore_ascii_case(field));
@@ -144,8 +187,8 @@ fn fields(request: &Request, out: &mut impl FnMut(&[u8], &[u8])) {
 }
 
 /// The Host field as the client spelt it, where it says the same as the authority; else the authority.
-fn host_as_sent(request: &Request) -> &[u8] {
-    match request.fields.value(b"host") {
+fn host_as_sent<'r>(request: &'r Request, fields: &'r Fields) -> &'r [u8] {
+    match fields.value(b"host") {
         Some(host)
             if host
                 .strip_suffix(b".")
@@ -160,9 +203,9 @@ fn host_as_sent(request: &Request) -> &[u8] {
 
 /// The marks that more than one field line has. Almost always none, so almost no line is compared with the
 /// others.
-fn repeated_marks(request: &Request) -> u64 {
+fn repeated_marks(fields: &Fields) -> u64 {
     let (mut seen, mut repeated) = (0, 0);
-    for (field, _) in request.fields.iter() {
+    for (field, _) in fields.iter() {
         let mark = mark(field);
         repeated |= seen & mark;
         seen |= mark;

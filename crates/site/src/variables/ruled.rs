@@ -1,0 +1,98 @@
+//! What directives have made of a request, as a script sees it.
+
+use howdah_htaccess::{Client, State};
+use howdah_http::{Method, Request, Scheme};
+
+use crate::ruled::Ruled;
+
+/// Who has authenticated, and which request led to this one.
+pub(super) fn about_the_way(client: &Client<'_>, ruled: &Ruled, out: &mut impl FnMut(&[u8], &[u8])) {
+    let state = &ruled.state;
+    if let Some(user) = &state.user {
+        out(b"REMOTE_USER", user);
+    } else if let Some(user) = earlier(state).find_map(|state| state.user.as_ref()) {
+        out(b"REDIRECT_REMOTE_USER", user);
+    }
+    if let Some(auth_type) = state.auth_type {
+        out(b"AUTH_TYPE", auth_type.as_bytes());
+    }
+    if let Some(previous) = &state.previous {
+        let core = ruled.settings.core.as_ref();
+        if core.and_then(|core| core.qualify_redirect_url) == Some(true) {
+            out(b"REDIRECT_URL", &qualified(client.request, previous));
+        } else {
+            out(b"REDIRECT_URL", &previous.uri);
+        }
+        if let Some(args) = &previous.args {
+            out(b"REDIRECT_QUERY_STRING", args);
+        }
+    }
+}
+
+/// Method, URI and query as they are in force.
+pub(super) fn request_line<'r>(
+    request: &'r Request,
+    ruled: &'r Ruled,
+) -> (&'r Method, &'r [u8], Option<&'r [u8]>) {
+    let state = &ruled.state;
+    let core = ruled.settings.core.as_ref();
+    let is_current = core.and_then(|core| core.request_uri_is_current) == Some(true);
+    let uri = if is_current { &state.uri } else { &request.target };
+    (&state.method, uri, state.args.as_deref())
+}
+
+/// The part of the URL's path that names the script (`ap_find_path_info`): what PATH_INFO and it have at their ends is cut off,
+/// and what is left goes to the end of its component.
+pub(super) fn script_name<'u>(uri: &'u [u8], path_info: &[u8]) -> &'u [u8] {
+    if path_info.is_empty() {
+        return uri;
+    }
+    let same = uri
+        .iter()
+        .rev()
+        .zip(path_info.iter().rev())
+        .take_while(|(a, b)| a == b);
+    let start = (uri.len() - same.count()).saturating_sub(usize::from(!uri.ends_with(path_info)));
+    let end = memchr::memchr(b'/', &uri[start..]).map_or(uri.len(), |at| start + at);
+    &uri[..end]
+}
+
+/// The requests before this one, the last first.
+fn earlier(state: &State) -> impl Iterator<Item = &State> {
+    std::iter::successors(state.previous.as_deref(), |state| state.previous.as_deref())
+}
+
+fn qualified(request: &Request, state: &State) -> Vec<u8> {
+    let scheme: &[u8] = match request.scheme {
+        Scheme::Http => b"http://",
+        Scheme::Https => b"https://",
+    };
+    let mut url = [scheme, &request.authority, &state.uri].concat();
+    if let Some(args) = &state.args {
+        url.push(b'?');
+        url.extend_from_slice(args);
+    }
+    url
+}
+
+#[cfg(test)]
+mod tests {
+    use super::script_name;
+
+    #[test]
+    fn script_names() {
+        let rows = [
+            ("/index.php", "", "/index.php"),
+            ("/index.php/a/b", "/a/b", "/index.php"),
+            ("/index.php/", "/", "/index.php"),
+            // MultiViews: the URL has another name than the file.
+            ("/page/a", "/a", "/page"),
+            ("/other", "/a", "/other"),
+            ("/a/index.php/a", "/a", "/a/index.php"),
+        ];
+        for (uri, path_info, expected) in rows {
+            let found = script_name(uri.as_bytes(), path_info.as_bytes());
+            assert_eq!(String::from_utf8_lossy(found), expected, "{uri} {path_info}");
+        }
+    }
+}
