@@ -65,6 +65,10 @@ impl Engine {
         })
     }
 
+    pub(super) fn has_groups(&self) -> bool {
+        self.captures
+    }
+
     pub(super) fn is_match(&self, definition: &Definition, subject: &[u8]) -> Result<bool, Exhausted> {
         self.run(definition, subject, |compiled| compiled.regex.is_match(subject))
     }
@@ -164,10 +168,7 @@ impl Compiled {
 
 fn builder(definition: &Definition) -> RegexBuilder {
     let mut builder = RegexBuilder::new();
-    builder
-        .caseless(definition.options.caseless)
-        .multi_line(definition.options.multi_line)
-        .dotall(true);
+    builder.caseless(definition.caseless).dotall(true);
     builder
 }
 

@@ -34,22 +34,12 @@ pub struct Pattern {
 /// What a pattern is made of.
 struct Definition {
     text: Box<[u8]>,
-    options: Options,
+    caseless: bool,
 }
 
 enum Matcher {
     Shape(Box<Shape>),
     Engine(Box<Engine>),
-}
-
-/// What is asked of a pattern besides its text. Apache's defaults are always in force: `.` matches a line's end
-/// (`AP_REG_DOTALL`), `$` only the very end (`AP_REG_DOLLAR_ENDONLY`), names of groups may be used twice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Options {
-    /// ASCII letters match in both cases (`AP_REG_ICASE`).
-    pub caseless: bool,
-    /// `^` and `$` match at every line's ends (`AP_REG_NEWLINE`).
-    pub multi_line: bool,
 }
 
 /// A pattern that is none.
@@ -83,22 +73,15 @@ struct Spans {
 const GROUPS: usize = 10;
 
 impl Pattern {
-    /// Compiles a pattern, without its slashes.
+    /// Compiles a pattern, without its slashes. Apache's defaults are in force: `.` matches a line's end (`AP_REG_DOTALL`),
+    /// `$` only the very end (`AP_REG_DOLLAR_ENDONLY`), names of groups may be used twice; `caseless` is `AP_REG_ICASE`, for
+    /// ASCII letters.
     pub fn new(text: &[u8], caseless: bool) -> Result<Pattern, BadPattern> {
-        let options = Options {
-            caseless,
-            ..Options::default()
-        };
-        Pattern::with(text, options)
-    }
-
-    /// Compiles a pattern, without its slashes.
-    pub fn with(text: &[u8], options: Options) -> Result<Pattern, BadPattern> {
         let definition = Definition {
             text: text.into(),
-            options,
+            caseless,
         };
-        let shape = syntax::parse(text, options).and_then(|tree| Shape::of(&tree));
+        let shape = syntax::parse(text, caseless).and_then(|tree| Shape::of(&tree));
         let matcher = match shape {
             Some(shape) => Matcher::Shape(Box::new(shape)),
             None => Matcher::Engine(Box::new(Engine::new(&definition)?)),
@@ -111,9 +94,17 @@ impl Pattern {
         &self.definition.text
     }
 
-    /// What was asked of it.
-    pub fn options(&self) -> Options {
-        self.definition.options
+    /// Whether letters match in both cases.
+    pub fn is_caseless(&self) -> bool {
+        self.definition.caseless
+    }
+
+    /// Whether it has groups that capture.
+    pub fn has_groups(&self) -> bool {
+        match &self.matcher {
+            Matcher::Shape(shape) => shape.has_groups(),
+            Matcher::Engine(engine) => engine.has_groups(),
+        }
     }
 
     /// Whether it matches somewhere in `subject`.
@@ -208,7 +199,7 @@ impl Spans {
 
 impl fmt::Debug for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let flags = if self.definition.options.caseless { "i" } else { "" };
+        let flags = if self.definition.caseless { "i" } else { "" };
         write!(f, "/{}/{flags}", String::from_utf8_lossy(&self.definition.text))
     }
 }

@@ -6,18 +6,15 @@ use std::time::{Duration, Instant};
 use pcre2::bytes::{Regex, RegexBuilder};
 
 use super::engine::Engine;
-use super::{Candidates, Captures, Matcher, Options, Pattern, PatternSet, Spans};
+use super::{Candidates, Captures, Matcher, Pattern, PatternSet, Spans};
 
 /// Pattern and subject, with a zero byte between them. The pattern is refused where PCRE2 refuses it; matched by hand it
 /// gives what PCRE2 gives; a set with it in it finds it where it matches; and it takes no long time.
 pub fn pattern(data: &[u8]) {
     let mut parts = data.splitn(2, |&byte| byte == 0);
     let (text, subject) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    let options = Options {
-        caseless: subject.len() % 2 == 1,
-        multi_line: subject.len() % 7 == 6,
-    };
-    let pattern = match Pattern::with(text, options) {
+    let caseless = subject.len() % 2 == 1;
+    let pattern = match Pattern::new(text, caseless) {
         Ok(pattern) => pattern,
         Err(bad) => {
             assert!(bad.offset <= text.len(), "{bad:?}");
@@ -38,7 +35,7 @@ pub fn pattern(data: &[u8]) {
             "after {middle}"
         );
     }
-    if let Some(reference) = reference(text, options) {
+    if let Some(reference) = reference(text, caseless) {
         let expected = spans_of(&reference, subject);
         assert!(
             expected.is_err() || expected == Ok(spans),
@@ -64,15 +61,15 @@ fn in_a_set(pattern: Pattern, subject: &[u8], spans: Option<Spans>) {
 
 /// The pattern as it was written, given to PCRE2 with a zero byte as the line's end: then `$` matches before no other
 /// last byte, which is what `DOLLAR_ENDONLY` says of all. Not for what asks where lines end, or is no UTF-8.
-fn reference(text: &[u8], options: Options) -> Option<Regex> {
+fn reference(text: &[u8], caseless: bool) -> Option<Regex> {
     let asks = |word: &[u8]| memchr::memmem::find(text, word).is_some();
     let lines = [&b"(?"[..], b"(*", b"\\N", b"\\R", b"\\Z", b"\\X"];
     let text = std::str::from_utf8(text).ok()?;
-    if options.multi_line || lines.into_iter().any(asks) {
+    if lines.into_iter().any(asks) {
         return None;
     }
     RegexBuilder::new()
-        .caseless(options.caseless)
+        .caseless(caseless)
         .dotall(true)
         .build(&format!("(*NUL)(*LIMIT_MATCH=1000000){text}"))
         .ok()

@@ -36,7 +36,7 @@ impl PatternSet {
     pub fn new(patterns: Vec<Arc<Pattern>>) -> PatternSet {
         let (mut always, mut words, mut bytes) = (Vec::new(), HashMap::<Vec<u8>, Vec<u32>>::new(), 0);
         for (index, pattern) in patterns.iter().enumerate() {
-            let tree = syntax::parse(pattern.text(), pattern.options());
+            let tree = syntax::parse(pattern.text(), pattern.is_caseless());
             let own = tree.and_then(|tree| literals::of(&tree)).unwrap_or_default();
             bytes += own.iter().map(Vec::len).sum::<usize>();
             if own.is_empty() || bytes > BYTES {

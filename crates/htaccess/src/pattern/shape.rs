@@ -89,6 +89,17 @@ impl Shape {
         Words::of(tree).map(Shape::Words)
     }
 
+    pub(super) fn has_groups(&self) -> bool {
+        match self {
+            Shape::First { .. } => false,
+            Shape::Words(words) => {
+                let runs = [words.lead, words.trail];
+                runs.into_iter().flatten().any(|run| run.captures)
+                    || words.words.iter().any(|word| !word.groups.is_empty())
+            }
+        }
+    }
+
     /// Where it first matches.
     #[inline]
     pub(super) fn find(&self, subject: &[u8]) -> Option<(usize, usize)> {

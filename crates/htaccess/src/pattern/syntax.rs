@@ -1,7 +1,6 @@
 //! The part of PCRE2's syntax that is understood here, to find out what can be matched without it. What is not understood
 //! with certainty makes the whole pattern one for PCRE2 alone.
 
-use super::Options;
 use super::translate::posix_class;
 
 /// A pattern that is wholly understood.
@@ -52,12 +51,12 @@ const DEPTH: usize = 30;
 const LENGTH: usize = 10_000;
 
 /// The tree of a pattern that is understood, and correct.
-pub(super) fn parse(text: &[u8], options: Options) -> Option<Tree> {
+pub(super) fn parse(text: &[u8], caseless: bool) -> Option<Tree> {
     let (text, inline) = match text.strip_prefix(b"(?i)") {
         Some(rest) => (rest, true),
         None => (text, false),
     };
-    if text.len() > LENGTH || options.multi_line {
+    if text.len() > LENGTH {
         return None;
     }
     let mut parser = Parser {
@@ -68,7 +67,7 @@ pub(super) fn parse(text: &[u8], options: Options) -> Option<Tree> {
     let branches = parser.branches(0)?;
     (parser.at == text.len()).then_some(Tree {
         branches,
-        caseless: options.caseless || inline,
+        caseless: caseless || inline,
         groups: parser.groups,
     })
 }

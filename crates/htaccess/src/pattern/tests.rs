@@ -310,8 +310,7 @@ fn what_matches_must_contain() {
         ("q\\Qabc\\E", "none"),
     ];
     for (text, expected) in rows {
-        let options = Options::default();
-        let tree = syntax::parse(text.as_bytes(), options);
+        let tree = syntax::parse(text.as_bytes(), false);
         let words = tree.and_then(|tree| literals::of(&tree));
         let joined = words.map(|words| words.join(&b' ').escape_ascii().to_string());
         assert_eq!(joined.as_deref().unwrap_or("none"), expected, "{text}");

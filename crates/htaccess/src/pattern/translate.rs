@@ -37,7 +37,7 @@ impl Source {
             body: Vec::with_capacity(text.len() + 8),
             origins: Vec::with_capacity(text.len() + 8),
             modes: vec![Modes {
-                multi_line: definition.options.multi_line,
+                multi_line: false,
                 extended: false,
             }],
             refers_back: false,
