@@ -318,7 +318,7 @@ impl Disk for Store {
         self.names_in(folder)
     }
 
-    fn media_type(&self, extension: &[u8]) -> Option<&'static str> {
+    fn media_type(extension: &[u8]) -> Option<&'static str> {
         let name = [b"x.", extension].concat();
         let extension = std::str::from_utf8(extension).ok().filter(|_| !is_script(&name));
         extension.and_then(of_extension)

@@ -85,7 +85,10 @@ pub trait Disk {
 
     /// The media type that goes with an extension, which is in lower case and has no dot (Apache's TypesConfig). `None` for
     /// those of PHP: they are no types.
-    fn media_type(&self, _extension: &[u8]) -> Option<&'static str> {
+    fn media_type(_extension: &[u8]) -> Option<&'static str>
+    where
+        Self: Sized,
+    {
         None
     }
 

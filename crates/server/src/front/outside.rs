@@ -45,8 +45,8 @@ impl Disk for Outside<'_> {
         self.store.entries(folder)
     }
 
-    fn media_type(&self, extension: &[u8]) -> Option<&'static str> {
-        self.store.media_type(extension)
+    fn media_type(extension: &[u8]) -> Option<&'static str> {
+        Store::media_type(extension)
     }
 
     fn verify(&mut self, hash: &[u8], password: &[u8]) -> Verified {

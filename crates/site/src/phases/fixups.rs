@@ -1,7 +1,7 @@
 //! The fixups: what directives still change once it is clear what is asked for, and that it may be.
 
 use howdah_htaccess::modules::core::{self, Options};
-use howdah_htaccess::modules::{alias, auth, headers, rewrite};
+use howdah_htaccess::modules::{alias, auth, headers, negotiation, rewrite};
 
 use super::handler::options_of;
 use super::outside::Outside;
@@ -17,6 +17,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         self.set_handler(asked)?;
         self.rewrite(asked)?;
         self.redirect(asked)?;
+        negotiation::fixup(&mut asked.tx);
         self.fake_authorization(asked)?;
         self.fix_up_folder(asked)?;
         self.change_request(asked)

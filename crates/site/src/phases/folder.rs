@@ -220,7 +220,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
     }
 
     /// What a sub-request came to is what the request comes to.
-    fn pass_on(&mut self, asked: &mut Asked<'r>, found: Asked<'r>, status: Status) -> Stop {
+    pub(super) fn pass_on(&mut self, asked: &mut Asked<'r>, found: Asked<'r>, status: Status) -> Stop {
         let (state, new) = (&mut asked.tx.state, found.tx.state);
         state.fields = overlay(&new.fields, &state.fields);
         state.error_fields = overlay(&new.error_fields, &state.error_fields);

@@ -1,20 +1,54 @@
 //! What a file is: a variant that is to be chosen, then what its extensions say.
 
-use howdah_htaccess::modules::mime;
+use std::sync::Arc;
 
-use super::{Asked, Stop, Walk};
-use crate::disk::Disk;
+use howdah_htaccess::modules::core::Options;
+use howdah_htaccess::modules::{mime, negotiation};
+use howdah_http::Status;
+
+use super::handler::options_of;
+use super::outside::Outside;
+use super::{Asked, Stop, Walk, target};
+use crate::disk::{Disk, Kind};
 
 impl<'r, D: Disk> Walk<'_, 'r, D> {
     /// Media type, charset, encoding, languages and the handler that goes with an extension. Where no directive says anything
     /// about extensions, whoever sends the file knows its type.
     pub(super) fn find_type(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
+        if asked.kind == Kind::Missing && options_of(asked).has(Options::MULTI_VIEWS) && self.choose(asked)? {
+            return Ok(());
+        }
         if asked.settings.mime.is_some() {
-            let disk = &*self.disk;
-            mime::find_type(&mut asked.tx, &asked.settings, &|extension| {
-                disk.media_type(extension)
-            });
+            mime::find_type(&mut asked.tx, &asked.settings, &D::media_type);
         }
         Ok(())
     }
+
+    /// MultiViews: whether a file with more extensions has become what is asked for.
+    fn choose(&mut self, asked: &mut Asked<'r>) -> Result<bool, Stop> {
+        let settings = Arc::clone(&asked.settings);
+        let mut outside = Outside::new(self, &asked.path, asked.kind);
+        let name = negotiation::choose(&mut asked.tx, &settings, &mut outside, &D::media_type)?;
+        let Some(name) = name else { return Ok(false) };
+        let uri = variant(asked, &name);
+        let (found, status) = self.sub_request(&mut asked.tx.state, &uri, Some(&settings));
+        if status != Status::OK {
+            return Err(self.pass_on(asked, found, status));
+        }
+        let args = asked.tx.state.args.take();
+        self.become_other(asked, found);
+        asked.tx.state.args = args;
+        Ok(true)
+    }
+}
+
+/// The URL of a file in the folder of the request's, with the same PATH_INFO.
+fn variant(asked: &Asked<'_>, name: &[u8]) -> Vec<u8> {
+    let state = &asked.tx.state;
+    let page = state.uri.strip_suffix(&state.path_info[..]).unwrap_or(&state.uri);
+    let mut escaped = Vec::new();
+    target::escape(name, &mut escaped);
+    let mut uri = target::relative_to(page, &escaped);
+    target::escape(&state.path_info, &mut uri);
+    uri
 }

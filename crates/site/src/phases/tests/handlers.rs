@@ -86,3 +86,55 @@ fn path_info_is_taken_as_the_folder_says() {
         ],
     );
 }
+
+#[test]
+fn a_variant_is_chosen_for_what_is_missing() {
+    let mut tree = Tree::new(
+        "page.html.en page.html.de other.php sub/x.html",
+        &[
+            (
+                "",
+                "Options +MultiViews\nAddLanguage en .en\nAddLanguage de .de\nAddHandler application/x-httpd-php .php\nMultiviewsMatch Any\n",
+            ),
+            ("sub/", "Options -MultiViews\n"),
+        ],
+    );
+    assert_eq!(
+        tree.request("GET", "/page", "Accept-Language: de"),
+        "file page.html.de"
+    );
+    assert_eq!(
+        tree.request("GET", "/page?q", "Accept-Language: en"),
+        "file page.html.en"
+    );
+    check(
+        &mut tree,
+        &[
+            ("/other/info", "php other.php + /info"),
+            ("/sub/x", "404"),
+            ("/none", "404"),
+        ],
+    );
+}
+
+#[test]
+fn extensions_have_handlers_and_types() {
+    let mut tree = Tree::new(
+        "a.html b.htm c.x d.php.bak",
+        &[(
+            "",
+            "AddHandler application/x-httpd-php .html\nAddType application/x-httpd-php .htm\nAddType text/x-mine .x\n",
+        )],
+    );
+    check(
+        &mut tree,
+        &[
+            ("/a.html", "php a.html"),
+            ("/b.htm", "php b.htm"),
+            ("/c.x", "file c.x"),
+            ("/d.php.bak", "file d.php.bak"),
+        ],
+    );
+    let ruled = tree.resolved("GET", "/c.x", "").ruled.unwrap();
+    assert_eq!(ruled.state.content_type.as_deref(), Some(&b"text/x-mine"[..]));
+}

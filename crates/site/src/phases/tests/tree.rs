@@ -235,6 +235,14 @@ impl Disk for Tree {
         Some(content.as_bytes().into())
     }
 
+    fn media_type(extension: &[u8]) -> Option<&'static str> {
+        match extension {
+            b"html" => Some("text/html"),
+            b"txt" => Some("text/plain"),
+            _ => None,
+        }
+    }
+
     /// A password fits its hash where it is the same.
     fn verify(&mut self, hash: &[u8], password: &[u8]) -> Verified {
         if hash == password {
