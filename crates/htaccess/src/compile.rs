@@ -24,6 +24,7 @@ pub use provided::{PROVIDED, Provided, is_provided};
 pub use sections::{SECTIONS, Section};
 
 pub(crate) use compiler::DIRECTIVES;
+pub(crate) use conditional::Answers;
 
 /// What a file of directives has become. Shared by all threads.
 #[derive(Clone, Debug)]

@@ -15,8 +15,10 @@
 pub mod compile;
 pub mod directive;
 mod escape;
+mod excerpt;
 pub mod expression;
 pub mod language;
+pub mod lint;
 pub mod mistake;
 pub mod modules;
 #[cfg(test)]

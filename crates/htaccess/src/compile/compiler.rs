@@ -2,20 +2,17 @@
 
 use std::sync::Arc;
 
-use memchr::memchr;
-
 use super::{MOST_REMARKS, SECTIONS, Scope, Surroundings, arguments, elsewhere, sections};
 use crate::directive::{self, Arguments, Call, Directive, Edge, Overrides, Support};
-use crate::language::{Item, Parsed, locate, words};
+use crate::excerpt::Excerpt;
+use crate::language::{Item, Parsed};
 use crate::mistake::{Complaint, Kind, Mistake, Place, Severity};
 use crate::near::nearest;
 use crate::settings::Settings;
 
 pub(super) struct Compiler<'c> {
-    source: &'c [u8],
+    excerpt: Excerpt<'c>,
     surroundings: &'c Surroundings,
-    /// Where each line starts; filled when something has to be shown.
-    starts: Vec<usize>,
     mistake: Option<Box<Mistake>>,
     remarks: Vec<Mistake>,
 }
@@ -42,10 +39,10 @@ impl<'c> Within<'c> {
 
 impl<'c> Compiler<'c> {
     pub(super) fn new(source: &'c [u8], surroundings: &'c Surroundings) -> Compiler<'c> {
+        let excerpt = Excerpt::new(source, surroundings.file.clone());
         Compiler {
-            source,
+            excerpt,
             surroundings,
-            starts: Vec::new(),
             mistake: None,
             remarks: Vec::new(),
         }
@@ -231,60 +228,27 @@ impl<'c> Compiler<'c> {
         if !complaint.refused {
             return self.blame(item, Kind::Argument, complaint);
         }
-        let mistake = self.mistake_of(item, Kind::Refused, complaint);
+        let mistake = self.excerpt.mistake(item, Kind::Refused, complaint);
         settings.refused.get_or_insert_with(|| Arc::new(mistake.clone()));
         self.keep(mistake);
     }
 
     /// Something for which Apache answers 500.
     pub(super) fn blame(&mut self, item: &Item, kind: Kind, complaint: Complaint) {
-        let mistake = self.mistake_of(item, kind, complaint);
+        let mistake = self.excerpt.mistake(item, kind, complaint);
         self.keep(mistake);
     }
 
     pub(super) fn place(&self, item: &Item) -> Place {
-        Place {
-            file: self.surroundings.file.clone(),
-            line: item.line,
-            column: item.column,
-        }
-    }
-
-    fn mistake_of(&mut self, item: &Item, kind: Kind, complaint: Complaint) -> Mistake {
-        let (line, column) = complaint
-            .argument
-            .and_then(|index| words(&item.raw).get(index).map(|word| word.start))
-            .and_then(|start| item.raw_at.map(|raw| raw + start))
-            .map_or((item.line, item.column), |index| {
-                locate(self.source, item.start, index)
-            });
-        let place = Place {
-            file: self.surroundings.file.clone(),
-            line,
-            column,
-        };
-        Mistake {
-            line: self.line(line),
-            place,
-            message: complaint.message,
-            hint: complaint.hint,
-            kind,
-        }
+        self.excerpt.place(item)
     }
 
     fn remark(&mut self, line: u32, column: u32, kind: Kind, message: String, hint: Option<String>) {
-        let place = Place {
-            file: self.surroundings.file.clone(),
-            line,
-            column,
-        };
-        let mistake = Mistake {
-            line: self.line(line),
-            place,
-            message,
+        let complaint = Complaint {
             hint,
-            kind,
+            ..Complaint::new(message)
         };
+        let mistake = self.excerpt.mistake_at(line, column, kind, complaint);
         self.keep(mistake);
     }
 
@@ -297,28 +261,7 @@ impl<'c> Compiler<'c> {
             self.remarks.push(mistake);
         }
     }
-
-    /// A line of the file, for people; very long ones are cut.
-    fn line(&mut self, number: u32) -> String {
-        if self.starts.is_empty() {
-            self.starts.push(0);
-            self.starts
-                .extend(memchr::memchr_iter(b'\n', self.source).map(|end| end + 1));
-        }
-        let start = self
-            .starts
-            .get(number as usize - 1)
-            .copied()
-            .unwrap_or(self.source.len());
-        let rest = &self.source[start.min(self.source.len())..];
-        let line = &rest[..memchr(b'\n', rest).unwrap_or(rest.len())];
-        let line = &line[..line.len().min(LONGEST_SHOWN)];
-        String::from_utf8_lossy(line.trim_ascii_end()).into_owned()
-    }
 }
-
-/// So many bytes of a line are shown.
-const LONGEST_SHOWN: usize = 400;
 
 fn known_names() -> impl Iterator<Item = &'static str> {
     directive::all()

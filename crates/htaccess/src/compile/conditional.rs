@@ -14,14 +14,16 @@ use crate::pattern::Pattern;
 pub const VERSION: (u32, u32, u32) = (2, 4, 71);
 
 /// What [`language::parse`](crate::language::parse) asks, answered.
-pub(super) struct Answers<'a> {
+pub(crate) struct Answers<'a> {
     surroundings: &'a Surroundings,
     exists: &'a mut dyn FnMut(&[u8]) -> bool,
     pub(super) asked: Vec<(Box<[u8]>, bool)>,
+    /// The `<IfModule>`s whose module there is not, with line and column.
+    pub(crate) missing: Vec<(u32, u32, Vec<u8>)>,
 }
 
 impl<'a> Answers<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         surroundings: &'a Surroundings,
         exists: &'a mut dyn FnMut(&[u8]) -> bool,
     ) -> Answers<'a> {
@@ -29,6 +31,7 @@ impl<'a> Answers<'a> {
             surroundings,
             exists,
             asked: Vec::new(),
+            missing: Vec::new(),
         }
     }
 
@@ -88,7 +91,11 @@ impl Conditions for Answers<'_> {
         if argument.is_empty() {
             return Some(Err(format!("{spelled}> directive requires additional arguments")));
         }
-        Some(Ok(self.holds(&name, &argument) != negated))
+        let holds = self.holds(&name, &argument);
+        if name == "<ifmodule" && !holds && !negated {
+            self.missing.push((section.line, section.column, argument));
+        }
+        Some(Ok(holds != negated))
     }
 
     fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>> {

@@ -3,7 +3,7 @@
 
 /// The words of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Words<'l> {
+pub(crate) struct Words<'l> {
     /// The test string or the pattern.
     pub first: &'l [u8],
     /// The pattern or the substitution.
@@ -13,7 +13,7 @@ pub(super) struct Words<'l> {
 }
 
 /// The words of a line; `None` where it ends within the first. What follows the third is not looked at, as in Apache.
-pub(super) fn split(line: &[u8]) -> Option<Words<'_>> {
+pub(crate) fn split(line: &[u8]) -> Option<Words<'_>> {
     let line = &line[..memchr::memchr(0, line).unwrap_or(line.len())];
     let (first, rest) = word(line);
     let (second, rest) = word(rest?);
@@ -45,7 +45,7 @@ fn word(line: &[u8]) -> (&[u8], Option<&[u8]>) {
 }
 
 /// Gives `take` every flag of `[key=value,…]` in order. The error is what is wrong with the brackets, or what `take` says.
-pub(super) fn each_flag(
+pub(crate) fn each_flag(
     field: &[u8],
     mut take: impl FnMut(&[u8], &[u8]) -> Result<(), String>,
 ) -> Result<(), String> {

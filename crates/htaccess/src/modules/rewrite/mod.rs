@@ -7,7 +7,7 @@
 
 mod ahead;
 mod alternatives;
-mod arguments;
+pub(crate) mod arguments;
 mod condition;
 mod cookie;
 mod directives;

@@ -1,0 +1,84 @@
+//! Shows people where in a file something is wrong.
+
+use std::sync::Arc;
+
+use memchr::{memchr, memchr_iter};
+
+use crate::language::{Item, locate, words};
+use crate::mistake::{Complaint, Kind, Mistake, Place};
+
+/// A file of directives, from which lines are shown.
+#[derive(Debug)]
+pub(crate) struct Excerpt<'s> {
+    source: &'s [u8],
+    file: Arc<str>,
+    /// Where each line starts; filled when the first is shown.
+    starts: Vec<usize>,
+}
+
+/// So many bytes of a line are shown.
+const LONGEST_SHOWN: usize = 400;
+
+impl<'s> Excerpt<'s> {
+    pub(crate) fn new(source: &'s [u8], file: Arc<str>) -> Excerpt<'s> {
+        Excerpt {
+            source,
+            file,
+            starts: Vec::new(),
+        }
+    }
+
+    /// Where a directive stands.
+    pub(crate) fn place(&self, item: &Item) -> Place {
+        Place {
+            file: self.file.clone(),
+            line: item.line,
+            column: item.column,
+        }
+    }
+
+    /// A directive and what is wrong with it; the place is that of the argument to blame, where there is one.
+    pub(crate) fn mistake(&mut self, item: &Item, kind: Kind, complaint: Complaint) -> Mistake {
+        let (line, column) = complaint
+            .argument
+            .and_then(|index| words(&item.raw).get(index).map(|word| word.start))
+            .and_then(|start| item.raw_at.map(|raw| raw + start))
+            .map_or((item.line, item.column), |index| {
+                locate(self.source, item.start, index)
+            });
+        self.mistake_at(line, column, kind, complaint)
+    }
+
+    /// Something wrong at this line and column.
+    pub(crate) fn mistake_at(&mut self, line: u32, column: u32, kind: Kind, complaint: Complaint) -> Mistake {
+        let place = Place {
+            file: self.file.clone(),
+            line,
+            column,
+        };
+        Mistake {
+            line: self.line(line),
+            place,
+            message: complaint.message,
+            hint: complaint.hint,
+            kind,
+        }
+    }
+
+    fn line(&mut self, number: u32) -> String {
+        if self.starts.is_empty() {
+            self.starts.push(0);
+            self.starts
+                .extend(memchr_iter(b'\n', self.source).map(|end| end + 1));
+        }
+        let start = self
+            .starts
+            .get(number as usize - 1)
+            .copied()
+            .unwrap_or(self.source.len());
+        let rest = &self.source[start.min(self.source.len())..];
+        let line = &rest[..memchr(b'\n', rest).unwrap_or(rest.len())];
+        let line = &line[..line.len().min(LONGEST_SHOWN)];
+        String::from_utf8_lossy(line.trim_ascii_end()).into_owned()
+    }
+}

@@ -1,0 +1,169 @@
+//! What `howdah check` finds in a file beyond its mistakes: directives that change nothing, can never act, or open a hole.
+//!
+//! The checks read the directives as they are written, not what they compile to. Each tells only what is so whatever the request
+//! may be; a guess that is wrong costs more trust than ten that are right earn.
+
+mod access;
+mod files;
+mod php;
+mod redirects;
+mod regex;
+mod rewriting;
+#[cfg(test)]
+mod tests;
+mod values;
+
+use crate::compile::{Answers, Surroundings, compile_asking};
+use crate::excerpt::Excerpt;
+use crate::language::{Item, parse, words};
+use crate::mistake::{Complaint, Kind, Mistake};
+
+/// Everything there is to say about a file, in the order of its lines: the [remarks](crate::Compiled::remarks) of compiling it, and
+/// what only somebody who looks for it needs to know. `exists` tells whether there is anything at an absolute path.
+pub fn check(
+    source: &[u8],
+    surroundings: &Surroundings,
+    exists: &mut dyn FnMut(&[u8]) -> bool,
+) -> Vec<Mistake> {
+    let mut remarks = compile_asking(source, surroundings, exists).remarks;
+    let mut answers = Answers::new(surroundings, exists);
+    let parsed = parse(source, &mut answers);
+    let missing = answers.missing;
+    let file = File::new(&parsed.items, surroundings);
+    let mut report = Report {
+        excerpt: Excerpt::new(source, surroundings.file.clone()),
+        remarks: Vec::new(),
+    };
+    values::check(&file, &mut report);
+    rewriting::check(&file, &mut report);
+    redirects::check(&file, &mut report);
+    regex::check(&file, &mut report);
+    access::check(&file, &mut report);
+    files::check(&file, exists, &mut report);
+    php::check(&file, &missing, &mut report);
+    remarks.append(&mut report.remarks);
+    remarks.sort_by_key(|remark| (remark.place.line, remark.place.column));
+    remarks
+}
+
+/// A file of directives, flat.
+#[derive(Debug)]
+struct File<'f> {
+    uses: Vec<Use<'f>>,
+    /// The first is the file itself.
+    scopes: Vec<Scope<'f>>,
+    surroundings: &'f Surroundings,
+}
+
+/// A directive that is in force.
+#[derive(Debug)]
+struct Use<'f> {
+    item: &'f Item,
+    /// In small letters.
+    name: String,
+    words: Vec<Vec<u8>>,
+    /// What it stands in, in [`File::scopes`].
+    scope: usize,
+}
+
+/// The file itself or a section.
+#[derive(Debug)]
+struct Scope<'f> {
+    item: Option<&'f Item>,
+    /// In small letters, with `<`.
+    name: String,
+    words: Vec<Vec<u8>>,
+    outer: usize,
+}
+
+/// What has been found.
+#[derive(Debug)]
+struct Report<'s> {
+    excerpt: Excerpt<'s>,
+    remarks: Vec<Mistake>,
+}
+
+impl<'f> File<'f> {
+    fn new(items: &'f [Item], surroundings: &'f Surroundings) -> File<'f> {
+        let top = Scope {
+            item: None,
+            name: String::new(),
+            words: Vec::new(),
+            outer: 0,
+        };
+        let mut file = File {
+            uses: Vec::new(),
+            scopes: vec![top],
+            surroundings,
+        };
+        file.add(items, 0);
+        file
+    }
+
+    fn add(&mut self, items: &'f [Item], scope: usize) {
+        for item in items {
+            let name = item.name.to_ascii_lowercase();
+            match &item.items {
+                None => {
+                    let words = words(&item.raw).into_iter().map(|word| word.text).collect();
+                    self.uses.push(Use {
+                        item,
+                        name,
+                        words,
+                        scope,
+                    });
+                }
+                Some(inner) => {
+                    let arguments = item.raw.strip_suffix(b">").unwrap_or(&item.raw);
+                    let words = words(arguments).into_iter().map(|word| word.text).collect();
+                    self.scopes.push(Scope {
+                        item: Some(item),
+                        name,
+                        words,
+                        outer: scope,
+                    });
+                    let scope = self.scopes.len() - 1;
+                    self.add(inner, scope);
+                }
+            }
+        }
+    }
+
+    /// The directives of that name, which is in small letters.
+    fn named<'s>(&'s self, name: &'static str) -> impl Iterator<Item = &'s Use<'f>> {
+        self.uses.iter().filter(move |directive| directive.name == name)
+    }
+
+    /// The sections around, innermost first, without the file itself.
+    fn around(&self, mut scope: usize) -> impl Iterator<Item = &Scope<'f>> {
+        std::iter::from_fn(move || {
+            let inner = (scope != 0).then(|| &self.scopes[scope]);
+            scope = self.scopes[scope].outer;
+            inner
+        })
+    }
+
+    /// Whether it is for all files of the folder, and for all requests.
+    fn is_for_all(&self, directive: &Use<'_>) -> bool {
+        self.around(directive.scope).next().is_none()
+    }
+}
+
+impl Use<'_> {
+    /// A word, empty where there is none.
+    fn word(&self, index: usize) -> &[u8] {
+        self.words.get(index).map_or(b"", Vec::as_slice)
+    }
+
+    /// Whether a word says this, in any case.
+    fn says(&self, index: usize, text: &str) -> bool {
+        self.word(index).eq_ignore_ascii_case(text.as_bytes())
+    }
+}
+
+impl Report<'_> {
+    fn say(&mut self, kind: Kind, item: &Item, complaint: Complaint) {
+        let mistake = self.excerpt.mistake(item, kind, complaint);
+        self.remarks.push(mistake);
+    }
+}

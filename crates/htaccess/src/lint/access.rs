@@ -1,0 +1,187 @@
+//! Protections with a hole.
+
+use super::{File, Report, Scope, Use};
+use crate::mistake::{Complaint, Kind};
+
+pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
+    let mut places: Vec<Rules<'_>> = file.scopes.iter().map(|_| Rules::default()).collect();
+    for directive in &file.uses {
+        places[directive.scope].add(directive);
+    }
+    for (scope, rules) in places.iter().enumerate() {
+        mixed(rules, report);
+        granted(rules, report);
+        satisfied(rules, report);
+        limited(&file.scopes[scope], rules, report);
+        hidden(file, scope, rules, report);
+    }
+    nobody_asked(file, report);
+    password_file(file, report);
+}
+
+/// The access rules that stand in one place.
+#[derive(Default)]
+struct Rules<'r> {
+    require: Vec<&'r Use<'r>>,
+    old: Vec<&'r Use<'r>>,
+    satisfy_any: Option<&'r Use<'r>>,
+}
+
+impl<'r> Rules<'r> {
+    fn add(&mut self, directive: &'r Use<'r>) {
+        match &*directive.name {
+            "require" => self.require.push(directive),
+            "order" | "allow" | "deny" => self.old.push(directive),
+            "satisfy" if directive.says(0, "any") => self.satisfy_any = Some(directive),
+            _ => {}
+        }
+    }
+
+    fn grants_all(&self) -> Option<&'r Use<'r>> {
+        self.require
+            .iter()
+            .copied()
+            .find(|require| require.says(0, "all") && require.says(1, "granted"))
+    }
+
+    /// `Allow from all` or `Deny from all`.
+    fn of_all(&self, name: &str) -> Option<&'r Use<'r>> {
+        self.old
+            .iter()
+            .copied()
+            .find(|directive| directive.name == name && directive.says(1, "all"))
+    }
+
+    /// Whether something here keeps somebody out.
+    fn protects(&self) -> bool {
+        self.old.iter().any(|directive| directive.name == "deny")
+            || self
+                .require
+                .iter()
+                .any(|require| !(require.says(0, "all") && require.says(1, "granted")))
+    }
+}
+
+fn mixed(rules: &Rules<'_>, report: &mut Report<'_>) {
+    if let (Some(old), Some(require)) = (rules.old.first(), rules.require.first()) {
+        let message = format!(
+            "{} and the Require of line {} are both asked, each on its own",
+            old.item.name, require.item.line
+        );
+        let hint = "say it with Require alone";
+        report.say(Kind::Doubtful, old.item, Complaint::new(message).hint(hint));
+    }
+}
+
+fn granted(rules: &Rules<'_>, report: &mut Report<'_>) {
+    let is_other = |require: &&&Use<'_>| !require.says(0, "all") && !require.says(0, "not");
+    if let (Some(all), Some(other)) = (rules.grants_all(), rules.require.iter().find(is_other))
+        && all.scope == 0
+    {
+        let message = format!(
+            "lets everybody in, whatever the Require of line {} says: one of them is enough",
+            other.item.line
+        );
+        report.say(
+            Kind::Dangerous,
+            all.item,
+            Complaint::new(message).hint("put them into <RequireAll>"),
+        );
+    }
+}
+
+fn satisfied(rules: &Rules<'_>, report: &mut Report<'_>) {
+    let Some(satisfy) = rules.satisfy_any else { return };
+    let asks = rules.require.iter().any(|require| !require.says(0, "all"));
+    let lets_in =
+        rules.of_all("allow").is_some() || !rules.old.iter().any(|directive| directive.name == "deny");
+    if asks && lets_in {
+        let message = "nobody is ever asked: hosts are let in, and with Satisfy Any that is enough";
+        report.say(
+            Kind::Dangerous,
+            satisfy.item,
+            Complaint::new(message).hint("use `Satisfy All`"),
+        );
+    }
+}
+
+fn limited(scope: &Scope<'_>, rules: &Rules<'_>, report: &mut Report<'_>) {
+    let names_usual = scope
+        .words
+        .iter()
+        .any(|method| method == b"GET" || method == b"POST");
+    if let (Some(item), "<limit", true) = (scope.item, &*scope.name, names_usual)
+        && rules.protects()
+    {
+        let message =
+            "protects only against these methods: a request with any other one goes through, also to scripts";
+        let hint = "leave the <Limit> out, or use <LimitExcept>";
+        report.say(Kind::Dangerous, item, Complaint::new(message).hint(hint));
+    }
+}
+
+/// `Require all granted` where names begin with `.ht`.
+fn hidden(file: &File<'_>, scope: usize, rules: &Rules<'_>, report: &mut Report<'_>) {
+    let section = file
+        .around(scope)
+        .find(|section| section.name.starts_with("<files"));
+    let is_hidden = |section: &Scope<'_>| {
+        section.words.iter().any(|word| {
+            let word = word.to_ascii_lowercase();
+            [&b".ht"[..], br"^\.ht", br"^\.(ht", br"^\.(?:ht", b"^.ht"]
+                .iter()
+                .any(|begin| word.starts_with(begin))
+        })
+    };
+    let denied = rules.old.iter().any(|directive| directive.name == "deny");
+    let opened = rules
+        .grants_all()
+        .or_else(|| rules.of_all("allow").filter(|_| !denied));
+    if let Some(opened) = opened
+        && section.is_some_and(is_hidden)
+    {
+        let message = "lets everybody read .htaccess and .htpasswd files";
+        report.say(
+            Kind::Dangerous,
+            opened.item,
+            Complaint::new(message).hint("say `Require all denied`"),
+        );
+    }
+}
+
+fn nobody_asked(file: &File<'_>, report: &mut Report<'_>) {
+    if file.named("require").next().is_some() {
+        return;
+    }
+    if let Some(authentication) = file.named("authtype").find(|authtype| !authtype.says(0, "none")) {
+        let message = "nobody is asked for a password: this file has no Require";
+        let hint = "add `Require valid-user`, unless a folder above has it";
+        report.say(
+            Kind::Dangerous,
+            authentication.item,
+            Complaint::new(message).hint(hint),
+        );
+    }
+}
+
+fn password_file(file: &File<'_>, report: &mut Report<'_>) {
+    let folder = &file.surroundings.folder;
+    for directive in file
+        .uses
+        .iter()
+        .filter(|directive| matches!(&*directive.name, "authuserfile" | "authdigestfile"))
+    {
+        let path = directive.word(0);
+        let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        if !folder.is_empty() && path.starts_with(folder) && !name.starts_with(b".ht") {
+            let message =
+                "anybody may fetch this file of passwords: it stands below the folder that is served";
+            let hint = "move it out of the site, or call it .htpasswd";
+            report.say(
+                Kind::Dangerous,
+                directive.item,
+                Complaint::about(0, message).hint(hint),
+            );
+        }
+    }
+}

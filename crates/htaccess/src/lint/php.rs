@@ -1,0 +1,134 @@
+//! Settings of PHP that tell too much, and files that are run though they are no scripts.
+
+use super::{File, Report, Scope, Use};
+use crate::mistake::{Complaint, Kind};
+
+pub(super) fn check(file: &File<'_>, missing: &[(u32, u32, Vec<u8>)], report: &mut Report<'_>) {
+    for directive in &file.uses {
+        match &*directive.name {
+            "php_flag" | "php_value" => setting(directive, report),
+            "sethandler" | "forcetype" => handler_for_all(file, directive, report),
+            "addhandler" | "addtype" => handler_by_extension(directive, report),
+            _ => {}
+        }
+    }
+    passed_over(file, missing, report);
+}
+
+fn setting(directive: &Use<'_>, report: &mut Report<'_>) {
+    let is_on = ["on", "1", "yes", "true", "stdout"]
+        .iter()
+        .any(|word| directive.says(1, word));
+    let (message, hint) = match directive.word(0) {
+        b"display_errors" => (
+            "shows everybody what goes wrong in scripts, with paths and sometimes passwords",
+            "use `php_flag log_errors on` instead",
+        ),
+        b"allow_url_include" => ("lets scripts run code from other servers", "leave it off"),
+        _ => return,
+    };
+    if is_on {
+        report.say(
+            Kind::Dangerous,
+            directive.item,
+            Complaint::about(0, message).hint(hint),
+        );
+    }
+}
+
+/// Whether a handler or a media type makes PHP run the file.
+fn is_php(name: &[u8]) -> bool {
+    let name = name.to_ascii_lowercase();
+    (name.starts_with(b"application/x-httpd-php") && name != b"application/x-httpd-php-source")
+        || (name.starts_with(b"php") && name.ends_with(b"-script"))
+        || name.starts_with(b"x-httpd-php")
+}
+
+fn handler_for_all(file: &File<'_>, directive: &Use<'_>, report: &mut Report<'_>) {
+    if !is_php(directive.word(0)) {
+        return;
+    }
+    let complaint = match file
+        .around(directive.scope)
+        .find(|scope| scope.name.starts_with("<files"))
+    {
+        None if file.is_for_all(directive) => {
+            "runs every file of this folder as a script, pictures and uploads too"
+        }
+        Some(files) if names_upload(files) => "runs files as scripts that people may upload",
+        _ => return,
+    };
+    let complaint = Complaint::about(0, complaint).hint("put it into <FilesMatch \"\\.php$\">");
+    report.say(Kind::Dangerous, directive.item, complaint);
+}
+
+/// Extensions of files that visitors may often upload.
+const UPLOADS: &[&str] = &[
+    "jpg", "jpeg", "png", "gif", "webp", "svg", "bmp", "ico", "pdf", "zip", "gz", "txt", "csv", "doc",
+    "docx", "mp3", "mp4",
+];
+
+fn is_upload(extension: &[u8]) -> bool {
+    UPLOADS
+        .iter()
+        .any(|upload| extension.eq_ignore_ascii_case(upload.as_bytes()))
+}
+
+fn names_upload(files: &Scope<'_>) -> bool {
+    files
+        .words
+        .iter()
+        .any(|word| word.split(|byte| !byte.is_ascii_alphanumeric()).any(is_upload))
+}
+
+fn handler_by_extension(directive: &Use<'_>, report: &mut Report<'_>) {
+    if !is_php(directive.word(0)) {
+        return;
+    }
+    let plain = |word: &Vec<u8>| word.strip_prefix(b".").unwrap_or(word).to_ascii_lowercase();
+    if let Some(index) = directive
+        .words
+        .iter()
+        .skip(1)
+        .position(|word| is_upload(&plain(word)))
+    {
+        let message = "runs files as scripts that people may upload";
+        let hint = "leave this extension out";
+        report.say(
+            Kind::Dangerous,
+            directive.item,
+            Complaint::about(index + 1, message).hint(hint),
+        );
+    } else if directive.name == "addhandler" {
+        let message = "runs every file that has the extension anywhere in its name: `picture.php.jpg` too";
+        let hint = "use <FilesMatch \"\\.php$\"> with SetHandler";
+        report.say(
+            Kind::Dangerous,
+            directive.item,
+            Complaint::about(0, message).hint(hint),
+        );
+    }
+}
+
+/// Settings for another version of PHP only.
+fn passed_over(file: &File<'_>, missing: &[(u32, u32, Vec<u8>)], report: &mut Report<'_>) {
+    if file
+        .uses
+        .iter()
+        .any(|directive| matches!(&*directive.name, "php_flag" | "php_value"))
+    {
+        return;
+    }
+    let is_php = |name: &[u8]| {
+        let name = name.strip_prefix(b"mod_").unwrap_or(name);
+        matches!(name, [b'p', b'h', b'p', b'4'..=b'7', rest @ ..] if rest == b".c" || rest == b"_module")
+    };
+    if let Some((line, column, _)) = missing.iter().find(|(_, _, name)| is_php(name)) {
+        let message = "is passed over: the module of PHP 8 is called mod_php.c or php_module";
+        let complaint = Complaint::new(message).hint("settings of PHP in there have no effect");
+        let mistake = report
+            .excerpt
+            .mistake_at(*line, *column, Kind::Ignored, complaint);
+        report.remarks.push(mistake);
+    }
+}

@@ -1,0 +1,224 @@
+//! Rules and conditions of mod_rewrite that can never act, always hold, or wait for nothing.
+
+use std::collections::HashMap;
+
+use super::{File, Report, Use};
+use crate::language::Item;
+use crate::mistake::{Complaint, Kind};
+use crate::modules::rewrite::arguments;
+
+pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
+    engine(file, report);
+    let mut places: HashMap<usize, Place<'_>> = HashMap::new();
+    for directive in &file.uses {
+        let place = places.entry(directive.scope).or_default();
+        match &*directive.name {
+            "rewritecond" => condition(directive, place, report),
+            "rewriterule" => rule(directive, place, report),
+            _ => {}
+        }
+    }
+    for place in places.values() {
+        if let Some((condition, _)) = place.conditions.first() {
+            let message = "this condition has no effect: no RewriteRule follows";
+            report.say(Kind::Doubtful, condition.item, Complaint::new(message));
+        }
+    }
+}
+
+/// What is known of the rules of one section.
+#[derive(Default)]
+struct Place<'f> {
+    /// The conditions that wait for their rule, and what they say.
+    conditions: Vec<(&'f Use<'f>, Test)>,
+    /// The rule after which no other one is ever reached.
+    end: Option<u32>,
+    /// Rules without a condition, after which nothing is done with the URL: by pattern, whether case counts, and line.
+    taken: HashMap<Vec<u8>, Taken>,
+    /// So many rules may be skipped, or are part of a chain.
+    uncertain: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Taken {
+    line: u32,
+    caseless: bool,
+}
+
+/// A condition that looks for a file.
+#[derive(Clone, PartialEq, Eq)]
+struct Test {
+    subject: Vec<u8>,
+    pattern: Vec<u8>,
+    or: bool,
+}
+
+fn engine(file: &File<'_>, report: &mut Report<'_>) {
+    let Some(first) = file.named("rewriterule").find(|rule| file.is_for_all(rule)) else {
+        return;
+    };
+    let last = file
+        .named("rewriteengine")
+        .filter(|engine| file.is_for_all(engine))
+        .last();
+    match last {
+        None if file.named("rewriteengine").next().is_none() => {
+            let message = "RewriteEngine is not switched on in this file: its rules act only where a folder above does so";
+            report.say(
+                Kind::Doubtful,
+                first.item,
+                Complaint::new(message).hint("add `RewriteEngine On`"),
+            );
+        }
+        Some(engine)
+            if engine.says(0, "off") && file.named("rewriteengine").any(|other| other.says(0, "on")) =>
+        {
+            let message = "switches off all rules of this file, those above this line as well";
+            report.say(Kind::Doubtful, engine.item, Complaint::new(message));
+        }
+        _ => {}
+    }
+}
+
+fn condition<'f>(directive: &'f Use<'f>, place: &mut Place<'f>, report: &mut Report<'_>) {
+    let Some(words) = arguments::split(&directive.item.raw) else {
+        return;
+    };
+    let flags = Flags::read(words.flags);
+    let test = Test {
+        subject: words.first.to_vec(),
+        pattern: words.second.to_vec(),
+        or: flags.has(&["OR", "ornext"]),
+    };
+    if let Some((_, before)) = place.conditions.last()
+        && before.or
+        && before.subject == test.subject
+        && before.pattern != test.pattern
+        && [&before.pattern, &test.pattern]
+            .iter()
+            .all(|pattern| matches!(&pattern[..], b"!-f" | b"!-d"))
+    {
+        let message =
+            "always holds: nothing is a file and a folder at once, so one of the two conditions does";
+        let hint = "leave out the [OR] of the condition before";
+        report.say(Kind::Doubtful, directive.item, Complaint::new(message).hint(hint));
+    }
+    place.conditions.push((directive, test));
+}
+
+fn rule<'f>(directive: &'f Use<'f>, place: &mut Place<'f>, report: &mut Report<'_>) {
+    let conditions = std::mem::take(&mut place.conditions);
+    let Some(words) = arguments::split(&directive.item.raw) else {
+        return;
+    };
+    let flags = Flags::read(words.flags);
+    let pattern = words.first;
+    never_matches(directive.item, pattern, report);
+    shadowed(directive.item, pattern, &flags, place, report);
+    let certain = conditions.is_empty() && place.uncertain == 0 && !pattern.starts_with(b"!");
+    place.uncertain = place.uncertain.saturating_sub(1);
+    if flags.has(&["C", "chain"]) {
+        // The rule after it is passed over where this one does not match.
+        place.uncertain = place.uncertain.max(1);
+    } else if let Some(skipped) = flags.skipped {
+        place.uncertain = place.uncertain.max(skipped);
+    } else if certain && flags.ends() {
+        let line = directive.item.line;
+        if EVERYTHING.contains(&pattern) {
+            place.end.get_or_insert(line);
+        }
+        let caseless = flags.has(&["NC", "nocase"]);
+        place
+            .taken
+            .entry(pattern.to_vec())
+            .or_insert(Taken { line, caseless });
+    }
+}
+
+/// Patterns that match whatever there is.
+const EVERYTHING: &[&[u8]] = &[
+    b"^", b"$", b".*", b"(.*)", b"^.*", b"^(.*)", b".*$", b"(.*)$", b"^.*$", b"^(.*)$", b".?", b"^.*?",
+];
+
+fn shadowed(item: &Item, pattern: &[u8], flags: &Flags, place: &Place<'_>, report: &mut Report<'_>) {
+    let taker = place.end.or_else(|| {
+        let same = place.taken.get(pattern)?;
+        (same.caseless || !flags.has(&["NC", "nocase"])).then_some(same.line)
+    });
+    if let Some(line) = taker {
+        let message = format!("never acts: the rule of line {line} takes every URL that this one is for");
+        report.say(Kind::Shadowed, item, Complaint::about(0, message));
+    }
+}
+
+fn never_matches(item: &Item, pattern: &[u8], report: &mut Report<'_>) {
+    let anchored = pattern
+        .strip_prefix(b"^/")
+        .filter(|rest| !matches!(rest.first(), Some(b'?' | b'*' | b'{')) && !pattern.contains(&b'|'));
+    if anchored.is_some() {
+        let message = "never matches: in a .htaccess the path begins behind the folder's own slash";
+        let hint = "write `^` without the slash";
+        report.say(Kind::Shadowed, item, Complaint::about(0, message).hint(hint));
+    }
+    let asks = pattern
+        .windows(2)
+        .position(|two| two == br"\?")
+        .is_some_and(|at| pattern[at..].contains(&b'='));
+    if asks {
+        let message = "never matches: the query is no part of what a rule's pattern sees";
+        let hint = "use RewriteCond %{QUERY_STRING}";
+        report.say(Kind::Shadowed, item, Complaint::about(0, message).hint(hint));
+    }
+}
+
+/// The flags of a rule, by name.
+#[derive(Default)]
+struct Flags {
+    names: Vec<Vec<u8>>,
+    skipped: Option<u32>,
+    /// `R=404` and the like end the rules as F does.
+    refuses: bool,
+}
+
+impl Flags {
+    fn read(field: Option<&[u8]>) -> Flags {
+        let mut flags = Flags::default();
+        let Some(field) = field else { return flags };
+        // Where the brackets are wrong the directive itself says so.
+        let _ = arguments::each_flag(field, |name, value| {
+            let number = || {
+                std::str::from_utf8(value)
+                    .ok()
+                    .and_then(|digits| digits.parse::<u32>().ok())
+            };
+            if [&b"S"[..], b"skip"]
+                .iter()
+                .any(|skip| name.eq_ignore_ascii_case(skip))
+            {
+                flags.skipped = Some(number().unwrap_or(u32::MAX));
+            }
+            if [&b"R"[..], b"redirect"]
+                .iter()
+                .any(|redirect| name.eq_ignore_ascii_case(redirect))
+            {
+                flags.refuses = number().is_some_and(|status| !(300..400).contains(&status));
+            }
+            flags.names.push(name.to_vec());
+            Ok(())
+        });
+        flags
+    }
+
+    fn has(&self, names: &[&str]) -> bool {
+        names.iter().any(|wanted| {
+            self.names
+                .iter()
+                .any(|name| name.eq_ignore_ascii_case(wanted.as_bytes()))
+        })
+    }
+
+    /// Whether no rule is looked at any more once this one has matched.
+    fn ends(&self) -> bool {
+        self.refuses || self.has(&["L", "last", "END", "F", "forbidden", "G", "gone"])
+    }
+}

@@ -1,0 +1,83 @@
+//! Directives that say again what has been said, or that a later one takes back.
+
+use std::collections::HashMap;
+
+use super::{File, Report, Use};
+use crate::mistake::{Complaint, Kind};
+
+pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
+    let mut said: HashMap<(usize, Vec<u8>), &Use<'_>> = HashMap::new();
+    for later in file.uses.iter().filter(|directive| !is_ordered(directive)) {
+        for key in keys(later) {
+            let Some(earlier) = said.insert((later.scope, key), later) else {
+                continue;
+            };
+            let (complaint, blamed) = if earlier.words == later.words {
+                let message = format!("says again what line {} says", earlier.item.line);
+                (Complaint::new(message), later)
+            } else {
+                let message = format!(
+                    "line {} sets this again, so this is without effect",
+                    later.item.line
+                );
+                (Complaint::new(message), earlier)
+            };
+            report.say(Kind::Redundant, blamed.item, complaint);
+            break;
+        }
+    }
+}
+
+/// Directives of which each does its part in its place, so that the same line twice may well be meant.
+fn is_ordered(directive: &Use<'_>) -> bool {
+    matches!(
+        &*directive.name,
+        "rewritecond" | "rewriterule" | "rewriteengine" | "substitute" | "error"
+    ) || directive.name.starts_with("redirect")
+}
+
+/// What the directive sets: of two with the same in one place, only the later counts.
+fn keys(directive: &Use<'_>) -> Vec<Vec<u8>> {
+    let name = directive.name.as_bytes();
+    let key = |words: &[&[u8]]| {
+        let mut key = name.to_vec();
+        for word in words {
+            key.push(0);
+            key.extend(word.to_ascii_lowercase());
+        }
+        vec![key]
+    };
+    let exactly = |directive: &Use<'_>| [name, &directive.words.join(&0)].join(&0);
+    match &*directive.name {
+        "acceptpathinfo" | "adddefaultcharset" | "authname" | "authtype" | "authuserfile"
+        | "authgroupfile" | "directoryslash" | "expiresactive" | "expiresdefault" | "fallbackresource"
+        | "forcetype" | "headername" | "indexorderdefault" | "limitrequestbody" | "order" | "readmename"
+        | "rewritebase" | "satisfy" | "serversignature" | "sethandler" => key(&[]),
+        // Two documents for one error, two values of one setting.
+        "errordocument" | "expiresbytype" | "php_flag" | "php_value" | "setenv" => key(&[directive.word(0)]),
+        "addtype" | "addhandler" | "addcharset" | "addencoding" => directive
+            .words
+            .iter()
+            .skip(1)
+            .map(|extension| {
+                let extension = extension.strip_prefix(b".").unwrap_or(extension);
+                [name, &extension.to_ascii_lowercase()].join(&0)
+            })
+            .collect(),
+        "header" => header(directive).map_or_else(Vec::new, |(always, field)| key(&[always, field])),
+        "requestheader" => Vec::new(),
+        _ => vec![exactly(directive)],
+    }
+}
+
+/// The table and the field of `Header set` without a condition. Of other actions each does its part.
+fn header<'d>(directive: &'d Use<'_>) -> Option<(&'d [u8], &'d [u8])> {
+    let always = usize::from(directive.says(0, "always") || directive.says(0, "onsuccess"));
+    let is_plain = directive.says(always, "set") && directive.words.len() == always + 3;
+    let table: &[u8] = if directive.says(0, "always") {
+        b"always"
+    } else {
+        b"onsuccess"
+    };
+    is_plain.then(|| (table, directive.word(always + 1)))
+}
