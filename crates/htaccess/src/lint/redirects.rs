@@ -64,7 +64,10 @@ fn beginnings(path: &[u8]) -> impl Iterator<Item = &[u8]> {
         .enumerate()
         .filter(|(_, byte)| **byte == b'/')
         .flat_map(move |(at, _)| [&path[..at], &path[..=at]]);
-    above.chain([path]).filter(|beginning| !beginning.is_empty())
+    above
+        .take(DEEPEST)
+        .chain([path])
+        .filter(|beginning| !beginning.is_empty())
 }
 
 fn unreachable_query(directive: &Use<'_>, index: usize, path: &[u8], report: &mut Report<'_>) {
