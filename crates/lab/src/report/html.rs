@@ -62,13 +62,14 @@ fn meta(run: &Run) -> String {
     )
 }
 
-/// A stack's colour, the same in every chart.
+/// A stack's colour, the same in every chart. The first is Howdah's.
 fn colour(run: &Run, name: &str) -> usize {
-    run.stacks
-        .iter()
-        .position(|stack| stack.name == name)
-        .unwrap_or(0)
-        % COLOURS
+    let others = run.stacks.iter().filter(|stack| stack.name != BASE);
+    if name == BASE {
+        0
+    } else {
+        1 + others.take_while(|stack| stack.name != name).count() % (COLOURS - 1)
+    }
 }
 
 /// Cells that share a chart, in order.

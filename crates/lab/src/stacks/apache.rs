@@ -55,7 +55,7 @@ pub(super) fn all() -> Vec<Apache> {
         prefork(),
         Apache {
             name: "apache-prefork-mod_php-htaccess",
-            title: "the same, AllowOverride All",
+            title: "Apache prefork + mod_php, AllowOverride All",
             overrides: true,
             ..prefork()
         },

@@ -1,0 +1,277 @@
+//! `howdah-lab` as a person uses it, and what it says to bad input.
+
+#![allow(clippy::unwrap_used)] // All of this is test code.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use howdah_lab::process::{StartFailed, tree};
+use howdah_lab::record::Run;
+use howdah_lab::report;
+use rustix::process::{Pid, Signal, kill_process};
+
+const LAB: &str = env!("CARGO_BIN_EXE_howdah-lab");
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("howdah-lab-test-{}-{name}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn lab(arguments: &[&str]) -> Output {
+    Command::new(LAB)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
+}
+
+/// The stacks that can be run here, for a test that needs some.
+fn usable() -> Option<&'static str> {
+    let howdah = Path::new(LAB).with_file_name("howdah");
+    let ab = howdah_lab::process::find(&["ab"]);
+    let missing = ["php"]
+        .iter()
+        .find(|name| howdah_lab::process::find(&[name]).is_none());
+    if !howdah.is_file() || ab.is_none() || missing.is_some() {
+        eprintln!("skipped: howdah, ab (apache2-utils) or php is not here");
+        return None;
+    }
+    Some("howdah,howdah-no-htaccess")
+}
+
+#[test]
+fn bad_usage_is_answered_with_what_there_is() {
+    let rows: [(&[&str], i32, &str); 7] = [
+        (
+            &["run", "phoronix"],
+            1,
+            "there is no scenario phoronix; there are today, a2o-2009",
+        ),
+        (
+            &["run", "fastcgi-2006", "--stacks", "iis"],
+            1,
+            "there is no stack iis; there are howdah",
+        ),
+        (&["run", "site"], 1, "--root"),
+        (
+            &["run", "site", "--root", "/nonexistent/folder"],
+            1,
+            "/nonexistent/folder",
+        ),
+        (&["report", "/nonexistent"], 1, "/nonexistent/run.json"),
+        (
+            &["diff", "/nonexistent", "/nonexistent"],
+            1,
+            "/nonexistent/run.json",
+        ),
+        (&["walk"], 2, "unrecognized subcommand"),
+    ];
+    for (arguments, code, text) in rows {
+        let output = lab(arguments);
+        assert_eq!(
+            output.status.code(),
+            Some(code),
+            "{arguments:?}: {}",
+            said(&output)
+        );
+        assert!(said(&output).contains(text), "{arguments:?}: {}", said(&output));
+    }
+}
+
+#[test]
+fn list_and_doctor_say_what_there_is() {
+    let list = said(&lab(&["list"]));
+    assert!(
+        list.contains("vps-256mb") && list.contains("apache-worker-fcgid"),
+        "{list}"
+    );
+    if howdah_lab::process::find(&["php"]).is_some() {
+        let doctor = said(&lab(&["doctor"]));
+        assert!(
+            doctor.contains("noise: ") && doctor.contains("open files: ") && doctor.contains("Apache event"),
+            "{doctor}"
+        );
+    }
+}
+
+#[test]
+fn a_run_is_kept_reported_and_compared() {
+    let Some(stacks) = usable() else { return };
+    let folder = Folder::new("run");
+    let out = folder.0.join("run").to_string_lossy().into_owned();
+    let arguments = [
+        "run",
+        "fastcgi-2006",
+        "--quick",
+        "--rounds",
+        "2",
+        "--stacks",
+        stacks,
+        "--out",
+        &out,
+    ];
+    let output = lab(&arguments);
+    assert!(output.status.success(), "{}", said(&output));
+    let run = report::read(Path::new(&out)).unwrap();
+    assert_eq!((run.cells.len(), run.stacks.len()), (2, 2), "{}", said(&output));
+    for cell in &run.cells {
+        for (stack, outcome) in &cell.results {
+            assert_eq!(
+                (outcome.valid().count(), &outcome.failure),
+                (2, &None),
+                "{stack} {}",
+                said(&output)
+            );
+        }
+    }
+    let html = std::fs::read_to_string(Path::new(&out).join("report.html")).unwrap();
+    for part in [
+        "<svg",
+        "howdah.toml",
+        "the study: prefork + mod_php",
+        "prefers-color-scheme",
+        "application/json",
+    ] {
+        assert!(html.contains(part), "{part}");
+    }
+    assert!(
+        !html.contains("http-equiv") && !html.contains("src=\"http"),
+        "the report needs nothing from elsewhere"
+    );
+    // Nothing is left to measure, so the same command only draws the report again.
+    let began = Instant::now();
+    assert!(lab(&arguments).status.success());
+    assert!(began.elapsed() < Duration::from_secs(20));
+    assert_eq!(report::read(Path::new(&out)).unwrap(), run);
+    assert!(said(&lab(&["report", &out])).contains("report.html"));
+    assert!(said(&lab(&["diff", &out, &out])).contains("+0.0 %"));
+    let other = lab(&[
+        "run",
+        "allowoverride",
+        "--quick",
+        "--stacks",
+        stacks,
+        "--out",
+        &out,
+    ]);
+    assert!(
+        said(&other).contains("holds another run (fastcgi-2006)"),
+        "{}",
+        said(&other)
+    );
+}
+
+#[test]
+fn an_interrupted_run_keeps_what_was_measured_and_leaves_nothing() {
+    let Some(stacks) = usable() else { return };
+    let folder = Folder::new("interrupt");
+    let out = folder.0.join("run");
+    let mut child = Command::new(LAB)
+        .args([
+            "run",
+            "fastcgi-2006",
+            "--quick",
+            "--rounds",
+            "60",
+            "--stacks",
+            stacks,
+            "--out",
+        ])
+        .arg(&out)
+        .env("TMPDIR", &folder.0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let measured = wait_for_a_round(&mut child, &out);
+    let below = tree(&[child.id()]);
+    assert!(below.len() > 2);
+    // Twice: the second must not leave servers behind either.
+    for _ in 0..2 {
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", said(&output));
+    let run = report::read(&out).unwrap();
+    assert!(
+        run.cells[0]
+            .results
+            .values()
+            .map(|outcome| outcome.rounds.len())
+            .sum::<usize>()
+            >= measured
+    );
+    let runs = |pid: &&u32| {
+        std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|text| !text.contains(") Z "))
+    };
+    assert_eq!(below.iter().filter(runs).count(), 0);
+    let left: Vec<_> = std::fs::read_dir(&folder.0)
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.file_name())
+        .collect();
+    assert_eq!(left, ["run"], "{}", said(&output));
+}
+
+fn wait_for_a_round(child: &mut Child, out: &Path) -> usize {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let run: Option<Run> = report::read(out).ok();
+        let measured = run
+            .iter()
+            .flat_map(|run| &run.cells)
+            .flat_map(|cell| cell.results.values())
+            .map(|outcome| outcome.rounds.len())
+            .sum();
+        if measured > 0 {
+            return measured;
+        }
+        assert!(child.try_wait().unwrap().is_none(), "it has ended");
+        assert!(Instant::now() < deadline, "no round in a minute");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn what_cannot_be_written_is_said() {
+    let folder = Folder::new("full");
+    let file = folder.0.join("file");
+    std::fs::write(&file, "").unwrap();
+    let error = howdah_lab::runner::write_run(&file.join("run"), &Run::default())
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("Not a directory"), "{error}");
+    let full = Path::new("/dev/full");
+    if full.exists() {
+        // A disk without room: the file that is written first is a link to it.
+        std::os::unix::fs::symlink(full, folder.0.join("run.json.part")).unwrap();
+        let error = howdah_lab::runner::write_run(&folder.0, &Run::default())
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("cannot write") && error.contains("No space left"),
+            "{error}"
+        );
+        assert!(!folder.0.join("run.json").exists());
+    }
+    let text = StartFailed::Execute("x".to_owned(), std::io::Error::other("y")).to_string();
+    assert_eq!(text, "cannot start x: y");
+}
