@@ -33,6 +33,8 @@ pub enum Load {
     Idle(Closed),
     /// Clients that are slow at something.
     Slow(Slow, Closed),
+    /// Clients that must not notice that the server takes a new configuration every second.
+    Reload(Closed),
 }
 
 /// Connections that ask again and again.

@@ -213,7 +213,8 @@ pub fn tree(roots: &[u32]) -> Vec<u32> {
     found
 }
 
-fn signal(pid: u32, signal: Signal) {
+/// Sends a signal; nothing happens where the process has ended.
+pub fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         // It may have ended meanwhile, which is what was wanted.
         let _ = kill_process(pid, signal);

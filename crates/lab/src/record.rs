@@ -131,6 +131,8 @@ pub enum Figure {
     BytesPerSecond,
     /// Clients at that moment of a ramp.
     Clients,
+    /// Processors that were busy with the server.
+    Processors,
 }
 
 impl Figure {
@@ -160,6 +162,7 @@ impl Figure {
             Figure::AcceptOverflows => "dropped connections",
             Figure::BytesPerSecond => "bytes/s",
             Figure::Clients => "clients",
+            Figure::Processors => "busy processors",
         }
     }
 }

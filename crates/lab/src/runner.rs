@@ -148,12 +148,7 @@ impl Runner<'_> {
             let own = folder.join(format!("search-{candidate}"));
             let started = self.start(group, &settings, stacks, &own, limit.as_ref(), run);
             let Some(one) = started.first() else { break };
-            let measured = loads::put(
-                &search.load,
-                &search.question,
-                one.running.port,
-                &one.running.roots(),
-            );
+            let measured = loads::put(&search.load, &search.question, &one.running.target());
             let hits = measured.map_or(0.0, |measured| {
                 measured.figures.get(&Figure::Hits).copied().unwrap_or(0.0)
             });
@@ -187,7 +182,7 @@ impl Runner<'_> {
                 if self.is_interrupted() {
                     return;
                 }
-                let counted = calls::count(&planned.question, one.running.port, &one.running.roots());
+                let counted = calls::count(&planned.question, &one.running.target());
                 let outcome = outcome(run, planned, one.stack.name());
                 match (
                     counted,
@@ -298,7 +293,7 @@ impl Runner<'_> {
                 let load = shortened(&planned.load, self.effort.warm_up);
                 let asked = sample::check(&planned.question, one.running.port, SAMPLE).and_then(|()| {
                     load.map_or(Ok(()), |load| {
-                        loads::put(&load, &planned.question, one.running.port, &one.running.roots()).map(drop)
+                        loads::put(&load, &planned.question, &one.running.target()).map(drop)
                     })
                 });
                 outcome.failure = asked.err().map(|wrong| wrong.to_string());
@@ -384,7 +379,7 @@ fn measure(planned: &PlannedCell, one: &mut Started) -> Round {
     let roots = one.running.roots();
     let before = Reading::take(&roots);
     let result = sample::check(&planned.question, port, SAMPLE)
-        .and_then(|()| loads::put(&planned.load, &planned.question, port, &roots))
+        .and_then(|()| loads::put(&planned.load, &planned.question, &one.running.target()))
         .and_then(|measured| {
             std::thread::sleep(SETTLE);
             let used = Reading::take(&roots).since(&before);
@@ -433,7 +428,7 @@ fn shortened(load: &Load, time: Duration) -> Option<Load> {
             requests: (bench.requests / 10).clamp(20, 2000),
             ..*bench
         }),
-        Load::OpenLoop(_) | Load::Ramp(_) | Load::Idle(_) | Load::Slow(..) => return None,
+        Load::OpenLoop(_) | Load::Ramp(_) | Load::Idle(_) | Load::Slow(..) | Load::Reload(_) => return None,
     })
 }
 

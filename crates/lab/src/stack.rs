@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use rustix::process::Signal;
+
 use crate::process::{Program, StartFailed};
 
 /// One way of serving. An implementation writes configurations and starts programs, nothing more.
@@ -64,12 +66,37 @@ pub struct Running {
     pub programs: Vec<Program>,
     /// Configuration files as they are used, by name.
     pub configuration: BTreeMap<String, String>,
+    /// How each program is told to take a new configuration without dropping requests, in the order of `programs`.
+    pub reload: Vec<Option<Signal>>,
+}
+
+/// What a load is put on.
+#[derive(Clone, Debug, Default)]
+pub struct Target {
+    /// Where it listens on 127.0.0.1.
+    pub port: u16,
+    /// The processes that were started; everything below them belongs to it.
+    pub roots: Vec<u32>,
+    /// The processes that reload on a signal.
+    pub reload: Vec<(u32, Signal)>,
 }
 
 impl Running {
     /// The processes that were started; everything below them belongs to the stack as well.
     pub fn roots(&self) -> Vec<u32> {
         self.programs.iter().map(Program::pid).collect()
+    }
+
+    /// As a load sees it.
+    pub fn target(&self) -> Target {
+        let reload = self.programs.iter().zip(&self.reload);
+        Target {
+            port: self.port,
+            roots: self.roots(),
+            reload: reload
+                .filter_map(|(program, signal)| Some((program.pid(), (*signal)?)))
+                .collect(),
+        }
     }
 
     /// Whether all of its programs run.

@@ -72,6 +72,7 @@ impl Stack for Fake {
             port,
             programs: vec![program],
             configuration: Default::default(),
+            reload: vec![None],
         })
     }
 }

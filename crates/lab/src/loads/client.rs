@@ -55,6 +55,11 @@ impl Client {
         })
     }
 
+    /// Whether no byte of the last answer has come: then the server had closed the connection before it was asked.
+    pub(super) fn got_nothing(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
     /// The socket, for clients that are slow at something.
     pub(super) fn stream(&mut self) -> &mut TcpStream {
         &mut self.stream
@@ -70,8 +75,8 @@ impl Client {
     }
 
     async fn exchange(&mut self, prepared: &Prepared) -> io::Result<bool> {
-        self.stream.write_all(&prepared.request).await?;
         self.buffer.clear();
+        self.stream.write_all(&prepared.request).await?;
         loop {
             if let Some(answer) = Answer::parse(&self.buffer) {
                 let right = prepared

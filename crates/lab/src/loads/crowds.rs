@@ -9,7 +9,9 @@ use super::client::{Client, Prepared, Reply};
 use super::{Measured, Wrong, on_a_loop};
 use crate::load::{Closed, Question, Slow};
 use crate::probes::pss;
+use crate::process;
 use crate::record::Figure;
+use crate::stack::Target;
 
 /// How long an answer may take.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -17,6 +19,8 @@ const LIMIT: Duration = Duration::from_secs(30);
 const BESIDE: usize = 4;
 /// Between two steps of a slow client.
 const STEP: Duration = Duration::from_millis(200);
+/// Between two reloads.
+const RELOAD: Duration = Duration::from_secs(1);
 
 /// Connections that ask once and stay open: how much memory they take, and whether all are still good afterwards.
 pub(super) fn idle(closed: Closed, question: &Question, port: u16, roots: &[u32]) -> Result<Measured, Wrong> {
@@ -80,6 +84,74 @@ pub(super) fn slow(kind: Slow, closed: Closed, question: &Question, port: u16) -
             ..Measured::default()
         })
     })
+}
+
+/// How many answers go wrong while the server reloads every second. Half of the clients keep their connection, half come anew
+/// for every request.
+pub(super) fn reload(closed: Closed, question: &Question, target: &Target) -> Result<Measured, Wrong> {
+    if target.reload.is_empty() {
+        return Err(Wrong("this stack cannot reload by a signal".to_owned()));
+    }
+    let signals = target.reload.clone();
+    on_a_loop(async move {
+        let end = Instant::now() + closed.time;
+        let kept = |number: usize| Prepared::new(question, target.port, number.is_multiple_of(2));
+        let tasks: Vec<_> = (0..closed.connections)
+            .map(|number| {
+                tokio::task::spawn_local(behave_or_come_anew(kept(number), number.is_multiple_of(2), end))
+            })
+            .collect();
+        while Instant::now() + RELOAD < end {
+            sleep(RELOAD).await;
+            signals
+                .iter()
+                .for_each(|(pid, signal)| process::signal(*pid, *signal));
+        }
+        let (mut hits, mut errors) = (0u64, 0u64);
+        for task in tasks {
+            let counts = task.await.map_err(|error| Wrong(error.to_string()))?;
+            (hits, errors) = (hits + counts.0, errors + counts.1);
+        }
+        let seconds = closed.time.as_secs_f64();
+        Ok(Measured {
+            requests: hits,
+            seconds,
+            figures: [
+                (Figure::RequestsPerSecond, hits as f64 / seconds),
+                (Figure::Hits, hits as f64),
+                (Figure::Errors, errors as f64),
+            ]
+            .into(),
+            ..Measured::default()
+        })
+    })
+}
+
+/// A kept connection may be closed by a server that reloads, between two requests: a browser then asks again on a new one, and
+/// so do we, once.
+async fn behave_or_come_anew(prepared: Prepared, keeps: bool, end: Instant) -> (u64, u64) {
+    let (mut hits, mut errors, mut client) = (0, 0, None);
+    while Instant::now() < end {
+        let was_kept = client.is_some();
+        let connection = match client.take() {
+            Some(connection) => Ok(connection),
+            None => Client::connect(prepared.port).await,
+        };
+        let Ok(mut connection) = connection else {
+            errors += 1;
+            sleep(STEP).await;
+            continue;
+        };
+        match connection.ask(&prepared, LIMIT).await {
+            Reply::Hit => {
+                hits += 1;
+                client = keeps.then_some(connection);
+            }
+            Reply::Error if was_kept && connection.got_nothing() => {}
+            Reply::Error | Reply::Timeout => errors += 1,
+        }
+    }
+    (hits, errors)
 }
 
 async fn behave(prepared: Prepared, end: Instant) -> (u64, u64) {

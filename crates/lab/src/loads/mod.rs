@@ -14,8 +14,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::load::{Load, Question};
+use crate::probes::Sampler;
 use crate::process;
 use crate::record::Figure;
+use crate::stack::Target;
 
 /// What a load has measured by itself, before the probes' figures are added.
 #[derive(Clone, Debug, Default)]
@@ -50,18 +52,38 @@ impl From<std::io::Error> for Wrong {
     }
 }
 
-/// Puts the load on the server at that port of 127.0.0.1, whose processes are below `roots`. The answers' number, status and
-/// length are checked; a sample byte for byte, by [`sample::check`], is the caller's.
-pub fn put(load: &Load, question: &Question, port: u16, roots: &[u32]) -> Result<Measured, Wrong> {
+/// Puts the load on a running stack. The answers' number, status and length are checked; a sample byte for byte, by
+/// [`sample::check`], is the caller's.
+pub fn put(load: &Load, question: &Question, target: &Target) -> Result<Measured, Wrong> {
+    let port = target.port;
     match load {
         Load::Wrk(closed) => external::wrk(*closed, question, port),
         Load::H2load(closed) => external::h2load(*closed, question, port),
         Load::Ab(bench) => external::ab(*bench, question, port),
-        Load::OpenLoop(open) => open_loop::put(*open, question, port),
-        Load::Ramp(ramp) => ramp::put(*ramp, question, port),
-        Load::Idle(closed) => crowds::idle(*closed, question, port, roots),
-        Load::Slow(kind, closed) => crowds::slow(*kind, *closed, question, port),
+        Load::OpenLoop(open) => watched(target, || open_loop::put(*open, question, port)),
+        Load::Ramp(ramp) => watched(target, || ramp::put(*ramp, question, port)),
+        Load::Idle(closed) => watched(target, || crowds::idle(*closed, question, port, &target.roots)),
+        Load::Slow(kind, closed) => watched(target, || crowds::slow(*kind, *closed, question, port)),
+        Load::Reload(closed) => watched(target, || crowds::reload(*closed, question, target)),
     }
+}
+
+/// Our own loads leave the processor time to look at the server every second as well.
+fn watched(target: &Target, load: impl FnOnce() -> Result<Measured, Wrong>) -> Result<Measured, Wrong> {
+    let sampler = Sampler::start(&target.roots);
+    let mut measured = load()?;
+    let series = sampler.stop();
+    let peak = series
+        .get(&Figure::Pss)
+        .into_iter()
+        .flatten()
+        .map(|(_, value)| *value)
+        .fold(0.0, f64::max);
+    if peak > 0.0 {
+        measured.figures.entry(Figure::PeakPss).or_insert(peak);
+    }
+    measured.series.extend(series);
+    Ok(measured)
 }
 
 /// Runs one of our own loads on an event loop of one thread, and takes its share of the processor.

@@ -57,6 +57,13 @@ fn question() -> Question {
     }
 }
 
+fn target(port: u16) -> Target {
+    Target {
+        port,
+        ..Target::default()
+    }
+}
+
 fn figure(measured: &Measured, figure: Figure) -> f64 {
     measured.figures[&figure]
 }
@@ -69,7 +76,7 @@ fn the_open_loop_keeps_its_rate_and_sees_the_delay() {
         connections: 20,
         time: Duration::from_secs(1),
     };
-    let measured = put(&Load::OpenLoop(open), &question(), server.port, &[]).unwrap();
+    let measured = put(&Load::OpenLoop(open), &question(), &target(server.port)).unwrap();
     assert_eq!(measured.requests, 200, "{measured:?}");
     let median = figure(&measured, Figure::Latency50);
     assert!((19.0..40.0).contains(&median), "{measured:?}");
@@ -84,7 +91,7 @@ fn the_open_loop_does_not_hide_who_had_to_wait() {
         connections: 1,
         time: Duration::from_secs(2),
     };
-    let measured = put(&Load::OpenLoop(open), &question(), server.port, &[]).unwrap();
+    let measured = put(&Load::OpenLoop(open), &question(), &target(server.port)).unwrap();
     let (median, late) = (
         figure(&measured, Figure::Latency50),
         figure(&measured, Figure::Latency99),
@@ -100,7 +107,7 @@ fn the_ramp_grows_and_counts() {
         time: Duration::from_secs(2),
         timeout: Duration::from_secs(1),
     };
-    let measured = put(&Load::Ramp(ramp), &question(), server.port, &[]).unwrap();
+    let measured = put(&Load::Ramp(ramp), &question(), &target(server.port)).unwrap();
     let hits = figure(&measured, Figure::Hits);
     // On average 5.5 clients, 20 answers a second each, for two seconds.
     assert!((120.0..=225.0).contains(&hits), "{measured:?}");
@@ -128,13 +135,13 @@ fn the_ramp_tells_time_outs_from_errors() {
         time: Duration::from_millis(1000),
         timeout: Duration::from_millis(300),
     };
-    let measured = put(&Load::Ramp(ramp), &question(), server.port, &[]).unwrap();
+    let measured = put(&Load::Ramp(ramp), &question(), &target(server.port)).unwrap();
     assert!(
         figure(&measured, Figure::Timeouts) >= 3.0 && figure(&measured, Figure::Errors) == 0.0,
         "{measured:?}"
     );
     let nobody = crate::process::free_port().unwrap();
-    let measured = put(&Load::Ramp(ramp), &question(), nobody, &[]).unwrap();
+    let measured = put(&Load::Ramp(ramp), &question(), &target(nobody)).unwrap();
     assert!(
         figure(&measured, Figure::Errors) >= 5.0 && figure(&measured, Figure::Hits) == 0.0,
         "{measured:?}"
@@ -153,7 +160,7 @@ fn a_wrong_body_is_an_error() {
         time: Duration::from_millis(300),
         timeout: Duration::from_secs(1),
     };
-    let measured = put(&Load::Ramp(ramp), &wrong, server.port, &[]).unwrap();
+    let measured = put(&Load::Ramp(ramp), &wrong, &target(server.port)).unwrap();
     assert!(
         figure(&measured, Figure::Errors) >= 1.0 && figure(&measured, Figure::Hits) == 0.0,
         "{measured:?}"
@@ -170,8 +177,10 @@ fn idle_connections_stay_good() {
     let measured = put(
         &Load::Idle(closed),
         &question(),
-        server.port,
-        &[std::process::id()],
+        &Target {
+            roots: vec![std::process::id()],
+            ..target(server.port)
+        },
     )
     .unwrap();
     assert_eq!(
@@ -190,8 +199,27 @@ fn slow_clients_do_not_end_the_normal_ones() {
             connections: 5,
             time: Duration::from_millis(400),
         };
-        let measured = put(&Load::Slow(kind, closed), &question(), server.port, &[]).unwrap();
+        let measured = put(&Load::Slow(kind, closed), &question(), &target(server.port)).unwrap();
         assert!(figure(&measured, Figure::Hits) > 20.0, "{kind:?}: {measured:?}");
     }
     assert!(began.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn reloading_is_watched_by_kept_and_new_connections() {
+    let server = server(|_| Duration::from_millis(2));
+    let closed = Closed {
+        connections: 4,
+        time: Duration::from_millis(1300),
+    };
+    let nobody = put(&Load::Reload(closed), &question(), &target(server.port));
+    assert!(nobody.unwrap_err().to_string().contains("cannot reload"));
+    // The test's own process takes no notice of SIGURG, so nothing may go wrong.
+    let reloading = Target {
+        reload: vec![(std::process::id(), rustix::process::Signal::URG)],
+        ..target(server.port)
+    };
+    let measured = put(&Load::Reload(closed), &question(), &reloading).unwrap();
+    assert!(figure(&measured, Figure::Hits) > 100.0, "{measured:?}");
+    assert_eq!(figure(&measured, Figure::Errors), 0.0, "{measured:?}");
 }

@@ -9,19 +9,20 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::load::{Bench, Load, Question};
 use crate::loads::{self, Wrong};
 use crate::process::{find, tree};
+use crate::stack::Target;
 
 /// Requests while strace counts. Traced servers are slow, so few must do; the counts hardly vary.
 const REQUESTS: u64 = 500;
 /// For strace to attach to everything, and to write its table.
 const SETTLE: Duration = Duration::from_millis(700);
 
-/// Calls per request by name, of everything below `roots`.
-pub fn count(question: &Question, port: u16, roots: &[u32]) -> Result<BTreeMap<String, f64>, Wrong> {
+/// Calls per request by name, of everything that belongs to the target.
+pub fn count(question: &Question, target: &Target) -> Result<BTreeMap<String, f64>, Wrong> {
     let strace = find(&["strace"])
         .ok_or_else(|| Wrong("strace is not installed, so system calls are not counted".to_owned()))?;
     let mut command = Command::new(strace);
     command.args(["-c", "-f", "-q"]);
-    for pid in tree(roots) {
+    for pid in tree(&target.roots) {
         command.arg("-p").arg(pid.to_string());
     }
     let child = command
@@ -35,7 +36,7 @@ pub fn count(question: &Question, port: u16, roots: &[u32]) -> Result<BTreeMap<S
         concurrency: 4,
         keep_alive: true,
     };
-    let asked = loads::put(&Load::Ab(bench), question, port, roots);
+    let asked = loads::put(&Load::Ab(bench), question, target);
     // strace writes its table when it is interrupted.
     if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
         let _ = kill_process(pid, Signal::INT);

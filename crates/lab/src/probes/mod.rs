@@ -3,10 +3,13 @@
 pub mod calls;
 pub mod cgroup;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
 
 use crate::process::{TICKS_PER_SECOND, stat, tree};
+use crate::record::Figure;
 
 /// Counters of a whole process tree at one moment.
 #[derive(Clone, Debug, Default)]
@@ -62,6 +65,48 @@ impl Reading {
         }
     }
 }
+
+/// Looks at a process tree every second, from a thread of its own.
+#[derive(Debug)]
+pub struct Sampler {
+    stop: std::sync::mpsc::Sender<()>,
+    thread: std::thread::JoinHandle<BTreeMap<Figure, Vec<(f64, f64)>>>,
+}
+
+impl Sampler {
+    /// Begins.
+    pub fn start(roots: &[u32]) -> Sampler {
+        let (stop, stopped) = std::sync::mpsc::channel();
+        let roots = roots.to_vec();
+        let thread = std::thread::spawn(move || {
+            let began = Instant::now();
+            let (mut memory, mut processor) = (Vec::new(), Vec::new());
+            let mut before = Reading::take(&roots);
+            while stopped
+                .recv_timeout(SAMPLE)
+                .is_err_and(|error| error == RecvTimeoutError::Timeout)
+            {
+                let (at, now) = (began.elapsed().as_secs_f64(), Reading::take(&roots));
+                processor.push((at, now.since(&before).processor / SAMPLE.as_micros() as f64));
+                memory.extend(pss(&roots).map(|kibibytes| (at, kibibytes as f64)));
+                before = now;
+            }
+            [(Figure::Pss, memory), (Figure::Processors, processor)].into()
+        });
+        Sampler { stop, thread }
+    }
+
+    /// Ends; the answer is memory in KiB and how many processors were busy, by seconds since the beginning.
+    pub fn stop(self) -> BTreeMap<Figure, Vec<(f64, f64)>> {
+        drop(self.stop);
+        let mut series = self.thread.join().unwrap_or_default();
+        series.retain(|_, points| !points.is_empty());
+        series
+    }
+}
+
+/// Between two looks.
+const SAMPLE: Duration = Duration::from_secs(1);
 
 /// Proportional set size of everything below these processes, in KiB; `None` where the kernel does not let us read it.
 pub fn pss(roots: &[u32]) -> Option<u64> {

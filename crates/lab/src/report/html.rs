@@ -151,39 +151,60 @@ fn study(cells: &[&Cell]) -> Vec<Series> {
     series
 }
 
-/// Second by second, for loads that record it: hits, errors and time-outs over a ramp.
+/// Second by second, for loads that record it: hits, errors and time-outs of each stack, and the memory of all.
 fn series_charts(run: &Run) -> String {
     let mut text = String::new();
     for cell in &run.cells {
+        let mut memory = Vec::new();
         for (name, outcome) in &cell.results {
-            let Some(round) = outcome.valid().last().filter(|round| !round.series.is_empty()) else {
+            let Some(round) = outcome.valid().last() else {
                 continue;
             };
-            let series: Vec<Series> = round
-                .series
-                .iter()
-                .enumerate()
-                .map(|(at, (figure, points))| Series {
+            let title = super::text::title(run, name);
+            memory.extend(round.series.get(&Figure::Pss).map(|points| {
+                Series {
+                    title: title.to_owned(),
+                    colour: colour(run, name),
+                    points: points
+                        .iter()
+                        .map(|(at, kibibytes)| (at.round(), kibibytes / 1024.0))
+                        .collect(),
+                    from_study: false,
+                }
+            }));
+            let counts = [Figure::Hits, Figure::Errors, Figure::Timeouts, Figure::Clients];
+            let counts = counts.iter().enumerate().filter_map(|(colour, figure)| {
+                Some(Series {
                     title: figure.title().to_owned(),
-                    colour: at,
-                    points: points.clone(),
+                    colour: [2, 4, 6, 5][colour],
+                    points: round.series.get(figure)?.clone(),
                     from_study: *figure == Figure::Clients,
                 })
-                .collect();
-            let title = format!("{}: {}", super::text::title(run, name), cell.name);
-            let drawing = lines(&title, "seconds", &series);
-            let _ = write!(
-                text,
-                "<figure><h3>{}</h3>{drawing}<figcaption>in each second of the last round</figcaption></figure>",
-                escape(&title)
+            });
+            text += &over_time(
+                &format!("{title}: {}", cell.name),
+                "in each second of the last round",
+                &counts.collect::<Vec<_>>(),
             );
         }
+        text += &over_time(&format!("memory: {}", cell.name), "MiB", &memory);
     }
     if text.is_empty() {
         text
     } else {
         format!("<h2>Over time</h2><div class=charts>{text}</div>")
     }
+}
+
+fn over_time(title: &str, caption: &str, series: &[Series]) -> String {
+    if series.is_empty() {
+        return String::new();
+    }
+    let drawing = lines(title, "seconds", series);
+    format!(
+        "<figure><h3>{}</h3>{drawing}<figcaption>{caption}</figcaption></figure>",
+        escape(title)
+    )
 }
 
 fn tables(run: &Run) -> String {

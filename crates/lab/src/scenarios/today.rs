@@ -61,11 +61,23 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
             load,
         )
     };
+    let reload = Load::Reload(Closed {
+        connections: 8,
+        time: facts.effort.time.max(Duration::from_secs(4)),
+    });
+    let reload = cell(
+        "wrong answers while reloading every second",
+        None,
+        Figure::Errors,
+        page("/HelloWorld.php"),
+        reload,
+    );
     let slow = Group {
-        title: "slow clients".to_owned(),
+        title: "reloads and slow clients".to_owned(),
         stacks,
         conditions: together(CONNECTIONS, 100),
         cells: vec![
+            reload,
             slow(Slow::Head, "heads", "/HelloWorld.php"),
             slow(Slow::Reader, "reading", "/HelloWorld.php"),
         ],

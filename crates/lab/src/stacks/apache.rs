@@ -5,6 +5,8 @@ use std::process::Command;
 
 use super::fpm::{self, Transport};
 use super::template::{fill, only_if, version};
+use rustix::process::Signal;
+
 use crate::process::{Program, StartFailed, accepts, find, free_port};
 use crate::stack::{Ground, Running, Stack};
 
@@ -281,6 +283,7 @@ impl Apache {
             Php::Fpm(transport) => {
                 let pool = fpm::start(ground, folder, transport, ground.php_processes)?;
                 running.programs.push(pool.program);
+                running.reload.push(Some(Signal::USR2));
                 running
                     .configuration
                     .insert("fpm.conf".to_owned(), pool.configuration);
@@ -389,6 +392,7 @@ impl Stack for Apache {
             port,
             programs: Vec::new(),
             configuration: Default::default(),
+            reload: Vec::new(),
         };
         let php = self.php_settings(ground, folder, &mut running)?;
         let user = ground
@@ -424,6 +428,7 @@ impl Stack for Apache {
         )?;
         program.wait_until(|| accepts(port))?;
         running.programs.push(program);
+        running.reload.push(Some(Signal::USR1));
         running.configuration.insert("httpd.conf".to_owned(), text);
         Ok(running)
     }

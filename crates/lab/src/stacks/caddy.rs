@@ -87,6 +87,7 @@ impl Stack for Caddy {
             port,
             programs: vec![program],
             configuration: [("Caddyfile".to_owned(), text)].into(),
+            reload: vec![None],
         })
     }
 }

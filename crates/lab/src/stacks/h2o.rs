@@ -4,6 +4,8 @@ use std::path::Path;
 use std::process::Command;
 
 use super::template::{fill, version};
+use rustix::process::Signal;
+
 use crate::process::{Program, StartFailed, accepts, find, free_port};
 use crate::stack::{Ground, Running, Stack};
 
@@ -90,6 +92,7 @@ impl Stack for H2o {
             port,
             programs: vec![program],
             configuration: [("h2o.conf".to_owned(), text)].into(),
+            reload: vec![Some(Signal::HUP)],
         })
     }
 }

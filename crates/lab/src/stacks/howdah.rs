@@ -4,6 +4,8 @@ use std::path::Path;
 use std::process::Command;
 
 use super::template::{fill, version};
+use rustix::process::Signal;
+
 use crate::process::{Program, StartFailed, accepts, free_port};
 use crate::stack::{Ground, Running, Stack};
 
@@ -127,6 +129,7 @@ impl Stack for Howdah {
             port,
             programs: vec![program],
             configuration: [("howdah.toml".to_owned(), text)].into(),
+            reload: vec![Some(Signal::HUP)],
         })
     }
 }

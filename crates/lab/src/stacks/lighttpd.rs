@@ -5,6 +5,8 @@ use std::process::Command;
 
 use super::fpm::{self, Transport};
 use super::template::{fill, version};
+use rustix::process::Signal;
+
 use crate::process::{Program, StartFailed, accepts, find, free_port};
 use crate::stack::{Ground, Running, Stack};
 
@@ -115,6 +117,7 @@ impl Stack for Lighttpd {
             port,
             programs: Vec::new(),
             configuration: Default::default(),
+            reload: Vec::new(),
         };
         let backend = if self.spawns {
             // One FastCGI parent that forks so many children, which share its opcache.
@@ -129,6 +132,7 @@ impl Stack for Lighttpd {
         } else {
             let pool = fpm::start(ground, folder, Transport::Unix, ground.php_processes)?;
             running.programs.push(pool.program);
+            running.reload.push(Some(Signal::USR2));
             running
                 .configuration
                 .insert("fpm.conf".to_owned(), pool.configuration);
@@ -164,6 +168,7 @@ impl Stack for Lighttpd {
         )?;
         program.wait_until(|| accepts(port))?;
         running.programs.push(program);
+        running.reload.push(Some(Signal::USR1));
         running.configuration.insert("lighttpd.conf".to_owned(), text);
         Ok(running)
     }

@@ -6,6 +6,8 @@ use std::process::Command;
 use super::apache;
 use super::fpm::{self, Transport};
 use super::template::{fill, only_if, version};
+use rustix::process::Signal;
+
 use crate::process::{Program, StartFailed, accepts, find, free_port};
 use crate::stack::{Ground, Running, Stack};
 
@@ -178,6 +180,7 @@ impl Stack for Nginx {
                     port: 0,
                     programs: vec![pool.program],
                     configuration: [("fpm.conf".to_owned(), pool.configuration)].into(),
+                    reload: vec![Some(Signal::USR2)],
                 };
                 (running, pool.address, kept)
             }
@@ -235,6 +238,7 @@ impl Stack for Nginx {
         let mut program = Program::start(&mut command, &folder.join("nginx.log"))?;
         program.wait_until(|| accepts(port))?;
         behind.programs.push(program);
+        behind.reload.push(Some(Signal::HUP));
         behind.configuration.insert("nginx.conf".to_owned(), text);
         Ok(Running { port, ..behind })
     }
