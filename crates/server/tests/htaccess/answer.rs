@@ -104,6 +104,8 @@ impl Reader<'_> {
 
     fn fields(&self, response: &Response, is_default: bool, lines: &mut Vec<String>) {
         let date = response.field("date").and_then(dates::parse);
+        // To HEAD, nobody can tell a default page by its body.
+        let is_default = is_default || self.request.method == "HEAD" && response.status >= 300;
         let mut fields: Vec<(String, String)> = Vec::new();
         for (name, value) in &response.fields {
             let of_default_page = is_default && matches!(&**name, "content-type" | "content-language");
@@ -132,9 +134,12 @@ impl Reader<'_> {
         let value = self.tidy(value);
         let value = dates::relative(&value, date);
         match name {
-            "location" | "content-location" => value
-                .strip_prefix("http://{host}")
-                .map_or(value.clone(), str::to_owned),
+            "location" | "content-location" => {
+                let path = value
+                    .strip_prefix("http://{host}")
+                    .or(value.strip_prefix("http://{name}"));
+                path.map_or(value.clone(), str::to_owned)
+            }
             "etag" => etag(&value),
             "vary" => {
                 let mut names: Vec<_> = value
@@ -144,8 +149,7 @@ impl Reader<'_> {
                 names.sort();
                 names.join(", ")
             }
-            "content-type" => value.replace("charset=utf-8", "charset=UTF-8"),
-            "www-authenticate" => quoted_replaced(&value, "nonce=\""),
+            "cache-control" => dates::age_from_modified(&value, date),
             _ => value,
         }
     }
@@ -258,8 +262,13 @@ impl Reader<'_> {
     fn tidy(&self, text: &str) -> String {
         let Place { host, port, root } = self.place;
         let port = port.to_string();
+        let forest = root.strip_suffix(&format!("/sites/{host}")).unwrap_or(root);
+        let text = ["nonce=\"", "response=\"", "rspauth=\""]
+            .iter()
+            .fold(text.to_owned(), quoted_replaced);
         text.replace(&format!("{host}:{port}"), "{host}")
             .replace(root, "{root}")
+            .replace(forest, "{forest}")
             .replace(host, "{name}")
             .replace(&port, "{port}")
     }
@@ -307,14 +316,14 @@ fn etag(value: &str) -> String {
     format!("{weak}{{etag}}{}", suffix.unwrap_or_default())
 }
 
-/// The quoted value behind `prefix` replaced by dots.
-fn quoted_replaced(value: &str, prefix: &str) -> String {
-    match value.split_once(prefix) {
+/// The quoted value behind `prefix`, which is another each time (Digest), replaced by dots.
+fn quoted_replaced(text: String, prefix: &&str) -> String {
+    match text.split_once(prefix) {
         Some((before, after)) => {
             let (_, rest) = after.split_once('"').unwrap_or_default();
             format!("{before}{prefix}…\"{rest}")
         }
-        None => value.to_owned(),
+        None => text,
     }
 }
 

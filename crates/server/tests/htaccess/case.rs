@@ -14,10 +14,14 @@
 //! RewriteRule ^x$ {{target}} [R={{status}}]
 //! -- dir/.htaccess                     other files of the tree, with their content
 //! Deny from all
+//! -- dir/b.txt crlf                    the same with CR LF at the end of each line
 //! -- link -> dir/a.txt                 a symbolic link
 //! -- gone !                            a file of the standard tree that this one lacks
+//! -- x.php sub/y.php php               scripts like those of the standard tree
+//! -- x.css sub/y.js files              files that contain their own names
 //! > /x                                 a GET
 //! > POST /x HTTP/1.0 | Accept: a/b | = the body
+//! > /private => 403                    and what a line of both answers must begin with, whatever they agree on
 //! > @probes
 //! ```
 
@@ -34,6 +38,13 @@ pub struct Case {
     pub requests: Vec<Request>,
 }
 
+impl Case {
+    /// How it is known: `file: title`.
+    pub fn name(&self) -> String {
+        format!("{}: {}", self.group, self.title)
+    }
+}
+
 /// What a site consists of besides the standard tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tree {
@@ -46,6 +57,8 @@ pub struct Tree {
 pub enum Entry {
     File(String),
     Link(String),
+    /// One that says what PHP sees.
+    Script,
     Folder,
     Removed,
 }
@@ -57,7 +70,9 @@ pub struct Request {
     pub version: String,
     pub fields: Vec<(String, String)>,
     pub body: String,
-    /// As it stands in the file, after `> `.
+    /// What lines of the answer begin with.
+    pub expected: Vec<String>,
+    /// As it stands in the file, after `> ` and before ` => `.
     pub text: String,
 }
 
@@ -214,14 +229,16 @@ impl<'t> Written<'t> {
             text
         };
         let mut title = fill(self.title);
-        if title == self.title && !values.is_empty() {
-            let values: Vec<_> = values.iter().map(|(_, value)| *value).collect();
-            title = format!("{title}: {}", values.join(", "));
-        }
-        let entries = self
-            .files
+        let unnamed = values
             .iter()
-            .map(|(name, content)| entry(&fill(name), fill(content)))
+            .filter(|(name, _)| !self.title.contains(&format!("{{{{{name}}}}}")));
+        for (number, (_, value)) in unnamed.enumerate() {
+            title += if number == 0 { ": " } else { ", " };
+            title += value;
+        }
+        let written = self.files.iter();
+        let entries = written
+            .flat_map(|(name, content)| entries(&fill(name), fill(content)))
             .collect();
         Case {
             group: group.to_owned(),
@@ -240,21 +257,36 @@ impl<'t> Written<'t> {
     }
 }
 
-fn entry(name: &str, content: String) -> (String, Entry) {
-    if let Some((name, target)) = name.split_once(" -> ") {
+/// What stands behind `-- `, and below it.
+fn entries(name: &str, content: String) -> Vec<(String, Entry)> {
+    let each = |names: &str, entry: fn(&str) -> Entry| {
+        names
+            .split(' ')
+            .map(|name| (name.to_owned(), entry(name)))
+            .collect::<Vec<_>>()
+    };
+    if let Some(names) = name.strip_suffix(" php") {
+        return each(names, |_| Entry::Script);
+    } else if let Some(names) = name.strip_suffix(" files") {
+        return each(names, |name| Entry::File(format!("{name}\n")));
+    }
+    vec![if let Some((name, target)) = name.split_once(" -> ") {
         (name.to_owned(), Entry::Link(target.to_owned()))
+    } else if let Some(name) = name.strip_suffix(" crlf") {
+        (name.to_owned(), Entry::File(content.replace('\n', "\r\n")))
     } else if let Some(name) = name.strip_suffix(" !") {
         (name.to_owned(), Entry::Removed)
     } else if let Some(name) = name.strip_suffix('/') {
         (name.to_owned(), Entry::Folder)
     } else {
         (name.to_owned(), Entry::File(content))
-    }
+    }]
 }
 
 impl Request {
     /// What stands behind `> `.
     pub fn parse(text: &str) -> Request {
+        let (text, expected) = text.split_once(" => ").unwrap_or((text, ""));
         let mut parts = text.split(" | ");
         let words: Vec<&str> = parts.next().unwrap_or_default().split(' ').collect();
         let (method, target, version) = match words[..] {
@@ -270,6 +302,11 @@ impl Request {
             version: version.to_owned(),
             fields: Vec::new(),
             body: String::new(),
+            expected: expected
+                .split(" ; ")
+                .filter(|line| !line.is_empty())
+                .map(str::to_owned)
+                .collect(),
             text: text.to_owned(),
         };
         for part in parts {

@@ -53,11 +53,29 @@ pub fn relative(value: &str, now: Option<i64>) -> String {
 
 fn named(time: i64, now: Option<i64>) -> String {
     let since = time - i64::try_from(MODIFIED).unwrap_or_default();
+    let from_modified = since > 0 && since % 86_400 == 0 && now.is_none_or(|now| (time - now) % 60 != 0);
     match now {
         _ if since == 0 => "{modified}".to_owned(),
+        _ if from_modified => format!("{{modified+{since}}}"),
         Some(now) if time - now > -60 => format!("{{now+{}}}", rounded(time - now)),
         _ if (0..400 * 86_400).contains(&since) => format!("{{modified+{since}}}"),
         _ => format!("{{at {time}}}"),
+    }
+}
+
+/// The seconds of a `max-age` that counts from when a file was changed.
+pub fn age_from_modified(value: &str, now: Option<i64>) -> String {
+    let age = value
+        .strip_prefix("max-age=")
+        .and_then(|age| age.parse::<i64>().ok());
+    match (age, now) {
+        (Some(age), Some(now)) if age > 100_000_000 && rounded(age + now) % 86_400 == 43_200 => {
+            format!(
+                "max-age={{modified+{}}}",
+                rounded(age + now) - i64::try_from(MODIFIED).unwrap_or_default()
+            )
+        }
+        _ => value.to_owned(),
     }
 }
 

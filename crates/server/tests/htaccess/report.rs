@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use crate::answer::Answer;
 use crate::case::{Case, Entry, Request};
 use crate::differences::{DECIDED, left};
 use crate::servers::Outcome;
@@ -34,11 +35,13 @@ impl Report {
         logs: impl FnOnce() -> String,
     ) {
         self.compared += 1;
-        let name = format!("{}: {}", case.group, case.title);
+        let name = case.name();
         let decided = &mut self.decided;
         let (theirs, ours) = left(&name, &outcome.apache, &outcome.howdah, |number| {
             *decided.entry(number).or_default() += 1
         });
+        self.expect(case, request, "Apache", &outcome.apache);
+        self.expect(case, request, "howdah", &outcome.howdah);
         if theirs.is_empty() && ours.is_empty() {
             return;
         }
@@ -73,6 +76,17 @@ impl Report {
             group: case.group.clone(),
             text,
         });
+    }
+
+    /// Checks what the case itself says about an answer.
+    pub fn expect(&mut self, case: &Case, request: &Request, name: &str, answer: &Answer) {
+        let lacks = |expected: &&String| !answer.0.iter().any(|line| line.starts_with(expected.as_str()));
+        for expected in request.expected.iter().filter(lacks) {
+            self.fail(
+                case,
+                &format!("{}: {name} does not say {expected:?} but\n{answer}", request.text),
+            );
+        }
     }
 
     /// Notes something else that is wrong with a case.

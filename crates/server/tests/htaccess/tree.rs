@@ -55,17 +55,17 @@ const EMPTY: &[&str] = &["empty"];
 /// Symbolic links.
 const LINKS: &[(&str, &str)] = &[("link.txt", "a.txt"), ("linkdir", "dir")];
 
-/// What every script does, unless its query says otherwise: `s` is a status, `h[]` are fields, `b` is the body.
+/// What every script does, unless its query says otherwise: `_status`, `_field[]`, `_body`.
 const DUMP: &str = r#"<?php
-if (isset($_GET['s'])) http_response_code((int) $_GET['s']);
-foreach ((array) ($_GET['h'] ?? []) as $field) header($field, false);
-if (isset($_GET['b'])) { echo $_GET['b']; return; }
+if (isset($_GET['_status'])) http_response_code((int) $_GET['_status']);
+foreach ((array) ($_GET['_field'] ?? []) as $field) header($field, false);
+if (isset($_GET['_body'])) { echo $_GET['_body']; return; }
 $ini = [];
 foreach (ini_get_all() as $name => $value) {
     if ($value['local_value'] !== $value['global_value']) $ini[$name] = (string) $value['local_value'];
 }
 $getenv = [];
-foreach ((array) ($_GET['getenv'] ?? []) as $name) $getenv[$name] = var_export(getenv($name), true);
+foreach ((array) ($_GET['_getenv'] ?? []) as $name) $getenv[$name] = var_export(getenv($name), true);
 echo json_encode([
     'php' => get_included_files()[0],
     'server' => array_filter($_SERVER, 'is_scalar'),
@@ -136,24 +136,26 @@ impl Forest {
             symlink(target, root.join(name)).unwrap();
         }
         for (name, entry) in &tree.entries {
-            set(&root.join(name), entry, &root);
+            self.set(&root.join(name), entry, &root);
         }
+        settle(&root);
     }
-}
 
-/// Puts an entry at a path, whatever was there.
-fn set(path: &Path, entry: &Entry, root: &Path) {
-    if path.is_dir() && !path.is_symlink() && *entry != Entry::Folder {
-        fs::remove_dir_all(path).unwrap();
-    } else if *entry != Entry::Folder {
-        let _ = fs::remove_file(path); // A hard link: writing would change every tree.
-    }
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    match entry {
-        Entry::File(content) => write(path, &content.replace("{{root}}", &root.display().to_string())),
-        Entry::Link(target) => symlink(target, path).unwrap(),
-        Entry::Folder => fs::create_dir_all(path).unwrap(),
-        Entry::Removed => {}
+    /// Puts an entry at a path, whatever was there.
+    fn set(&self, path: &Path, entry: &Entry, root: &Path) {
+        if path.is_dir() && !path.is_symlink() && *entry != Entry::Folder {
+            fs::remove_dir_all(path).unwrap();
+        } else if *entry != Entry::Folder {
+            let _ = fs::remove_file(path); // A hard link: writing would change every tree.
+        }
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        match entry {
+            Entry::File(content) => write(path, &content.replace("{{root}}", &root.display().to_string())),
+            Entry::Link(target) => symlink(target, path).unwrap(),
+            Entry::Script => fs::hard_link(self.standard().join("index.php"), path).unwrap(),
+            Entry::Folder => fs::create_dir_all(path).unwrap(),
+            Entry::Removed => {}
+        }
     }
 }
 
@@ -163,6 +165,19 @@ pub fn write(path: &Path, content: &str) {
     fs::write(path, content).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
     let file = File::options().write(true).open(path).unwrap();
-    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(MODIFIED))
-        .unwrap();
+    file.set_modified(modified()).unwrap();
+}
+
+/// Makes folders as old as the files in them: listings show it.
+fn settle(folder: &Path) {
+    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
+        if entry.file_type().unwrap().is_dir() {
+            settle(&entry.path());
+        }
+    }
+    File::open(folder).unwrap().set_modified(modified()).unwrap();
+}
+
+fn modified() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(MODIFIED)
 }
