@@ -46,6 +46,23 @@ pub fn check(
     remarks
 }
 
+/// Whether a file has directives that keep somebody out.
+pub fn protects(source: &[u8], surroundings: &Surroundings, exists: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+    let mut answers = Answers::new(surroundings, exists);
+    let parsed = parse(source, &mut answers);
+    let file = File::new(&parsed.items, surroundings);
+    file.uses.iter().any(|directive| match &*directive.name {
+        "deny" | "authtype" => true,
+        "require" => !(directive.says(0, "all") && directive.says(1, "granted")),
+        "rewriterule" => rewriting::refuses(directive),
+        "redirect" | "redirectmatch" => directive
+            .words
+            .iter()
+            .any(|word| word.starts_with(b"4") || word == b"gone"),
+        _ => false,
+    })
+}
+
 /// A file of directives, flat.
 #[derive(Debug)]
 struct File<'f> {

@@ -54,6 +54,8 @@ pub enum Kind {
     NotAllowed,
     /// Wrong arguments: Apache answers 500.
     Argument,
+    /// The file cannot be read: Apache answers 403.
+    Unreadable,
     /// Apache honours it and Howdah cannot: what it covers is answered with 500.
     Refused,
     /// Read, checked and without effect.
@@ -87,6 +89,7 @@ impl Kind {
             Kind::Unknown => "unknown",
             Kind::NotAllowed => "not-allowed",
             Kind::Argument => "argument",
+            Kind::Unreadable => "unreadable",
             Kind::Refused => "refused",
             Kind::Ignored => "ignored",
             Kind::Redundant => "redundant",
@@ -99,9 +102,12 @@ impl Kind {
     /// How bad it is.
     pub fn severity(self) -> Severity {
         match self {
-            Kind::Syntax | Kind::Unknown | Kind::NotAllowed | Kind::Argument | Kind::Refused => {
-                Severity::Error
-            }
+            Kind::Syntax
+            | Kind::Unknown
+            | Kind::NotAllowed
+            | Kind::Argument
+            | Kind::Unreadable
+            | Kind::Refused => Severity::Error,
             Kind::Shadowed | Kind::Dangerous | Kind::Doubtful => Severity::Warning,
             Kind::Ignored | Kind::Redundant => Severity::Note,
         }

@@ -7,7 +7,9 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use howdah_config::{AccessTarget, Config, Count, listen_addresses};
+use howdah_htaccess::Severity;
 
+use crate::check::{self, Findings};
 use crate::supervisor::arrangement::Arrangement;
 use crate::supervisor::control::{self, Command};
 use crate::supervisor::plan::{Options, Plan, Source};
@@ -29,8 +31,8 @@ struct CommandLine {
 enum Task {
     /// Serve a folder, or the sites of a configuration file
     Serve(Serve),
-    /// Look for mistakes in a configuration; exit status 1 if there are any
-    Check(Sites),
+    /// Look for mistakes in a configuration and in every .htaccess below its sites; exit status 1 if there are any
+    Check(Check),
     /// Show how the running server is
     Status(Running),
     /// Make the running server read its configuration again and start PHP anew; no request is lost
@@ -61,6 +63,15 @@ struct Serve {
     /// Where the access log goes: a file, - for standard output, or off
     #[arg(long, value_name = "FILE|-|off", value_parser = access_log)]
     access_log: Option<AccessTarget>,
+}
+
+#[derive(Debug, Args)]
+struct Check {
+    #[command(flatten)]
+    sites: Sites,
+    /// Tell it to a program
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -95,7 +106,7 @@ pub(crate) fn main() -> ExitCode {
     };
     let result = match task {
         Task::Serve(serve) => serve.run(),
-        Task::Check(sites) => return sites.check(),
+        Task::Check(check) => return check.run(),
         Task::Status(running) => running.ask(Command::Status),
         Task::Reload(running) => running.ask(Command::Reload),
         Task::Stop(running) => running.ask(Command::Stop),
@@ -164,38 +175,78 @@ impl Sites {
             None => Source::Folder(absolute(self.folder.unwrap_or_else(|| ".".into()))?),
         })
     }
+}
 
-    fn check(self) -> ExitCode {
-        match self.look() {
-            Ok((name, found)) => {
-                for warning in &found.warnings {
-                    eprintln!("howdah: {name}: warning: {warning}");
-                }
-                let (sites, pools) = (found.config.sites.len(), found.pools.len());
-                say(&format!(
-                    "howdah: {name} is good: sites {sites}, of which with PHP {pools}"
-                ));
-                ExitCode::SUCCESS
+impl Check {
+    fn run(self) -> ExitCode {
+        let json = self.json;
+        let (name, config, found) = match self.look() {
+            Ok(looked) => looked,
+            Err(refusal) if json => {
+                say(&check::json(&Findings::default(), &[refusal.to_string()], &[]));
+                return ExitCode::FAILURE;
             }
             Err(refusal) => {
                 eprintln!("howdah: {refusal}");
-                ExitCode::FAILURE
+                return ExitCode::FAILURE;
             }
+        };
+        let findings = check::directives(&config);
+        let is_good = found.is_ok() && findings.count(Severity::Error) == 0;
+        match json {
+            true => say(&report(&findings, &found)),
+            false => tell(&name, &config, &findings, &found),
+        }
+        if is_good {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
         }
     }
 
-    fn look(self) -> Result<(String, Arrangement), Refusal> {
+    fn look(self) -> Result<(String, Config, Looked), Refusal> {
         let plan = Plan {
-            source: self.source()?,
+            source: self.sites.source()?,
             options: Options::default(),
         };
         let config = plan.load().map_err(Refusal::Config)?;
-        let name = plan.source.to_string();
-        let found = Arrangement::find(config, &look_around()?);
-        found.map(|found| (name.clone(), found)).map_err(|errors| {
-            let lines: Vec<String> = errors.iter().map(|error| format!("{name}: {error}")).collect();
-            Refusal::Config(lines.join("\nhowdah: "))
-        })
+        let found = Arrangement::find(config.clone(), &look_around()?);
+        Ok((plan.source.to_string(), config, found))
+    }
+}
+
+/// What the configuration names on this machine, or what is wrong with it.
+type Looked = Result<Arrangement, Vec<String>>;
+
+fn report(findings: &Findings, found: &Looked) -> String {
+    match found {
+        Ok(found) => check::json(findings, &[], &found.warnings),
+        Err(errors) => check::json(findings, errors, &[]),
+    }
+}
+
+fn tell(name: &str, config: &Config, findings: &Findings, found: &Looked) {
+    let text = check::text(findings);
+    if !text.is_empty() {
+        say(&text);
+    }
+    match found {
+        Ok(found) => {
+            for warning in &found.warnings {
+                eprintln!("howdah: {name}: warning: {warning}");
+            }
+            if findings.count(Severity::Error) == 0 {
+                let (sites, pools) = (config.sites.len(), found.pools.len());
+                say(&format!(
+                    "howdah: {name} is good: sites {sites}, of which with PHP {pools}"
+                ));
+            }
+        }
+        Err(errors) => {
+            for error in errors {
+                eprintln!("howdah: {name}: {error}");
+            }
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! Howdah, the server for PHP sites.
 //!
-//! `cli` reads what is asked for; `supervisor` starts and watches processes; `front` is the process that speaks to clients.
+//! `cli` reads what is asked for; `check` looks for mistakes; `supervisor` starts and watches processes; `front` is the process that speaks to clients.
 #![forbid(unsafe_code)]
 
+mod check;
 mod cli;
 mod front;
 mod log;

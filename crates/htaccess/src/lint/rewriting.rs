@@ -26,6 +26,12 @@ pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
     }
 }
 
+/// Whether a rule answers with 403, 404 or 410.
+pub(super) fn refuses(rule: &Use<'_>) -> bool {
+    let flags = Flags::read(arguments::split(&rule.item.raw).and_then(|words| words.flags));
+    flags.refuses || flags.has(&["F", "forbidden", "G", "gone"])
+}
+
 /// What is known of the rules of one section.
 #[derive(Default)]
 struct Place<'f> {

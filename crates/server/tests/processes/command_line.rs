@@ -76,6 +76,42 @@ fn a_good_config() {
 }
 
 #[test]
+fn every_htaccess_is_checked() {
+    let folder = Folder::new();
+    let root = folder.folder("site");
+    folder.file(
+        "site/.htaccess",
+        "AddDefaultCharset utf-8\n<Files a>\n  AddDefaultChrset off\n</Files>\n",
+    );
+    folder.file("site/below/.htaccess", "php_flag display_errors on\n");
+    let root = root.display().to_string();
+    let file = folder.file(
+        "howdah.toml",
+        &format!("[[site]]\nroot = {root:?}\nphp = false\n"),
+    );
+    let file = file.to_str().unwrap();
+    let (status, output, told) = Setup::with(&["check", "--config", file]).run();
+    assert_eq!((status, told.as_str()), (Some(1), ""));
+    for expected in [
+        &format!("{root}/.htaccess:3:3: error: Invalid command 'AddDefaultChrset'"),
+        "\n 3 |   AddDefaultChrset off\n   |   ^\n   = did you mean `AddDefaultCharset`?\n",
+        &format!("{root}/below/.htaccess:1:10: warning: "),
+        "howdah: 2 .htaccess files: 1 error, 1 warning, 0 notes\n",
+    ] {
+        assert!(output.contains(expected), "{expected}\n{output}");
+    }
+    let (status, output, _) = Setup::with(&["check", "--json", "--config", file]).run();
+    let page: serde_json::Value = serde_json::from_str(&output).unwrap();
+    assert_eq!(
+        (status, &page["errors"], &page["files"]),
+        (Some(1), &1.into(), &2.into())
+    );
+    folder.file("site/.htaccess", "AddDefaultCharset utf-8\n");
+    let (status, ..) = Setup::with(&["check", "--config", file]).run();
+    assert_eq!(status, Some(0), "warnings are no errors");
+}
+
+#[test]
 fn php_that_does_not_start() {
     if !has_php() {
         return;

@@ -1,0 +1,130 @@
+//! `howdah check`: what is wrong with the configuration and with every `.htaccess` below the sites' roots.
+
+mod show;
+mod tree;
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use howdah_config::{Config, RootTemplate};
+use howdah_htaccess::{Complaint, Kind, Mistake, Place, Severity, Surroundings, lint};
+use howdah_site::{Site, Sites};
+
+pub(crate) use show::{json, text};
+
+/// What has been found.
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// How many `.htaccess` files have been read.
+    pub(crate) files: usize,
+    /// What is wrong with them, file by file, each in the order of its lines.
+    pub(crate) remarks: Vec<Mistake>,
+}
+
+impl Findings {
+    /// How many are as bad as that.
+    pub(crate) fn count(&self, severity: Severity) -> usize {
+        self.remarks
+            .iter()
+            .filter(|remark| remark.kind.severity() == severity)
+            .count()
+    }
+}
+
+/// Looks at the directives of all sites.
+pub(crate) fn directives(config: &Config) -> Findings {
+    let mut findings = Findings::default();
+    for site in Sites::compile(config).iter() {
+        for root in roots(&site.config().root) {
+            if let Some((rules, surroundings)) = site.rules(&with_slash(&root)) {
+                findings
+                    .remarks
+                    .extend(lint::check(rules.as_bytes(), &surroundings, &mut exists));
+            }
+            tree::each_htaccess(&root, |file, content| findings.file(site, file, content));
+        }
+    }
+    findings
+}
+
+impl Findings {
+    fn file(&mut self, site: &Site, file: &Path, content: tree::Content) {
+        self.files += 1;
+        let folder = with_slash(file.parent().unwrap_or(Path::new("/")));
+        let surroundings = site.htaccess_surroundings(&folder);
+        match content {
+            Err(why) => {
+                let message = format!("{why}, so what it covers is not served");
+                self.remarks.push(about_file(
+                    &surroundings,
+                    Kind::Unreadable,
+                    Complaint::new(message),
+                ));
+            }
+            Ok(content) if site.reads_htaccess() => {
+                self.remarks
+                    .extend(lint::check(&content, &surroundings, &mut exists));
+            }
+            Ok(content) => self.unread(&content, &surroundings),
+        }
+    }
+
+    /// A file in a site that reads none.
+    fn unread(&mut self, content: &[u8], surroundings: &Surroundings) {
+        let all = Surroundings::new(surroundings.file.clone(), &surroundings.folder);
+        let (kind, message) = match lint::protects(content, &all, &mut exists) {
+            true => (Kind::Dangerous, "this file keeps people out, and it is not read"),
+            false => (Kind::Doubtful, "this file is not read"),
+        };
+        let hint = "the site's configuration says so: see `htaccess` and `allow_override`";
+        self.remarks
+            .push(about_file(surroundings, kind, Complaint::new(message).hint(hint)));
+    }
+}
+
+fn about_file(surroundings: &Surroundings, kind: Kind, complaint: Complaint) -> Mistake {
+    let place = Place {
+        file: surroundings.file.clone(),
+        line: 1,
+        column: 1,
+    };
+    Mistake {
+        place,
+        line: String::new(),
+        message: complaint.message,
+        hint: complaint.hint,
+        kind,
+    }
+}
+
+/// The folders that a site serves: one, or one for each host that there is now.
+fn roots(root: &RootTemplate) -> Vec<PathBuf> {
+    match root {
+        RootTemplate::Fixed(path) => vec![path.clone()],
+        RootTemplate::PerHost { before, after } => {
+            let mut hosts: Vec<PathBuf> = Path::new(before)
+                .read_dir()
+                .into_iter()
+                .flatten()
+                .flatten()
+                .map(|host| host.path().join(after.trim_start_matches('/')))
+                .filter(|root| root.is_dir())
+                .collect();
+            hosts.sort();
+            hosts
+        }
+    }
+}
+
+fn with_slash(folder: &Path) -> Vec<u8> {
+    let mut bytes = folder.as_os_str().as_bytes().to_vec();
+    if bytes.last() != Some(&b'/') {
+        bytes.push(b'/');
+    }
+    bytes
+}
+
+fn exists(path: &[u8]) -> bool {
+    Path::new(OsStr::from_bytes(path)).exists()
+}
