@@ -26,8 +26,13 @@ pub(crate) fn path(path: &[u8]) -> Vec<u8> {
     let slash = path.iter().position(|&byte| byte == b'/');
     let has_scheme = colon.is_some_and(|colon| slash.is_none_or(|slash| colon < slash));
     let mut out = if has_scheme { b"./".to_vec() } else { Vec::new() };
-    out.append(&mut percent(path, b"$-_.+!*'(),:;@&=/~"));
+    out.append(&mut uri(path));
     out
+}
+
+/// A path as part of a URL (`ap_escape_uri`).
+pub(crate) fn uri(path: &[u8]) -> Vec<u8> {
+    percent(path, b"$-_.+!*'(),:;@&=/~")
 }
 
 fn percent(text: &[u8], allowed: &[u8]) -> Vec<u8> {

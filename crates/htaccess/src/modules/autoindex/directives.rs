@@ -1,0 +1,308 @@
+//! mod_autoindex's directives.
+
+use std::sync::Arc;
+
+use super::items::{By, Description, Item};
+use super::options::{DEFAULT_WIDTH, Options, Width};
+use super::{Config, Key};
+use crate::directive::{Arguments, Call, Directive, Overrides, Support};
+use crate::mistake::Complaint;
+use crate::settings::Settings;
+
+type Outcome = Result<(), Complaint>;
+
+fn item(call: &Call<'_>, by: By, to: &[u8], data: &[u8]) -> Arc<Item> {
+    let to: &[u8] = match to {
+        b"**DIRECTORY**" if by == By::Path => b"^^DIRECTORY^^",
+        to => to,
+    };
+    Arc::new(Item::new(by, to, &call.scope.surroundings.folder, data))
+}
+
+/// `AddIcon icon name…`; `(TEXT,icon)` gives the icon its text.
+fn add_icon(call: &Call<'_>, settings: &mut Settings, by: By) -> Outcome {
+    let icon = call.word(0);
+    let (alt, icon) = match icon {
+        [b'(', inner @ ..] => {
+            let end = inner.iter().position(|&byte| byte == b')');
+            let inner =
+                &inner[..end.ok_or_else(|| Complaint::about(0, "the closing parenthesis is missing"))?];
+            let comma = inner.iter().position(|&byte| byte == b',').unwrap_or(inner.len());
+            (Some(&inner[..comma]), inner.get(comma + 1..).unwrap_or_default())
+        }
+        icon => (None, icon),
+    };
+    let config = Settings::edit(&mut settings.autoindex);
+    for to in &call.words[1..] {
+        config.alts.extend(alt.map(|alt| item(call, by, to, alt)));
+        config.icons.push(item(call, by, to, icon));
+    }
+    Ok(())
+}
+
+/// `AddAlt text name…`.
+fn add_alt(call: &Call<'_>, settings: &mut Settings, by: By) -> Outcome {
+    let items = call.words[1..].iter().map(|to| item(call, by, to, call.word(0)));
+    Settings::edit(&mut settings.autoindex).alts.extend(items);
+    Ok(())
+}
+
+fn add_description(call: &Call<'_>, settings: &mut Settings) -> Outcome {
+    let descriptions = &mut Settings::edit(&mut settings.autoindex).descriptions;
+    for pattern in &call.words[1..] {
+        descriptions.push(Arc::new(Description {
+            pattern: pattern[..].into(),
+            text: call.word(0).into(),
+        }));
+    }
+    Ok(())
+}
+
+fn index_ignore(call: &Call<'_>, settings: &mut Settings) -> Outcome {
+    let folder = &call.scope.surroundings.folder;
+    let items = call.words.iter().map(|word| {
+        Arc::new(Item {
+            by: By::Path,
+            to: word[..].into(),
+            folder: folder.clone(),
+            data: Box::default(),
+        })
+    });
+    Settings::edit(&mut settings.autoindex).ignored.extend(items);
+    Ok(())
+}
+
+fn index_order_default(call: &Call<'_>, settings: &mut Settings) -> Outcome {
+    let descending = match call.word(0).to_ascii_lowercase().as_slice() {
+        b"ascending" => false,
+        b"descending" => true,
+        _ => return Err(Complaint::about(0, "there are Ascending and Descending")),
+    };
+    let key = match call.word(1).to_ascii_lowercase().as_slice() {
+        b"name" => Key::Name,
+        b"date" => Key::Modified,
+        b"size" => Key::Size,
+        b"description" => Key::Description,
+        _ => return Err(Complaint::about(1, "there are Name, Date, Size and Description")),
+    };
+    let config = Settings::edit(&mut settings.autoindex);
+    config.key = Some(key);
+    config.descending = Some(descending);
+    Ok(())
+}
+
+/// `IndexOptions [+|-]option…`.
+fn index_options(call: &Call<'_>, settings: &mut Settings) -> Outcome {
+    let config = Settings::edit(&mut settings.autoindex);
+    for (index, word) in call.words.iter().enumerate() {
+        let (sign, word) = match &word[..] {
+            [sign @ (b'+' | b'-'), word @ ..] => (Some(*sign), word),
+            word => (None, word),
+        };
+        let about = |message: &str| Complaint::about(index, message);
+        if word.eq_ignore_ascii_case(b"none") {
+            if sign.is_some() {
+                return Err(about("None takes neither + nor -"));
+            }
+            config.options.clear();
+        } else if let Some(option) = Options::named(word) {
+            config.options.say(sign, option);
+        } else {
+            let removes = sign == Some(b'-');
+            measure(config, word, removes).map_err(about)?;
+            config.options.say(sign, 0);
+        }
+    }
+    match config.options.contradict() {
+        true => Err(Complaint::new("None does not go together with other options")),
+        false => Ok(()),
+    }
+}
+
+/// The options with a value.
+fn measure(config: &mut Config, word: &[u8], removes: bool) -> Result<(), &'static str> {
+    let equals = word.iter().position(|&byte| byte == b'=');
+    let (name, value) = match equals {
+        Some(equals) => (&word[..equals], Some(&word[equals + 1..])),
+        None => (word, None),
+    };
+    if removes && value.is_some() {
+        return Err("a value does not go together with -");
+    }
+    match (name.to_ascii_lowercase().as_slice(), value) {
+        (b"iconwidth", value) => config.icon_width = icon_measure(value, removes, 20),
+        (b"iconheight", value) => config.icon_height = icon_measure(value, removes, 22),
+        (b"namewidth", value) => config.name_width = Some(width(value, removes, 5)?),
+        (b"descriptionwidth", value) => config.description_width = Some(width(value, removes, 12)?),
+        (b"type", Some(value)) => config.media_type = Some(value.into()),
+        (b"charset", Some(value)) => config.charset = Some(value.into()),
+        (b"useolddateformat", None) => config.old_dates = true,
+        _ => return Err("there is no such option"),
+    }
+    Ok(())
+}
+
+fn icon_measure(value: Option<&[u8]>, removes: bool, default: u32) -> u32 {
+    match value {
+        Some(value) => number(value).try_into().unwrap_or(u32::MAX),
+        None if removes => 0,
+        None => default,
+    }
+}
+
+fn width(value: Option<&[u8]>, removes: bool, least: usize) -> Result<Width, &'static str> {
+    match value {
+        Some([b'*', ..]) => Ok(Width::Longest),
+        Some(value) => match number(value) {
+            width if width != 0 && width < least => Err("this width is too small"),
+            width => Ok(Width::Fixed(width.min(WIDEST))),
+        },
+        None if removes => Ok(Width::Fixed(DEFAULT_WIDTH)),
+        None => Err("without a value it takes a -"),
+    }
+}
+
+/// C's `atoi` for what is not negative.
+fn number(text: &[u8]) -> usize {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit());
+    digits.fold(0usize, |number, digit| {
+        number
+            .saturating_mul(10)
+            .saturating_add(usize::from(digit - b'0'))
+    })
+}
+
+/// Each row is filled up to its width: a wider column is cut to this.
+const WIDEST: usize = 4096;
+
+const fn directive(
+    name: &'static str,
+    arguments: Arguments,
+    summary: &'static str,
+    apply: fn(&Call<'_>, &mut Settings) -> Outcome,
+) -> Directive {
+    Directive {
+        name,
+        module: "mod_autoindex",
+        overrides: Overrides::INDEXES,
+        arguments,
+        summary,
+        support: Support::Full,
+        apply,
+    }
+}
+
+macro_rules! text {
+    ($field:ident) => {
+        |call, settings| {
+            Settings::edit(&mut settings.autoindex).$field = Some(call.word(0).into());
+            Ok(())
+        }
+    };
+}
+
+/// The module's directives.
+pub(crate) const DIRECTIVES: &[Directive] = &[
+    directive(
+        "AddAlt",
+        Arguments::FIRST_AND_SOME,
+        "The text that stands for the icon of files with these names.",
+        |call, settings| add_alt(call, settings, By::Path),
+    ),
+    directive(
+        "AddAltByEncoding",
+        Arguments::FIRST_AND_SOME,
+        "The text that stands for the icon of files that are compressed so.",
+        |call, settings| add_alt(call, settings, By::Encoding),
+    ),
+    directive(
+        "AddAltByType",
+        Arguments::FIRST_AND_SOME,
+        "The text that stands for the icon of files of these media types.",
+        |call, settings| add_alt(call, settings, By::Type),
+    ),
+    directive(
+        "AddDescription",
+        Arguments::FIRST_AND_SOME,
+        "What is said of files with these names in a listing.",
+        add_description,
+    ),
+    directive(
+        "AddIcon",
+        Arguments::FIRST_AND_SOME,
+        "The icon of files with these names; ^^DIRECTORY^^ is for folders, ^^BLANKICON^^ for the heading.",
+        |call, settings| add_icon(call, settings, By::Path),
+    ),
+    directive(
+        "AddIconByEncoding",
+        Arguments::FIRST_AND_SOME,
+        "The icon of files that are compressed so.",
+        |call, settings| add_icon(call, settings, By::Encoding),
+    ),
+    directive(
+        "AddIconByType",
+        Arguments::FIRST_AND_SOME,
+        "The icon of files of these media types.",
+        |call, settings| add_icon(call, settings, By::Type),
+    ),
+    directive(
+        "DefaultIcon",
+        Arguments::ONE,
+        "The icon of all other files.",
+        text!(default_icon),
+    ),
+    directive(
+        "HeaderName",
+        Arguments::ONE,
+        "The file that stands above the list.",
+        text!(header),
+    ),
+    directive(
+        "IndexHeadInsert",
+        Arguments::ONE,
+        "HTML for the head of the page.",
+        text!(head_insert),
+    ),
+    directive(
+        "IndexIgnore",
+        Arguments::SOME,
+        "Names that are not listed.",
+        index_ignore,
+    ),
+    directive(
+        "IndexIgnoreReset",
+        Arguments::Flag,
+        "Whether names that folders above ignore are listed.",
+        |call, settings| {
+            Settings::edit(&mut settings.autoindex).forgets_ignored = call.flag();
+            Ok(())
+        },
+    ),
+    Directive {
+        support: Support::Differs("ScanHTMLTitles has no effect: files are not read for a listing"),
+        ..directive(
+            "IndexOptions",
+            Arguments::ANY,
+            "What a listing looks like.",
+            index_options,
+        )
+    },
+    directive(
+        "IndexOrderDefault",
+        Arguments::TWO,
+        "The order of a listing where the client asks for none.",
+        index_order_default,
+    ),
+    directive(
+        "IndexStyleSheet",
+        Arguments::ONE,
+        "The style sheet of a listing.",
+        text!(style_sheet),
+    ),
+    directive(
+        "ReadmeName",
+        Arguments::ONE,
+        "The file that stands below the list.",
+        text!(readme),
+    ),
+];

@@ -1,0 +1,221 @@
+//! Icons, texts for icons, descriptions, and names to be ignored: which entry each is for.
+
+use std::sync::Arc;
+
+use super::Config;
+use crate::wildcard;
+
+/// What is said about some entries by AddIcon, AddAlt, their kin, and IndexIgnore.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub by: By,
+    /// Pattern of names, media types or encodings; empty is all.
+    pub to: Box<[u8]>,
+    /// Where it was said: only for what is below.
+    pub folder: Box<[u8]>,
+    pub data: Box<[u8]>,
+}
+
+/// What an item goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    Path,
+    Type,
+    Encoding,
+}
+
+/// AddDescription.
+#[derive(Debug)]
+pub(super) struct Description {
+    pub pattern: Box<[u8]>,
+    pub text: Box<[u8]>,
+}
+
+/// What is looked up.
+pub(super) struct Subject<'s> {
+    /// An absolute path, `^^DIRECTORY^^` or `^^BLANKICON^^`.
+    pub path: &'s [u8],
+    /// Without parameters.
+    pub media_type: Option<&'s [u8]>,
+    pub encoding: Option<&'s [u8]>,
+    /// Whether only the path counts.
+    pub path_only: bool,
+}
+
+impl<'s> Subject<'s> {
+    /// Looked up by its path alone.
+    pub(super) fn path(path: &'s [u8]) -> Subject<'s> {
+        Subject {
+            path,
+            media_type: None,
+            encoding: None,
+            path_only: true,
+        }
+    }
+}
+
+impl Item {
+    pub(super) fn new(by: By, to: &[u8], folder: &[u8], data: &[u8]) -> Item {
+        let has_wildcard = to.iter().any(|byte| b"*?".contains(byte));
+        let to: Box<[u8]> = match by {
+            By::Path if !has_wildcard => [b"*", to].concat().into(),
+            By::Encoding => to.to_ascii_lowercase().into(),
+            _ => to.into(),
+        };
+        Item {
+            by,
+            to,
+            folder: folder.into(),
+            data: data.into(),
+        }
+    }
+
+    fn is_for(&self, subject: &Subject<'_>) -> bool {
+        let is_special = subject.path.starts_with(b"^");
+        if !is_special && !subject.path.starts_with(&self.folder) {
+            return false;
+        }
+        if self.to.is_empty() {
+            return true;
+        }
+        if self.by == By::Path || is_special {
+            return glob(subject.path, &self.to);
+        }
+        let value = match (self.by, subject.encoding) {
+            (By::Encoding, Some(encoding)) => encoding,
+            (By::Type, None) => subject.media_type.unwrap_or_default(),
+            _ => return false,
+        };
+        !subject.path_only
+            && !value.is_empty()
+            && glob(&value.to_ascii_lowercase(), &self.to.to_ascii_lowercase())
+    }
+}
+
+/// The first that is for the subject.
+pub(super) fn find<'i>(items: &'i [Arc<Item>], subject: &Subject<'_>) -> Option<&'i [u8]> {
+    items
+        .iter()
+        .find(|item| item.is_for(subject))
+        .map(|item| &*item.data)
+}
+
+/// The description of what is at an absolute path.
+pub(super) fn description<'c>(config: &'c Config, path: &[u8]) -> Option<&'c [u8]> {
+    let is_for = |description: &&Arc<Description>| describes(&description.pattern, path);
+    config
+        .descriptions
+        .iter()
+        .find(is_for)
+        .map(|description| &*description.text)
+}
+
+/// A pattern with a slash is for the end of the path, one with wildcards for the name, any other for a part of the name.
+fn describes(pattern: &[u8], path: &[u8]) -> bool {
+    let name = name_of(path);
+    let open = [pattern, b"*"].concat();
+    if pattern.contains(&b'/') {
+        let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+        return slashes
+            .map(|(slash, _)| &path[slash + 1..])
+            .any(|rest| wildcard::matches(&open, rest));
+    }
+    if pattern.iter().any(|byte| b"*?[".contains(byte)) {
+        return wildcard::matches(&[b"*", &open[..]].concat(), name);
+    }
+    memchr::memmem::find(name, pattern).is_some()
+}
+
+/// Whether IndexIgnore names what is at an absolute path.
+pub(super) fn is_ignored(config: &Config, path: &[u8]) -> bool {
+    let name = name_of(path);
+    config
+        .ignored
+        .iter()
+        .any(|item| path.starts_with(&item.folder) && glob(name, name_of(&item.to)))
+}
+
+fn name_of(path: &[u8]) -> &[u8] {
+    path.rsplit(|&byte| byte == b'/').next().unwrap_or_default()
+}
+
+/// `*` and `?` (`ap_strcmp_match`); both match a slash.
+fn glob(text: &[u8], pattern: &[u8]) -> bool {
+    let (mut read, mut at) = (0, 0);
+    let mut star = None;
+    loop {
+        match pattern.get(at) {
+            Some(b'*') => {
+                star = Some((at, read));
+                at += 1;
+            }
+            None if read == text.len() => return true,
+            Some(&byte) if read < text.len() && (byte == b'?' || byte == text[read]) => {
+                at += 1;
+                read += 1;
+            }
+            _ => match star {
+                Some((place, reached)) if reached < text.len() => {
+                    star = Some((place, reached + 1));
+                    (at, read) = (place + 1, reached + 1);
+                }
+                _ => return false,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs() {
+        let table = [
+            ("abc", "abc", true),
+            ("abc", "a*", true),
+            ("abc", "*c", true),
+            ("abc", "*b*", true),
+            ("abc", "a?c", true),
+            ("abc", "ab", false),
+            ("abc", "*", true),
+            ("", "*", true),
+            ("", "", true),
+            ("", "?", false),
+            ("a/b", "a*b", true),
+            ("aXbXc", "a*X?", true),
+            ("abc", "a**c", true),
+            ("abc", "*d", false),
+            (".htaccess", ".??*", true),
+            (".a", ".??*", false),
+        ];
+        for (text, pattern, expected) in table {
+            assert_eq!(
+                glob(text.as_bytes(), pattern.as_bytes()),
+                expected,
+                "{text} {pattern}"
+            );
+        }
+    }
+
+    #[test]
+    fn descriptions() {
+        let table = [
+            ("x", "/srv/axb", true),
+            ("x", "/srv/x/b", false),
+            ("*.txt", "/srv/a.txt", true),
+            ("*.txt", "/srv/a.txt.gz", true),
+            ("a?", "/srv/ba.txt", true),
+            ("d/a", "/srv/d/a.txt", true),
+            ("d/a", "/srv/dd/a.txt", false),
+            ("d/*.txt", "/srv/d/a.txt", true),
+        ];
+        for (pattern, path, expected) in table {
+            assert_eq!(
+                describes(pattern.as_bytes(), path.as_bytes()),
+                expected,
+                "{pattern} {path}"
+            );
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! IndexOptions.
+
+/// A set of options, as one file has it: those that are said, those that are added to what is inherited, those that are taken away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Options {
+    /// Bits of the constants.
+    set: u32,
+    /// Whether any is said without `+` or `-`: then nothing is inherited.
+    is_absolute: bool,
+    added: u32,
+    removed: u32,
+}
+
+/// NameWidth and DescriptionWidth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Width {
+    /// So many bytes.
+    Fixed(usize),
+    /// As much as the longest entry needs.
+    Longest,
+}
+
+/// NameWidth and DescriptionWidth where nothing is said.
+pub(super) const DEFAULT_WIDTH: usize = 23;
+
+impl Options {
+    pub(super) const NONE: u32 = 1;
+    pub(super) const ICONS_ARE_LINKS: u32 = 1 << 1;
+    pub(super) const SUPPRESS_ICON: u32 = 1 << 3;
+    pub(super) const SUPPRESS_LAST_MODIFIED: u32 = 1 << 4;
+    pub(super) const SUPPRESS_SIZE: u32 = 1 << 5;
+    pub(super) const SUPPRESS_DESCRIPTION: u32 = 1 << 6;
+    pub(super) const SUPPRESS_PREAMBLE: u32 = 1 << 7;
+    pub(super) const SUPPRESS_SORTING: u32 = 1 << 8;
+    pub(super) const SUPPRESS_RULES: u32 = 1 << 9;
+    pub(super) const FOLDERS_FIRST: u32 = 1 << 10;
+    pub(super) const VERSION_SORT: u32 = 1 << 11;
+    pub(super) const TRACK_MODIFIED: u32 = 1 << 12;
+    pub(super) const FANCY: u32 = 1 << 13;
+    pub(super) const TABLE: u32 = 1 << 14;
+    pub(super) const IGNORE_CLIENT: u32 = 1 << 15;
+    pub(super) const IGNORE_CASE: u32 = 1 << 16;
+    pub(super) const XHTML: u32 = 1 << 17;
+    pub(super) const SHOW_FORBIDDEN: u32 = 1 << 18;
+    pub(super) const ALT_CLASS: u32 = 1 << 19;
+
+    /// The option of that name; 0 is one without effect.
+    pub(super) fn named(word: &[u8]) -> Option<u32> {
+        let lower = word.to_ascii_lowercase();
+        let (_, option) = NAMES.iter().find(|(name, _)| name.as_bytes() == lower)?;
+        Some(*option)
+    }
+
+    /// Adds what a word says.
+    pub(super) fn say(&mut self, sign: Option<u8>, option: u32) {
+        match sign {
+            Some(b'+') => {
+                self.added |= option;
+                self.removed &= !option;
+            }
+            Some(_) => {
+                self.removed |= option;
+                self.added &= !option;
+            }
+            None => {
+                (self.added, self.removed) = (0, 0);
+                self.set |= option;
+                self.is_absolute |= option != 0;
+            }
+        }
+    }
+
+    /// `None`: no option at all.
+    pub(super) fn clear(&mut self) {
+        *self = Options {
+            set: Options::NONE,
+            is_absolute: true,
+            ..Options::default()
+        };
+    }
+
+    /// Whether `None` stands together with others.
+    pub(super) fn contradict(self) -> bool {
+        self.set & Options::NONE != 0 && self.set != Options::NONE
+    }
+
+    /// What is in force where `add` is closer. As in Apache, what a file adds by `+` is lost where it also says options without.
+    pub(super) fn closer(self, add: Options) -> Options {
+        if add.is_absolute {
+            return Options {
+                set: add.set,
+                is_absolute: true,
+                ..Options::default()
+            };
+        }
+        let added = (self.added | add.added) & !add.removed;
+        let removed = self.removed | add.removed;
+        Options {
+            set: ((self.set & !Options::NONE) | added) & !removed,
+            is_absolute: self.is_absolute,
+            added,
+            removed,
+        }
+    }
+
+    pub(super) fn has(self, option: u32) -> bool {
+        self.set & option != 0
+    }
+
+    /// What a client's query asks for.
+    pub(super) fn change(&mut self, option: u32, on: bool) {
+        match on {
+            true => self.set |= option,
+            false => self.set &= !option,
+        }
+    }
+}
+
+const NAMES: &[(&str, u32)] = &[
+    ("addaltclass", Options::ALT_CLASS),
+    ("fancyindexing", Options::FANCY),
+    ("foldersfirst", Options::FOLDERS_FIRST),
+    ("htmltable", Options::TABLE),
+    ("iconsarelinks", Options::ICONS_ARE_LINKS),
+    ("ignorecase", Options::IGNORE_CASE),
+    ("ignoreclient", Options::IGNORE_CLIENT),
+    ("scanhtmltitles", 0),
+    ("showforbidden", Options::SHOW_FORBIDDEN),
+    ("suppresscolumnsorting", Options::SUPPRESS_SORTING),
+    ("suppressdescription", Options::SUPPRESS_DESCRIPTION),
+    ("suppresshtmlpreamble", Options::SUPPRESS_PREAMBLE),
+    ("suppressicon", Options::SUPPRESS_ICON),
+    ("suppresslastmodified", Options::SUPPRESS_LAST_MODIFIED),
+    ("suppressrules", Options::SUPPRESS_RULES),
+    ("suppresssize", Options::SUPPRESS_SIZE),
+    ("trackmodified", Options::TRACK_MODIFIED),
+    ("versionsort", Options::VERSION_SORT),
+    ("xhtml", Options::XHTML),
+];

@@ -1,0 +1,247 @@
+//! A listing's HTML.
+
+use super::items::{Subject, description, find, is_ignored};
+use super::options::{DEFAULT_WIDTH, Options, Width};
+use super::order::{Order, Row};
+use super::query::Wanted;
+use super::table::{self, Widths};
+use super::{Config, Entry, Insert, Listing};
+use crate::escape;
+use crate::transaction::Transaction;
+use crate::world::World;
+
+/// What every part of the page needs.
+pub(super) struct Maker<'m> {
+    pub config: &'m Config,
+    pub wanted: Wanted,
+    pub out: Vec<u8>,
+}
+
+impl Maker<'_> {
+    pub(super) fn put(&mut self, text: impl AsRef<[u8]>) {
+        self.out.extend_from_slice(text.as_ref());
+    }
+
+    pub(super) fn has(&self, option: u32) -> bool {
+        self.wanted.options.has(option)
+    }
+
+    /// What ends an empty element.
+    pub(super) fn close(&self) -> &'static str {
+        if self.has(Options::XHTML) { " />" } else { ">" }
+    }
+}
+
+/// The whole page.
+pub(super) fn page(
+    tx: &Transaction<'_>,
+    config: &Config,
+    world: &mut dyn World,
+    listing: &Listing,
+) -> Vec<u8> {
+    let mut maker = Maker {
+        config,
+        wanted: Wanted::of(config, tx.state.args.as_deref()),
+        out: Vec::new(),
+    };
+    let folder = match tx.state.filename.ends_with(b"/") {
+        true => tx.state.filename.clone(),
+        false => [&tx.state.filename[..], b"/"].concat(),
+    };
+    let rows = rows(&maker, &folder, &tx.state.uri, listing);
+    head(&mut maker, &title(&tx.state.uri), listing.header.as_ref());
+    let widths = Widths {
+        name: width(config.name_width, rows.iter().map(|row| row.name.len())),
+        description: width(
+            config.description_width,
+            rows.iter().filter_map(|row| row.description).map(<[u8]>::len),
+        ),
+    };
+    table::table(&mut maker, world, &rows, widths);
+    tail(&mut maker, listing);
+    maker.out
+}
+
+/// The URL's path without slashes at its end, for HTML.
+fn title(uri: &[u8]) -> Vec<u8> {
+    let mut title = escape::html(uri);
+    while title.len() > 1 && title.ends_with(b"/") {
+        title.pop();
+    }
+    title
+}
+
+fn width(width: Option<Width>, lengths: impl Iterator<Item = usize>) -> usize {
+    match width {
+        Some(Width::Fixed(width)) => width,
+        Some(Width::Longest) => lengths.fold(DEFAULT_WIDTH, usize::max),
+        None => DEFAULT_WIDTH,
+    }
+}
+
+/// What is shown, in order.
+fn rows<'r>(maker: &Maker<'r>, folder: &[u8], uri: &[u8], listing: &Listing) -> Vec<Row<'r>> {
+    let order = Order {
+        key: maker.wanted.key,
+        descending: maker.wanted.descending,
+        by_version: maker.has(Options::VERSION_SORT),
+        ignore_case: maker.has(Options::IGNORE_CASE),
+    };
+    let entries = listing
+        .entries
+        .iter()
+        .filter_map(|entry| row(maker, folder, entry));
+    order.sort(parent(maker, folder, uri).into_iter().chain(entries).collect())
+}
+
+fn parent<'r>(maker: &Maker<'r>, folder: &[u8], uri: &[u8]) -> Option<Row<'r>> {
+    let path = [folder, b".."].concat();
+    let own = uri.strip_suffix(b"/").unwrap_or(uri);
+    let above = own.iter().rposition(|&byte| byte == b'/')?;
+    if own.is_empty() || is_ignored(maker.config, &path) {
+        return None;
+    }
+    let mut row = Row {
+        name: own[..=above].to_vec(),
+        ..Row::default()
+    };
+    if maker.has(Options::FANCY) {
+        let config = maker.config;
+        let subject = Subject::path(&path);
+        row.icon = find(&config.icons, &subject).or_else(|| find(&config.icons, &DIRECTORY));
+        let alt = find(&config.alts, &subject).or_else(|| find(&config.alts, &DIRECTORY));
+        row.alt = Some(alt.unwrap_or(b"PARENTDIR"));
+        row.description = description(config, &path);
+    }
+    Some(row)
+}
+
+fn row<'r>(maker: &Maker<'r>, folder: &[u8], entry: &Entry) -> Option<Row<'r>> {
+    let config = maker.config;
+    let path = [folder, &entry.name].concat();
+    if !maker.wanted.takes(&entry.name) || is_ignored(config, &path) {
+        return None;
+    }
+    let mut row = Row {
+        name: entry.name.clone(),
+        ..Row::default()
+    };
+    if entry.is_directory {
+        row.name.push(b'/');
+    }
+    if !maker.has(Options::FANCY) && !maker.has(Options::TABLE) {
+        return Some(row);
+    }
+    row.modified = Some(entry.modified);
+    row.description = description(config, &path);
+    if entry.is_directory {
+        let subject = Subject::path(&path);
+        row.is_first = maker.has(Options::FOLDERS_FIRST);
+        row.icon = find(&config.icons, &subject).or_else(|| find(&config.icons, &DIRECTORY));
+        let alt = find(&config.alts, &subject).or_else(|| find(&config.alts, &DIRECTORY));
+        row.alt = Some(alt.unwrap_or(b"DIR"));
+    } else {
+        let media_type = entry.content_type.as_deref();
+        let subject = Subject {
+            path: &path,
+            media_type: media_type.and_then(|value| value.split(|byte| b"; \t".contains(byte)).next()),
+            encoding: entry.encoding.as_deref(),
+            path_only: false,
+        };
+        row.size = Some(entry.size);
+        row.icon = find(&config.icons, &subject);
+        row.alt = find(&config.alts, &subject);
+    }
+    Some(row)
+}
+
+/// What stands for every folder.
+const DIRECTORY: Subject<'static> = Subject {
+    path: b"^^DIRECTORY^^",
+    media_type: None,
+    encoding: None,
+    path_only: true,
+};
+
+/// Up to the heading.
+fn head(maker: &mut Maker<'_>, title: &[u8], header: Option<&Insert>) {
+    let suppressed = maker.has(Options::SUPPRESS_PREAMBLE);
+    match header {
+        Some(Insert::Html(html)) => {
+            if !suppressed {
+                preamble(maker, title);
+            }
+            maker.put(html);
+        }
+        Some(Insert::Text(text)) => {
+            preamble(maker, title);
+            plain(maker, text);
+        }
+        None => {
+            preamble(maker, title);
+            let id = match maker.config.style_sheet {
+                Some(_) => "  <h1 id=\"indextitle\">",
+                None => "<h1>",
+            };
+            maker.put(id);
+            maker.put("Index of ");
+            maker.put(title);
+            maker.put("</h1>\n");
+        }
+    }
+}
+
+fn preamble(maker: &mut Maker<'_>, title: &[u8]) {
+    let config = maker.config;
+    maker.put(match maker.has(Options::XHTML) {
+        true => {
+            "<!DOCTYPE html PUBLIC \"-//W3C//DTD XHTML 1.0 Transitional//EN\"\n\
+             \"http://www.w3.org/TR/xhtml1/DTD/xhtml1-transitional.dtd\">\n\
+             <html xmlns=\"http://www.w3.org/1999/xhtml\">\n <head>\n  <title>Index of "
+        }
+        false => {
+            "<!DOCTYPE HTML PUBLIC \"-//W3C//DTD HTML 4.01//EN\" \"http://www.w3.org/TR/html4/strict.dtd\">\n\
+             <html>\n <head>\n  <title>Index of "
+        }
+    });
+    maker.put(title);
+    maker.put("</title>\n");
+    if let Some(sheet) = &config.style_sheet {
+        let close = maker.close();
+        maker.put("  <link rel=\"stylesheet\" href=\"");
+        maker.put(sheet);
+        maker.put("\" type=\"text/css\"");
+        maker.put(close);
+        maker.put("\n");
+    }
+    maker.put(config.head_insert.as_deref().unwrap_or_default());
+    maker.put(" </head>\n <body>\n");
+}
+
+fn plain(maker: &mut Maker<'_>, text: &[u8]) {
+    maker.put("<pre>\n");
+    for &byte in text {
+        match byte {
+            b'<' => maker.put("&lt;"),
+            b'>' => maker.put("&gt;"),
+            b'&' => maker.put("&amp;"),
+            other => maker.out.push(other),
+        }
+    }
+    maker.put("</pre>\n");
+}
+
+/// What stands below the list.
+fn tail(maker: &mut Maker<'_>, listing: &Listing) {
+    match &listing.readme {
+        Some(Insert::Html(html)) => {
+            maker.put(html);
+            if maker.has(Options::SUPPRESS_PREAMBLE) {
+                return;
+            }
+        }
+        Some(Insert::Text(text)) => plain(maker, text),
+        None => maker.put(&listing.signature),
+    }
+    maker.put("</body></html>\n");
+}

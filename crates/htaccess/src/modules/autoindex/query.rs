@@ -1,0 +1,122 @@
+//! What a listing's query asks for: `C=M;O=D;F=2;V=1;P=*.txt`.
+
+use super::options::Options;
+use super::{Config, Key};
+use crate::escape;
+
+/// What the client and the directives together want.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    pub options: Options,
+    pub key: Key,
+    pub descending: bool,
+    /// Only names that fit.
+    pub pattern: Option<Vec<u8>>,
+    /// What the links of the columns carry on.
+    pub carried: Vec<u8>,
+}
+
+impl Wanted {
+    pub(super) fn of(config: &Config, query: Option<&[u8]>) -> Wanted {
+        let mut wanted = Wanted {
+            options: config.options,
+            key: config.key.unwrap_or(Key::Name),
+            descending: config.descending.unwrap_or(false),
+            pattern: None,
+            carried: Vec::new(),
+        };
+        if wanted.options.has(Options::IGNORE_CLIENT) {
+            wanted.options.change(Options::SUPPRESS_SORTING, true);
+            return wanted;
+        }
+        let mut carried: [Vec<u8>; 3] = Default::default();
+        for argument in query.unwrap_or_default().split(|byte| b"&;".contains(byte)) {
+            // What cannot be read ends it.
+            if !wanted.argument(argument, &mut carried) {
+                break;
+            }
+        }
+        wanted.carried = carried.concat();
+        wanted
+    }
+
+    fn argument(&mut self, argument: &[u8], carried: &mut [Vec<u8>; 3]) -> bool {
+        match argument {
+            [b'C', b'=', key] => match Key::of_letter(*key) {
+                Some(key) => self.key = key,
+                None => return false,
+            },
+            [b'O', b'=', direction @ (b'A' | b'D')] => self.descending = *direction == b'D',
+            [b'F', b'=', form @ b'0'..=b'2'] => {
+                self.options.change(Options::FANCY, *form != b'0');
+                self.options.change(Options::TABLE, *form == b'2');
+                carried[0] = vec![b';', b'F', b'=', *form];
+            }
+            [b'V', b'=', version @ (b'0' | b'1')] => {
+                self.options.change(Options::VERSION_SORT, *version == b'1');
+                carried[1] = vec![b';', b'V', b'=', *version];
+            }
+            [b'P', b'=', pattern @ ..] => {
+                self.pattern = unescape(pattern).filter(|pattern| !pattern.is_empty());
+                if let Some(pattern) = &self.pattern {
+                    carried[2] = [b";P=", &escape::uri(pattern)[..]].concat();
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Whether an entry of that name is to be listed. A dot at its beginning has to be named.
+    pub(super) fn takes(&self, name: &[u8]) -> bool {
+        self.pattern.as_ref().is_none_or(|pattern| {
+            name.starts_with(b".") == pattern.starts_with(b".") && crate::wildcard::matches(pattern, name)
+        })
+    }
+}
+
+impl Key {
+    fn of_letter(letter: u8) -> Option<Key> {
+        match letter {
+            b'N' => Some(Key::Name),
+            b'M' => Some(Key::Modified),
+            b'S' => Some(Key::Size),
+            b'D' => Some(Key::Description),
+            _ => None,
+        }
+    }
+
+    /// As a query names it.
+    pub(super) fn letter(self) -> char {
+        match self {
+            Key::Name => 'N',
+            Key::Modified => 'M',
+            Key::Size => 'S',
+            Key::Description => 'D',
+        }
+    }
+}
+
+/// Percent-encoding undone; `None` where it is bad, or hides a slash or a NUL.
+fn unescape(text: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&byte, behind)) = rest.split_first() {
+        rest = behind;
+        if byte != b'%' {
+            out.push(byte);
+            continue;
+        }
+        let [high, low, more @ ..] = behind else {
+            return None;
+        };
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        let value = (digit(*high)? * 16 + digit(*low)?) as u8;
+        if matches!(value, 0 | b'/') {
+            return None;
+        }
+        out.push(value);
+        rest = more;
+    }
+    Some(out)
+}

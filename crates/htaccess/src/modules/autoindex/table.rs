@@ -1,0 +1,443 @@
+//! The list itself: a table, columns of plain text, or bullets.
+
+use howdah_http::date;
+
+use super::items::{Subject, find};
+use super::options::{Options, Width};
+use super::order::Row;
+use super::page::Maker;
+use super::{Config, Key};
+use crate::escape;
+use crate::world::World;
+
+/// The columns' widths in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Widths {
+    pub name: usize,
+    pub description: usize,
+}
+
+/// Writes the rows in the form that is wanted.
+pub(super) fn table(maker: &mut Maker<'_>, world: &mut dyn World, rows: &[Row<'_>], widths: Widths) {
+    if maker.has(Options::TABLE) {
+        let rule = table_head(maker);
+        for (index, row) in rows.iter().enumerate() {
+            table_row(maker, world, row, index, widths);
+        }
+        maker.put(rule);
+        maker.put("</table>\n");
+    } else if maker.has(Options::FANCY) {
+        text_head(maker, widths);
+        for (index, row) in rows.iter().enumerate() {
+            text_row(maker, world, row, index, widths);
+        }
+        if !maker.has(Options::SUPPRESS_RULES) {
+            let close = maker.close();
+            maker.put("<hr");
+            maker.put(close);
+        }
+        maker.put("</pre>\n");
+    } else {
+        maker.put("<ul>");
+        for (index, row) in rows.iter().enumerate() {
+            maker.put("<li><a href=\"");
+            maker.put(link(row));
+            maker.put("\"> ");
+            maker.put(escape::html(shown(row, index)));
+            maker.put("</a></li>\n");
+        }
+        maker.put("</ul>\n");
+    }
+}
+
+/// The attributes of a cell: the style sheet's class, or what stands for it.
+fn cell(maker: &mut Maker<'_>, element: &str, class: &str, otherwise: &str) {
+    maker.put(element);
+    match maker.config.style_sheet {
+        Some(_) => maker.put(format!(" class=\"{class}\">")),
+        None => maker.put(format!("{otherwise}>")),
+    }
+}
+
+/// The row of headings; gives the row that draws a line.
+fn table_head(maker: &mut Maker<'_>) -> String {
+    let styled = maker.config.style_sheet.is_some();
+    maker.put(match styled {
+        true => "  <table id=\"indexlist\">\n   <tr class=\"indexhead\">",
+        false => "  <table>\n   <tr>",
+    });
+    let mut columns = 1;
+    if !maker.has(Options::SUPPRESS_ICON) {
+        cell(maker, "<th", "indexcolicon", " valign=\"top\"");
+        if !blank_icon(maker, "[ICO]") {
+            maker.put("&nbsp;");
+        }
+        maker.put("</th>");
+        columns += 1;
+    }
+    cell(maker, "<th", "indexcolname", "");
+    heading(maker, "Name", Key::Name);
+    let others = [
+        (
+            Options::SUPPRESS_LAST_MODIFIED,
+            "indexcollastmod",
+            "Last modified",
+            Key::Modified,
+        ),
+        (Options::SUPPRESS_SIZE, "indexcolsize", "Size", Key::Size),
+        (
+            Options::SUPPRESS_DESCRIPTION,
+            "indexcoldesc",
+            "Description",
+            Key::Description,
+        ),
+    ];
+    for (suppressed, class, text, key) in others {
+        if !maker.has(suppressed) {
+            cell(maker, "</th><th", class, "");
+            heading(maker, text, key);
+            columns += 1;
+        }
+    }
+    let class = if styled { " class=\"indexbreakrow\"" } else { "" };
+    let rule = match maker.has(Options::SUPPRESS_RULES) {
+        true => String::new(),
+        false => format!(
+            "   <tr{class}><th colspan=\"{columns}\"><hr{}</th></tr>\n",
+            maker.close()
+        ),
+    };
+    maker.put("</th></tr>\n");
+    maker.put(&rule);
+    rule
+}
+
+/// A column's name, as a link that sorts by it, or the other way round if it is sorted by it already.
+fn heading(maker: &mut Maker<'_>, text: &str, key: Key) {
+    if maker.has(Options::SUPPRESS_SORTING) {
+        return maker.put(text);
+    }
+    let is_sorted = maker.wanted.key == key && !maker.wanted.descending;
+    let direction = if is_sorted { 'D' } else { 'A' };
+    maker.put(format!("<a href=\"?C={};O={direction}", key.letter()));
+    let carried = maker.wanted.carried.clone();
+    maker.put(carried);
+    maker.put(format!("\">{text}</a>"));
+}
+
+/// The icon over the others; says whether there is one.
+fn blank_icon(maker: &mut Maker<'_>, alt: &str) -> bool {
+    let config = maker.config;
+    match find(&config.icons, &Subject::path(b"^^BLANKICON^^")) {
+        Some(icon) => {
+            image(maker, icon, alt.as_bytes());
+            true
+        }
+        None => false,
+    }
+}
+
+fn image(maker: &mut Maker<'_>, icon: &[u8], alt: &[u8]) {
+    let Config {
+        icon_width,
+        icon_height,
+        ..
+    } = *maker.config;
+    maker.put("<img src=\"");
+    maker.put(escape::html(icon));
+    maker.put("\" alt=\"");
+    maker.put(alt);
+    maker.put("\"");
+    if icon_width > 0 {
+        maker.put(format!(" width=\"{icon_width}\""));
+    }
+    if icon_height > 0 {
+        maker.put(format!(" height=\"{icon_height}\""));
+    }
+    let close = maker.close();
+    maker.put(close);
+}
+
+/// A row's icon; says whether it has one.
+fn icon(maker: &mut Maker<'_>, row: &Row<'_>, otherwise: &str) {
+    let config = maker.config;
+    match row.icon.or(config.default_icon.as_deref()) {
+        Some(icon) => {
+            let alt = [b"[", row.alt.unwrap_or(b"   "), b"]"].concat();
+            image(maker, icon, &alt);
+        }
+        None => maker.put(otherwise),
+    }
+}
+
+fn table_row(maker: &mut Maker<'_>, world: &mut dyn World, row: &Row<'_>, index: usize, widths: Widths) {
+    let parity = if index % 2 == 1 { "odd" } else { "even" };
+    match (&maker.config.style_sheet, row.alt) {
+        (None, _) => maker.put("<tr>"),
+        (Some(_), Some(alt)) if maker.has(Options::ALT_CLASS) => {
+            maker.put(format!("   <tr class=\"{parity}-"));
+            maker.put(alt.to_ascii_lowercase());
+            maker.put("\">");
+        }
+        (Some(_), _) => maker.put(format!("   <tr class=\"{parity}\">")),
+    }
+    let anchor = link(row);
+    if !maker.has(Options::SUPPRESS_ICON) {
+        let is_link = maker.has(Options::ICONS_ARE_LINKS);
+        cell(maker, "<td", "indexcolicon", " valign=\"top\"");
+        if is_link {
+            maker.put([b"<a href=\"", &anchor[..], b"\">"].concat());
+        }
+        icon(maker, row, "&nbsp;");
+        maker.put(if is_link { "</a></td>" } else { "</td>" });
+    }
+    cell(maker, "<td", "indexcolname", "");
+    let adjusts = matches!(maker.config.name_width, Some(Width::Longest));
+    name(
+        maker,
+        row,
+        index,
+        &anchor,
+        if adjusts { usize::MAX } else { widths.name },
+    );
+    if !maker.has(Options::SUPPRESS_LAST_MODIFIED) {
+        last_modified(maker, world, row);
+    }
+    if !maker.has(Options::SUPPRESS_SIZE) {
+        cell(maker, "</td><td", "indexcolsize", " align=\"right\"");
+        maker.put(size(row.size));
+    }
+    if !maker.has(Options::SUPPRESS_DESCRIPTION) {
+        cell(maker, "</td><td", "indexcoldesc", "");
+        let adjusts = matches!(maker.config.description_width, Some(Width::Longest));
+        match row.description {
+            None => maker.put("&nbsp;"),
+            Some(text) if adjusts => maker.put(text),
+            Some(text) => {
+                let text = shortened(maker, text, widths.description);
+                maker.put(text);
+            }
+        }
+    }
+    maker.put("</td></tr>\n");
+}
+
+fn last_modified(maker: &mut Maker<'_>, world: &mut dyn World, row: &Row<'_>) {
+    match row.modified {
+        Some(modified) => {
+            cell(maker, "</td><td", "indexcollastmod", " align=\"right\"");
+            let text = date_of(maker, world, modified);
+            maker.put(text);
+            maker.put("  ");
+        }
+        None => {
+            cell(maker, "</td><td", "indexcollastmod", "");
+            maker.put("&nbsp;");
+        }
+    }
+}
+
+fn text_head(maker: &mut Maker<'_>, widths: Widths) {
+    maker.put("<pre>");
+    if !maker.has(Options::SUPPRESS_ICON) {
+        match blank_icon(maker, "Icon ") {
+            true => maker.put(" "),
+            false => maker.put("      "),
+        }
+    }
+    heading(maker, "Name", Key::Name);
+    maker.put(vec![b' '; widths.name.saturating_sub(4) + 1]);
+    if !maker.has(Options::SUPPRESS_LAST_MODIFIED) {
+        heading(maker, "Last modified", Key::Modified);
+        maker.put("      ");
+    }
+    if !maker.has(Options::SUPPRESS_SIZE) {
+        heading(maker, "Size", Key::Size);
+        maker.put("  ");
+    }
+    if !maker.has(Options::SUPPRESS_DESCRIPTION) {
+        heading(maker, "Description", Key::Description);
+    }
+    match maker.has(Options::SUPPRESS_RULES) {
+        true => maker.put("\n"),
+        false => {
+            let close = maker.close();
+            maker.put("<hr");
+            maker.put(close);
+        }
+    }
+}
+
+fn text_row(maker: &mut Maker<'_>, world: &mut dyn World, row: &Row<'_>, index: usize, widths: Widths) {
+    let anchor = link(row);
+    if !maker.has(Options::SUPPRESS_ICON) {
+        let is_link = maker.has(Options::ICONS_ARE_LINKS);
+        if is_link {
+            maker.put([b"<a href=\"", &anchor[..], b"\">"].concat());
+        }
+        icon(maker, row, "     ");
+        maker.put(if is_link { "</a> " } else { " " });
+    }
+    name(maker, row, index, &anchor, widths.name);
+    maker.put(" ");
+    if !maker.has(Options::SUPPRESS_LAST_MODIFIED) {
+        match row.modified {
+            Some(modified) => {
+                let text = date_of(maker, world, modified);
+                maker.put(text);
+                maker.put("  ");
+            }
+            None => maker.put("                   "),
+        }
+    }
+    if !maker.has(Options::SUPPRESS_SIZE) {
+        maker.put(size(row.size));
+        maker.put("  ");
+    }
+    if let Some(text) = row
+        .description
+        .filter(|_| !maker.has(Options::SUPPRESS_DESCRIPTION))
+    {
+        let text = shortened(maker, text, widths.description);
+        maker.put(text);
+    }
+    maker.put("\n");
+}
+
+fn link(row: &Row<'_>) -> Vec<u8> {
+    escape::html(&escape::path(&row.name))
+}
+
+fn shown<'r>(row: &'r Row<'_>, index: usize) -> &'r [u8] {
+    match index == 0 && row.name.starts_with(b"/") {
+        true => b"Parent Directory",
+        false => &row.name,
+    }
+}
+
+/// A link with the name, cut to the width, and what fills it up; `usize::MAX` is as it is.
+fn name(maker: &mut Maker<'_>, row: &Row<'_>, index: usize, anchor: &[u8], width: usize) {
+    let mut text = shown(row, index).to_vec();
+    if text.len() > width && width > 3 {
+        text.truncate(width - 3);
+        text.extend_from_slice(b"..>");
+    }
+    maker.put([b"<a href=\"", anchor, b"\">", &escape::html(&text), b"</a>"].concat());
+    if width != usize::MAX {
+        maker.put(vec![b' '; width.saturating_sub(text.len())]);
+    }
+}
+
+/// `2024-05-31 12:00`, in local time; `31-May-2024 12:00` with UseOldDateFormat.
+fn date_of(maker: &Maker<'_>, world: &mut dyn World, modified: i64) -> Vec<u8> {
+    let seconds = u64::try_from(modified / 1_000_000).unwrap_or_default();
+    let local = seconds.saturating_add_signed(i64::from(world.zone(seconds)));
+    // `Fri, 31 May 2024 12:00:00 GMT`
+    let text = date::format(local);
+    let (day, month, year, clock) = (&text[5..7], &text[8..11], &text[12..16], &text[17..22]);
+    match maker.config.old_dates {
+        true => [day, b"-", month, b"-", year, b" ", clock].concat(),
+        false => {
+            let number = MONTHS
+                .iter()
+                .position(|name| name.as_bytes() == month)
+                .unwrap_or_default()
+                + 1;
+            [year, format!("-{number:02}-").as_bytes(), day, b" ", clock].concat()
+        }
+    }
+}
+
+const MONTHS: [&str; 12] = [
+    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+];
+
+/// Four characters: `972 `, `1.0K`, ` 12M` (`apr_strfsize`).
+fn size(size: Option<u64>) -> String {
+    let Some(mut size) = size else {
+        return "  - ".to_owned();
+    };
+    if size < 973 {
+        return format!("{size:3} ");
+    }
+    for unit in ['K', 'M', 'G', 'T', 'P', 'E'] {
+        let rest = size & 1023;
+        size >>= 10;
+        if size >= 973 {
+            continue;
+        }
+        if size < 9 || (size == 9 && rest < 973) {
+            let tenths = (rest * 5 + 256) / 512;
+            return match tenths >= 10 {
+                true => format!("{}.0{unit}", size + 1),
+                false => format!("{size}.{tenths}{unit}"),
+            };
+        }
+        return format!("{:3}{unit}", size + u64::from(rest >= 512));
+    }
+    "****".to_owned()
+}
+
+/// A description cut to the width. Tags do not count, and an entity is one character; what is cut within ends in `>`.
+fn shortened(maker: &Maker<'_>, text: &[u8], width: usize) -> Vec<u8> {
+    let mut left = width;
+    if maker.config.description_width.is_none() {
+        let columns = [
+            (Options::SUPPRESS_ICON, 6),
+            (Options::SUPPRESS_LAST_MODIFIED, 19),
+            (Options::SUPPRESS_SIZE, 7),
+        ];
+        left += columns
+            .iter()
+            .filter(|(option, _)| maker.has(*option))
+            .map(|(_, width)| width)
+            .sum::<usize>();
+    }
+    let mut at = 0;
+    while let Some(&byte) = text.get(at).filter(|byte| left > 0 || **byte == b'<') {
+        let end = match byte {
+            b'<' => b'>',
+            b'&' => b';',
+            _ => {
+                left -= 1;
+                at += 1;
+                continue;
+            }
+        };
+        left = left.saturating_sub(usize::from(byte == b'&'));
+        match text[at..].iter().position(|&byte| byte == end) {
+            Some(length) => at += length + 1,
+            None => return text.to_vec(),
+        }
+    }
+    match left == 0 && at < text.len() {
+        true => [&text[..at.saturating_sub(1)], b">"].concat(),
+        false => text.to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        let table = [
+            (None, "  - "),
+            (Some(0), "  0 "),
+            (Some(972), "972 "),
+            (Some(973), "1.0K"),
+            (Some(1024), "1.0K"),
+            (Some(1536), "1.5K"),
+            (Some(10_188), "9.9K"),
+            (Some(10_189), " 10K"),
+            (Some(996_351), "973K"),
+            (Some(996_352), "1.0M"),
+            (Some(12 << 20), " 12M"),
+            (Some(u64::MAX), " 16E"),
+        ];
+        for (bytes, expected) in table {
+            assert_eq!(size(bytes), expected, "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,285 @@
+use super::*;
+use crate::testing::{Nowhere, request, settings, transaction, try_settings};
+
+fn entry(name: &str, size: u64, minute: i64) -> Entry {
+    Entry {
+        name: name.into(),
+        size,
+        modified: (1_577_880_000 + minute * 60) * 1_000_000,
+        content_type: name.ends_with(".png").then(|| b"image/png".to_vec()),
+        encoding: name.ends_with(".gz").then(|| b"x-gzip".to_vec()),
+        is_directory: !name.contains('.'),
+    }
+}
+
+fn folder() -> Listing {
+    Listing {
+        entries: vec![
+            entry("b.txt", 2000, 3),
+            entry("a<&.png", 12, 1),
+            entry("sub", 4096, 2),
+            entry("A.txt", 0, 4),
+            entry("v10.gz", 5, 5),
+            entry("v9.gz", 6, 6),
+        ],
+        signature: b"<address>here</address>\n".to_vec(),
+        ..Listing::default()
+    }
+}
+
+fn page_of(directives: &str, target: &str, listing: &Listing) -> String {
+    let request = request(target, "");
+    let mut tx = transaction(&request);
+    tx.state.args = request.query().map(<[u8]>::to_vec);
+    String::from_utf8(page(&tx, &settings(directives), &mut Nowhere::default(), listing)).unwrap()
+}
+
+/// The names, in the order of the links behind the heading.
+fn names(directives: &str, target: &str) -> String {
+    let page = page_of(directives, target, &folder());
+    let links = page.split("<a href=\"").skip(1);
+    let links: Vec<_> = links
+        .filter_map(|link| link.split('"').next())
+        .filter(|link| !link.starts_with('?'))
+        .collect();
+    links.join(" ")
+}
+
+const START: &str = "<!DOCTYPE HTML PUBLIC \"-//W3C//DTD HTML 4.01//EN\" \"http://www.w3.org/TR/html4/strict.dtd\">\n\
+                     <html>\n <head>\n  <title>Index of /d</title>\n </head>\n <body>\n";
+
+#[test]
+fn bullets() {
+    let listing = Listing {
+        entries: vec![entry("a<&.png", 12, 1)],
+        ..Listing::default()
+    };
+    let expected = "<h1>Index of /d</h1>\n<ul><li><a href=\"/\"> Parent Directory</a></li>\n\
+                    <li><a href=\"a%3c&amp;.png\"> a&lt;&amp;.png</a></li>\n</ul>\n</body></html>\n";
+    assert_eq!(page_of("", "/d/", &listing), format!("{START}{expected}"));
+}
+
+#[test]
+fn columns() {
+    let listing = Listing {
+        entries: vec![entry("a-name-that-is-longer.txt", 2000, 1), entry("sub", 0, 2)],
+        ..Listing::default()
+    };
+    let directives =
+        "IndexOptions FancyIndexing\nAddIcon (TXT,/t.gif) .txt\nAddDescription \"a <b>text</b>\" *.txt";
+    let expected = [
+        "<h1>Index of /d</h1>\n<pre>      <a href=\"?C=N;O=D\">Name</a>                    ",
+        "<a href=\"?C=M;O=A\">Last modified</a>      <a href=\"?C=S;O=A\">Size</a>  ",
+        "<a href=\"?C=D;O=A\">Description</a><hr>",
+        "      <a href=\"/\">Parent Directory</a>                             -   \n",
+        "<img src=\"/t.gif\" alt=\"[TXT]\"> ",
+        "<a href=\"a-name-that-is-longer.txt\">a-name-that-is-longe..&gt;</a> 2020-01-01 12:01  2.0K  a <b>text</b>\n",
+        "      <a href=\"sub/\">sub/</a>                    2020-01-01 12:02    -   \n",
+        "<hr></pre>\n</body></html>\n",
+    ]
+    .concat();
+    assert_eq!(page_of(directives, "/d/", &listing), format!("{START}{expected}"));
+}
+
+#[test]
+fn a_table() {
+    let listing = Listing {
+        entries: vec![entry("a.txt", 12, 1)],
+        ..Listing::default()
+    };
+    let page = page_of("IndexOptions HTMLTable\nIndexStyleSheet /s.css", "/", &listing);
+    let expected = "  <h1 id=\"indextitle\">Index of /</h1>\n  <table id=\"indexlist\">\n   <tr class=\"indexhead\">\
+                    <th class=\"indexcolicon\">&nbsp;</th><th class=\"indexcolname\"><a href=\"?C=N;O=D\">Name</a></th>\
+                    <th class=\"indexcollastmod\"><a href=\"?C=M;O=A\">Last modified</a></th>\
+                    <th class=\"indexcolsize\"><a href=\"?C=S;O=A\">Size</a></th>\
+                    <th class=\"indexcoldesc\"><a href=\"?C=D;O=A\">Description</a></th></tr>\n\
+                    \x20  <tr class=\"indexbreakrow\"><th colspan=\"5\"><hr></th></tr>\n\
+                    \x20  <tr class=\"even\"><td class=\"indexcolicon\">&nbsp;</td>\
+                    <td class=\"indexcolname\"><a href=\"a.txt\">a.txt</a>                  </td>\
+                    <td class=\"indexcollastmod\">2020-01-01 12:01  </td><td class=\"indexcolsize\"> 12 </td>\
+                    <td class=\"indexcoldesc\">&nbsp;</td></tr>\n\
+                    \x20  <tr class=\"indexbreakrow\"><th colspan=\"5\"><hr></th></tr>\n</table>\n";
+    assert!(page.contains(expected), "{page}");
+}
+
+#[test]
+fn order() {
+    let fancy = "IndexOptions FancyIndexing";
+    let table = [
+        ("", "/d/", "/ A.txt a%3c&amp;.png b.txt sub/ v10.gz v9.gz"),
+        ("", "/d/?C=N;O=D", "/ v9.gz v10.gz sub/ b.txt a%3c&amp;.png A.txt"),
+        (fancy, "/d/?C=S", "/ sub/ A.txt v10.gz v9.gz a%3c&amp;.png b.txt"),
+        (
+            fancy,
+            "/d/?C=M;O=D",
+            "/ v9.gz v10.gz A.txt b.txt sub/ a%3c&amp;.png",
+        ),
+        (fancy, "/d/?V=1", "/ A.txt a%3c&amp;.png b.txt sub/ v9.gz v10.gz"),
+        (fancy, "/d/?P=*.txt", "/ A.txt b.txt"),
+        (fancy, "/d/?P=*.txt;O=D", "/ b.txt A.txt"),
+        (
+            fancy,
+            "/d/?what;O=D",
+            "/ A.txt a%3c&amp;.png b.txt sub/ v10.gz v9.gz",
+        ),
+        (
+            "IndexOptions IgnoreCase",
+            "/d/",
+            "/ A.txt a%3c&amp;.png b.txt sub/ v10.gz v9.gz",
+        ),
+        (
+            "IndexOptions FancyIndexing FoldersFirst",
+            "/d/?O=D",
+            "/ sub/ v9.gz v10.gz b.txt a%3c&amp;.png A.txt",
+        ),
+        (
+            "IndexOptions FancyIndexing VersionSort IgnoreClient",
+            "/d/?O=D",
+            "/ A.txt a%3c&amp;.png b.txt sub/ v9.gz v10.gz",
+        ),
+        (
+            "IndexOptions FancyIndexing\nIndexOrderDefault Descending Size",
+            "/d/",
+            "/ b.txt a%3c&amp;.png v9.gz v10.gz A.txt sub/",
+        ),
+        ("IndexIgnore *.txt sub", "/d/", "/ a%3c&amp;.png v10.gz v9.gz"),
+        ("IndexIgnore ..", "/d/?P=b*", "b.txt"),
+        (
+            "IndexIgnore .??* v?.gz",
+            "/d/",
+            "/ A.txt a%3c&amp;.png b.txt sub/ v10.gz",
+        ),
+        ("", "/", "A.txt a%3c&amp;.png b.txt sub/ v10.gz v9.gz"),
+    ];
+    for (directives, target, expected) in table {
+        assert_eq!(names(directives, target), expected, "{directives} {target}");
+    }
+}
+
+#[test]
+fn icons() {
+    let directives = "IndexOptions FancyIndexing\nAddIcon /dir ^^DIRECTORY^^\nAddIcon (UP,/up) ..\n\
+                      AddIconByType /image image/*\nAddIconByEncoding /zip x-gzip\nDefaultIcon /other\nAddAlt text .txt";
+    let page = page_of(directives, "/d/", &folder());
+    for expected in [
+        "<img src=\"/up\" alt=\"[UP]\"> <a href=\"/\"",
+        "<img src=\"/dir\" alt=\"[DIR]\"> <a href=\"sub/\"",
+        "<img src=\"/image\" alt=\"[   ]\"> <a href=\"a%3c",
+        "<img src=\"/zip\" alt=\"[   ]\"> <a href=\"v9.gz\"",
+        "<img src=\"/other\" alt=\"[text]\"> <a href=\"b.txt\"",
+    ] {
+        assert!(page.contains(expected), "{expected} in {page}");
+    }
+}
+
+#[test]
+fn above_and_below() {
+    let listing = |header: Option<Insert>, readme: Option<Insert>| Listing {
+        header,
+        readme,
+        ..folder()
+    };
+    let html = || Some(Insert::Html(b"<p>hello</p>\n".to_vec()));
+    let text = || Some(Insert::Text(b"1 < 2 & 3".to_vec()));
+    let with_html = page_of("", "/d/", &listing(html(), html()));
+    assert!(
+        with_html.starts_with(&format!("{START}<p>hello</p>\n<ul>")),
+        "{with_html}"
+    );
+    assert!(
+        with_html.ends_with("</ul>\n<p>hello</p>\n</body></html>\n"),
+        "{with_html}"
+    );
+    let with_text = page_of("", "/d/", &listing(text(), text()));
+    assert!(
+        with_text.starts_with(&format!("{START}<pre>\n1 &lt; 2 &amp; 3</pre>\n<ul>")),
+        "{with_text}"
+    );
+    let alone = page_of(
+        "IndexOptions SuppressHTMLPreamble",
+        "/d/",
+        &listing(html(), html()),
+    );
+    assert!(
+        alone.starts_with("<p>hello</p>\n<ul>") && alone.ends_with("<p>hello</p>\n"),
+        "{alone}"
+    );
+    let nothing = page_of("", "/d/", &folder());
+    assert!(
+        nothing.ends_with("</ul>\n<address>here</address>\n</body></html>\n"),
+        "{nothing}"
+    );
+}
+
+#[test]
+fn inherited_options() {
+    let of = |lines: &[&str]| {
+        let merged = lines
+            .iter()
+            .fold(Settings::default(), |above, lines| above.merge(&settings(lines)));
+        let options = merged.autoindex.unwrap().settled().options;
+        let has = |option: u32, letter: &'static str| if options.has(option) { letter } else { "" };
+        [
+            has(Options::FANCY, "F"),
+            has(Options::TABLE, "T"),
+            has(Options::XHTML, "X"),
+        ]
+        .concat()
+    };
+    let table: [(&[&str], &str); 8] = [
+        (&["IndexOptions FancyIndexing XHTML"], "FX"),
+        (&["IndexOptions +FancyIndexing"], "F"),
+        (&["IndexOptions FancyIndexing +XHTML"], "F"),
+        (&["IndexOptions FancyIndexing", "IndexOptions HTMLTable"], "T"),
+        (&["IndexOptions FancyIndexing", "IndexOptions +HTMLTable"], "FT"),
+        (
+            &[
+                "IndexOptions FancyIndexing XHTML",
+                "IndexOptions -XHTML +HTMLTable",
+            ],
+            "FT",
+        ),
+        (&["IndexOptions FancyIndexing", "IndexOptions None"], ""),
+        (&["IndexOptions None", "IndexOptions +XHTML"], "X"),
+    ];
+    for (lines, expected) in table {
+        assert_eq!(of(lines), expected, "{lines:?}");
+    }
+}
+
+#[test]
+fn the_media_type() {
+    let of = |lines: &str| String::from_utf8(settings(lines).autoindex.unwrap().content_type()).unwrap();
+    assert_eq!(of("IndexOptions FancyIndexing"), "text/html;charset=ISO-8859-1");
+    assert_eq!(
+        of("IndexOptions Charset=UTF-8 Type=application/xhtml+xml"),
+        "application/xhtml+xml;charset=UTF-8"
+    );
+}
+
+#[test]
+fn mistakes() {
+    for line in [
+        "IndexOptions NameWidth",
+        "IndexOptions NameWidth=3",
+        "IndexOptions -NameWidth=9",
+        "IndexOptions DescriptionWidth=11",
+        "IndexOptions +None",
+        "IndexOptions None FancyIndexing",
+        "IndexOptions Fancy",
+        "IndexOptions Type",
+        "IndexOrderDefault Up Name",
+        "IndexOrderDefault Ascending Colour",
+        "AddIcon (X,/y .txt",
+    ] {
+        assert!(try_settings(line).is_err(), "{line}");
+    }
+    for line in [
+        "IndexOptions -NameWidth",
+        "IndexOptions NameWidth=*",
+        "IndexOptions NameWidth=0",
+        "IndexOptions IconWidth",
+    ] {
+        assert!(try_settings(line).is_ok(), "{line}");
+    }
+}
