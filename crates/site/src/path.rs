@@ -192,6 +192,8 @@ pub struct Scratch {
     buffer: Vec<u8>,
     /// The numbers of sections that apply.
     pub(crate) numbers: Vec<u16>,
+    /// Empty, with memory.
+    texts: Vec<Vec<u8>>,
 }
 
 impl Scratch {
@@ -204,6 +206,19 @@ impl Scratch {
 
     pub(crate) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.buffer)
+    }
+
+    /// An empty text.
+    pub(crate) fn text(&mut self) -> Vec<u8> {
+        self.texts.pop().unwrap_or_default()
+    }
+
+    /// Takes back the memory of a text.
+    pub(crate) fn reuse_text(&mut self, mut text: Vec<u8>) {
+        if self.texts.len() < 4 && (1..=PATH_MAX).contains(&text.capacity()) {
+            text.clear();
+            self.texts.push(text);
+        }
     }
 }
 

@@ -17,11 +17,11 @@ use howdah_htaccess::{Client, State};
 use howdah_http::{Method, Request, Status};
 use memchr::memrchr;
 
-use crate::disk::{Disk, Kind};
+use crate::disk::{Disk, Kind, Look};
 use crate::names::FileClass;
 use crate::normal::normalize;
 use crate::path::{DocumentPath, Scratch};
-use crate::phases::Walk;
+use crate::phases::{Start, Walk};
 use crate::redirect;
 use crate::resolution::{Resolution, Resolved, Script};
 use crate::sites::Site;
@@ -30,11 +30,11 @@ use crate::sites::Site;
 /// only memory that it needs is the path's, which `scratch` provides once a path has been [given back](Scratch::reuse).
 pub fn resolve(site: &Site, client: &Client<'_>, disk: &mut impl Disk, scratch: &mut Scratch) -> Resolved {
     match unruled(site, client.request, disk, scratch) {
-        Some(resolution) => Resolved {
+        Unruled::Resolved(resolution) => Resolved {
             resolution,
             ruled: None,
         },
-        None => ruled(site, client, disk, scratch, None),
+        Unruled::Ruled(found) => ruled(site, client, disk, scratch, found, None),
     }
 }
 
@@ -45,7 +45,7 @@ pub fn explain(site: &Site, client: &Client<'_>, disk: &mut impl Disk, scratch: 
             resolution,
             ruled: None,
         },
-        None => ruled(site, client, disk, scratch, Some(Box::default())),
+        None => ruled(site, client, disk, scratch, None, Some(Box::default())),
     }
 }
 
@@ -55,6 +55,7 @@ fn ruled(
     client: &Client<'_>,
     disk: &mut impl Disk,
     scratch: &mut Scratch,
+    found: Option<Start>,
     trace: Option<Box<Trace>>,
 ) -> Resolved {
     let request = client.request;
@@ -63,9 +64,11 @@ fn ruled(
         document_root: site.document_root(request.host()),
         args: request.query().map(<[u8]>::to_vec),
         trace,
+        uri: scratch.text(),
+        filename: scratch.text(),
         ..State::default()
     };
-    Walk::new(site, *client, disk, scratch).run(state)
+    Walk::new(site, *client, disk, scratch).run(state, found)
 }
 
 /// What methods get that have no meaning for a path.
@@ -77,27 +80,37 @@ fn without_path(request: &Request) -> Option<Resolution> {
     }
 }
 
-/// Without directives; `None` where there are some.
-fn unruled(
-    site: &Site,
-    request: &Request,
-    disk: &mut impl Disk,
-    scratch: &mut Scratch,
-) -> Option<Resolution> {
+/// What a request comes to as long as no directive is met.
+enum Unruled {
+    Resolved(Resolution),
+    /// There are some. Also what is known of the path that was asked for, if that was the first question.
+    Ruled(Option<Start>),
+}
+
+fn unruled(site: &Site, request: &Request, disk: &mut impl Disk, scratch: &mut Scratch) -> Unruled {
     if let Some(resolution) = without_path(request) {
-        return Some(resolution);
+        return Unruled::Resolved(resolution);
     }
-    match Asked::new(site, request, scratch) {
-        Ok(mut asked) => {
-            let verdict = asked.verdict(disk);
-            if asked.ruled {
-                scratch.reuse(asked.path);
-                return None;
-            }
-            Some(asked.finish(verdict))
-        }
-        Err(status) => Some(Resolution::Status(status)),
+    let mut asked = match Asked::new(site, request, scratch) {
+        Ok(asked) => asked,
+        Err(status) => return Unruled::Resolved(Resolution::Status(status)),
+    };
+    let length = asked.path.relative().len();
+    let verdict = asked.verdict(disk);
+    let Some(look) = asked.ruled else {
+        return Unruled::Resolved(asked.finish(verdict));
+    };
+    let begins_with_uri = matches!(site.steps().first(), Some(TryStep::Uri | TryStep::UriDirectory));
+    if asked.questions == 1 && begins_with_uri && asked.path.relative().len() == length {
+        return Unruled::Ruled(Some(Start {
+            path: asked.path,
+            slash: asked.slash,
+            dotted: asked.dotted,
+            look,
+        }));
     }
+    scratch.reuse(asked.path);
+    Unruled::Ruled(None)
 }
 
 /// A request's path below its site's root.
@@ -113,8 +126,12 @@ struct Asked<'a> {
     refusal: Option<(usize, Status)>,
     /// The URL that a script stands in for.
     redirect_url: Option<Vec<u8>>,
-    /// Whether directives apply to something that the disk was asked about. Then nothing found here counts.
-    ruled: bool,
+    /// Whether some component starts with a dot.
+    dotted: bool,
+    /// Set where directives apply to something that the disk was asked about. Then nothing found here counts.
+    ruled: Option<Look>,
+    /// How often the disk was asked.
+    questions: u32,
 }
 
 /// What is to be answered, about the path as it stands then.
@@ -144,7 +161,9 @@ impl<'a> Asked<'a> {
             slash: shape.slash,
             refusal,
             redirect_url: None,
-            ruled: false,
+            dotted: shape.dotted,
+            ruled: None,
+            questions: 0,
         })
     }
 
@@ -154,9 +173,10 @@ impl<'a> Asked<'a> {
         if !self.path.fits() {
             return Kind::Missing;
         }
+        self.questions += 1;
         let look = disk.look(&self.path);
         if look.rules.is_some() {
-            self.ruled = true;
+            self.ruled = Some(look);
             return Kind::Forbidden;
         }
         look.kind

@@ -29,6 +29,8 @@ pub(crate) struct InForce {
     pub(crate) pending: Box<[Arc<ConditionalSection>]>,
     /// Whether a section, and not a folder, has said SetHandler: it stands before the site's own handlers.
     pub(crate) section_sets_handler: bool,
+    /// Whether nothing of it can be seen in the response for a file or a script.
+    pub(crate) is_silent: bool,
     /// By the numbers of the branches that apply, one for each section.
     by_branches: Variants,
 }
@@ -98,6 +100,7 @@ impl InForce {
     fn folder(settings: Settings) -> Rc<InForce> {
         Rc::new(InForce {
             pending: settings.conditions.clone().into(),
+            is_silent: is_silent(&settings),
             settings: Arc::new(settings),
             section_sets_handler: false,
             by_branches: Variants::default(),
@@ -119,13 +122,25 @@ impl InForce {
 
     fn closer(&self, sections: &Settings, pending: Vec<Arc<ConditionalSection>>) -> Rc<InForce> {
         let sets_handler = sections.core.as_ref().is_some_and(|core| core.sets_handler());
+        let settings = self.settings.merge(sections);
         Rc::new(InForce {
-            settings: Arc::new(self.settings.merge(sections)),
+            is_silent: is_silent(&settings),
+            settings: Arc::new(settings),
             pending: pending.into(),
             section_sets_handler: self.section_sets_handler || sets_handler,
             by_branches: Variants::default(),
         })
     }
+}
+
+fn is_silent(settings: &Settings) -> bool {
+    settings.headers.is_none()
+        && settings.expires.is_none()
+        && settings.filter.is_none()
+        && settings.substitute.is_none()
+        && settings.mime.is_none()
+        && settings.php.is_none()
+        && settings.core.as_ref().is_none_or(|core| core.says_options_only())
 }
 
 /// Sections are merged with each other before they are merged with the folder's settings, as httpd does it.

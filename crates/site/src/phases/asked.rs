@@ -5,9 +5,21 @@ use std::sync::Arc;
 
 use howdah_htaccess::{Client, Settings, State, Transaction};
 
-use crate::disk::Kind;
+use crate::disk::{Kind, Look};
 use crate::path::DocumentPath;
 use crate::rules::Rules;
+
+/// What is known already of the request that a client has sent.
+pub(crate) struct Start {
+    /// Its path.
+    pub(crate) path: DocumentPath,
+    /// Whether a slash followed in the URL.
+    pub(crate) slash: bool,
+    /// Whether some component starts with a dot.
+    pub(crate) dotted: bool,
+    /// What is there.
+    pub(crate) look: Look,
+}
 
 /// One request on its way through the phases.
 pub(crate) struct Asked<'r> {
@@ -21,10 +33,14 @@ pub(crate) struct Asked<'r> {
     pub(super) dotted: bool,
     /// What is at `path`; never [`Kind::Forbidden`].
     pub(super) kind: Kind,
+    /// What is at `path`, where that is known before the phases begin.
+    pub(super) look: Option<Look>,
     /// The rules of the folder.
     pub(super) rules: Option<Rc<Rules>>,
     /// What is in force, sections included.
     pub(crate) settings: Arc<Settings>,
+    /// Whether nothing of `settings` can be seen in a response.
+    pub(super) is_silent: bool,
     /// Whether a section says which handler there is, and not the file's name.
     pub(super) section_sets_handler: bool,
     /// Whether names that start with a dot are looked for: in the URL that the client itself sent.
@@ -44,12 +60,33 @@ impl<'r> Asked<'r> {
             slash: false,
             dotted: false,
             kind: Kind::Missing,
+            look: None,
             rules: None,
             settings: Arc::clone(settings),
+            is_silent: true,
             section_sets_handler: false,
             is_first: false,
             internal: None,
             redirect_url: None,
+        }
+    }
+
+    /// Takes what is known already.
+    pub(super) fn start(&mut self, start: Start) {
+        self.path = start.path;
+        self.slash = start.slash;
+        self.dotted = start.dotted;
+        self.look = Some(start.look);
+        self.note_uri();
+    }
+
+    /// The URL's path, as it follows from `path`.
+    pub(super) fn note_uri(&mut self) {
+        let uri = &mut self.tx.state.uri;
+        uri.clear();
+        uri.extend_from_slice(self.path.url_path());
+        if self.slash && !uri.ends_with(b"/") {
+            uri.push(b'/');
         }
     }
 

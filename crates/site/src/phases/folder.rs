@@ -200,6 +200,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         asked.rules = found.rules;
         asked.settings = found.settings;
         asked.section_sets_handler = found.section_sets_handler;
+        asked.is_silent = found.is_silent;
         asked.internal = found.internal;
         let (state, new) = (&mut asked.tx.state, found.tx.state);
         state.env = overlay(&new.env, &state.env);

@@ -15,19 +15,15 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         let shape = asked.path.write_relative(|bytes| normalize(path, bytes))?;
         asked.slash = shape.slash;
         asked.dotted = shape.dotted;
-        let uri = &mut asked.tx.state.uri;
-        uri.clear();
-        uri.extend_from_slice(asked.path.url_path());
-        if shape.slash && !uri.ends_with(b"/") {
-            uri.push(b'/');
-        }
+        asked.note_uri();
         Ok(())
     }
 
     /// Finds what is there. What does not exist is left out of the path but for its first component; the rest is PATH_INFO.
     pub(super) fn walk_folders(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
         asked.tx.state.path_info.clear();
-        let mut look = self.look(asked);
+        let known = asked.look.take();
+        let mut look = known.unwrap_or_else(|| self.look(asked));
         if look.kind == Kind::Missing && memchr(b'/', asked.path.relative()).is_some() {
             look = self.walk_down(asked);
         }

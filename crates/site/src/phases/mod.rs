@@ -37,7 +37,7 @@ use crate::disk::Disk;
 use crate::path::Scratch;
 use crate::sites::Site;
 
-pub(crate) use asked::Asked;
+pub(crate) use asked::{Asked, Start};
 
 /// What all requests have in common that are made for one of a client.
 pub(crate) struct Walk<'a, 'r, D> {
@@ -99,7 +99,9 @@ impl<'a, 'r, D: Disk> Walk<'a, 'r, D> {
         path: &[u8],
         before: Option<&Arc<Settings>>,
     ) -> Result<(), Stop> {
-        self.translate(asked, path)?;
+        if asked.look.is_none() {
+            self.translate(asked, path)?;
+        }
         self.walk_folders(asked)?;
         self.walk_sections(asked);
         if !asked.tx.state.is_subrequest {

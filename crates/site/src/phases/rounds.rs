@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use howdah_htaccess::modules::core::{Destination, ErrorDocument, destination};
 use howdah_htaccess::{Settings, State};
-use howdah_http::{Fields, Method, Status};
+use howdah_http::{Fields, Method, Request, Status};
 
 use super::handler::Handled;
 use super::outside::Outside;
-use super::{Asked, Stop, Walk, shown, step, target};
+use super::{Asked, Start, Stop, Walk, shown, step, target};
 use crate::disk::Disk;
 use crate::path::DocumentPath;
 use crate::resolution::{Resolution, Resolved};
@@ -17,9 +17,12 @@ use crate::ruled::Ruled;
 
 impl<'r, D: Disk> Walk<'_, 'r, D> {
     /// Serves the client's request, which begins with `state`.
-    pub(crate) fn run(mut self, state: State) -> Resolved {
+    pub(crate) fn run(mut self, state: State, start: Option<Start>) -> Resolved {
         let mut asked = Asked::new(self.client, state, self.site.bare_settings());
         asked.is_first = true;
+        if let Some(start) = start {
+            asked.start(start);
+        }
         let request = self.client.request;
         let ended = self.round(&mut asked, request.path(), None);
         self.go_on(asked, Vec::new(), ended)
@@ -175,10 +178,19 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             .tx
             .trace(|| step("resolution", format!("{resolution:?}"), ""));
         self.scratch.reuse(asked.path);
+        let state = asked.tx.state;
+        if asked.is_silent && is_plain(&state, self.client.request, &resolution) {
+            self.scratch.reuse_text(state.uri);
+            self.scratch.reuse_text(state.filename);
+            return Resolved {
+                resolution,
+                ruled: None,
+            };
+        }
         Resolved {
             resolution,
             ruled: Some(Box::new(Ruled {
-                state: asked.tx.state,
+                state,
                 settings: asked.settings,
                 before,
             })),
@@ -192,6 +204,33 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             ruled: None,
         }
     }
+}
+
+/// Whether nothing that directives have done to the request can be seen in what is sent for it.
+fn is_plain(state: &State, request: &Request, resolution: &Resolution) -> bool {
+    let is_same = match resolution {
+        Resolution::Php(script) => {
+            state.env.is_empty()
+                && state.request_fields.is_none()
+                && state.user.is_none()
+                && state.auth_type.is_none()
+                && state.args.as_deref() == request.query()
+                && script.redirect_url.is_none()
+        }
+        Resolution::File { .. } => true,
+        _ => false,
+    };
+    is_same
+        && state.status == Status::OK
+        && state.previous.is_none()
+        && state.trace.is_none()
+        && state.complaints.is_empty()
+        && state.fields.is_empty()
+        && state.error_fields.is_empty()
+        && state.content_type.is_none()
+        && state.encoding.is_none()
+        && state.languages.is_empty()
+        && state.output_filters.is_empty()
 }
 
 /// How it goes on after an error.

@@ -27,6 +27,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         }
         asked.settings.clone_from(&in_force.settings);
         asked.section_sets_handler = in_force.section_sets_handler;
+        asked.is_silent = in_force.is_silent;
     }
 
     fn walk_files(&mut self, asked: &mut Asked<'r>, rules: &Rules) -> Rc<InForce> {

@@ -108,6 +108,20 @@ impl Config {
         self.file_etag.in_force()
     }
 
+    /// Whether there is nothing but Options, AcceptPathInfo, ForceType and SetHandler: what has done its work once it is clear who
+    /// serves a request.
+    pub fn says_options_only(&self) -> bool {
+        self.error_documents.is_empty()
+            && self.file_etag == etag::EtagSetting::default()
+            && self.default_charset.is_none()
+            && self.output_filters.is_none()
+            && self.input_filters.is_none()
+            && self.request_body_limit.is_none()
+            && self.server_signature.is_none()
+            && self.request_uri_is_current.is_none()
+            && self.qualify_redirect_url.is_none()
+    }
+
     /// Whether SetHandler says which handler serves a file.
     pub fn sets_handler(&self) -> bool {
         self.handler.is_some()
