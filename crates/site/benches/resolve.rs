@@ -61,7 +61,7 @@ const HEADERS: &str =
 
 fn main() {
     let rows = [
-        ("no directives", ""),
+        ("no directives", ""), ("a comment", "# none\n"),
         ("WordPress", WORDPRESS),
         ("Options and Files", PROTECTED),
         ("Header and Expires", HEADERS),

@@ -112,7 +112,16 @@ impl DocumentPath {
     }
 
     pub(crate) fn absolute_bytes(&self) -> &[u8] {
-        &self.bytes[..self.bytes.len() - 1]
+        &self.bytes[..self.bytes.len().saturating_sub(1)]
+    }
+
+    /// What stands where there is no path yet, or none any more. It takes no memory, and must not leave this crate.
+    pub(crate) fn nowhere() -> DocumentPath {
+        DocumentPath {
+            bytes: Vec::new(),
+            root: 0,
+            symlinks: Symlinks::Inside,
+        }
     }
 
     pub(crate) fn root_bytes(&self) -> &[u8] {

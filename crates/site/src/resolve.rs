@@ -12,8 +12,7 @@
 //! ```
 
 use howdah_config::TryStep;
-use howdah_htaccess::trace::Trace;
-use howdah_htaccess::{Client, State};
+use howdah_htaccess::Client;
 use howdah_http::{Method, Request, Status};
 use memchr::memrchr;
 
@@ -34,7 +33,7 @@ pub fn resolve(site: &Site, client: &Client<'_>, disk: &mut impl Disk, scratch: 
             resolution,
             ruled: None,
         },
-        Unruled::Ruled(found) => ruled(site, client, disk, scratch, found, None),
+        Unruled::Ruled(start) => Walk::new(site, *client, disk, scratch).run(start, None),
     }
 }
 
@@ -45,30 +44,8 @@ pub fn explain(site: &Site, client: &Client<'_>, disk: &mut impl Disk, scratch: 
             resolution,
             ruled: None,
         },
-        None => ruled(site, client, disk, scratch, None, Some(Box::default())),
+        None => Walk::new(site, *client, disk, scratch).run(None, Some(Box::default())),
     }
-}
-
-/// As Apache's phases have it.
-fn ruled(
-    site: &Site,
-    client: &Client<'_>,
-    disk: &mut impl Disk,
-    scratch: &mut Scratch,
-    found: Option<Start>,
-    trace: Option<Box<Trace>>,
-) -> Resolved {
-    let request = client.request;
-    let state = State {
-        method: request.method.clone(),
-        document_root: site.document_root(request.host()),
-        args: request.query().map(<[u8]>::to_vec),
-        trace,
-        uri: scratch.text(),
-        filename: scratch.text(),
-        ..State::default()
-    };
-    Walk::new(site, *client, disk, scratch).run(state, found)
 }
 
 /// What methods get that have no meaning for a path.

@@ -80,6 +80,11 @@ impl<'r> Asked<'r> {
         self.note_uri();
     }
 
+    /// The path, to be handed on or to be used again. Nobody asks for it afterwards.
+    pub(super) fn take_path(&mut self) -> DocumentPath {
+        std::mem::replace(&mut self.path, DocumentPath::nowhere())
+    }
+
     /// The URL's path, as it follows from `path`.
     pub(super) fn note_uri(&mut self) {
         let uri = &mut self.tx.state.uri;

@@ -7,7 +7,6 @@ use super::folder::FOLDER;
 use super::{Asked, Stop, Walk, shown, target};
 use crate::disk::{Disk, Kind};
 use crate::names::FileClass;
-use crate::path::DocumentPath;
 use crate::resolution::{Resolution, Script};
 use crate::resolve::{ALLOW_FILE, options};
 
@@ -102,7 +101,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             return Err(Stop::FORBIDDEN);
         }
         Ok(Resolution::Php(Script {
-            path: take_path(asked),
+            path: asked.take_path(),
             path_info: asked.tx.state.path_info.clone(),
             redirect_url: asked.redirect_url.take(),
         }))
@@ -131,7 +130,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         }
         match self.site.names.class(asked.path.file_name()) {
             FileClass::Plain => Ok(Resolution::File {
-                path: take_path(asked),
+                path: asked.take_path(),
             }),
             FileClass::Php | FileClass::Refused => {
                 let text = format!(
@@ -148,7 +147,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
 fn list(asked: &mut Asked<'_>) -> Result<Resolution, Stop> {
     if options_of(asked).has(Options::INDEXES) {
         return Ok(Resolution::Listing {
-            path: take_path(asked),
+            path: asked.take_path(),
         });
     }
     let text = format!(
@@ -190,10 +189,6 @@ fn is_switched_off(asked: &Asked<'_>) -> bool {
             b"" | b"0" | b"off" | b"no" | b"false" | b"none"
         )
     })
-}
-
-fn take_path(asked: &mut Asked<'_>) -> DocumentPath {
-    std::mem::replace(&mut asked.path, DocumentPath::nowhere())
 }
 
 #[cfg(test)]

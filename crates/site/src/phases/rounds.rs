@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use howdah_htaccess::modules::core::{Destination, ErrorDocument, destination};
+use howdah_htaccess::trace::Trace;
 use howdah_htaccess::{Settings, State};
 use howdah_http::{Fields, Method, Request, Status};
 
@@ -10,22 +11,30 @@ use super::handler::Handled;
 use super::outside::Outside;
 use super::{Asked, Start, Stop, Walk, shown, step, target};
 use crate::disk::Disk;
-use crate::path::DocumentPath;
 use crate::resolution::{Resolution, Resolved};
 use crate::resolve::ALLOW_FILE;
 use crate::ruled::Ruled;
 
 impl<'r, D: Disk> Walk<'_, 'r, D> {
-    /// Serves the client's request, which begins with `state`.
-    pub(crate) fn run(mut self, state: State, start: Option<Start>) -> Resolved {
+    /// Serves the client's request.
+    pub(crate) fn run(mut self, start: Option<Start>, trace: Option<Box<Trace>>) -> Resolved {
+        let request = self.client.request;
+        let state = State {
+            method: request.method.clone(),
+            document_root: self.site.document_root(request.host()),
+            args: request.query().map(<[u8]>::to_vec),
+            trace,
+            uri: self.scratch.text(),
+            filename: self.scratch.text(),
+            ..State::default()
+        };
         let mut asked = Asked::new(self.client, state, self.site.bare_settings());
         asked.is_first = true;
         if let Some(start) = start {
             asked.start(start);
         }
-        let request = self.client.request;
         let ended = self.round(&mut asked, request.path(), None);
-        self.go_on(asked, Vec::new(), ended)
+        self.go_on(&mut asked, Vec::new(), ended)
     }
 
     /// Answers a request that has come to `status` after it was resolved.
@@ -34,7 +43,8 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         if let Ok(path) = self.site.root(self.client.request.host(), self.scratch.take()) {
             asked.path = path;
         }
-        self.go_on(asked, ruled.before, Err(Stop::Status(status)))
+        asked.is_silent = false;
+        self.go_on(&mut asked, ruled.before, Err(Stop::Status(status)))
     }
 
     /// Once through the phases and the handler.
@@ -56,7 +66,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
     /// requests that `asked` was redirected from, the client's own first.
     fn go_on(
         &mut self,
-        mut asked: Asked<'r>,
+        asked: &mut Asked<'r>,
         mut before: Vec<Arc<Settings>>,
         mut ended: Result<Handled, Stop>,
     ) -> Resolved {
@@ -65,7 +75,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
                 Ok(Handled::Answer(resolution)) => return self.answer(asked, before, resolution),
                 Ok(Handled::Internal(target)) => Next::Request(target),
                 Err(Stop::Later) => return self.put_off(),
-                Err(Stop::Status(status)) => self.die(&mut asked, &mut before, status),
+                Err(Stop::Status(status)) => self.die(asked, &mut before, status),
             };
             let target = match next {
                 Next::Request(target) => target,
@@ -85,10 +95,12 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             });
             before.push(Arc::clone(&asked.settings));
             let (path, args) = target::split(&target);
-            let state = redirected(asked.tx.state, args);
-            self.scratch.reuse(asked.path);
-            asked = Asked::new(self.client, state, self.site.bare_settings());
-            ended = self.round(&mut asked, path, before.last());
+            let mut old = std::mem::take(&mut asked.tx.state);
+            let mut state = redirected(&mut old, args);
+            state.previous = Some(Box::new(old));
+            self.scratch.reuse(asked.take_path());
+            *asked = Asked::new(self.client, state, self.site.bare_settings());
+            ended = self.round(asked, path, before.last());
         }
     }
 
@@ -170,18 +182,18 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
 
     fn answer(
         &mut self,
-        mut asked: Asked<'r>,
+        asked: &mut Asked<'r>,
         before: Vec<Arc<Settings>>,
         resolution: Resolution,
     ) -> Resolved {
         asked
             .tx
             .trace(|| step("resolution", format!("{resolution:?}"), ""));
-        self.scratch.reuse(asked.path);
-        let state = asked.tx.state;
-        if asked.is_silent && is_plain(&state, self.client.request, &resolution) {
-            self.scratch.reuse_text(state.uri);
-            self.scratch.reuse_text(state.filename);
+        self.scratch.reuse(asked.take_path());
+        let state = &mut asked.tx.state;
+        if asked.is_silent && is_plain(state, self.client.request, &resolution) {
+            self.scratch.reuse_text(std::mem::take(&mut state.uri));
+            self.scratch.reuse_text(std::mem::take(&mut state.filename));
             return Resolved {
                 resolution,
                 ruled: None,
@@ -190,8 +202,8 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         Resolved {
             resolution,
             ruled: Some(Box::new(Ruled {
-                state,
-                settings: asked.settings,
+                state: std::mem::take(state),
+                settings: Arc::clone(&asked.settings),
                 before,
             })),
         }
@@ -282,7 +294,7 @@ fn back_to_first_error(asked: &mut Asked<'_>, before: &mut Vec<Arc<Settings>>) {
 }
 
 /// What a request begins with that another was redirected to (`internal_internal_redirect`).
-fn redirected(mut old: State, args: Option<&[u8]>) -> State {
+fn redirected(old: &mut State, args: Option<&[u8]>) -> State {
     let mut fields = Fields::new();
     if old.status.is_redirection()
         && let Some(location) = old.fields.value(b"location")
@@ -301,7 +313,6 @@ fn redirected(mut old: State, args: Option<&[u8]>) -> State {
         rewriting: std::mem::take(&mut old.rewriting),
         complaints: std::mem::take(&mut old.complaints),
         trace: old.trace.take(),
-        previous: Some(Box::new(old)),
         ..State::default()
     }
 }
@@ -317,13 +328,6 @@ fn renamed(env: &Fields, status: Status) -> Fields {
     }
     renamed.set(b"REDIRECT_STATUS", status.code().to_string().as_bytes());
     renamed
-}
-
-/// The document root itself, for a request that has no path of its own.
-impl DocumentPath {
-    pub(super) fn nowhere() -> DocumentPath {
-        DocumentPath::at_root(Vec::new(), howdah_config::Symlinks::Inside, |_| {})
-    }
 }
 
 /// How often a request may be redirected internally: Apache's own limit (`LimitInternalRecursion`).
