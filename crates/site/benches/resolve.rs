@@ -61,7 +61,8 @@ const HEADERS: &str =
 
 fn main() {
     let rows = [
-        ("no directives", ""), ("a comment", "# none\n"),
+        ("no directives", ""),
+        ("a comment", "# none\n"),
         ("WordPress", WORDPRESS),
         ("Options and Files", PROTECTED),
         ("Header and Expires", HEADERS),
