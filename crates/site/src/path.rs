@@ -181,6 +181,11 @@ impl DocumentPath {
         self.bytes.push(0);
     }
 
+    /// Follows no other links than those that `rule` lets follow.
+    pub(crate) fn restrict_symlinks(&mut self, rule: Symlinks) {
+        self.symlinks = rule;
+    }
+
     /// Whether the kernel could open it at all: longer paths name nothing.
     pub(crate) fn fits(&self) -> bool {
         self.bytes.len() <= PATH_MAX

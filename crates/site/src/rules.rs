@@ -5,7 +5,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use howdah_htaccess::compile::{ConditionalSection, FilesSection};
+use howdah_htaccess::modules::core::Options;
 use howdah_htaccess::{Compiled, Mistake, Settings};
+
+use crate::phases::handler::ABOVE;
 
 /// What is in force in a folder: its own file of directives merged with those of the folders above, up to the site's own
 /// rules. Made by the [`Disk`](crate::Disk), which keeps it for as long as none of these files changes. So nothing is merged
@@ -17,6 +20,8 @@ pub struct Rules {
     /// The file that is broken, the first from the top.
     broken: Option<Arc<Compiled>>,
     folder: Rc<InForce>,
+    /// Whether this folder or one above does not let every link be followed.
+    restricts_links: bool,
     /// By the numbers of the `<Files>` sections that apply.
     by_files: Variants,
 }
@@ -47,7 +52,10 @@ impl Rules {
             None => own.settings.clone(),
         };
         let broken = above.and_then(|above| above.broken.clone());
+        let options = settings.core.as_ref().map(|core| core.options(ABOVE));
+        let forbids = options.is_some_and(|options| !options.has(Options::FOLLOW_SYM_LINKS));
         Rc::new(Rules {
+            restricts_links: forbids || above.is_some_and(|above| above.restricts_links),
             above: above.cloned(),
             broken: broken.or_else(|| own.mistake.is_some().then(|| Arc::clone(&own))),
             own,
@@ -71,6 +79,10 @@ impl Rules {
         self.broken
             .as_ref()
             .and_then(|compiled| compiled.mistake.as_deref())
+    }
+
+    pub(crate) fn restricts_links(&self) -> bool {
+        self.restricts_links
     }
 
     /// Everything merged, without the sections that wait for a file's name or a condition.

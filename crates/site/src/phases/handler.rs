@@ -158,12 +158,14 @@ fn list(asked: &mut Asked<'_>) -> Result<Resolution, Stop> {
     Err(Stop::FORBIDDEN)
 }
 
-/// The options in force. A site begins with what a Debian Apache has without its listings.
+/// The options in force.
 pub(super) fn options_of(asked: &Asked<'_>) -> Options {
-    let above = Options::FOLLOW_SYM_LINKS;
     let core = asked.settings.core.as_ref();
-    core.map_or(above, |core| core.options(above))
+    core.map_or(ABOVE, |core| core.options(ABOVE))
 }
+
+/// The options that a site begins with: those of a Debian Apache without its listings.
+pub(crate) const ABOVE: Options = Options::FOLLOW_SYM_LINKS;
 
 fn accepts_path_info(asked: &Asked<'_>) -> AcceptPathInfo {
     let core = asked.settings.core.as_ref();

@@ -19,7 +19,8 @@ mod asked;
 mod fixups;
 mod folder;
 mod folders;
-mod handler;
+pub(crate) mod handler;
+mod links;
 mod lookup;
 mod outside;
 mod rounds;
@@ -103,6 +104,7 @@ impl<'a, 'r, D: Disk> Walk<'a, 'r, D> {
             self.translate(asked, path)?;
         }
         self.walk_folders(asked)?;
+        self.check_links(asked)?;
         self.walk_sections(asked);
         if !asked.tx.state.is_subrequest {
             self.parse_headers(asked);

@@ -159,3 +159,28 @@ fn options_other_than_get() {
         assert_eq!(tree.request(method, target, ""), expected, "{method} {target}");
     }
 }
+
+#[test]
+fn links_are_followed_as_the_options_say() {
+    let mut tree = Tree::new(
+        "l.txt@ d/@ d/x.txt off/l.txt@ off/x.txt off/d/@ off/d/x.txt off/own/l.txt@ off/on/l.txt@",
+        &[
+            ("off/", "Options -FollowSymLinks\nErrorDocument 403 no\n"),
+            ("off/own/", "Options SymLinksIfOwnerMatch\n"),
+            ("off/on/", "Options FollowSymLinks\n"),
+        ],
+    );
+    check(
+        &mut tree,
+        &[
+            ("/l.txt", "file l.txt"),
+            ("/d/x.txt", "file d/x.txt"),
+            ("/off/x.txt", "file off/x.txt"),
+            ("/off/l.txt", "403 page no"),
+            ("/off/d/x.txt", "403 page no"),
+            ("/off/d/", "403 page no"),
+            ("/off/own/l.txt", "file off/own/l.txt"),
+            ("/off/on/l.txt", "file off/on/l.txt"),
+        ],
+    );
+}

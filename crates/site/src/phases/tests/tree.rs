@@ -1,7 +1,7 @@
 //! A tree of files in memory with its `.htaccess`, and what a request for one of them comes to, in one line.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -29,12 +29,15 @@ pub struct Tree {
     rules: RefCell<HashMap<String, Option<Rc<Rules>>>>,
     /// What directives may read.
     contents: HashMap<String, String>,
+    /// The files and folders that are links.
+    links: HashSet<String>,
     /// How often the disk was asked.
     pub asked: usize,
 }
 
 impl Tree {
-    /// `files` are separated by white space: `a/b.php` is a file, `a/c/` a folder, `d!` something that may not be read.
+    /// `files` are separated by white space: `a/b.php` is a file, `a/c/` a folder, `d!` something that may not be read,
+    /// `l@` a link to a file and `l/@` one to a folder.
     /// Folders on the way are there. `htaccess` has the folder (with its slash at the end, empty for the root) and the
     /// content of each file.
     pub fn new(files: &str, htaccess: &[(&str, &str)]) -> Tree {
@@ -56,6 +59,7 @@ impl Tree {
             htaccess: HashMap::new(),
             rules: RefCell::default(),
             contents: HashMap::new(),
+            links: HashSet::new(),
             asked: 0,
         };
         files.split_whitespace().for_each(|name| tree.add(name));
@@ -76,7 +80,15 @@ impl Tree {
         for (at, _) in name.match_indices('/') {
             self.kinds.insert(name[..at].to_owned(), Kind::Directory);
         }
-        if let Some(name) = name.strip_suffix('!') {
+        if let Some(name) = name.strip_suffix('@') {
+            self.links.insert(name.trim_end_matches('/').to_owned());
+            let kind = if name.ends_with('/') {
+                Kind::Directory
+            } else {
+                Kind::File
+            };
+            self.kinds.insert(name.trim_end_matches('/').to_owned(), kind);
+        } else if let Some(name) = name.strip_suffix('!') {
             self.kinds.insert(name.to_owned(), Kind::Forbidden);
         } else if !name.ends_with('/') {
             self.kinds.insert(name.to_owned(), Kind::File);
@@ -228,6 +240,20 @@ impl Disk for Tree {
         names
             .map(|name| name.rsplit('/').next().unwrap_or(name).as_bytes().into())
             .collect()
+    }
+
+    fn probe_link(&mut self, path: &[u8]) -> Option<Probe> {
+        let probe = self.probe(path)?;
+        let name = std::str::from_utf8(path)
+            .ok()?
+            .strip_prefix(ROOT)?
+            .trim_matches('/');
+        let kind = if self.links.contains(name) {
+            ProbeKind::Link
+        } else {
+            probe.kind
+        };
+        Some(Probe { kind, ..probe })
     }
 
     fn read(&mut self, path: &[u8]) -> Option<Arc<[u8]>> {
