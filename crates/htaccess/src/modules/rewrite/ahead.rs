@@ -130,9 +130,18 @@ fn lookup_file(transaction: &mut Transaction<'_>, path: &[u8], world: &mut dyn W
             ..Lookup::default()
         };
     };
+    // Apache knows the URL of a file beside the request's own, and of no other.
+    let beside = whole
+        .as_deref()
+        .and_then(|whole| whole.strip_prefix(parent(&state.filename)))
+        .filter(|name| !name.is_empty() && !name.contains(&b'/'))
+        .map(|name| [parent(&state.uri), name].concat());
     let mut url = Vec::with_capacity(below.len() + 8);
     escape_path(if below.is_empty() { b"/" } else { below }, &mut url);
-    world.lookup(transaction, &url)
+    Lookup {
+        uri: beside.unwrap_or_default(),
+        ..world.lookup(transaction, &url)
+    }
 }
 
 /// A path as seen from a folder, without `.`, `..` and empty components; `None` where it leads above the root.

@@ -4,7 +4,7 @@ use howdah_http::Status;
 
 use super::run::{PASS_THROUGH, PROXY, Run, Verdict};
 use super::{Config, Options, Outcome, trace, url};
-use crate::transaction::{State, Transaction};
+use crate::transaction::{Found, State, Transaction};
 use crate::world::World;
 
 /// Rewrites a request by the rules of a folder.
@@ -152,6 +152,13 @@ fn internal(mut run: Run<'_, '_>, config: &Config) -> Outcome {
             &config.directory,
             "the result is what was asked for",
         );
+        return Outcome::Continue;
+    }
+    // The handler that `H=` names takes the place of the one that would begin the request anew, and looks for a file
+    // `redirect:/…`, which is not there.
+    if run.handler.is_some() {
+        force_type(&mut run);
+        run.transaction.state.found = Found::Missing;
         return Outcome::Continue;
     }
     let state = &run.transaction.state;
