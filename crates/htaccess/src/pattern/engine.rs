@@ -10,6 +10,8 @@ use std::sync::{Mutex, OnceLock};
 
 use pcre2::bytes::{CaptureLocations, Regex, RegexBuilder};
 
+use super::required::Required;
+use super::syntax::Tree;
 use super::translate::Source;
 use super::{BadPattern, Definition, Exhausted, Spans};
 
@@ -18,6 +20,7 @@ pub(super) struct Engine {
     /// Whether there are groups that capture.
     captures: bool,
     refers_back: bool,
+    required: Option<Required>,
     /// For short subjects, with PCRE2's own stack of 32 KiB.
     short: OnceLock<Box<Compiled>>,
     /// For long ones.
@@ -52,11 +55,12 @@ const STACK_LIMIT: i32 = -46;
 const LIMITS: [i32; 5] = [STACK_LIMIT, -47, -48, -53, -63];
 
 impl Engine {
-    pub(super) fn new(definition: &Definition) -> Result<Engine, BadPattern> {
+    pub(super) fn new(definition: &Definition, tree: Option<&Tree>) -> Result<Engine, BadPattern> {
         let source = Source::of(definition)?;
         let checked = builder(definition).build(&format!("{}{}", source.verbs, source.body));
         let regex = checked.map_err(|error| bad_pattern(&error, &source))?;
         Ok(Engine {
+            required: tree.and_then(Required::of),
             captures: regex.captures_len() > 1,
             refers_back: source.refers_back,
             short: OnceLock::new(),
@@ -108,6 +112,13 @@ impl Engine {
         subject: &[u8],
         matches: impl Fn(&Compiled) -> Result<T, pcre2::Error>,
     ) -> Result<T, Exhausted> {
+        if self
+            .required
+            .as_ref()
+            .is_some_and(|required| !required.is_in(subject))
+        {
+            return Ok(T::default());
+        }
         let (short, long) = match self.refers_back {
             false => (STEPS_SHORT, STEPS_LONG),
             true => (STEPS_BACK_SHORT, STEPS_BACK_LONG),

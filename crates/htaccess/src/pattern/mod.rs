@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! text ── syntax (a subset) ──┬──> shape      matched by hand
-//!                             └──> literals   what every match contains, for PatternSet
+//!                             └──> literals   what every match contains, for PatternSet and for a look before the engine
 //! text ── translate ──> engine                PCRE2, compiled when it is first needed
 //! ```
 
@@ -13,6 +13,7 @@ mod engine;
 mod literals;
 #[cfg(any(test, fuzzing))]
 pub mod properties;
+mod required;
 mod set;
 mod shape;
 mod syntax;
@@ -81,10 +82,10 @@ impl Pattern {
             text: text.into(),
             caseless,
         };
-        let shape = syntax::parse(text, caseless).and_then(|tree| Shape::of(&tree));
-        let matcher = match shape {
+        let tree = syntax::parse(text, caseless);
+        let matcher = match tree.as_ref().and_then(Shape::of) {
             Some(shape) => Matcher::Shape(Box::new(shape)),
-            None => Matcher::Engine(Box::new(Engine::new(&definition)?)),
+            None => Matcher::Engine(Box::new(Engine::new(&definition, tree.as_ref())?)),
         };
         Ok(Pattern { definition, matcher })
     }

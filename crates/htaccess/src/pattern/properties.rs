@@ -25,7 +25,8 @@ pub fn pattern(data: &[u8]) {
     let answer = pattern.spans(subject);
     assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
     let Ok(spans) = answer else { return };
-    let engine = Engine::new(&pattern.definition).expect("what is matched by hand is a pattern for PCRE2");
+    let engine =
+        Engine::new(&pattern.definition, None).expect("what is matched by hand is a pattern for PCRE2");
     if matches!(pattern.matcher, Matcher::Shape(_)) {
         assert_eq!(engine.spans(&pattern.definition, subject), Ok(spans));
         let middle = subject.len() / 2;

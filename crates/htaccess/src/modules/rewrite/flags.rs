@@ -1,6 +1,7 @@
 //! The flags of RewriteRule.
 
 use super::arguments::{each_flag, number};
+use super::environment::Assignment;
 use super::rule::{Effects, Switches};
 use super::template::Template;
 
@@ -23,7 +24,7 @@ fn one(key: &[u8], value: &[u8], effects: &mut Effects) -> Result<(), String> {
         b"bnp" | b"backrefernoplus" => effects.escape.no_plus = true,
         b"bctls" => effects.escape.controls = true,
         b"co" | b"cookie" => effects.cookies.push(Template::new(value)?),
-        b"e" | b"env" => effects.variables.push(Template::new(value)?),
+        b"e" | b"env" => effects.variables.push(Assignment::new(value)?),
         b"f" | b"forbidden" => effects.status = 403,
         b"g" | b"gone" => effects.status = 410,
         b"h" | b"handler" => effects.handler = Some(Template::new(value)?),

@@ -11,6 +11,7 @@ pub(crate) mod arguments;
 mod condition;
 mod cookie;
 mod directives;
+mod environment;
 mod fixup;
 mod flags;
 mod index;

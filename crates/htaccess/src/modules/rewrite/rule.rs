@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::alternatives::{self, Alternatives};
 use super::arguments;
 use super::condition::Condition;
+use super::environment::Assignment;
 use super::flags;
 use super::template::{Escape, Template};
 use crate::mistake::{Complaint, Place};
@@ -47,7 +48,7 @@ pub(super) struct Effects {
     /// `R=`, `F`, `G`: the status, 302 where there is none, 0 for a word that is none.
     pub status: u16,
     /// `E=`.
-    pub variables: Vec<Template>,
+    pub variables: Vec<Assignment>,
     /// `CO=`.
     pub cookies: Vec<Template>,
     /// `T=`.
@@ -204,6 +205,7 @@ impl Effects {
         let others = [&self.kind, &self.handler];
         self.variables
             .iter()
+            .filter_map(Assignment::template)
             .chain(&self.cookies)
             .chain(others.into_iter().flatten())
     }

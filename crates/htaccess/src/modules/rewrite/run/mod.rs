@@ -1,19 +1,15 @@
 //! Rules applied to a request, one after the other.
 
-use std::borrow::Cow;
+mod conditions;
+mod effects;
 
-use super::Config;
-use super::ahead::{self, Ahead};
-use super::alternatives::Alternatives;
-use super::condition::{Condition, Known, Test};
-use super::cookie;
-use super::index::{Course, Index};
-use super::rule::{Rule, Switches};
-use super::situation::{Failure, Situation};
-use super::template::Template;
-use super::trace;
-use super::url;
-use super::variables::{self, qualify};
+use crate::modules::rewrite::Config;
+use crate::modules::rewrite::ahead::Ahead;
+use crate::modules::rewrite::condition::Known;
+use crate::modules::rewrite::index::{Course, Index};
+use crate::modules::rewrite::rule::{Rule, Switches};
+use crate::modules::rewrite::situation::{Failure, Situation};
+use crate::modules::rewrite::trace;
 use crate::pattern::{Candidates, Captures};
 use crate::transaction::{State, Transaction};
 use crate::world::World;
@@ -238,243 +234,6 @@ impl<'a, 'r> Run<'a, 'r> {
         Ok(Applied::Changed)
     }
 
-    /// Whether all conditions hold that have to.
-    fn conditions(&mut self, rule: &Rule) -> Result<bool, Failure> {
-        let conditions = &*rule.conditions;
-        let is_traced = self.transaction.is_traced();
-        let mut at = 0;
-        while let Some(mut condition) = conditions.get(at) {
-            let list = rule
-                .alternatives
-                .iter()
-                .find(|list| list.from == at && !is_traced);
-            let holds = match list {
-                Some(list) => {
-                    let found = self.alternatives(condition, list)?;
-                    at = found.unwrap_or(list.to - 1);
-                    condition = &conditions[at];
-                    found.is_some()
-                }
-                None => self.condition(condition, rule.captures_conditions)?,
-            };
-            if !holds {
-                if !condition.or_next {
-                    return Ok(false);
-                }
-                at += 1;
-                continue;
-            }
-            if !condition.vary.is_empty() {
-                self.vary.push(at);
-            }
-            while conditions.get(at).is_some_and(|condition| condition.or_next) {
-                at += 1;
-            }
-            at += 1;
-        }
-        Ok(true)
-    }
-
-    fn condition(&mut self, condition: &Condition, captures: bool) -> Result<bool, Failure> {
-        if let Test::Expression(_) = condition.test {
-            return Ok(self.expression(condition));
-        }
-        self.look_ahead(&condition.subject);
-        let is_traced = self.transaction.is_traced();
-        let (situation, world, known, spare) = self.parts();
-        let subject = condition.subject(&situation, world)?;
-        let length = subject.len();
-        let wanted = if captures || is_traced { Some(spare) } else { None };
-        let captures = wanted.is_some() && !condition.negated && matches!(condition.test, Test::Regex(_));
-        let decided = condition.holds(&subject, &known, world, wanted)?;
-        let subject = (is_traced || decided.is_none()).then(|| subject.into_owned());
-        self.charge(length)?;
-        let holds = match (decided, &subject) {
-            (Some(holds), _) => holds,
-            (None, subject) => self.subrequest(condition, subject.as_deref().unwrap_or_default()),
-        };
-        if holds && captures {
-            std::mem::swap(&mut self.spare, &mut self.by_condition);
-        }
-        if is_traced {
-            let subject = subject.unwrap_or_default();
-            trace::condition(self.transaction, condition, &subject, &self.by_condition, holds);
-        }
-        Ok(holds)
-    }
-
-    /// The first condition of a list that holds.
-    fn alternatives(&mut self, first: &Condition, list: &Alternatives) -> Result<Option<usize>, Failure> {
-        self.look_ahead(&first.subject);
-        let mut candidates = std::mem::take(&mut self.candidates);
-        let (situation, world, _, spare) = self.parts();
-        let subject = first.subject(&situation, world)?;
-        let found = list.set.first_match(&subject, &mut candidates, spare)?;
-        let length = subject.len();
-        self.candidates = candidates;
-        self.charge(length)?;
-        if found.is_some() {
-            std::mem::swap(&mut self.spare, &mut self.by_condition);
-        }
-        Ok(found.map(|found| list.from + found))
-    }
-
-    /// A condition that takes a sub-request.
-    fn subrequest(&mut self, condition: &Condition, subject: &[u8]) -> bool {
-        let passes = match condition.test {
-            Test::Url => ahead::is_url(self.transaction, subject, self.world),
-            _ => ahead::is_file(self.transaction, subject, self.world),
-        };
-        passes != condition.negated
-    }
-
-    /// Makes the sub-requests that a string takes.
-    fn look_ahead(&mut self, template: &Template) {
-        if !template.looks_ahead(false) && !template.looks_ahead(true) {
-            return;
-        }
-        let subject = self.subject().to_vec();
-        self.ahead = ahead::look(template, &subject, self.config, self.transaction, self.world);
-    }
-
-    /// A condition that is an expression. One that cannot be evaluated does not hold.
-    fn expression(&mut self, condition: &Condition) -> bool {
-        let Test::Expression(expression) = &condition.test else {
-            return false;
-        };
-        self.spare.clear();
-        let result = expression.holds(self.transaction, self.world, &mut self.spare);
-        let passes = *result.as_ref().unwrap_or(&false);
-        if passes && !condition.negated {
-            std::mem::swap(&mut self.spare, &mut self.by_condition);
-        }
-        let holds = passes != condition.negated;
-        let text = result.err().unwrap_or_default();
-        trace::condition(
-            self.transaction,
-            condition,
-            text.as_bytes(),
-            &self.by_condition,
-            holds,
-        );
-        holds
-    }
-
-    /// The substitution's result; `None` where its query would begin at a `?` that came encoded in the URL, which is refused.
-    fn substitute(&mut self, rule: &Rule) -> Result<Option<Vec<u8>>, Failure> {
-        let escape = rule.has(Switches::ESCAPE).then_some(&rule.effects.escape);
-        let last = rule.has(Switches::QUERY_LAST);
-        self.look_ahead(&rule.substitution);
-        let (situation, world, ..) = self.parts();
-        let (text, is_unsafe) = rule.substitution.substitute(&situation, world, escape, last)?;
-        self.charge(text.len())?;
-        if is_unsafe && !rule.has(Switches::UNSAFE_ALLOW_3F) {
-            self.transaction.complain(
-                Some(&rule.place),
-                "AH10508: Unsafe URL with %3f URL rewritten without UnsafeAllow3F",
-            );
-            return Ok(None);
-        }
-        Ok(Some(text))
-    }
-
-    /// Makes the substitution's result the file name, and does what the flags say of it.
-    fn take(&mut self, rule: &Rule, result: Vec<u8>) -> Result<(), Failure> {
-        let is_relative = !result.starts_with(b"/") && url::scheme(&result).is_none();
-        let mut name = if is_relative {
-            [&*self.config.directory, &result].concat()
-        } else {
-            result
-        };
-        let state = &mut self.transaction.state;
-        self.original_args.get_or_insert_with(|| state.args.clone());
-        if rule.has(Switches::DISCARD_PATH_INFO) {
-            state.path_info.clear();
-        }
-        url::split_query(&mut name, &mut state.args, rule.effects.switches);
-        let query = state.args.as_ref().map_or(0, Vec::len);
-        if query > LONGEST_QUERY {
-            return Err(Failure::TooLong);
-        }
-        self.charge(query)?;
-        if rule.has(Switches::PROXY) {
-            let url = qualify(name, self.transaction);
-            self.rename([PROXY, &url].concat());
-            return Ok(());
-        }
-        if rule.has(Switches::REDIRECT) {
-            let url = qualify(name, self.transaction);
-            self.rename(url);
-            self.status = rule.effects.status;
-            return Ok(());
-        }
-        if let Some(path) = self.own_path(&name) {
-            name = path;
-        }
-        if url::scheme(&name).is_some() {
-            self.rename(name);
-            self.status = rule.effects.status;
-            return Ok(());
-        }
-        if !is_relative && !rule.keeps_slashes && !rule.has(Switches::KEEP_SLASHES) {
-            let extra = name.iter().take_while(|&&byte| byte == b'/').count();
-            name.drain(..extra.saturating_sub(1));
-        }
-        self.rename(name);
-        self.force_type(rule)
-    }
-
-    /// The path of a URL that leads back to this site.
-    fn own_path(&mut self, name: &[u8]) -> Option<Vec<u8>> {
-        let (transaction, world) = (&*self.transaction, &mut *self.world);
-        let request = transaction.client.request;
-        let is_own = |host: &[u8], port: u16| {
-            port == transaction.client.local.port()
-                && (host.eq_ignore_ascii_case(request.host()) || world.is_own_name(host))
-        };
-        let default = variables::default_port(transaction);
-        url::own_path(name, variables::scheme(transaction), default, is_own).map(<[u8]>::to_vec)
-    }
-
-    /// Sets what `E=` and `CO=` say.
-    fn set_variables(&mut self, rule: &Rule) -> Result<(), Failure> {
-        for template in &rule.effects.variables {
-            let text = self.expanded(template)?;
-            set_variable(&mut self.transaction.state, &text);
-        }
-        for template in &rule.effects.cookies {
-            let text = self.expanded(template)?;
-            cookie::add(self.transaction, &text);
-        }
-        Ok(())
-    }
-
-    /// Remembers what `T=` and `H=` say.
-    fn force_type(&mut self, rule: &Rule) -> Result<(), Failure> {
-        let escape = rule.has(Switches::ESCAPE).then_some(&rule.effects.escape);
-        let mut forced = |template: &Option<Template>| -> Result<Option<Vec<u8>>, Failure> {
-            let Some(template) = template else {
-                return Ok(None);
-            };
-            self.look_ahead(template);
-            let (situation, world, ..) = self.parts();
-            let text = template.expand_escaped(&situation, world, escape)?;
-            Ok(Some(text.to_ascii_lowercase()).filter(|text| !text.is_empty()))
-        };
-        let (kind, handler) = (forced(&rule.effects.kind)?, forced(&rule.effects.handler)?);
-        self.kind = kind.or(self.kind.take());
-        self.handler = handler.or(self.handler.take());
-        Ok(())
-    }
-
-    fn expanded(&mut self, template: &Template) -> Result<Vec<u8>, Failure> {
-        self.look_ahead(template);
-        let (situation, world, ..) = self.parts();
-        let text = template.expand(&situation, world).map(Cow::into_owned)?;
-        self.charge(text.len())?;
-        Ok(text)
-    }
-
     /// Fills in what the rule's pattern captures.
     fn capture(&mut self, rule: &Rule) -> Result<(), Failure> {
         if rule.negated {
@@ -566,39 +325,6 @@ impl<'a, 'r> Run<'a, 'r> {
         self.transaction.complain(Some(&rule.place), message);
     }
 
-    /// Adds the request fields that the rule depended on to Vary.
-    fn note_vary(&mut self, rule: &Rule) {
-        let request = self.transaction.request_fields();
-        let names: Vec<&[u8]> = self
-            .vary
-            .iter()
-            .flat_map(|&at| &rule.conditions[at].vary)
-            .map(|name| &**name)
-            .filter(|name| request.contains(name))
-            .collect();
-        if names.is_empty() {
-            return;
-        }
-        let mut vary = self
-            .transaction
-            .state
-            .fields
-            .value(b"Vary")
-            .unwrap_or_default()
-            .to_vec();
-        for name in names {
-            let mut there = vary.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
-            if there.any(|there| there.eq_ignore_ascii_case(name)) {
-                continue;
-            }
-            if !vary.is_empty() {
-                vary.extend_from_slice(b", ");
-            }
-            vary.extend_from_slice(name);
-        }
-        self.transaction.state.fields.set(b"Vary", &vary);
-    }
-
     fn trace_pattern(&mut self, rule: &Rule, matches: bool) -> Result<(), Failure> {
         if matches {
             self.capture(rule)?;
@@ -613,29 +339,11 @@ impl<'a, 'r> Run<'a, 'r> {
 pub(super) const PROXY: &[u8] = b"proxy:";
 /// What comes before the result of a rule with `PT`.
 pub(super) const PASS_THROUGH: &[u8] = b"passthrough:";
-/// How long a query may become; then 500.
-const LONGEST_QUERY: usize = 64 * 1024;
 
 fn whole<'s>(state: &'s State, joined: &'s [u8]) -> &'s [u8] {
     if state.path_info.is_empty() {
         &state.filename
     } else {
         joined
-    }
-}
-
-/// `name:value`, or `!name` to remove one.
-fn set_variable(state: &mut State, text: &[u8]) {
-    if let [b'!', name @ ..] = text {
-        state.env.remove(name);
-        return;
-    }
-    let (name, value) = match memchr::memchr(b':', text) {
-        Some(at) => (&text[..at], &text[at + 1..]),
-        None => (text, &b""[..]),
-    };
-    // A variable that stays as it is costs nothing, also in a loop: what is replaced stays in memory until the request ends.
-    if !name.is_empty() && state.env.value(name) != Some(value) {
-        state.env.set(name, value);
     }
 }

@@ -1,0 +1,226 @@
+//! Nanoseconds per request that rewrite rules and redirects take, in a bare loop with warm caches.
+//!
+//! `cargo bench -p howdah-htaccess --bench rewrite -- [WORD]`, where WORD picks the lines that contain it. The best of several
+//! rounds stands for the code, the rest for the machine.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Instant;
+
+use howdah_htaccess::modules::{alias, rewrite};
+use howdah_htaccess::transaction::Found;
+use howdah_htaccess::world::{Lookup, Probe, Verified};
+use howdah_htaccess::{Client, Settings, State, Surroundings, Transaction, World, compile};
+use howdah_http::Request;
+
+fn main() {
+    for (name, rules) in [("wordpress", WORDPRESS), ("drupal", DRUPAL), ("laravel", LARAVEL)] {
+        let settings = compiled(rules);
+        rewriting(
+            name,
+            "static file",
+            &settings,
+            "/wp-content/themes/x/style.css",
+            Found::File,
+        );
+        rewriting(name, "script", &settings, "/index.php", Found::File);
+        rewriting(
+            name,
+            "pretty URL",
+            &settings,
+            "/2024/05/some-long-title-of-a-post/",
+            Found::Missing,
+        );
+    }
+    let rules: String = (0..5000)
+        .map(|number| format!("RewriteRule ^old/page-{number}\\.html$ /new/{number} [R=301,L]\n"))
+        .collect();
+    let settings = compiled(&format!("RewriteEngine On\n{rules}"));
+    rewriting("5,000 rules", "none", &settings, "/style.css", Found::File);
+    rewriting(
+        "5,000 rules",
+        "last",
+        &settings,
+        "/old/page-4999.html",
+        Found::Missing,
+    );
+    let rules: String = (0..5000)
+        .map(|number| format!("RewriteRule ^old/page-{number}/(.*)$ /new/{number}/$1 [R=301,L]\n"))
+        .collect();
+    let settings = compiled(&format!("RewriteEngine On\n{rules}"));
+    rewriting("5,000 expressions", "none", &settings, "/style.css", Found::File);
+    rewriting(
+        "5,000 expressions",
+        "last",
+        &settings,
+        "/old/page-4999/x",
+        Found::Missing,
+    );
+    let bots: String = (0..7800)
+        .map(|number| format!("RewriteCond %{{HTTP_USER_AGENT}} ^.*Robot{number}x [NC,OR]\n"))
+        .collect();
+    let bots =
+        format!("RewriteEngine On\n{bots}RewriteCond %{{HTTP_USER_AGENT}} last [NC]\nRewriteRule ^ - [F]\n");
+    rewriting(
+        "7,800 bots",
+        "a browser",
+        &compiled(&bots),
+        "/style.css",
+        Found::File,
+    );
+    let redirects: String = (0..5000)
+        .map(|number| format!("Redirect 301 /old/page-{number} /new/{number}\n"))
+        .collect();
+    let settings = compiled(&redirects);
+    redirecting(
+        "5,000 redirects",
+        "none",
+        &settings,
+        "/wp-content/themes/x/style.css",
+    );
+    redirecting("5,000 redirects", "last", &settings, "/old/page-4999");
+}
+
+fn compiled(rules: &str) -> Settings {
+    let start = Instant::now();
+    let compiled = compile(rules.as_bytes(), &Surroundings::new("bench", b"/srv/"));
+    assert!(compiled.mistake.is_none(), "{:?}", compiled.mistake);
+    println!("compiled {:>7} bytes in {:?}", rules.len(), start.elapsed());
+    compiled.settings
+}
+
+fn rewriting(rules: &str, what: &str, settings: &Settings, path: &str, found: Found) {
+    let config = settings.rewrite.as_deref().expect("rules");
+    measure(&format!("{rules}, {what}"), path, found, |transaction| {
+        black_box(rewrite::fixup(transaction, config, &mut Nothing));
+    });
+}
+
+fn redirecting(rules: &str, what: &str, settings: &Settings, path: &str) {
+    let config = settings.alias.as_deref().expect("redirects");
+    measure(&format!("{rules}, {what}"), path, Found::Missing, |transaction| {
+        black_box(alias::fixup(transaction, config, &mut Nothing));
+    });
+}
+
+/// Measures `evaluate`, without what it takes to make the request's state anew.
+fn measure(name: &str, path: &str, found: Found, evaluate: impl Fn(&mut Transaction<'_>)) {
+    if std::env::args()
+        .skip(1)
+        .any(|word| !word.starts_with('-') && !name.contains(&word))
+    {
+        return;
+    }
+    let mut request = Request::new();
+    request.target = path.into();
+    request.authority = b"www.example.org".to_vec();
+    request.fields.push(b"Host", b"www.example.org");
+    request.fields.push(b"User-Agent", BROWSER);
+    request
+        .fields
+        .push(b"Accept", b"text/html,application/xhtml+xml,*/*;q=0.8");
+    let state = State {
+        uri: path.into(),
+        document_root: Arc::from(&b"/srv"[..]),
+        filename: format!("/srv{path}").into(),
+        found,
+        ..State::default()
+    };
+    let address = "192.0.2.1:80".parse().expect("an address");
+    let client = Client {
+        request: &request,
+        remote: address,
+        local: address,
+        time: 1_700_000_000_000_000,
+    };
+    let mut best = f64::MAX;
+    for _ in 0..200 {
+        let mut transactions: Vec<Transaction<'_>> = (0..200)
+            .map(|_| Transaction {
+                client,
+                state: state.clone(),
+            })
+            .collect();
+        let start = Instant::now();
+        transactions.iter_mut().for_each(&evaluate);
+        best = best.min(start.elapsed().as_nanos() as f64 / 200.0);
+    }
+    println!("{best:>9.0} ns  {name}");
+}
+
+/// A world that needs not be asked: the file that the URL led to is known.
+struct Nothing;
+
+impl World for Nothing {
+    fn probe(&mut self, _path: &[u8]) -> Option<Probe> {
+        None
+    }
+    fn probe_link(&mut self, _path: &[u8]) -> Option<Probe> {
+        None
+    }
+    fn read(&mut self, _path: &[u8]) -> Option<Arc<[u8]>> {
+        None
+    }
+    fn entries(&mut self, _folder: &[u8]) -> Vec<Box<[u8]>> {
+        Vec::new()
+    }
+    fn lookup(&mut self, _from: &mut Transaction<'_>, _uri: &[u8]) -> Lookup {
+        Lookup::default()
+    }
+    fn verify(&mut self, _hash: &[u8], _password: &[u8]) -> Verified {
+        Verified::No
+    }
+    fn variable(&mut self, _name: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+    fn zone(&mut self, _seconds: u64) -> i32 {
+        0
+    }
+}
+
+const BROWSER: &[u8] = b"Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0";
+
+/// What WordPress writes for pretty permalinks.
+const WORDPRESS: &str = r"
+RewriteEngine On
+RewriteRule .* - [E=HTTP_AUTHORIZATION:%{HTTP:Authorization}]
+RewriteBase /
+RewriteRule ^index\.php$ - [L]
+RewriteCond %{REQUEST_FILENAME} !-f
+RewriteCond %{REQUEST_FILENAME} !-d
+RewriteRule . /index.php [L]
+";
+
+/// The rules that Drupal's file comes to: hidden folders, old scripts, clean URLs, compressed files.
+const DRUPAL: &str = r#"
+RewriteEngine on
+RewriteRule ^ - [E=protossl]
+RewriteCond %{HTTPS} on
+RewriteRule ^ - [E=protossl:s]
+RewriteRule "/\.|^\.(?!well-known/)" - [F]
+RewriteCond %{REQUEST_URI} ^(.*)?/(install\.php) [OR]
+RewriteCond %{REQUEST_URI} ^(.*)?/(rebuild\.php)
+RewriteCond %{REQUEST_URI} !core
+RewriteRule ^ %1/core/%2 [L,QSA,R=301]
+RewriteCond %{REQUEST_FILENAME} !-f
+RewriteCond %{REQUEST_FILENAME} !-d
+RewriteCond %{REQUEST_URI} !=/favicon.ico
+RewriteRule ^ index.php [L]
+RewriteCond %{REQUEST_URI} !/core/[^/]*\.php$
+RewriteCond %{REQUEST_URI} !/core/modules/system/tests/https?\.php
+RewriteCond %{REQUEST_URI} !/core/modules/statistics/statistics\.php$
+RewriteRule "^(.+/.*|autoload)\.php($|/)" - [F]
+"#;
+
+/// What Laravel ships.
+const LARAVEL: &str = r"
+RewriteEngine On
+RewriteCond %{HTTP:Authorization} .
+RewriteRule .* - [E=HTTP_AUTHORIZATION:%{HTTP:Authorization}]
+RewriteCond %{REQUEST_FILENAME} !-d
+RewriteCond %{REQUEST_URI} (.+)/$
+RewriteRule ^ %1 [L,R=301]
+RewriteCond %{REQUEST_FILENAME} !-d
+RewriteCond %{REQUEST_FILENAME} !-f
+RewriteRule ^ index.php [L]
+";

@@ -1,0 +1,86 @@
+//! The `E` flag.
+
+use super::template::Template;
+use crate::transaction::State;
+
+/// What `E=` sets, as far as that is known before there is a request.
+#[derive(Debug)]
+pub(super) enum Assignment {
+    /// `name:value`, or `name` for an empty value.
+    Set { name: Box<[u8]>, value: Template },
+    /// `!name`.
+    Unset(Box<[u8]>),
+    /// Its name, or whether it begins with `!`, depends on the request.
+    Expanded(Template),
+}
+
+impl Assignment {
+    /// Reads the flag's value.
+    pub fn new(text: &[u8]) -> Result<Assignment, String> {
+        let special = memchr::memchr3(b'\\', b'$', b'%', text).unwrap_or(text.len());
+        let colon = memchr::memchr(b':', text).unwrap_or(text.len());
+        if special < colon || text.is_empty() {
+            return Template::new(text).map(Assignment::Expanded);
+        }
+        Ok(match text {
+            [b'!', name @ ..] if special == text.len() => Assignment::Unset(name.into()),
+            [b'!', ..] => Assignment::Expanded(Template::new(text)?),
+            _ => Assignment::Set {
+                name: text[..colon].into(),
+                value: Template::new(text.get(colon + 1..).unwrap_or_default())?,
+            },
+        })
+    }
+
+    /// What is to be expanded.
+    pub fn template(&self) -> Option<&Template> {
+        match self {
+            Assignment::Set { value: template, .. } | Assignment::Expanded(template) => Some(template),
+            Assignment::Unset(_) => None,
+        }
+    }
+}
+
+/// Sets what an expanded flag says.
+pub(super) fn assign(state: &mut State, text: &[u8]) {
+    if let [b'!', name @ ..] = text {
+        state.env.remove(name);
+        return;
+    }
+    match memchr::memchr(b':', text) {
+        Some(at) => set(state, &text[..at], &text[at + 1..]),
+        None => set(state, text, b""),
+    }
+}
+
+/// Sets a variable. One that stays as it is costs nothing, also in a loop: what is replaced stays in memory until the request
+/// ends.
+pub(super) fn set(state: &mut State, name: &[u8], value: &[u8]) {
+    if !name.is_empty() && state.env.value(name) != Some(value) {
+        state.env.set(name, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_known_beforehand_where_nothing_can_change_them() {
+        let table = [
+            ("name:value", "Set"),
+            ("name", "Set"),
+            ("name:$1:%{X}", "Set"),
+            ("!name", "Unset"),
+            ("!na:me", "Unset"),
+            ("!na:me$1", "Expanded"),
+            ("n$1:value", "Expanded"),
+            ("$1", "Expanded"),
+            ("", "Expanded"),
+        ];
+        for (text, expected) in table {
+            let found = format!("{:?}", Assignment::new(text.as_bytes()).unwrap());
+            assert!(found.starts_with(expected), "{text}: {found}");
+        }
+    }
+}

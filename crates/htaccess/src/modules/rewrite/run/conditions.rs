@@ -1,0 +1,134 @@
+//! The conditions of a rule.
+
+use super::Run;
+use crate::modules::rewrite::ahead;
+use crate::modules::rewrite::alternatives::Alternatives;
+use crate::modules::rewrite::condition::{Condition, Test};
+use crate::modules::rewrite::rule::Rule;
+use crate::modules::rewrite::situation::Failure;
+use crate::modules::rewrite::template::Template;
+use crate::modules::rewrite::trace;
+
+impl Run<'_, '_> {
+    /// Whether all conditions hold that have to.
+    pub(super) fn conditions(&mut self, rule: &Rule) -> Result<bool, Failure> {
+        let conditions = &*rule.conditions;
+        let is_traced = self.transaction.is_traced();
+        let mut at = 0;
+        while let Some(mut condition) = conditions.get(at) {
+            let list = rule
+                .alternatives
+                .iter()
+                .find(|list| list.from == at && !is_traced);
+            let holds = match list {
+                Some(list) => {
+                    let found = self.alternatives(condition, list)?;
+                    at = found.unwrap_or(list.to - 1);
+                    condition = &conditions[at];
+                    found.is_some()
+                }
+                None => self.condition(condition, rule.captures_conditions)?,
+            };
+            if !holds {
+                if !condition.or_next {
+                    return Ok(false);
+                }
+                at += 1;
+                continue;
+            }
+            if !condition.vary.is_empty() {
+                self.vary.push(at);
+            }
+            while conditions.get(at).is_some_and(|condition| condition.or_next) {
+                at += 1;
+            }
+            at += 1;
+        }
+        Ok(true)
+    }
+
+    fn condition(&mut self, condition: &Condition, captures: bool) -> Result<bool, Failure> {
+        if let Test::Expression(_) = condition.test {
+            return Ok(self.expression(condition));
+        }
+        self.look_ahead(&condition.subject);
+        let is_traced = self.transaction.is_traced();
+        let (situation, world, known, spare) = self.parts();
+        let subject = condition.subject(&situation, world)?;
+        let length = subject.len();
+        let wanted = if captures || is_traced { Some(spare) } else { None };
+        let captures = wanted.is_some() && !condition.negated && matches!(condition.test, Test::Regex(_));
+        let decided = condition.holds(&subject, &known, world, wanted)?;
+        let subject = (is_traced || decided.is_none()).then(|| subject.into_owned());
+        self.charge(length)?;
+        let holds = match (decided, &subject) {
+            (Some(holds), _) => holds,
+            (None, subject) => self.subrequest(condition, subject.as_deref().unwrap_or_default()),
+        };
+        if holds && captures {
+            std::mem::swap(&mut self.spare, &mut self.by_condition);
+        }
+        if is_traced {
+            let subject = subject.unwrap_or_default();
+            trace::condition(self.transaction, condition, &subject, &self.by_condition, holds);
+        }
+        Ok(holds)
+    }
+
+    /// The first condition of a list that holds.
+    fn alternatives(&mut self, first: &Condition, list: &Alternatives) -> Result<Option<usize>, Failure> {
+        self.look_ahead(&first.subject);
+        let mut candidates = std::mem::take(&mut self.candidates);
+        let (situation, world, _, spare) = self.parts();
+        let subject = first.subject(&situation, world)?;
+        let found = list.set.first_match(&subject, &mut candidates, spare)?;
+        let length = subject.len();
+        self.candidates = candidates;
+        self.charge(length)?;
+        if found.is_some() {
+            std::mem::swap(&mut self.spare, &mut self.by_condition);
+        }
+        Ok(found.map(|found| list.from + found))
+    }
+
+    /// A condition that takes a sub-request.
+    fn subrequest(&mut self, condition: &Condition, subject: &[u8]) -> bool {
+        let passes = match condition.test {
+            Test::Url => ahead::is_url(self.transaction, subject, self.world),
+            _ => ahead::is_file(self.transaction, subject, self.world),
+        };
+        passes != condition.negated
+    }
+
+    /// Makes the sub-requests that a string takes.
+    pub(super) fn look_ahead(&mut self, template: &Template) {
+        if !template.looks_ahead(false) && !template.looks_ahead(true) {
+            return;
+        }
+        let subject = self.subject().to_vec();
+        self.ahead = ahead::look(template, &subject, self.config, self.transaction, self.world);
+    }
+
+    /// A condition that is an expression. One that cannot be evaluated does not hold.
+    fn expression(&mut self, condition: &Condition) -> bool {
+        let Test::Expression(expression) = &condition.test else {
+            return false;
+        };
+        self.spare.clear();
+        let result = expression.holds(self.transaction, self.world, &mut self.spare);
+        let passes = *result.as_ref().unwrap_or(&false);
+        if passes && !condition.negated {
+            std::mem::swap(&mut self.spare, &mut self.by_condition);
+        }
+        let holds = passes != condition.negated;
+        let text = result.err().unwrap_or_default();
+        trace::condition(
+            self.transaction,
+            condition,
+            text.as_bytes(),
+            &self.by_condition,
+            holds,
+        );
+        holds
+    }
+}

@@ -1,0 +1,188 @@
+//! What a rule does that holds.
+
+use std::borrow::Cow;
+
+use super::{PROXY, Run};
+use crate::modules::rewrite::cookie;
+use crate::modules::rewrite::environment::{self, Assignment};
+use crate::modules::rewrite::rule::{Rule, Switches};
+use crate::modules::rewrite::situation::Failure;
+use crate::modules::rewrite::template::Template;
+use crate::modules::rewrite::url;
+use crate::modules::rewrite::variables::{self, qualify};
+
+impl Run<'_, '_> {
+    /// The substitution's result; `None` where its query would begin at a `?` that came encoded in the URL, which is refused.
+    pub(super) fn substitute(&mut self, rule: &Rule) -> Result<Option<Vec<u8>>, Failure> {
+        let escape = rule.has(Switches::ESCAPE).then_some(&rule.effects.escape);
+        let last = rule.has(Switches::QUERY_LAST);
+        self.look_ahead(&rule.substitution);
+        let (situation, world, ..) = self.parts();
+        let (text, is_unsafe) = rule.substitution.substitute(&situation, world, escape, last)?;
+        self.charge(text.len())?;
+        if is_unsafe && !rule.has(Switches::UNSAFE_ALLOW_3F) {
+            self.transaction.complain(
+                Some(&rule.place),
+                "AH10508: Unsafe URL with %3f URL rewritten without UnsafeAllow3F",
+            );
+            return Ok(None);
+        }
+        Ok(Some(text))
+    }
+
+    /// Makes the substitution's result the file name, and does what the flags say of it.
+    pub(super) fn take(&mut self, rule: &Rule, result: Vec<u8>) -> Result<(), Failure> {
+        let is_relative = !result.starts_with(b"/") && url::scheme(&result).is_none();
+        let mut name = if is_relative {
+            [&*self.config.directory, &result].concat()
+        } else {
+            result
+        };
+        let state = &mut self.transaction.state;
+        self.original_args.get_or_insert_with(|| state.args.clone());
+        if rule.has(Switches::DISCARD_PATH_INFO) {
+            state.path_info.clear();
+        }
+        url::split_query(&mut name, &mut state.args, rule.effects.switches);
+        let query = state.args.as_ref().map_or(0, Vec::len);
+        if query > LONGEST_QUERY {
+            return Err(Failure::TooLong);
+        }
+        self.charge(query)?;
+        if rule.has(Switches::PROXY) {
+            let url = qualify(name, self.transaction);
+            self.rename([PROXY, &url].concat());
+            return Ok(());
+        }
+        if rule.has(Switches::REDIRECT) {
+            let url = qualify(name, self.transaction);
+            self.rename(url);
+            self.status = rule.effects.status;
+            return Ok(());
+        }
+        if let Some(path) = self.own_path(&name) {
+            name = path;
+        }
+        if url::scheme(&name).is_some() {
+            self.rename(name);
+            self.status = rule.effects.status;
+            return Ok(());
+        }
+        if !is_relative && !rule.keeps_slashes && !rule.has(Switches::KEEP_SLASHES) {
+            let extra = name.iter().take_while(|&&byte| byte == b'/').count();
+            name.drain(..extra.saturating_sub(1));
+        }
+        self.rename(name);
+        self.force_type(rule)
+    }
+
+    /// The path of a URL that leads back to this site.
+    fn own_path(&mut self, name: &[u8]) -> Option<Vec<u8>> {
+        let (transaction, world) = (&*self.transaction, &mut *self.world);
+        let request = transaction.client.request;
+        let is_own = |host: &[u8], port: u16| {
+            port == transaction.client.local.port()
+                && (host.eq_ignore_ascii_case(request.host()) || world.is_own_name(host))
+        };
+        let default = variables::default_port(transaction);
+        url::own_path(name, variables::scheme(transaction), default, is_own).map(<[u8]>::to_vec)
+    }
+
+    /// Sets what `E=` and `CO=` say.
+    pub(super) fn set_variables(&mut self, rule: &Rule) -> Result<(), Failure> {
+        for assignment in &rule.effects.variables {
+            self.assign(assignment)?;
+        }
+        for template in &rule.effects.cookies {
+            let text = self.expanded(template)?;
+            cookie::add(self.transaction, &text);
+        }
+        Ok(())
+    }
+
+    fn assign(&mut self, assignment: &Assignment) -> Result<(), Failure> {
+        match assignment {
+            Assignment::Set { name, value } => {
+                self.look_ahead(value);
+                let (situation, world, ..) = self.parts();
+                let text = value.expand(&situation, world)?;
+                // Most are empty, such as a password that is handed on and was not sent.
+                let text = if text.is_empty() {
+                    Vec::new()
+                } else {
+                    text.into_owned()
+                };
+                self.charge(text.len())?;
+                environment::set(&mut self.transaction.state, name, &text);
+            }
+            Assignment::Unset(name) => drop(self.transaction.state.env.remove(name)),
+            Assignment::Expanded(template) => {
+                let text = self.expanded(template)?;
+                environment::assign(&mut self.transaction.state, &text);
+            }
+        }
+        Ok(())
+    }
+
+    /// Remembers what `T=` and `H=` say.
+    pub(super) fn force_type(&mut self, rule: &Rule) -> Result<(), Failure> {
+        let escape = rule.has(Switches::ESCAPE).then_some(&rule.effects.escape);
+        let mut forced = |template: &Option<Template>| -> Result<Option<Vec<u8>>, Failure> {
+            let Some(template) = template else {
+                return Ok(None);
+            };
+            self.look_ahead(template);
+            let (situation, world, ..) = self.parts();
+            let text = template.expand_escaped(&situation, world, escape)?;
+            Ok(Some(text.to_ascii_lowercase()).filter(|text| !text.is_empty()))
+        };
+        let (kind, handler) = (forced(&rule.effects.kind)?, forced(&rule.effects.handler)?);
+        self.kind = kind.or(self.kind.take());
+        self.handler = handler.or(self.handler.take());
+        Ok(())
+    }
+
+    fn expanded(&mut self, template: &Template) -> Result<Vec<u8>, Failure> {
+        self.look_ahead(template);
+        let (situation, world, ..) = self.parts();
+        let text = template.expand(&situation, world).map(Cow::into_owned)?;
+        self.charge(text.len())?;
+        Ok(text)
+    }
+
+    /// Adds the request fields that the rule depended on to Vary.
+    pub(super) fn note_vary(&mut self, rule: &Rule) {
+        let request = self.transaction.request_fields();
+        let names: Vec<&[u8]> = self
+            .vary
+            .iter()
+            .flat_map(|&at| &rule.conditions[at].vary)
+            .map(|name| &**name)
+            .filter(|name| request.contains(name))
+            .collect();
+        if names.is_empty() {
+            return;
+        }
+        let mut vary = self
+            .transaction
+            .state
+            .fields
+            .value(b"Vary")
+            .unwrap_or_default()
+            .to_vec();
+        for name in names {
+            let mut there = vary.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+            if there.any(|there| there.eq_ignore_ascii_case(name)) {
+                continue;
+            }
+            if !vary.is_empty() {
+                vary.extend_from_slice(b", ");
+            }
+            vary.extend_from_slice(name);
+        }
+        self.transaction.state.fields.set(b"Vary", &vary);
+    }
+}
+
+/// How long a query may become; then 500.
+const LONGEST_QUERY: usize = 64 * 1024;
