@@ -33,7 +33,12 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         }
         let is_name = asked.kind != Kind::Directory || !asked.slash;
         if is_name && !asked.section_sets_handler && self.site.names.runs(asked.path.file_name()) {
-            asked.tx.state.handler = Some(PHP.to_vec());
+            let mime = asked.settings.mime.as_ref();
+            let is_taken_away = mime.is_some_and(|mime| mime.takes_handler_away(asked.path.file_name()));
+            // Apache runs it all the same, under a `<FilesMatch>`. Whoever wrote RemoveHandler did not mean that.
+            if !is_taken_away {
+                asked.tx.state.handler = Some(PHP.to_vec());
+            }
         }
         Ok(())
     }

@@ -27,7 +27,12 @@ fn remove(call: &Call<'_>, settings: &mut Settings, aspect: Aspect) -> Outcome {
         match aspect {
             // It takes the type away from the server's own table as well.
             Aspect::MediaType => config.extensions.entry(name).or_default().media_type = Some(Box::default()),
-            _ => config.removed.push((name, aspect)),
+            _ => {
+                if aspect == Aspect::Handler {
+                    config.extensions.entry(name.clone()).or_default().unhandled = true;
+                }
+                config.removed.push((name, aspect));
+            }
         }
     }
     Ok(())
@@ -125,7 +130,8 @@ table! {
     "RemoveEncoding" FILE_INFO SOME |call, settings| remove(call, settings, Aspect::Encoding),
         "Takes away what AddEncoding said.";
     "RemoveHandler" FILE_INFO SOME |call, settings| remove(call, settings, Aspect::Handler),
-        "Takes away what AddHandler said.";
+        "Takes away what AddHandler said.",
+        Support::Differs("scripts of PHP are not run any more and not sent either: 403; Debian's Apache goes on running them");
     "RemoveInputFilter" FILE_INFO SOME |call, settings| remove(call, settings, Aspect::InputFilters),
         "Takes away what AddInputFilter said.", NO_INPUT_FILTERS;
     "RemoveLanguage" FILE_INFO SOME |call, settings| remove(call, settings, Aspect::Language),

@@ -13,6 +13,8 @@ pub(crate) struct Extension {
     pub charset: Option<Box<[u8]>>,
     pub input_filters: Option<Box<[u8]>>,
     pub output_filters: Option<Box<[u8]>>,
+    /// RemoveHandler took away what served it, which may have been the server's own.
+    pub unhandled: bool,
 }
 
 /// One of the things that can be said.
@@ -53,6 +55,7 @@ impl Extension {
                 *self.aspect(aspect) = Some(value);
             }
         }
+        self.unhandled = closer.unhandled || (self.unhandled && self.handler.is_none());
     }
 }
 

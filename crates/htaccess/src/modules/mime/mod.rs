@@ -76,6 +76,21 @@ impl Config {
         extensions
     }
 
+    /// Whether RemoveHandler or RemoveType has taken from the file of that name, by its last extension, what served it.
+    pub fn takes_handler_away(&self, name: &[u8]) -> bool {
+        let Some(dot) = memchr::memrchr(b'.', name) else {
+            return false;
+        };
+        let extension = self.extension(&name[dot + 1..].to_ascii_lowercase());
+        extension.is_some_and(|extension| {
+            let has_no_type = extension
+                .media_type
+                .as_ref()
+                .is_some_and(|media_type| media_type.is_empty());
+            extension.handler.is_none() && (extension.unhandled || has_no_type)
+        })
+    }
+
     /// What is set for an extension, in lower case.
     fn extension(&self, name: &[u8]) -> Option<Cow<'_, Extension>> {
         let mut extension = Cow::Borrowed(self.extensions.get(name)?);

@@ -138,3 +138,25 @@ fn extensions_have_handlers_and_types() {
     let ruled = tree.resolved("GET", "/c.x", "").ruled.unwrap();
     assert_eq!(ruled.state.content_type.as_deref(), Some(&b"text/x-mine"[..]));
 }
+
+#[test]
+fn a_script_whose_handler_is_taken_away_is_neither_run_nor_sent() {
+    let mut tree = Tree::new(
+        "index.php up/evil.php up/evil.phtml up/again/x.php type/evil.php",
+        &[
+            ("up/", "RemoveHandler .php .phtml\n"),
+            ("up/again/", "AddHandler application/x-httpd-php .php\n"),
+            ("type/", "RemoveType .php\n"),
+        ],
+    );
+    check(
+        &mut tree,
+        &[
+            ("/index.php", "php index.php"),
+            ("/up/evil.php", "403"),
+            ("/up/evil.phtml", "403"),
+            ("/up/again/x.php", "php up/again/x.php"),
+            ("/type/evil.php", "403"),
+        ],
+    );
+}
