@@ -24,6 +24,15 @@ pub enum Answer {
         /// [`FileBody::None`] for HEAD and for an empty file.
         body: FileBody,
     },
+    /// The same, but for the entity tag, as directives want it.
+    Retagged {
+        /// As of `Prepared`, with the file's own tag.
+        head: Rc<[u8]>,
+        /// What it is to be instead; `None` is not to be there.
+        tag: Option<Text>,
+        /// As of `Prepared`.
+        body: FileBody,
+    },
     /// Everything else that succeeds or has fields of its own: 206, 304, 416.
     Composed {
         /// Without framing, Date, Server and Connection.
@@ -41,7 +50,7 @@ impl Answer {
     /// The status, for the log.
     pub fn status(&self) -> Status {
         match self {
-            Answer::Prepared { .. } => Status::OK,
+            Answer::Prepared { .. } | Answer::Retagged { .. } => Status::OK,
             Answer::Composed { head, .. } => head.status,
             Answer::Status(status) => *status,
         }
@@ -50,7 +59,7 @@ impl Answer {
     /// The content; none with an error.
     pub fn body(&self) -> &FileBody {
         match self {
-            Answer::Prepared { body, .. } | Answer::Composed { body, .. } => body,
+            Answer::Prepared { body, .. } | Answer::Retagged { body, .. } | Answer::Composed { body, .. } => body,
             Answer::Status(_) => &FileBody::None,
         }
     }
@@ -87,25 +96,21 @@ impl<'d> Tagged<'d> {
         }
     }
 
-    /// The plain 200. It is ready-made only with the file's own tag.
+    /// The plain 200.
     fn whole(self, body: FileBody) -> Answer {
-        let document = self.document;
-        if self.tag.is_some_and(|tag| std::ptr::eq(tag, document.tag())) {
-            return Answer::Prepared {
-                head: Rc::clone(document.prepared_head()),
-                body,
-            };
+        let head = Rc::clone(self.document.prepared_head());
+        if self
+            .tag
+            .is_some_and(|tag| std::ptr::eq(tag, self.document.tag()))
+        {
+            return Answer::Prepared { head, body };
         }
-        let mut head = ResponseHead::new(Status::OK);
-        head.fields
-            .push(b"Content-Type", document.content_type().as_bytes());
-        self.push_validators(&mut head.fields);
-        head.fields.push(b"Accept-Ranges", b"bytes");
-        Answer::Composed {
-            head,
-            length: document.size(),
-            body,
-        }
+        let tag = self.tag.map(|tag| {
+            let mut text = Text::new();
+            text.push(tag);
+            text
+        });
+        Answer::Retagged { head, tag, body }
     }
 }
 

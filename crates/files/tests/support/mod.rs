@@ -183,6 +183,13 @@ impl Seen {
         let from_memory = matches!(answer.body(), FileBody::Memory(..));
         let (fields, length) = match &answer {
             Answer::Prepared { head, .. } => (prepared_fields(head), None),
+            Answer::Retagged { head, tag, .. } => {
+                let mut fields = prepared_fields(head);
+                fields.retain(|field| field.0 != "etag");
+                let tag = tag.as_ref().map(|tag| String::from_utf8(tag.to_vec()).unwrap());
+                fields.extend(tag.map(|tag| ("etag".to_owned(), tag)));
+                (fields, None)
+            }
             Answer::Composed { head, length, .. } => {
                 let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
                 let fields = head

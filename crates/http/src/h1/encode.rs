@@ -87,6 +87,18 @@ pub fn encode_head(
     });
 }
 
+/// Appends what of a head stays the same as long as the content does, `length` bytes of it: everything but Date, Connection and
+/// the empty line, each line with its CRLF.
+pub fn encode_kept_head(out: &mut Vec<u8>, head: &ResponseHead, length: u64) {
+    status_line(out, head);
+    out.extend_from_slice(b"Server: Howdah\r\n");
+    own_fields(out, head, false);
+    let mut digits = [0; 20];
+    out.extend_from_slice(b"Content-Length: ");
+    out.extend_from_slice(text::decimal(length, &mut digits));
+    out.extend_from_slice(b"\r\n");
+}
+
 /// Appends the line before a chunk of `length` bytes; the chunk's content is followed by CRLF. `length` is not 0,
 /// which would end the content.
 pub fn encode_chunk_size(out: &mut Vec<u8>, length: usize) {
