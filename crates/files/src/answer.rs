@@ -59,7 +59,9 @@ impl Answer {
     /// The content; none with an error.
     pub fn body(&self) -> &FileBody {
         match self {
-            Answer::Prepared { body, .. } | Answer::Retagged { body, .. } | Answer::Composed { body, .. } => body,
+            Answer::Prepared { body, .. } | Answer::Retagged { body, .. } | Answer::Composed { body, .. } => {
+                body
+            }
             Answer::Status(_) => &FileBody::None,
         }
     }
@@ -99,10 +101,7 @@ impl<'d> Tagged<'d> {
     /// The plain 200.
     fn whole(self, body: FileBody) -> Answer {
         let head = Rc::clone(self.document.prepared_head());
-        if self
-            .tag
-            .is_some_and(|tag| std::ptr::eq(tag, self.document.tag()))
-        {
+        if self.tag.is_some_and(|tag| std::ptr::eq(tag, self.document.tag())) {
             return Answer::Prepared { head, body };
         }
         let tag = self.tag.map(|tag| {
@@ -131,11 +130,7 @@ pub(crate) fn answer_in_manner(
         _ => made.as_deref(),
     };
     let tagged = Tagged { document, tag };
-    let body = match request.method {
-        Method::Head => FileBody::None,
-        // An error's page is fetched with GET, whatever the request was.
-        _ => document.body(0, document.size()),
-    };
+    let body = document.body(0, document.size());
     if manner.is_error_page || !has_conditions(&request.fields) {
         return tagged.whole(body);
     }

@@ -83,7 +83,7 @@ mod watches;
 
 pub use answer::{Answer, Manner};
 pub use body::{FileBody, OpenFile};
-pub use library::{Library, Tell};
+pub use library::{Flaw, Library, Tell};
 pub use limits::Limits;
 pub use media_type::media_type;
 pub use named::Listed;

@@ -9,8 +9,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use howdah_htaccess::{Compiled, Kind, Mistake, Place, Settings, Surroundings, compile};
 use howdah_site::{Site, Sites};
 
-/// What is told of a site's directives: the first mistake of a file, or that it cannot be read.
-pub type Tell = Box<dyn Fn(&Site, &str) + Send + Sync>;
+/// Hears what is wrong with a site's directives.
+pub type Tell = Box<dyn Fn(&Site, &Flaw) + Send + Sync>;
+
+/// What is wrong with a file of directives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// The first mistake in it.
+    Mistake(Box<Mistake>),
+    /// It cannot be read.
+    Unreadable(String),
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Flaw::Mistake(mistake) => mistake.fmt(f),
+            Flaw::Unreadable(what) => f.write_str(what),
+        }
+    }
+}
 
 /// The directives that the threads of a front have compiled. A file's stay known for as long as a thread uses them.
 pub struct Library {
@@ -100,11 +118,12 @@ impl Library {
             hint: None,
             kind: Kind::Refused,
         };
-        (self.tell)(site, &mistake.to_string());
+        let mistake = Box::new(mistake);
+        (self.tell)(site, &Flaw::Mistake(mistake.clone()));
         Some(Arc::new(Compiled {
             file,
             settings: Settings::default(),
-            mistake: Some(Box::new(mistake)),
+            mistake: Some(mistake),
             remarks: Vec::new(),
             asked: Vec::new(),
         }))
@@ -114,10 +133,8 @@ impl Library {
     pub(crate) fn unreadable(&self, realm: u32, file: &Path, why: &str) {
         if let Some(site) = self.realms.get(realm as usize) {
             let file = file.display();
-            (self.tell)(
-                site,
-                &format!("{file}: it cannot be read ({why}), so what it covers is answered with 403"),
-            );
+            let what = format!("{file}: it cannot be read ({why}), so what it covers is answered with 403");
+            (self.tell)(site, &Flaw::Unreadable(what));
         }
     }
 
@@ -147,7 +164,7 @@ impl Library {
         shard.insert(key, known);
         drop(shard);
         if let Some(mistake) = &compiled.mistake {
-            (self.tell)(site, &mistake.to_string());
+            (self.tell)(site, &Flaw::Mistake(mistake.clone()));
         }
         compiled
     }

@@ -26,13 +26,15 @@ pub(crate) fn of_extension(extension: &str) -> Option<&'static str> {
 /// Whether a file of that name is PHP's, and must not be sent as text by any mistake of ours: what Debian's Apache runs
 /// (`.php`, `.phtml`, `.phar`) or refuses (`.phps`), the names of old versions, and any of them in capitals.
 pub(crate) fn is_script(name: &[u8]) -> bool {
-    extension(name).is_some_and(|extension| {
-        let extension = extension.to_ascii_lowercase();
-        matches!(extension.as_str(), "php" | "phtml" | "phar" | "pht" | "phps")
-            || extension
-                .strip_prefix("php")
-                .is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit()))
-    })
+    extension(name).is_some_and(is_of_scripts)
+}
+
+/// The same by the extension, without its dot.
+pub(crate) fn is_of_scripts(extension: &str) -> bool {
+    let is_php = extension.len() >= 3 && extension.as_bytes()[..3].eq_ignore_ascii_case(b"php");
+    let others = ["phtml", "phar", "pht", "phps"];
+    others.iter().any(|other| extension.eq_ignore_ascii_case(other))
+        || (is_php && extension.bytes().skip(3).all(|byte| byte.is_ascii_digit()))
 }
 
 /// Behind the last dot.

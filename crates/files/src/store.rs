@@ -15,7 +15,7 @@ use crate::folders::{Folders, Root};
 use crate::library::Library;
 use crate::limits::Limits;
 use crate::locate::{Obstacle, Reading, locate};
-use crate::media_type::{is_script, of_extension};
+use crate::media_type::{is_of_scripts, of_extension};
 use crate::named::Named;
 use crate::shelf::Shelf;
 
@@ -165,7 +165,8 @@ impl Store {
         }
     }
 
-    /// The same where directives apply.
+    /// The same where directives apply. An error's page is got whatever the method was; the content is there for HEAD too, since
+    /// what it would come to has to be told.
     pub fn answer_in_manner(&mut self, request: &Request, path: &DocumentPath, manner: Manner) -> Answer {
         let now = self.now;
         match self.entry(path, false) {
@@ -319,8 +320,9 @@ impl Disk for Store {
     }
 
     fn media_type(extension: &[u8]) -> Option<&'static str> {
-        let name = [b"x.", extension].concat();
-        let extension = std::str::from_utf8(extension).ok().filter(|_| !is_script(&name));
-        extension.and_then(of_extension)
+        let extension = std::str::from_utf8(extension).ok();
+        extension
+            .filter(|extension| !is_of_scripts(extension))
+            .and_then(of_extension)
     }
 }

@@ -39,7 +39,7 @@ impl Reader {
         let tell = Arc::clone(&told);
         let library = Library::new(
             &sites,
-            Box::new(move |_, what| tell.lock().unwrap().push(what.to_owned())),
+            Box::new(move |_, what| tell.lock().unwrap().push(what.to_string())),
         );
         let mut store = Store::with_library(limits, Arc::new(library));
         let now = SystemTime::now()

@@ -18,6 +18,8 @@ const FULL: usize = 32 * 1024;
 pub(super) struct Record<'r> {
     pub(super) site: &'r str,
     pub(super) client: IpAddr,
+    /// Who has shown a password.
+    pub(super) user: Option<&'r [u8]>,
     pub(super) began: Now,
     pub(super) took: Duration,
     pub(super) request: &'r Request,
@@ -68,14 +70,16 @@ impl AccessLog {
     }
 }
 
-/// Apache's `combined`: `%h - - [%t] "%r" %>s %b "%{Referer}i" "%{User-Agent}i"`, in UTC.
+/// Apache's `combined`: `%h - %u [%t] "%r" %>s %b "%{Referer}i" "%{User-Agent}i"`, in UTC.
 fn combined(out: &mut Vec<u8>, record: &Record<'_>) {
     let request = record.request;
     let date = date::format(record.began.seconds());
     // From `Sun, 06 Nov 1994 08:49:37 GMT`.
     let part = |range: std::ops::Range<usize>| String::from_utf8_lossy(&date[range]).into_owned();
     let when = format!("{}/{}/{}:{}", part(5..7), part(8..11), part(12..16), part(17..25));
-    let _ = write!(out, "{} - - [{when} +0000] \"", record.client);
+    let _ = write!(out, "{} - ", record.client);
+    escape(out, record.user.filter(|user| !user.is_empty()).unwrap_or(b"-"));
+    let _ = write!(out, " [{when} +0000] \"");
     escape(out, request.method.as_str().as_bytes());
     out.push(b' ');
     escape(out, &request.target);
@@ -98,11 +102,12 @@ fn json(out: &mut Vec<u8>, record: &Record<'_>) {
     let text = |bytes: &[u8]| json_text(&String::from_utf8_lossy(bytes));
     let field = |name: &[u8]| request.fields.value(name).map_or("null".to_owned(), text);
     let line = format!(
-        "{{\"time\":\"{}\",\"site\":{},\"client\":\"{}\",\"host\":{},\"method\":{},\"target\":{},\"version\":\"{}\",\
+        "{{\"time\":\"{}\",\"site\":{},\"client\":\"{}\",\"user\":{},\"host\":{},\"method\":{},\"target\":{},\"version\":\"{}\",\
          \"status\":{},\"sent\":{},\"complete\":{},\"microseconds\":{},\"referer\":{},\"user_agent\":{}}}\n",
         crate::log::timestamp(record.began.microseconds),
         json_text(record.site),
         record.client,
+        record.user.map_or("null".to_owned(), text),
         text(&request.authority),
         text(request.method.as_str().as_bytes()),
         text(&request.target),
@@ -153,6 +158,7 @@ mod tests {
         let record = Record {
             site: "shop",
             client: IpAddr::from([192, 0, 2, 7]),
+            user: None,
             began: Now {
                 microseconds: 784_111_777_000_000,
             },

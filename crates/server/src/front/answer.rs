@@ -4,16 +4,24 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use howdah_files::OpenFile;
+use howdah_htaccess::modules::filter::Filter;
 use howdah_http::{ResponseHead, Status};
 use howdah_php::Exchange;
-
-use super::trouble::Trouble;
+use howdah_site::Resolution;
 
 /// A response before it is encoded for a protocol.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) head: Head,
     pub(super) body: Body,
+    /// What the content passes on its way out, the first one first.
+    pub(super) filters: Vec<Filter>,
+    /// The file that it is, by the head that is kept for it: what is made of its content can be kept as well.
+    pub(super) document: Option<Rc<[u8]>>,
+    /// When the file was modified, in microseconds since 1970.
+    pub(super) modified: Option<i64>,
+    /// Whether the server makes its page: an error, or a redirect.
+    pub(super) is_own: bool,
 }
 
 /// Status and fields.
@@ -47,44 +55,67 @@ impl Answer {
     pub(super) fn error(status: Status) -> Answer {
         let mut head = ResponseHead::new(status);
         push(&mut head, b"Content-Type", b"text/html; charset=utf-8");
+        if status == Status::SERVICE_UNAVAILABLE {
+            push(&mut head, b"Retry-After", b"2");
+        }
         Answer {
-            head: Head::Plain(head),
-            body: page(status),
+            is_own: true,
+            ..Answer::new(Head::Plain(head), page(status))
         }
     }
 
-    /// 503, with the time after which it is worth trying again.
-    pub(super) fn busy() -> Answer {
-        let mut answer = Answer::error(Status::SERVICE_UNAVAILABLE);
-        answer.push(b"Retry-After", b"2");
-        answer
+    /// Nothing but head and content.
+    pub(super) fn new(head: Head, body: Body) -> Answer {
+        Answer {
+            head,
+            body,
+            filters: Vec::new(),
+            document: None,
+            modified: None,
+            is_own: false,
+        }
+    }
+
+    /// What needs neither a file nor a script.
+    pub(super) fn of(resolution: Resolution) -> Answer {
+        match resolution {
+            Resolution::Redirect { status, location } => Answer::redirect(status, &location),
+            Resolution::Allow { status, methods } => Answer::allow(status, methods),
+            Resolution::Page { status, body } => Answer::page(status, body),
+            Resolution::Status(status) => Answer::error(status),
+            Resolution::Directory { .. } => Answer::error(Status::FORBIDDEN),
+            Resolution::File { .. }
+            | Resolution::Php(_)
+            | Resolution::Listing { .. }
+            | Resolution::Verify { .. } => Answer::error(Status::INTERNAL_SERVER_ERROR),
+        }
+    }
+
+    /// An error's page that the site's directives hold.
+    fn page(status: Status, text: Vec<u8>) -> Answer {
+        let all = 0..text.len();
+        Answer {
+            body: Body::Memory(text.into(), all),
+            ..Answer::error(status)
+        }
     }
 
     /// Look elsewhere.
-    pub(super) fn redirect(status: Status, location: &[u8]) -> Answer {
+    fn redirect(status: Status, location: &[u8]) -> Answer {
         let mut answer = Answer::error(status);
         answer.push(b"Location", location);
         answer
     }
 
     /// Which methods there are.
-    pub(super) fn allow(status: Status, methods: &str) -> Answer {
+    fn allow(status: Status, methods: &str) -> Answer {
         let mut answer = Answer::error(status);
         if status.is_success() {
             answer.body = Body::none();
+            answer.is_own = false;
         }
         answer.push(b"Allow", methods.as_bytes());
         answer
-    }
-
-    /// What the client is told of `trouble`; `None` if there is nobody to tell.
-    pub(super) fn to_trouble(trouble: &Trouble) -> Option<Answer> {
-        let status = trouble.status?;
-        Some(if status == Status::SERVICE_UNAVAILABLE {
-            Answer::busy()
-        } else {
-            Answer::error(status)
-        })
     }
 
     /// Adds a field.

@@ -31,17 +31,23 @@ pub(super) enum BodyError {
 }
 
 impl Connection {
-    /// Receives the whole content of the present request. Afterwards the request's content has a known length.
+    /// Receives the whole content of the present request, if it is no longer than `most`. Afterwards the request's content has a
+    /// known length.
     pub(super) async fn receive_body(
         &mut self,
         work: &mut Workspace,
         wait: bool,
+        most: Option<u64>,
     ) -> Result<Received, BodyError> {
         let content = work.request.content;
         if content == Content::None {
             return Ok(Received::Memory(Vec::new()));
         }
         self.set_phase(Phase::ReadingBody);
+        let most = most.unwrap_or(u64::MAX);
+        if matches!(content, Content::Length(length) if length > most) {
+            return Err(BodyError::Refused(TOO_LARGE));
+        }
         if wait && work.input.is_empty() {
             self.write_all(CONTINUE).await.map_err(|_| BodyError::Cut)?;
         }
@@ -51,6 +57,7 @@ impl Connection {
             file: None,
             length: 0,
             room: thread.spill().memory,
+            most,
         };
         let result = match content {
             Content::None => Ok(()),
@@ -137,17 +144,26 @@ impl BodyError {
     }
 }
 
+const TOO_LARGE: Refusal = Refusal {
+    status: Status::CONTENT_TOO_LARGE,
+    why: "its content is longer than LimitRequestBody allows",
+};
+
 /// Content on its way in.
 struct Store {
     memory: Vec<u8>,
     file: Option<File>,
     length: u64,
     room: usize,
+    most: u64,
 }
 
 impl Store {
     fn push(&mut self, bytes: &[u8]) -> Result<(), BodyError> {
         self.length += bytes.len() as u64;
+        if self.length > self.most {
+            return Err(BodyError::Refused(TOO_LARGE));
+        }
         if self.file.is_none() && self.memory.len() + bytes.len() <= self.room {
             self.memory.extend_from_slice(bytes);
             return Ok(());

@@ -1,5 +1,6 @@
 //! The front: the process that speaks to clients. It runs no PHP, holds no privilege, and outlives any worker.
 
+mod accept;
 mod access;
 mod answer;
 mod body;
@@ -8,14 +9,20 @@ mod clock;
 mod connection;
 mod deadline;
 mod file;
+mod filtered;
+mod listing;
+mod outside;
+mod passwords;
 mod phase;
 mod pipeline;
+mod rules;
 mod script;
 mod send;
 mod spool;
 mod stream;
 mod thread;
 mod trouble;
+mod wardrobe;
 mod workspace;
 
 use std::cell::{Cell, RefCell};
@@ -23,16 +30,21 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use howdah_config::{Config, RootTemplate};
+use howdah_files::{Flaw, Library};
+use howdah_htaccess::modules::auth::password;
 use howdah_php::{Pool, PoolEvent, PoolLimits};
-use howdah_site::Sites;
+use howdah_site::{Site, Sites};
 use howdah_sys::readiness::Readable;
 use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::{mpsc, watch};
 
+use self::passwords::Passwords;
+use self::rules::Complaints;
 use self::thread::{Shared, Stage};
 use crate::log::{ErrorLog, Level, WaitStatus};
 use crate::supervisor::seam::{self, FromFront, FrontStart, PoolFacts, PoolLink, ToFront};
@@ -74,8 +86,13 @@ fn serve(start: FrontStart, threads: usize, processors: usize) -> Result<(), (Ar
     }
     warn_of_unreadable_roots(&config, &log);
     let (inboxes, mut receivers): (Vec<_>, Vec<_>) = (0..threads).map(|_| mpsc::unbounded_channel()).unzip();
+    let sites = Sites::compile(&config);
+    let complaints = Arc::default();
     let shared = Arc::new(Shared {
-        sites: Sites::compile(&config),
+        library: Arc::new(library(&sites, &log, &complaints)),
+        complaints,
+        passwords: Passwords::new(password::fits, processors.div_ceil(2)),
+        sites,
         config,
         pools: pools.clone(),
         others: AtomicUsize::new(threads - 1),
@@ -116,6 +133,21 @@ fn serve(start: FrontStart, threads: usize, processors: usize) -> Result<(), (Ar
     // The supervisor may be gone; then nobody needs to be told.
     let _ = channel.send(&FromFront::Drained.encode(), &[]);
     result.map_err(|error| (log, error))
+}
+
+/// The directives of all sites. What is wrong with them is said when they are compiled.
+fn library(sites: &Sites, log: &Arc<ErrorLog>, complaints: &Arc<Mutex<Complaints>>) -> Library {
+    let (log, complaints) = (Arc::clone(log), Arc::clone(complaints));
+    let tell = move |site: &Site, flaw: &Flaw| {
+        if let Flaw::Mistake(mistake) = flaw {
+            // The requests that it fails need not say it again.
+            let complaint = (Some(Arc::new(mistake.place.clone())), mistake.message.clone());
+            let mut complaints = complaints.lock().unwrap_or_else(PoisonError::into_inner);
+            complaints.note(complaint, Instant::now());
+        }
+        log.say(Level::Error, Some(site.name()), &flaw.to_string());
+    };
+    Library::new(sites, Box::new(tell))
 }
 
 /// Says which sites will answer nothing but errors because the front's user may not enter their folders.

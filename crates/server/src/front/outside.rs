@@ -16,6 +16,8 @@ use super::passwords::Passwords;
 pub(super) struct Outside<'t> {
     pub(super) store: RefMut<'t, Store>,
     pub(super) passwords: &'t Passwords,
+    /// When the request came.
+    pub(super) since: Instant,
 }
 
 impl Disk for Outside<'_> {
@@ -59,5 +61,9 @@ impl Disk for Outside<'_> {
 
     fn zone(&mut self, seconds: u64) -> i32 {
         zone::offset(i64::try_from(seconds).unwrap_or(i64::MAX))
+    }
+
+    fn elapsed(&mut self) -> u64 {
+        u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 }

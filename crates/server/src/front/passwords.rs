@@ -53,7 +53,11 @@ impl Passwords {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         match known.get(&key) {
             Some(answer) if now.saturating_duration_since(answer.since) < KEPT => {
-                if answer.fits { Verified::Yes } else { Verified::No }
+                if answer.fits {
+                    Verified::Yes
+                } else {
+                    Verified::No
+                }
             }
             _ => Verified::Later,
         }
@@ -119,7 +123,10 @@ mod tests {
         assert_eq!(passwords.known(b"a", b"a", Instant::now()), Verified::Yes);
         assert_eq!(passwords.known(b"a", b"b", Instant::now()), Verified::No);
         assert_eq!(passwords.known(b"ab", b"", Instant::now()), Verified::Later);
-        assert_eq!(passwords.known(b"a", b"a", Instant::now() + KEPT), Verified::Later);
+        assert_eq!(
+            passwords.known(b"a", b"a", Instant::now() + KEPT),
+            Verified::Later
+        );
     }
 
     #[test]

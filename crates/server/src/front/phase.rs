@@ -9,6 +9,8 @@ pub(crate) enum Phase {
     Idle,
     /// Part of a head has come.
     ReadingHead,
+    /// It is being found out what the URL stands for.
+    Resolving,
     /// The script's input is being received.
     ReadingBody,
     /// All workers are busy.
@@ -24,6 +26,7 @@ impl fmt::Display for Phase {
         f.write_str(match self {
             Phase::Idle => "while waiting for a request",
             Phase::ReadingHead => "while reading the head of a request",
+            Phase::Resolving => "while resolving",
             Phase::ReadingBody => "while reading the body of",
             Phase::WaitingForWorker => "while waiting for a worker for",
             Phase::WaitingForScript => "while waiting for the response to",

@@ -4,57 +4,37 @@ use std::time::Instant;
 
 use howdah_http::Status;
 use howdah_http::h1::Parsed;
-use howdah_site::{Resolution, resolve};
+use howdah_site::{Resolution, Resolved, Site};
 
 use super::access::Record;
 use super::answer::Answer;
 use super::connection::{After, Connection};
-use super::trouble::Trouble;
+use super::rules::{self, Arrival};
 use super::workspace::Workspace;
-use super::{file, script, send};
+use super::{file, listing, script, send};
 
-/// Serves the request that `work` holds. Who has read this function knows the server.
+/// Serves the request that `work` holds. Who has read this function and the next knows the server.
 ///
 /// Before it the connection was accepted ([`thread`](super::thread)) and the head was read and checked
 /// ([`connection`](super::connection)).
 pub(super) async fn serve(connection: &mut Connection, work: &mut Workspace, parsed: Parsed) -> After {
     let thread = connection.thread().clone();
-    let (began, started) = (thread.clock().now(), Instant::now());
+    let arrival = Arrival {
+        began: thread.clock().now(),
+        started: Instant::now(),
+        expects_continue: parsed.expect_continue,
+    };
 
-    // Resolve: which site, and what the URL stands for there.
-    thread.store().tick(began.seconds());
+    // Resolve: which site, and what the URL stands for there. Answer: from a file, by a script, or with a status.
     let site = thread.sites().find(work.request.host());
-    let resolution = match site {
+    let (answer, user) = match site {
         Some(site) => {
-            let client = connection.client(&work.request, began);
-            resolve(site, &client, &mut *thread.store(), &mut work.scratch).resolution
+            let resolved = rules::resolve(connection, work, site, &arrival).await;
+            answer(connection, work, site, &arrival, resolved).await
         }
-        None => Resolution::Status(Status::MISDIRECTED_REQUEST),
+        None => (Some(Answer::error(Status::MISDIRECTED_REQUEST)), None),
     };
-
-    // Answer: from a file, by a script, or with a status.
-    let answer = match resolution {
-        Resolution::File { path } => Ok(file::answer(&thread, work, path)),
-        Resolution::Php(found) => match site {
-            Some(site) => script::answer(connection, work, site, &found, began, parsed.expect_continue).await,
-            None => Ok(Answer::error(Status::MISDIRECTED_REQUEST)),
-        },
-        Resolution::Directory { .. } | Resolution::Listing { .. } => Ok(Answer::error(Status::FORBIDDEN)),
-        Resolution::Redirect { status, location } => Ok(Answer::redirect(status, &location)),
-        Resolution::Allow { status, methods } => Ok(Answer::allow(status, methods)),
-        // No directive is read yet, so none asks for these.
-        Resolution::Page { .. } | Resolution::Verify { .. } => {
-            Ok(Answer::error(Status::INTERNAL_SERVER_ERROR))
-        }
-        Resolution::Status(status) => Ok(Answer::error(status)),
-    };
-    let answer = answer.or_else(|trouble: Trouble| {
-        if trouble.status.is_some() {
-            thread.report(&trouble);
-        }
-        Answer::to_trouble(&trouble).ok_or(())
-    });
-    let Ok(answer) = answer else { return After::Close };
+    let Some(answer) = answer else { return After::Close };
 
     // Encode and send.
     let status = answer.status();
@@ -67,12 +47,54 @@ pub(super) async fn serve(connection: &mut Connection, work: &mut Workspace, par
     thread.record(&Record {
         site: site.map_or("-", |site| site.name()),
         client: connection.remote.ip(),
-        began,
-        took: started.elapsed(),
+        user: user.as_deref(),
+        began: arrival.began,
+        took: arrival.started.elapsed(),
         request: &work.request,
         status,
         sent: sent.bytes,
         complete: sent.complete,
     });
     sent.after
+}
+
+/// What a request gets that stands for `resolved`, and who sent it, as far as a password has told. An error is answered as the
+/// site's directives want it. No answer: nobody is left to get one.
+async fn answer(
+    connection: &mut Connection,
+    work: &mut Workspace,
+    site: &Site,
+    arrival: &Arrival,
+    mut resolved: Resolved,
+) -> (Option<Answer>, Option<Vec<u8>>) {
+    let mut is_error = false;
+    loop {
+        let Resolved {
+            resolution,
+            mut ruled,
+        } = resolved;
+        let rules = ruled.as_deref_mut();
+        let made = match resolution {
+            Resolution::File { path } => file::answer(connection, work, site, arrival, rules, path),
+            Resolution::Php(found) => {
+                script::answer(connection, work, site, arrival, rules, &found, is_error).await
+            }
+            Resolution::Listing { path } => listing::answer(connection, work, site, arrival, rules, path),
+            other => rules::dress(connection, work, site, arrival, rules, Answer::of(other)),
+        };
+        let user = ruled.as_mut().and_then(|ruled| ruled.state.user.clone());
+        rules::complain(connection, work, site, ruled.as_deref_mut());
+        let failed = match made {
+            Ok(answer) => return (Some(answer), user),
+            Err(failed) => failed,
+        };
+        let Some(status) = connection.thread().report_failed(&failed) else {
+            return (None, user);
+        };
+        if ruled.is_none() || is_error {
+            return (Some(Answer::error(status)), user);
+        }
+        is_error = true;
+        resolved = rules::error(connection, work, site, arrival, ruled, status);
+    }
 }

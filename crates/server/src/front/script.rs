@@ -1,38 +1,49 @@
 //! Having a pool run a script.
 
+use std::borrow::Cow;
 use std::future::poll_fn;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::pin::pin;
 use std::task::{Context, Poll};
 
-use howdah_http::{ResponseHead, Status, Version};
+use howdah_http::{Fields, ResponseHead, Status, Version};
 use howdah_php::{Body as Input, Encoder, Exchange, Failure, Kind, decode_head};
-use howdah_site::{Client, Script, Site, server_variables};
+use howdah_site::{Client, Disk, Ruled, Script, Site, server_variables};
 
 use super::answer::{Answer, Body, Head};
 use super::body::Received;
-use super::clock::Now;
 use super::connection::Connection;
 use super::phase::Phase;
-use super::trouble::Trouble;
+use super::rules::{self, Arrival};
+use super::trouble::{Failed, Trouble};
 use super::workspace::Workspace;
 
-/// Receives the request's content, has a worker run the script, and waits for the head of its response.
+/// Receives the request's content, has a worker run the script, and waits for the head of its response. With `is_error` the script
+/// makes the page of an error that came when the content did, or had come: it gets none.
 pub(super) async fn answer(
     connection: &mut Connection,
     work: &mut Workspace,
     site: &Site,
+    arrival: &Arrival,
+    mut ruled: Option<&mut Ruled>,
     script: &Script,
-    began: Now,
-    expect_continue: bool,
-) -> Result<Answer, Trouble> {
+    is_error: bool,
+) -> Result<Answer, Failed> {
     let thread = connection.thread().clone();
     let Some(desk) = thread.desk(site.number()) else {
-        return Ok(Answer::error(Status::FORBIDDEN));
+        return Err(Failed::Status(Status::FORBIDDEN));
     };
-    let received = connection.receive_body(work, expect_continue).await;
-    let received = received.map_err(|error| Trouble::body(connection, &work.request, site, &error))?;
+    let received = match is_error {
+        true => Received::Memory(Vec::new()),
+        false => {
+            let most = ruled.as_deref().and_then(body_limit);
+            let received = connection
+                .receive_body(work, arrival.expects_continue, most)
+                .await;
+            received.map_err(|error| Trouble::body(connection, &work.request, site, &error))?
+        }
+    };
     loop {
         connection.set_phase(Phase::WaitingForWorker);
         let request = &work.request;
@@ -40,32 +51,58 @@ pub(super) async fn answer(
             Received::Memory(bytes) => Input::Memory(bytes),
             Received::File(file, length) => Input::File(file.as_fd(), *length),
         };
-        let client = connection.client(request, began);
-        let encode = |encoder: &mut Encoder| encode(encoder, &client, script, began);
+        let client = connection.client(request, arrival.began);
+        let rules = ruled.as_deref();
+        let encode = |encoder: &mut Encoder| encode(encoder, &client, script, rules);
         // Who leaves the queue makes room in it, so here a closed connection is enough.
         let dispatch = desk.dispatch(thread.encoder(), encode, input);
         let dispatched = match unless(|context| connection.poll_closed(context), dispatch).await {
             Some(dispatched) => dispatched,
-            None => return Err(Trouble::gone(connection, request, site)),
+            None => return Err(Trouble::gone(connection, request, site).into()),
         };
         let mut exchange =
             dispatched.map_err(|refused| Trouble::refused(connection, request, site, refused))?;
         connection.set_phase(Phase::WaitingForScript);
         match final_head(connection, work, &mut exchange).await {
             Ok(head) => {
-                return Ok(Answer {
-                    head: Head::Plain(head),
-                    body: Body::Script(exchange),
-                });
+                let mut answer = Answer::new(Head::Plain(head), Body::Script(exchange));
+                answer.modified = ruled
+                    .as_deref()
+                    .and_then(|ruled| modified(connection, site, arrival, ruled, script));
+                return rules::dress(connection, work, site, arrival, ruled.take(), answer);
             }
             // Nothing has happened to it, so it goes to the zygote that comes next.
             Err(NoHead::Failed(Failure::NotTaken)) => {}
             Err(NoHead::Failed(failure)) => {
-                return Err(Trouble::script(connection, &work.request, site, script, failure));
+                return Err(Trouble::script(connection, &work.request, site, script, failure).into());
             }
-            Err(NoHead::Gone) => return Err(Trouble::gone(connection, &work.request, site)),
+            Err(NoHead::Gone) => return Err(Trouble::gone(connection, &work.request, site).into()),
         }
     }
+}
+
+/// LimitRequestBody. The server's own limit stays what it is.
+fn body_limit(ruled: &Ruled) -> Option<u64> {
+    let limit = ruled.settings.core.as_ref()?.request_body_limit?;
+    (limit > 0).then_some(limit)
+}
+
+/// When the script was modified, if ExpiresByType may want to know.
+fn modified(
+    connection: &Connection,
+    site: &Site,
+    arrival: &Arrival,
+    ruled: &Ruled,
+    script: &Script,
+) -> Option<i64> {
+    ruled
+        .settings
+        .expires
+        .as_ref()
+        .filter(|expires| expires.is_active())?;
+    let path = script.path().absolute().as_os_str().as_bytes();
+    let probe = connection.thread().outside(site, arrival.started).probe(path)?;
+    Some(probe.modified)
 }
 
 /// Why there is no head of a response.
@@ -115,39 +152,52 @@ async fn unless<T>(gone: impl Fn(&mut Context<'_>) -> bool, wait: impl Future<Ou
     .await
 }
 
-/// The request as its worker gets it.
-fn encode(encoder: &mut Encoder, client: &Client<'_>, script: &Script, began: Now) {
+/// The request as its worker gets it, and as directives have left it.
+fn encode(encoder: &mut Encoder, client: &Client<'_>, script: &Script, ruled: Option<&Ruled>) {
     let request = client.request;
+    let state = ruled.map(|ruled| &ruled.state);
+    let fields = state
+        .and_then(|state| state.request_fields.as_ref())
+        .unwrap_or(&request.fields);
+    let cookie = cookie(fields);
     let path = script.path();
-    let mut cookies = request.fields.values(b"cookie");
-    let joined;
-    let cookie = match (cookies.next(), cookies.next()) {
-        (Some(first), Some(second)) => {
-            joined = [first, second]
-                .into_iter()
-                .chain(cookies)
-                .collect::<Vec<_>>()
-                .join(&b"; "[..]);
-            Some(joined.as_slice())
-        }
-        (only, _) => only,
-    };
     encoder.begin(
-        began.microseconds,
+        client.time,
         [
-            Some(request.method.as_str().as_bytes()),
+            Some(
+                state
+                    .map_or(&request.method, |state| &state.method)
+                    .as_str()
+                    .as_bytes(),
+            ),
             Some(path.absolute().as_os_str().as_bytes()),
             Some(&request.target),
-            request.query(),
-            request.fields.value(b"content-type"),
-            cookie,
-            request.fields.value(b"authorization"),
+            state.map_or(request.query(), |state| state.args.as_deref()),
+            fields.value(b"content-type"),
+            cookie.as_deref(),
+            fields.value(b"authorization"),
             Some(path.root().as_os_str().as_bytes()),
         ],
     );
-    server_variables(client, script, None, &mut |name, value| {
+    server_variables(client, script, ruled, &mut |name, value| {
         encoder.variable(name, value)
     });
+    let Some(ruled) = ruled else { return };
+    for (name, value) in ruled.settings.php.iter().flat_map(|php| &php.values) {
+        encoder.ini(name, value);
+    }
+}
+
+/// All lines of Cookie in one.
+fn cookie(fields: &Fields) -> Option<Cow<'_, [u8]>> {
+    let mut cookies = fields.values(b"cookie");
+    match (cookies.next(), cookies.next()) {
+        (Some(first), Some(second)) => {
+            let all: Vec<&[u8]> = [first, second].into_iter().chain(cookies).collect();
+            Some(all.join(&b"; "[..]).into())
+        }
+        (only, _) => only.map(Cow::Borrowed),
+    }
 }
 
 /// A worker's head as HTTP. Fields that cannot be sent are left out. A script may name any number as its status; one that no

@@ -6,12 +6,14 @@ use std::os::fd::AsFd;
 use std::task::Poll;
 
 use howdah_files::OpenFile;
+use howdah_htaccess::modules::filter::Filter;
 use howdah_http::h1::{Framing, encode_head};
-use howdah_http::{ResponseHead, Status};
-use howdah_php::Exchange;
+use howdah_http::{Method, ResponseHead, Status};
+use howdah_php::{Exchange, News};
 
 use super::answer::{Answer, Body, Head};
 use super::connection::{After, Connection, Cut};
+use super::filtered::{self, Chain};
 use super::phase::Phase;
 use super::stream::Stream;
 use super::trouble::Trouble;
@@ -64,13 +66,18 @@ pub(super) async fn send(
 ) -> Sent {
     connection.set_phase(Phase::Sending);
     work.out.clear();
+    let asks_to_close = matches!(&answer.head, Head::Plain(head) if head.asks_to_close());
+    let persistent = persistent && connection.may_persist() && !asks_to_close;
     match (answer.head, answer.body) {
         (Head::Plain(head), Body::Script(exchange)) => {
-            let persistent = persistent && connection.may_persist() && !head.asks_to_close();
-            send_script(connection, work, &head, exchange, persistent).await
+            send_script(connection, work, &head, exchange, &answer.filters, persistent).await
+        }
+        (head, body) if !answer.filters.is_empty() => {
+            let answer = Answer { head, body, ..answer };
+            Box::pin(filtered::send(connection, work, answer, persistent)).await
         }
         (head, body) => {
-            let after = after(connection, persistent && connection.may_persist());
+            let after = after(connection, persistent);
             let has_content = encode(connection, work, &head, &body, after == After::Next);
             let body = if has_content { body } else { Body::none() };
             send_body(connection, work, &body, after).await
@@ -104,7 +111,7 @@ pub(super) async fn send_interim(connection: &mut Connection, work: &mut Workspa
 }
 
 /// What comes after a response that went out whole.
-fn after(connection: &Connection, persistent: bool) -> After {
+pub(super) fn after(connection: &Connection, persistent: bool) -> After {
     match (persistent, connection.is_content_done()) {
         (true, _) => After::Next,
         (false, true) => After::Close,
@@ -260,6 +267,7 @@ async fn send_script(
     work: &mut Workspace,
     head: &ResponseHead,
     mut exchange: Exchange,
+    filters: &[Filter],
     persistent: bool,
 ) -> Sent {
     let news = match poll_fn(|context| Poll::Ready(exchange.poll_news(context))).await {
@@ -267,14 +275,17 @@ async fn send_script(
         Err(failure) => {
             // Nothing was sent yet, so the client can still be told.
             let trouble = Trouble::response(connection, &work.request, failure);
-            let answer = Answer::to_trouble(&trouble).unwrap_or_else(|| Answer::error(Status::BAD_GATEWAY));
+            let answer = Answer::error(trouble.status.unwrap_or(Status::BAD_GATEWAY));
             drop(exchange);
             let mut sent = Box::pin(send(connection, work, answer, persistent)).await;
             sent.trouble = Some(trouble);
             return sent;
         }
     };
-    let is_head = work.request.method == howdah_http::Method::Head;
+    if !filters.is_empty() {
+        return send_filtered(connection, work, head, exchange, filters, persistent, news).await;
+    }
+    let is_head = work.request.method == Method::Head;
     let length = match head.content_length() {
         // What a complete response says of its own length may be wrong; what is there is not.
         _ if news.complete && !is_head => Some(news.available as u64),
@@ -309,6 +320,57 @@ async fn send_script(
         );
     }
     Stream::new(exchange, framing, connection.thread().spill())
+        .send(connection, work, after)
+        .await
+}
+
+/// Sends a script's response through filters: at once if it is whole and small, else as it comes.
+async fn send_filtered(
+    connection: &mut Connection,
+    work: &mut Workspace,
+    head: &ResponseHead,
+    mut exchange: Exchange,
+    filters: &[Filter],
+    persistent: bool,
+    news: News,
+) -> Sent {
+    let mut chain = Chain::new(filters);
+    let is_whole = news.complete && news.available <= WHOLE && work.request.method != Method::Head;
+    let mut content = Vec::new();
+    if is_whole {
+        let mut made = vec![0; news.available];
+        exchange.copy(&mut made);
+        exchange.consume(news.available);
+        let passed = chain
+            .push(&made, &mut content)
+            .and_then(|()| chain.finish(&mut content));
+        if let Err(broken) = passed {
+            return Sent::broken(0, Trouble::server(connection, &work.request, broken.0));
+        }
+    }
+    let length = is_whole.then_some(content.len() as u64);
+    let framing = Framing::of(&work.request.method, work.request.version, head.status, length);
+    let date = connection.thread().date();
+    encode_head(
+        &mut work.out,
+        work.request.version,
+        head,
+        framing,
+        persistent,
+        &date,
+    );
+    let after = after(connection, persistent && framing != Framing::Close);
+    if !framing.has_content() {
+        exchange.detach();
+        return Sent::new(0, connection.write_all(&work.out).await, after);
+    }
+    if is_whole {
+        drop(exchange);
+        work.out.extend_from_slice(&content);
+        return Sent::new(content.len() as u64, connection.write_all(&work.out).await, after);
+    }
+    Stream::new(exchange, framing, connection.thread().spill())
+        .through(chain)
         .send(connection, work, after)
         .await
 }

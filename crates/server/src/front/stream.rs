@@ -7,13 +7,15 @@ use std::future::poll_fn;
 use std::io;
 use std::os::fd::AsFd;
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use howdah_htaccess::modules::filter;
 use howdah_http::h1::{Framing, LAST_CHUNK, encode_chunk_size};
 use howdah_php::{Exchange, Failure, News};
 use tokio::io::Interest;
 
 use super::connection::{After, Connection, Cut};
+use super::filtered::{self, Chain};
 use super::send::{Sent, some};
 use super::spool::{self, Spool, SpoolLimits};
 use super::trouble::Trouble;
@@ -21,6 +23,8 @@ use super::workspace::Workspace;
 
 /// Bytes copied from the ring to the spool at a time.
 const STEP: usize = 64 * 1024;
+/// How long a script may pause before what it has said is pressed out of its filters, at the cost of their effect.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// A response in the making.
 #[derive(Debug)]
@@ -33,6 +37,9 @@ pub(super) struct Stream {
     /// Bytes of content taken from the worker.
     taken: u64,
     ended: bool,
+    /// What the content passes, and what has come out of it just now.
+    filters: Option<(Chain, Vec<u8>)>,
+    framing: Framing,
 }
 
 /// Why a stream stopped short.
@@ -40,6 +47,7 @@ enum Broken {
     Client(Cut),
     Script(Failure),
     Spool(io::Error),
+    Filter(filter::Broken),
     /// The script ended before it had sent what its Content-Length said.
     Short,
 }
@@ -65,6 +73,16 @@ impl Stream {
             left,
             taken: 0,
             ended: false,
+            filters: None,
+            framing,
+        }
+    }
+
+    /// Has the content pass filters. Its length must not have been told.
+    pub(super) fn through(self, chain: Chain) -> Stream {
+        Stream {
+            filters: Some((chain, Vec::new())),
+            ..self
         }
     }
 
@@ -75,7 +93,10 @@ impl Stream {
         work: &mut Workspace,
         after: After,
     ) -> Sent {
-        let relayed = self.relay(connection, work).await;
+        let relayed = match self.filters.take() {
+            None => self.relay(connection, work).await,
+            Some((chain, made)) => self.relay_through(chain, made, connection, work).await,
+        };
         connection.watch().disarm();
         let trouble = match relayed {
             Ok(()) => {
@@ -89,6 +110,7 @@ impl Stream {
                 let why = format!("what a slow client has not taken yet cannot be stored: {error}");
                 Trouble::server(connection, &work.request, &why)
             }
+            Err(Broken::Filter(broken)) => Trouble::server(connection, &work.request, broken.0),
             Err(Broken::Short) => {
                 let why = "the script ended before it had sent as many bytes as its Content-Length says";
                 Trouble::server(connection, &work.request, why)
@@ -122,6 +144,68 @@ impl Stream {
                 self.wait(connection).await?;
             }
         }
+    }
+
+    /// Moves content through filters until the worker has no more. What comes out goes through the spool.
+    async fn relay_through(
+        &mut self,
+        mut chain: Chain,
+        mut made: Vec<u8>,
+        connection: &mut Connection,
+        work: &mut Workspace,
+    ) -> Result<(), Broken> {
+        self.spool.push(&work.out).map_err(Broken::Spool)?;
+        let mut is_shown = true;
+        loop {
+            let news = poll_fn(|context| Poll::Ready(self.exchange.poll_news(context))).await;
+            let news = news.map_err(Broken::Script)?;
+            let movable = self.spool.is_empty() || ((news.full || news.complete) && self.spool.has_room());
+            if news.available > 0 && movable {
+                work.out.resize(news.available.min(STEP), 0);
+                let copied = self.exchange.copy(&mut work.out);
+                self.exchange.consume(copied);
+                chain
+                    .push(&work.out[..copied], &mut made)
+                    .map_err(Broken::Filter)?;
+                self.spool_made(&mut made, work)?;
+                self.send_what_fits(connection)?;
+                is_shown = false;
+                // Compressing takes time: others have their turn.
+                tokio::task::yield_now().await;
+            } else if news.complete && news.available == 0 {
+                chain.finish(&mut made).map_err(Broken::Filter)?;
+                self.spool_made(&mut made, work)?;
+                return self.end();
+            } else if is_shown || !self.spool.is_empty() {
+                self.wait(connection).await?;
+            } else if let Ok(waited) = tokio::time::timeout(PAUSE, self.wait(connection)).await {
+                waited?;
+            } else {
+                // The script takes its time: what it has said so far is to be seen.
+                chain.flush(&mut made).map_err(Broken::Filter)?;
+                self.spool_made(&mut made, work)?;
+                self.send_what_fits(connection)?;
+                is_shown = true;
+            }
+        }
+    }
+
+    fn spool_made(&mut self, made: &mut Vec<u8>, work: &mut Workspace) -> Result<(), Broken> {
+        work.out.clear();
+        filtered::frame(&mut work.out, made, self.framing);
+        self.taken += made.len() as u64;
+        made.clear();
+        self.spool.push(&work.out).map_err(Broken::Spool)?;
+        work.out.clear();
+        Ok(())
+    }
+
+    fn send_what_fits(&mut self, connection: &Connection) -> Result<(), Broken> {
+        if !self.spool.is_empty() && connection.watch().is_disarmed() {
+            let patience = connection.thread().config().limits.send_timeout;
+            connection.watch().arm(Instant::now(), patience);
+        }
+        self.send_spooled(connection)
     }
 
     /// One `writev`: what is in `work.out`, `length` bytes of the ring, the chunk's end. What the socket does not take is

@@ -3,35 +3,43 @@
 use std::cell::{Cell, RefCell, RefMut};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use howdah_config::Config;
-use howdah_files::Store;
-use howdah_http::Limits;
+use howdah_files::{Library, Store};
+use howdah_http::{Limits, Status};
 use howdah_php::{Desk, Encoder, Pool};
-use howdah_site::Sites;
+use howdah_site::{Site, Sites};
 use howdah_sys::readiness::Readable;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
 
 use super::access::{AccessLog, Record};
 use super::clock::Clock;
-use super::connection;
 use super::deadline::{SWEEP, Watches};
+use super::filtered::Pressed;
+use super::outside::Outside;
+use super::passwords::Passwords;
+use super::rules::{Complaint, Complaints};
 use super::spool::SpoolLimits;
-use super::trouble::Trouble;
+use super::trouble::{Failed, Trouble};
+use super::wardrobe::Wardrobe;
 use super::workspace::Workspace;
-use crate::log::{ErrorLog, Level};
+use crate::log::ErrorLog;
 
 /// What all threads of the front share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) config: Arc<Config>,
     pub(super) sites: Sites,
+    /// The directives that have been compiled.
+    pub(super) library: Arc<Library>,
+    pub(super) passwords: Passwords,
+    /// What has been said lately of directives.
+    pub(super) complaints: Arc<Mutex<Complaints>>,
     /// By site; `None` where there is no PHP.
     pub(super) pools: Vec<Option<Arc<Pool>>>,
     /// Threads beside the first that have not ended. The first, which speaks to supervisor and zygotes, is the last to end.
@@ -64,11 +72,13 @@ pub(super) type Listener = (TcpListener, SocketAddr);
 
 /// One thread's own state.
 pub(super) struct Thread {
-    number: usize,
-    shared: Arc<Shared>,
+    pub(super) number: usize,
+    pub(super) shared: Arc<Shared>,
     limits: Limits,
     spill: SpoolLimits,
     store: RefCell<Store>,
+    wardrobe: RefCell<Wardrobe>,
+    pressed: RefCell<Pressed>,
     desks: Vec<Option<Rc<Desk>>>,
     encoder: RefCell<Encoder>,
     watches: Watches,
@@ -87,8 +97,6 @@ const WORKSPACES: usize = 64;
 /// Connections of a thread that stay ready for their next request. A working connection takes a few kilobytes more than one
 /// at rest.
 const CROWD: usize = 256;
-/// How often a full, or failing, listener is looked at again.
-const PAUSE: Duration = Duration::from_millis(50);
 
 thread_local! {
     /// For the event loop's own hooks, which know no thread of ours.
@@ -162,7 +170,12 @@ impl Thread {
             number,
             limits,
             spill,
-            store: RefCell::new(Store::new(howdah_files::Limits::default())),
+            store: RefCell::new(Store::with_library(
+                howdah_files::Limits::default(),
+                Arc::clone(&shared.library),
+            )),
+            wardrobe: RefCell::default(),
+            pressed: RefCell::default(),
             desks,
             encoder: RefCell::new(Encoder::default()),
             watches: Watches::new(),
@@ -193,6 +206,37 @@ impl Thread {
 
     pub(super) fn store(&self) -> RefMut<'_, Store> {
         self.store.borrow_mut()
+    }
+
+    /// What resolving a request for `site` asks of the outside, that request having come at `since`.
+    pub(super) fn outside(&self, site: &Site, since: Instant) -> Outside<'_> {
+        let mut store = self.store();
+        store.enter(site.number());
+        Outside {
+            store,
+            passwords: &self.shared.passwords,
+            since,
+        }
+    }
+
+    pub(super) fn wardrobe(&self) -> RefMut<'_, Wardrobe> {
+        self.wardrobe.borrow_mut()
+    }
+
+    pub(super) fn pressed(&self) -> RefMut<'_, Pressed> {
+        self.pressed.borrow_mut()
+    }
+
+    pub(super) fn passwords(&self) -> &Passwords {
+        &self.shared.passwords
+    }
+
+    /// Whether that has not been said lately.
+    pub(super) fn is_news(&self, complaint: &Complaint, now: Instant) -> bool {
+        let complaints = self.shared.complaints.lock();
+        complaints
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_news(complaint, now)
     }
 
     pub(super) fn desk(&self, site: usize) -> Option<&Rc<Desk>> {
@@ -256,6 +300,15 @@ impl Thread {
         self.shared
             .log
             .say(trouble.level(), trouble.site.as_deref(), &trouble.to_string());
+    }
+
+    /// Says why there is no answer, where there is something to say and somebody to answer, and tells with which status.
+    pub(super) fn report_failed(&self, failed: &Failed) -> Option<Status> {
+        let status = failed.status()?;
+        if let Failed::Trouble(trouble) = failed {
+            self.report(trouble);
+        }
+        Some(status)
     }
 
     /// Adds a line to the access log.
@@ -341,7 +394,7 @@ impl Thread {
         self.load().load(Ordering::Relaxed) == 0 && self.desks.iter().flatten().all(|desk| desk.is_idle())
     }
 
-    fn load(&self) -> &AtomicUsize {
+    pub(super) fn load(&self) -> &AtomicUsize {
         &self.shared.loads[self.number]
     }
 
@@ -350,100 +403,6 @@ impl Thread {
         while let Ok(mut ready) = changes.ready().await {
             ready.clear_ready();
             self.store().drain_events();
-        }
-    }
-
-    /// Serves who has connected by now, and closes the listeners: who comes later is for others, or for nobody.
-    fn close(self: &Rc<Self>, listeners: Vec<Rc<Listener>>) {
-        for (listener, address) in listeners.iter().map(Rc::as_ref) {
-            while let Ok((stream, remote)) = listener.accept() {
-                self.load().fetch_add(1, Ordering::Relaxed);
-                let local = local_address(&stream, *address);
-                self.spawn(stream, remote, local);
-            }
-        }
-    }
-
-    /// Accepts what comes to one listener and gives it to the thread with the least to do.
-    async fn accept(self: Rc<Self>, listener: Rc<Listener>) {
-        let (listener, address) = &*listener;
-        let Ok(readable) = Readable::new(listener.as_fd()) else {
-            return self.shared.log.say(
-                Level::Error,
-                None,
-                &format!("cannot watch the listener on {address}"),
-            );
-        };
-        while let Ok(mut ready) = readable.ready().await {
-            if self.connections() >= self.shared.config.limits.connections {
-                tokio::time::sleep(PAUSE).await;
-                continue;
-            }
-            match listener.accept() {
-                Ok((stream, remote)) => self.place(stream, remote, *address),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
-                // The client was faster gone than we came.
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                Err(error) => {
-                    let what = format!("cannot accept connections on {address}: {error}; trying again");
-                    self.shared.log.say(Level::Error, None, &what);
-                    tokio::time::sleep(PAUSE * 10).await;
-                }
-            }
-        }
-    }
-
-    fn connections(&self) -> usize {
-        self.shared
-            .loads
-            .iter()
-            .map(|load| load.load(Ordering::Relaxed))
-            .sum()
-    }
-
-    fn place(self: &Rc<Self>, stream: TcpStream, remote: SocketAddr, listener: SocketAddr) {
-        let local = local_address(&stream, listener);
-        let own = self.load().load(Ordering::Relaxed);
-        let least = self
-            .shared
-            .loads
-            .iter()
-            .enumerate()
-            .min_by_key(|(_, load)| load.load(Ordering::Relaxed));
-        let target = match least {
-            Some((number, load)) if load.load(Ordering::Relaxed) + 1 < own.max(1) => number,
-            _ => self.number,
-        };
-        self.shared.loads[target].fetch_add(1, Ordering::Relaxed);
-        if target == self.number {
-            self.spawn(stream, remote, local);
-        } else if let Err(mpsc::error::SendError((stream, remote, local))) =
-            self.shared.inboxes[target].send((stream, remote, local))
-        {
-            self.shared.loads[target].fetch_sub(1, Ordering::Relaxed);
-            self.load().fetch_add(1, Ordering::Relaxed);
-            self.spawn(stream, remote, local);
-        }
-    }
-
-    /// Serves a connection that is counted already.
-    fn spawn(self: &Rc<Self>, stream: TcpStream, remote: SocketAddr, local: SocketAddr) {
-        let counted = Counted(self.clone());
-        let stream = stream
-            .set_nonblocking(true)
-            .and_then(|()| tokio::net::TcpStream::from_std(stream));
-        match stream {
-            Ok(stream) => {
-                tokio::task::spawn_local(async move {
-                    connection::run(counted.0.clone(), stream, remote, local).await;
-                    drop(counted);
-                });
-            }
-            Err(error) => {
-                self.shared
-                    .log
-                    .say(Level::Error, None, &format!("cannot serve a connection: {error}"))
-            }
         }
     }
 }
@@ -455,23 +414,5 @@ pub(super) struct Working(Rc<Thread>);
 impl Drop for Working {
     fn drop(&mut self) {
         self.0.working.set(self.0.working.get() - 1);
-    }
-}
-
-/// The address that a client has connected to.
-fn local_address(stream: &TcpStream, listener: SocketAddr) -> SocketAddr {
-    if listener.ip().is_unspecified() {
-        stream.local_addr().unwrap_or(listener)
-    } else {
-        listener
-    }
-}
-
-/// A connection in its thread's count, also if serving it panics.
-struct Counted(Rc<Thread>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.load().fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -9,6 +9,7 @@ use howdah_site::{Script, Site};
 
 use super::body::BodyError;
 use super::connection::Connection;
+use super::rules::Complaint;
 use crate::log::Level;
 
 /// Something that kept a request from its usual answer.
@@ -22,11 +23,43 @@ pub(super) struct Trouble {
     text: String,
 }
 
+/// Why there is no answer yet.
+#[derive(Debug)]
+pub(super) enum Failed {
+    /// What is to be answered; there is nothing to say about it.
+    Status(Status),
+    Trouble(Trouble),
+}
+
+impl Failed {
+    /// What the client is told; `None` if it is gone.
+    pub(super) fn status(&self) -> Option<Status> {
+        match self {
+            Failed::Status(status) => Some(*status),
+            Failed::Trouble(trouble) => trouble.status,
+        }
+    }
+}
+
+impl From<Status> for Failed {
+    fn from(status: Status) -> Failed {
+        Failed::Status(status)
+    }
+}
+
+impl From<Trouble> for Failed {
+    fn from(trouble: Trouble) -> Failed {
+        Failed::Trouble(trouble)
+    }
+}
+
 /// Whose fault it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Culprit {
     Client,
     Script,
+    /// What the site's directives say.
+    Site,
     /// The pool has no room.
     Load,
     Server,
@@ -158,6 +191,25 @@ impl Trouble {
         }
     }
 
+    /// What directives had to say.
+    pub(super) fn directives(
+        connection: &Connection,
+        request: &Request,
+        site: &Site,
+        (place, what): &Complaint,
+    ) -> Trouble {
+        let place = place
+            .as_ref()
+            .map(|place| format!("{place}: "))
+            .unwrap_or_default();
+        Trouble {
+            culprit: Culprit::Site,
+            status: None,
+            site: Some(site.name().to_owned()),
+            text: format!("{place}{what}, {}", While(connection, request)),
+        }
+    }
+
     /// The client closed the connection before it had its answer.
     pub(super) fn gone(connection: &Connection, request: &Request, site: &Site) -> Trouble {
         let text = format!("the client closed the connection, {}", While(connection, request));
@@ -184,7 +236,7 @@ impl Trouble {
     pub(super) fn level(&self) -> Level {
         match self.culprit {
             Culprit::Client => Level::Info,
-            Culprit::Load => Level::Warning,
+            Culprit::Load | Culprit::Site => Level::Warning,
             Culprit::Script | Culprit::Server => Level::Error,
         }
     }

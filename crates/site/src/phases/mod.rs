@@ -23,6 +23,7 @@ pub(crate) mod handler;
 mod links;
 mod lookup;
 mod outside;
+mod respond;
 mod rounds;
 mod sections;
 mod target;
@@ -39,6 +40,7 @@ use crate::path::Scratch;
 use crate::sites::Site;
 
 pub(crate) use asked::{Asked, Start};
+pub use respond::respond;
 
 /// What all requests have in common that are made for one of a client.
 pub(crate) struct Walk<'a, 'r, D> {

@@ -1,0 +1,187 @@
+//! Heads of files as directives have dressed them, kept as long as nothing changes: neither the file, nor what is in force for it,
+//! nor, where Expires tells the time, the second.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use howdah_htaccess::modules::core::DefaultCharset;
+use howdah_htaccess::modules::mime;
+use howdah_htaccess::{Settings, State};
+use howdah_http::h1::encode_kept_head;
+use howdah_http::{ResponseHead, Status};
+use howdah_site::Ruled;
+
+/// Heads that a thread keeps. Beyond, all are forgotten.
+const MOST_KEPT: usize = 2048;
+
+/// Dressed heads, by the heads that they were made of and by what was in force.
+#[derive(Debug, Default)]
+pub(super) struct Wardrobe {
+    kept: HashMap<(usize, usize), Kept, foldhash::fast::RandomState>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    // These two are held so that nothing else can come to stand at their addresses, which are the key.
+    document: Rc<[u8]>,
+    settings: Arc<Settings>,
+    dress: Dress,
+    second: u64,
+    head: Rc<[u8]>,
+}
+
+/// What else goes into a head that can be kept.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Dress {
+    content_type: Option<Vec<u8>>,
+    charset: Option<Vec<u8>>,
+    encoding: Option<Vec<u8>>,
+    languages: Vec<Vec<u8>>,
+}
+
+impl Dress {
+    /// What a head depends on before the directives have seen it; `None` where it depends on more, and cannot be kept.
+    pub(super) fn of(ruled: &Ruled) -> Option<Dress> {
+        let (state, settings) = (&ruled.state, &ruled.settings);
+        let is_constant = settings
+            .headers
+            .as_ref()
+            .is_none_or(|headers| headers.is_constant());
+        let has_own_fields = !state.fields.is_empty() || !state.error_fields.is_empty();
+        if !is_constant || has_own_fields || passes_filters(state, settings) || state.trace.is_some() {
+            return None;
+        }
+        Some(Dress {
+            content_type: state.content_type.clone(),
+            charset: state.charset.clone(),
+            encoding: state.encoding.clone(),
+            languages: state.languages.clone(),
+        })
+    }
+
+    fn fits(&self, state: &State) -> bool {
+        self.content_type == state.content_type
+            && self.charset == state.charset
+            && self.encoding == state.encoding
+            && self.languages == state.languages
+            && state.fields.is_empty()
+            && state.error_fields.is_empty()
+            && state.output_filters.is_empty()
+    }
+}
+
+impl Wardrobe {
+    /// The head that was made of the file's own, if it still holds.
+    pub(super) fn find(&self, document: &Rc<[u8]>, ruled: &Ruled, second: u64) -> Option<Rc<[u8]>> {
+        let kept = self.kept.get(&key(document, &ruled.settings))?;
+        let is_in_time = kept.second == second || kept.second == ALWAYS;
+        (is_in_time && kept.dress.fits(&ruled.state)).then(|| Rc::clone(&kept.head))
+    }
+
+    /// Keeps a head, for content of that length, and gives it back as it is kept.
+    pub(super) fn keep(
+        &mut self,
+        document: &Rc<[u8]>,
+        ruled: &Ruled,
+        dress: Dress,
+        second: u64,
+        head: &ResponseHead,
+        length: u64,
+    ) -> Rc<[u8]> {
+        let mut bytes = Vec::new();
+        encode_kept_head(&mut bytes, head, length);
+        let bytes: Rc<[u8]> = bytes.into();
+        let tells_time = ruled
+            .settings
+            .expires
+            .as_ref()
+            .is_some_and(|expires| expires.is_active());
+        if self.kept.len() >= MOST_KEPT {
+            self.kept.clear();
+        }
+        let kept = Kept {
+            document: Rc::clone(document),
+            settings: Arc::clone(&ruled.settings),
+            dress,
+            second: if tells_time { second } else { ALWAYS },
+            head: Rc::clone(&bytes),
+        };
+        self.kept.insert(key(&kept.document, &kept.settings), kept);
+        bytes
+    }
+}
+
+fn key(document: &Rc<[u8]>, settings: &Arc<Settings>) -> (usize, usize) {
+    (document.as_ptr() as usize, Arc::as_ptr(settings) as usize)
+}
+
+/// Whether the directives have nothing to say about the head of a file, which has that media type by itself.
+pub(super) fn is_left_alone(ruled: &Ruled, document: &[u8]) -> bool {
+    let (state, settings) = (&ruled.state, &ruled.settings);
+    let core = settings.core.as_ref();
+    let adds_charset =
+        core.is_some_and(|core| matches!(core.default_charset, Some(DefaultCharset::Named(_))));
+    state.status == Status::OK
+        && !settings
+            .headers
+            .as_ref()
+            .is_some_and(|headers| headers.changes_responses())
+        && !settings
+            .expires
+            .as_ref()
+            .is_some_and(|expires| expires.is_active())
+        && !adds_charset
+        && !passes_filters(state, settings)
+        && state.fields.is_empty()
+        && state.error_fields.is_empty()
+        && state.encoding.is_none()
+        && state.languages.is_empty()
+        && state.charset.is_none()
+        && state.content_type.as_deref() == content_type(document)
+}
+
+/// Whether the content may have to pass a filter.
+pub(super) fn passes_filters(state: &State, settings: &Settings) -> bool {
+    let by_folder = settings
+        .core
+        .as_ref()
+        .is_some_and(|core| core.output_filters.is_some());
+    settings.filter.is_some() || by_folder || !state.output_filters.is_empty()
+}
+
+/// Content-Type as `files` prepares it: the third line.
+fn content_type(document: &[u8]) -> Option<&[u8]> {
+    let rest = document.strip_prefix(b"HTTP/1.1 200 OK\r\nServer: Howdah\r\nContent-Type: ")?;
+    Some(&rest[..memchr::memchr(b'\r', rest)?])
+}
+
+/// The fields of a head that `files` has prepared, without those that are added when it is encoded.
+pub(super) fn read_head(document: &[u8]) -> ResponseHead {
+    let mut head = ResponseHead::new(Status::OK);
+    for line in document.split(|&byte| byte == b'\n').skip(1) {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let Some(colon) = memchr::memchr(b':', line) else {
+            continue;
+        };
+        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+        if name != b"Server" && name != b"Content-Length" {
+            head.fields.push(name, value);
+        }
+    }
+    head
+}
+
+/// The media type that the directives have found. What has none is nothing that a browser should guess at.
+pub(super) fn set_content_type(head: &mut ResponseHead, state: &State) {
+    let found = mime::content_type_field(state);
+    head.fields.remove(b"content-type");
+    let value = found
+        .as_deref()
+        .filter(|value| howdah_http::is_field_value(value));
+    head.fields
+        .push(b"Content-Type", value.unwrap_or(b"application/octet-stream"));
+}
+
+/// The second of a head that tells no time.
+const ALWAYS: u64 = u64::MAX;
