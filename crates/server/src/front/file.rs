@@ -117,7 +117,7 @@ fn dressed(
         head.fields.remove(b"etag");
         tag.iter().for_each(|tag| head.fields.push(b"ETag", tag));
     }
-    wardrobe::set_content_type(&mut head, &ruled.state);
+    wardrobe::set_content_type(&mut head, ruled);
     let mut answer = Answer::new(Head::Plain(head), body.into());
     answer.modified = answer.last_modified();
     let answer = rules::dress(connection, work, site, arrival, Some(ruled), answer)?;
@@ -160,7 +160,7 @@ fn composed(
     }
     let in_parts = matches!(body, FileBody::Multipart(_));
     if head.status.is_success() && !in_parts {
-        wardrobe::set_content_type(&mut head, &ruled.state);
+        wardrobe::set_content_type(&mut head, ruled);
     }
     let mut answer = Answer::new(Head::Plain(head), body.into());
     answer.modified = answer.last_modified();

@@ -138,7 +138,7 @@ pub(super) fn is_left_alone(ruled: &Ruled, document: &[u8]) -> bool {
         && state.encoding.is_none()
         && state.languages.is_empty()
         && state.charset.is_none()
-        && state.content_type.as_deref() == content_type(document)
+        && (is_by_name(ruled) || state.content_type.as_deref() == content_type(document))
 }
 
 /// Whether the content may have to pass a filter.
@@ -172,9 +172,17 @@ pub(super) fn read_head(document: &[u8]) -> ResponseHead {
     head
 }
 
+/// Whether no directive has anything to say about the media type.
+fn is_by_name(ruled: &Ruled) -> bool {
+    ruled.settings.mime.is_none() && ruled.state.content_type.is_none()
+}
+
 /// The media type that the directives have found. What has none is nothing that a browser should guess at.
-pub(super) fn set_content_type(head: &mut ResponseHead, state: &State) {
-    let found = mime::content_type_field(state);
+pub(super) fn set_content_type(head: &mut ResponseHead, ruled: &Ruled) {
+    if is_by_name(ruled) {
+        return;
+    }
+    let found = mime::content_type_field(&ruled.state);
     head.fields.remove(b"content-type");
     let value = found
         .as_deref()

@@ -162,7 +162,8 @@ fn names_that_hold_secrets_are_not_served() {
         "sub/.htaccess",
         "sub/.hidden/x.txt",
     ];
-    let mut files: Vec<(&str, &str)> = names.iter().map(|name| (*name, "the secret")).collect();
+    // A comment, so that directives are none the worse for it.
+    let mut files: Vec<(&str, &str)> = names.iter().map(|name| (*name, "# the secret")).collect();
     files.push((".well-known/security.txt", "Contact: us"));
     let site = Site::new(&files);
     let mut wire = site.connect();
