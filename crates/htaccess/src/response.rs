@@ -78,7 +78,7 @@ fn join(tx: &mut Transaction<'_>, settings: &Settings, head: &mut ResponseHead, 
     let state = &mut tx.state;
     for (name, value) in std::mem::take(&mut state.error_fields).iter() {
         // There is one media type, whatever the tables say.
-        if !name.eq_ignore_ascii_case(b"content-type") {
+        if !name.eq_ignore_ascii_case(b"content-type") || !head.fields.contains(name) {
             head.fields.push(name, value);
         }
     }
@@ -123,7 +123,7 @@ fn one_vary(head: &mut ResponseHead) {
     let is_one = {
         let mut values = head.fields.values(b"vary");
         let first = values.next();
-        values.next().is_none() && first.is_none_or(|first| !first.contains(&b','))
+        values.next().is_none() && first.is_none_or(|first| !first.iter().any(|byte| b", \t".contains(byte)))
     };
     if is_one {
         return;
@@ -163,17 +163,18 @@ fn default_charset(settings: &Settings, head: &mut ResponseHead) {
 }
 
 /// Puts the head where expressions (`resp`, `%{CONTENT_TYPE}`, `%{REQUEST_STATUS}`) look for it, as long as `work` lasts.
-/// `evaluates`: there are expressions.
+/// `with_media_type`: the media type is not among the fields then, but in `content_type` with its parameters.
 pub(crate) fn with_head<T>(
     tx: &mut Transaction<'_>,
     head: &mut ResponseHead,
-    evaluates: bool,
+    with_media_type: bool,
     work: impl FnOnce(&mut Transaction<'_>) -> T,
 ) -> T {
     std::mem::swap(&mut tx.state.fields, &mut head.fields);
     tx.state.status = head.status;
-    let own = evaluates.then(|| {
+    let own = with_media_type.then(|| {
         let sent = tx.state.fields.value(b"content-type").map(<[u8]>::to_vec);
+        tx.state.fields.remove(b"content-type");
         (
             std::mem::replace(&mut tx.state.content_type, sent),
             tx.state.charset.take(),
@@ -182,8 +183,12 @@ pub(crate) fn with_head<T>(
     let outcome = work(tx);
     std::mem::swap(&mut tx.state.fields, &mut head.fields);
     if let Some((content_type, charset)) = own {
-        tx.state.content_type = content_type;
+        let sent = std::mem::replace(&mut tx.state.content_type, content_type);
         tx.state.charset = charset;
+        if let Some(sent) = sent.filter(|sent| !sent.is_empty()) {
+            tx.state.error_fields.remove(b"content-type");
+            head.fields.set(b"Content-Type", &sent);
+        }
     }
     outcome
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use howdah_http::Status;
 
 use crate::mistake::Place;
+use crate::modules::mime;
 use crate::settings::Merge;
 use crate::trace::Event;
 use crate::transaction::Transaction;
@@ -141,7 +142,7 @@ impl Config {
 pub fn fixup(tx: &mut Transaction<'_>, config: &Config, world: &mut dyn World) -> Result<(), Status> {
     if let Some((place, media_type)) = config.force_type.as_ref().filter(|(_, name)| **name != *b"none") {
         tx.trace(|| applied("ForceType", place, media_type));
-        set_content_type(tx, media_type);
+        mime::set_content_type(&mut tx.state, media_type);
     }
     let Some((place, handler)) = &config.handler else {
         return Ok(());
@@ -161,18 +162,6 @@ pub fn fixup(tx: &mut Transaction<'_>, config: &Config, world: &mut dyn World) -
         tx.state.handler = Some(name);
     }
     Ok(())
-}
-
-/// A media type with its charset, where it has one.
-fn set_content_type(tx: &mut Transaction<'_>, value: &[u8]) {
-    let mut parts = value.splitn(2, |byte| *byte == b';');
-    let media_type = parts.next().unwrap_or_default().trim_ascii_end();
-    tx.state.content_type = Some(media_type.to_vec());
-    let parameter = parts.next().unwrap_or_default().trim_ascii();
-    let (name, charset) = parameter.split_at(parameter.len().min(b"charset=".len()));
-    if name.eq_ignore_ascii_case(b"charset=") {
-        tx.state.charset = Some(charset.trim_ascii().to_vec());
-    }
 }
 
 fn applied(name: &str, place: &Arc<Place>, value: &[u8]) -> Event {

@@ -45,6 +45,8 @@ pub fn choose(
     candidates.sort_by_key(Candidate::rank);
     let mut filters = Vec::new();
     for candidate in candidates {
+        // What another filter makes has a length that nobody knows yet.
+        let length = length.filter(|_| filters.is_empty());
         let outcome = consider(tx, settings, world, head, length, &candidate);
         tx.trace(|| Event {
             step: "filter",

@@ -41,10 +41,12 @@ impl Config {
         })
     }
 
-    /// Whether an expression is evaluated for responses.
-    pub(super) fn evaluates(&self) -> bool {
+    /// Whether a rule for responses is about the media type, or evaluates an expression, which may ask for it.
+    pub(super) fn needs_media_type(&self) -> bool {
         self.always.iter().chain(&self.success).any(|rule| {
-            matches!(rule.condition, Condition::Expression(_)) || matches!(rule.value, Value::Expression(_))
+            rule.is_content_type()
+                || matches!(rule.condition, Condition::Expression(_))
+                || matches!(rule.value, Value::Expression(_))
         })
     }
 }

@@ -82,7 +82,7 @@ pub fn response(
     if !config.changes_responses() {
         return Ok(());
     }
-    with_head(tx, head, config.evaluates(), |tx| {
+    with_head(tx, head, config.needs_media_type(), |tx| {
         run::apply(tx, &config.always, Table::Always, world)?;
         match error {
             false => run::apply(tx, &config.success, Table::Success, world),

@@ -37,6 +37,12 @@ impl Table {
         }
     }
 
+    /// Whether the rule is about the response's media type, which Apache keeps apart from both tables (`r->content_type`) and
+    /// sends instead of what they say.
+    fn holds_media_type(self, rule: &Rule) -> bool {
+        self != Table::Request && rule.is_content_type()
+    }
+
     fn read<'t>(self, tx: &'t Transaction<'_>) -> &'t Fields {
         match self {
             Table::Request => tx.request_fields(),
@@ -126,13 +132,13 @@ fn idle(tx: &mut Transaction<'_>, rule: &Rule, world: &mut dyn World) -> Option<
 }
 
 fn act(tx: &mut Transaction<'_>, rule: &Rule, table: Table, world: &mut dyn World) -> Result<(), Status> {
-    let is_content_type = rule.is_content_type();
     match &rule.action {
         Action::Unset => {
-            // The media type is no field of either table, so it cannot be taken away.
-            let there = table.read(tx).contains(&rule.name);
-            if there && (!is_content_type || table == Table::Request) {
+            if table.read(tx).contains(&rule.name) {
                 table.edit(tx).remove(&rule.name);
+            }
+            if table.holds_media_type(rule) {
+                tx.state.content_type = None;
             }
             Ok(())
         }
@@ -147,11 +153,16 @@ fn act(tx: &mut Transaction<'_>, rule: &Rule, table: Table, world: &mut dyn Worl
         }
         _ => {
             let value = render(rule, tx, world);
-            let value = checked(tx, rule, table, value)?;
-            match is_content_type {
-                true => put_content_type(tx, rule, table, &value),
-                false => put(table.edit(tx), rule, &value),
+            let value = checked(tx, rule, value)?;
+            let sets = match rule.action {
+                Action::Set => true,
+                Action::SetIfEmpty => !table.read(tx).contains(&rule.name),
+                _ => false,
+            };
+            if sets && table.holds_media_type(rule) {
+                tx.state.content_type = Some(value.to_vec());
             }
+            put(table.edit(tx), rule, &value);
             Ok(())
         }
     }
@@ -174,12 +185,7 @@ fn render<'r>(rule: &'r Rule, tx: &mut Transaction<'_>, world: &mut dyn World) -
 
 /// A name and value that can be sent. Apache answers 500 instead of sending others; a line folded the old way becomes one
 /// line.
-fn checked<'r>(
-    tx: &mut Transaction<'_>,
-    rule: &Rule,
-    table: Table,
-    value: Cow<'r, [u8]>,
-) -> Result<Cow<'r, [u8]>, Status> {
+fn checked<'r>(tx: &mut Transaction<'_>, rule: &Rule, value: Cow<'r, [u8]>) -> Result<Cow<'r, [u8]>, Status> {
     if is_token(&rule.name) && is_field_value(&value) {
         return Ok(value);
     }
@@ -192,11 +198,7 @@ fn checked<'r>(
         Some(&rule.place),
         format!("the field {name:?} or its value holds bytes that no field may hold"),
     );
-    match table {
-        // Scripts see a request's fields as they are, but nothing may split what a proxy is sent.
-        Table::Request => Err(Status::BAD_REQUEST),
-        Table::Success | Table::Always => Err(Status::INTERNAL_SERVER_ERROR),
-    }
+    Err(Status::INTERNAL_SERVER_ERROR)
 }
 
 /// CR, LF and white space become one space.
@@ -266,30 +268,7 @@ fn is_member(list: &[u8], value: &[u8]) -> bool {
     false
 }
 
-/// The media type is kept apart from the fields, and wins over them: only `set`, `setifempty` and `edit` change it. `RequestHeader
-/// set Content-Type` changes it too, which looks like a mistake of Apache's and is kept as it is.
-fn put_content_type(tx: &mut Transaction<'_>, rule: &Rule, table: Table, value: &[u8]) {
-    let sets = matches!(rule.action, Action::Set | Action::SetIfEmpty);
-    match table {
-        Table::Request => {
-            let changes =
-                sets && (matches!(rule.action, Action::Set) || !tx.request_fields().contains(&rule.name));
-            put(tx.edit_request_fields(), rule, value);
-            if changes {
-                tx.state.content_type = Some(value.to_vec());
-                tx.state.charset = None;
-            }
-        }
-        Table::Success | Table::Always if sets => tx.state.fields.set(b"Content-Type", value),
-        Table::Success | Table::Always => {
-            if !tx.state.fields.contains(&rule.name) {
-                put(&mut tx.state.fields, rule, value);
-            }
-        }
-    }
-}
-
-/// `echo`: always into the fields of a successful response, also with `always`.
+/// `echo`: always into the fields of a successful response, also with `always`. Lines of one name are one line.
 fn echo(tx: &mut Transaction<'_>, rule: &Rule, pattern: &crate::pattern::Pattern) -> Result<(), Status> {
     let found: Result<Vec<_>, _> = tx
         .request_fields()
@@ -299,8 +278,11 @@ fn echo(tx: &mut Transaction<'_>, rule: &Rule, pattern: &crate::pattern::Pattern
             Err(exhausted) => Some(Err(exhausted)),
         })
         .collect();
-    let found = found.map_err(|_| exhausted(tx, rule))?;
-    found
+    let mut lines = Fields::new();
+    for (name, value) in found.map_err(|_| exhausted(tx, rule))? {
+        append(&mut lines, &name, &value);
+    }
+    lines
         .iter()
         .for_each(|(name, value)| tx.state.fields.push(name, value));
     Ok(())

@@ -63,7 +63,7 @@ fn actions() {
         ("Header set X v env=!yes", "", ""),
         ("Header set X v ENV=!no", "", "X: v"),
         ("Header set X v early", "", ""),
-        ("Header echo ^X-", "", "X-Ask: 1\nX-Ask: 2"),
+        ("Header echo ^X-", "", "X-Ask: 1, 2"),
         ("Header edit X a b", "", ""),
         ("Header edit X a b", "X: aa", "X: ba"),
         ("Header edit* X a b", "X: aa\nX: c", "X: bb\nX: c"),
@@ -98,7 +98,7 @@ fn two_tables() {
         ("Header set X v", "Location: /", true, "Location: /"),
         ("Header always set X v", "Location: /", true, "Location: /\nX: v"),
         ("Header always append X v", "X: a", false, "X: a\nX: v"),
-        ("Header always echo X-Ask", "", false, "X-Ask: 1\nX-Ask: 2"),
+        ("Header always echo X-Ask", "", false, "X-Ask: 1, 2"),
     ];
     for (directives, head, error, expected) in table {
         assert_eq!(
@@ -128,7 +128,24 @@ fn the_media_type_is_kept_apart() {
             html,
             "Content-Type: text/plain",
         ),
-        ("Header unset Content-Type", html, html),
+        ("Header unset Content-Type", html, ""),
+        ("Header always unset Content-Type", html, ""),
+        (
+            "Header unset Content-Type\nHeader append Content-Type a/b",
+            html,
+            "Content-Type: a/b",
+        ),
+        (
+            "Header always append Content-Type a/b\nHeader unset Content-Type",
+            html,
+            "Content-Type: a/b",
+        ),
+        (
+            "Header setifempty Content-Type a/b\nHeader setifempty Content-Type c/d",
+            html,
+            "Content-Type: a/b",
+        ),
+        ("Header edit Content-Type .* ''", html, ""),
         ("Header append Content-Type x", html, html),
         ("Header append Content-Type x/y", "", "Content-Type: x/y"),
         (

@@ -44,8 +44,15 @@ fn parts(value: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     }
     let mut text = [main, b"/", sub].concat();
     let mut charset = None;
-    for piece in pieces {
-        let equals = piece.iter().position(|&byte| byte == b'=')?;
+    let mut pieces = pieces.peekable();
+    while let Some(piece) = pieces.next() {
+        let Some(equals) = piece.iter().position(|&byte| byte == b'=') else {
+            // A word at the very end is passed over.
+            if pieces.peek().is_none() && !piece.trim_ascii().is_empty() {
+                break;
+            }
+            return None;
+        };
         let (name, parameter) = (piece[..equals].trim_ascii(), piece[equals + 1..].trim_ascii());
         if name.is_empty() || parameter.is_empty() {
             return None;
@@ -107,7 +114,8 @@ mod tests {
             ),
             ("text", "text", false, None),
             ("text/", "text/", false, None),
-            ("text/html; charset", "text/html; charset", false, None),
+            ("text/html; charset", "text/html", true, None),
+            ("text/html; charset; q=1", "text/html; charset; q=1", false, None),
             ("text/html; charset=", "text/html; charset=", false, None),
             ("", "", false, None),
         ];

@@ -91,6 +91,11 @@ impl Config {
         })
     }
 
+    /// The language of files whose names tell none.
+    pub(crate) fn default_language(&self) -> Option<&[u8]> {
+        self.default_language.as_deref()
+    }
+
     /// What is set for an extension, in lower case.
     fn extension(&self, name: &[u8]) -> Option<Cow<'_, Extension>> {
         let mut extension = Cow::Borrowed(self.extensions.get(name)?);

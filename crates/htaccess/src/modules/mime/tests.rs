@@ -194,3 +194,27 @@ fn mistakes() {
     }
     assert!(try_settings("MultiviewsMatch Handlers Filters").is_ok());
 }
+
+#[test]
+fn forcing_a_type_forces_the_charset_too() {
+    let table = [
+        ("ForceType text/x", "text/x"),
+        ("ForceType text/x;charset=c", "text/x c"),
+        ("ForceType none", "text/html utf-8"),
+    ];
+    for (line, expected) in table {
+        let settings = settings(&format!("AddCharset utf-8 .html\n{line}"));
+        let request = request("/a.html", "");
+        let mut tx = transaction(&request);
+        find_type(&mut tx, &settings, &base);
+        crate::modules::core::fixup(
+            &mut tx,
+            settings.core.as_ref().unwrap(),
+            &mut crate::testing::Nowhere::default(),
+        )
+        .unwrap();
+        let parts = [&tx.state.content_type, &tx.state.charset].map(|part| part.clone().unwrap_or_default());
+        let found = String::from_utf8(parts.join(&b' ')).unwrap();
+        assert_eq!(found.trim_end(), expected, "{line}");
+    }
+}

@@ -132,7 +132,7 @@ fn variant(
         media_type: item.name,
         charset: item.charset,
         encoding: description.encoding,
-        languages: description.languages.into_iter().map(Vec::from).collect(),
+        languages: languages(settings, description.languages),
         length,
         has_handler,
         source_quality: item.quality,
@@ -146,6 +146,15 @@ fn variant(
         stars: 0,
         is_definite: true,
     })
+}
+
+/// What the extensions say, or DefaultLanguage.
+fn languages(settings: &Settings, found: Vec<Box<[u8]>>) -> Vec<Vec<u8>> {
+    let default = settings.mime.as_ref().and_then(|mime| mime.default_language());
+    match found.is_empty() {
+        true => default.map(<[u8]>::to_vec).into_iter().collect(),
+        false => found.into_iter().map(Vec::from).collect(),
+    }
 }
 
 /// ForceType's, or what the extensions say, with the charset.

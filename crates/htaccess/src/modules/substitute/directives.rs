@@ -95,9 +95,12 @@ fn longest_line(call: &Call<'_>, settings: &mut Settings) -> Outcome {
         b"g" => Some(1 << 30),
         _ => None,
     };
-    let number = std::str::from_utf8(&word[..digits])
-        .ok()
-        .and_then(|digits| digits.parse::<usize>().ok());
+    let number = match digits {
+        0 => (!word.is_empty()).then_some(0),
+        digits => std::str::from_utf8(&word[..digits])
+            .ok()
+            .and_then(|digits| digits.parse::<usize>().ok()),
+    };
     let bytes = unit
         .zip(number)
         .and_then(|(unit, number): (usize, usize)| number.checked_mul(unit));

@@ -18,22 +18,26 @@ pub(super) fn edit(
     pattern: &Pattern,
     every: bool,
 ) -> Result<(), Status> {
-    // The media type stands with the successful response's fields, whichever table the rule is for.
-    let table = match table {
-        Table::Always if rule.is_content_type() => Table::Success,
-        other => other,
-    };
+    let is_media_type = table.holds_media_type(rule);
+    let media_type = tx.state.content_type.as_ref().filter(|_| is_media_type).cloned();
     let old: Vec<Vec<u8>> = table.read(tx).values(&rule.name).map(<[u8]>::to_vec).collect();
-    if old.is_empty() {
+    if old.is_empty() && media_type.is_none() {
         return Ok(());
     }
     let replacement = render(rule, tx, world).into_owned();
-    let mut new = Vec::with_capacity(old.len());
-    for value in &old {
+    let mut edited = |value: &[u8]| {
         let value = replace(pattern, value, &replacement, every).map_err(|_| exhausted(tx, rule))?;
-        new.push(checked(tx, rule, table, Cow::Owned(value))?);
+        checked(tx, rule, Cow::Owned(value)).map(Cow::into_owned)
+    };
+    let media_type = media_type.map(|value| edited(&value)).transpose()?;
+    let new = old
+        .iter()
+        .map(|value| edited(value))
+        .collect::<Result<Vec<_>, _>>()?;
+    if media_type.is_some() {
+        tx.state.content_type = media_type;
     }
-    if new.iter().zip(&old).any(|(new, old)| **new != **old) {
+    if new != old {
         let fields = table.edit(tx);
         fields.remove(&rule.name);
         new.iter().for_each(|value| fields.push(&rule.name, value));

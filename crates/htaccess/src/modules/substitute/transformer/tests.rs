@@ -97,7 +97,6 @@ fn mistakes() {
         "Substitute s/a/b/g",
         "SubstituteMaxLineLength 1x",
         "SubstituteMaxLineLength -1",
-        "SubstituteMaxLineLength k",
     ] {
         assert!(try_settings(line).is_err(), "{line}");
     }
