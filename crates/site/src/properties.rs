@@ -13,8 +13,11 @@ use crate::resolution::Resolution;
 use crate::resolve::resolve;
 use crate::sites::Sites;
 
+mod ruled;
 #[cfg(test)]
 mod smoke;
+
+pub use ruled::directives;
 
 /// `data` is a host, a target and a disk's answers, with a line feed between each.
 ///

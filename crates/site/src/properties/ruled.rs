@@ -1,0 +1,139 @@
+//! What holds for any directives.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use howdah_htaccess::world::{Probe, ProbeKind, Verified};
+use howdah_htaccess::{Client, Surroundings, compile};
+use howdah_http::{Method, Request};
+
+use super::{check, check_path, one_root};
+use crate::disk::{Disk, Kind, Look};
+use crate::path::{DocumentPath, Scratch};
+use crate::resolution::Resolution;
+use crate::rules::Rules;
+
+/// `data` is a target, the content of the root's `.htaccess` and that of the folder `a`, with a zero byte between each.
+///
+/// Nothing that is accepted leaves the root, what is redirected to can be sent, nothing panics, the disk is asked no more often
+/// than rounds and sub-requests allow, a used buffer gives the same as a fresh one, and `explain` comes to the same end.
+pub fn directives(data: &[u8]) {
+    let mut parts = data.splitn(3, |&byte| byte == 0);
+    let mut part = || parts.next().unwrap_or_default();
+    let (target, root, folder) = (part(), part(), part());
+    if target.contains(&b' ') || target.iter().any(|byte| !byte.is_ascii_graphic()) {
+        return;
+    }
+    let request = Request {
+        method: Method::Get,
+        authority: b"example.org".to_vec(),
+        target: target.to_vec(),
+        ..Request::default()
+    };
+    let end = std::net::SocketAddr::from(([127, 0, 0, 1], 80));
+    let client = Client {
+        request: &request,
+        remote: end,
+        local: end,
+        time: 0,
+    };
+    let sites = one_root();
+    let Some(site) = sites.find(b"example.org") else {
+        return;
+    };
+    let mut disk = Ruled::new(root, folder);
+    let mut scratch = Scratch::default();
+    let first = crate::resolve(site, &client, &mut disk, &mut scratch).resolution;
+    assert!(
+        disk.asked < MOST_QUESTIONS,
+        "the disk was asked {} times",
+        disk.asked
+    );
+    check_ruled(&first);
+    let again = crate::resolve(site, &client, &mut disk, &mut scratch).resolution;
+    assert_eq!(first, again);
+    let explained = crate::explain(site, &client, &mut disk, &mut Scratch::default());
+    assert_eq!(first, explained.resolution);
+}
+
+fn check_ruled(resolution: &Resolution) {
+    match resolution {
+        Resolution::Redirect { status, .. } => assert!(status.is_redirection()),
+        Resolution::Status(_) | Resolution::Page { .. } | Resolution::Verify { .. } => {}
+        other => check(other),
+    }
+}
+
+/// Names of one letter are folders, those that hold a dot are files, all others are missing.
+struct Ruled {
+    root: Rc<Rules>,
+    folder: Rc<Rules>,
+    asked: u64,
+}
+
+impl Ruled {
+    fn new(root: &[u8], folder: &[u8]) -> Ruled {
+        let compiled =
+            |content: &[u8], folder: &[u8]| Arc::new(compile(content, &Surroundings::new("test", folder)));
+        let root = Rules::below(None, compiled(root, b"/srv/www/"));
+        let folder = Rules::below(Some(&root), compiled(folder, b"/srv/www/a/"));
+        Ruled {
+            root,
+            folder,
+            asked: 0,
+        }
+    }
+}
+
+impl Disk for Ruled {
+    fn kind(&mut self, path: &DocumentPath) -> Kind {
+        self.asked += 1;
+        check_path(path);
+        match path.file_name() {
+            b"" | [_] => Kind::Directory,
+            name if name.contains(&b'.') => Kind::File,
+            _ => Kind::Missing,
+        }
+    }
+
+    fn look(&mut self, path: &DocumentPath) -> Look {
+        let is_below = path.relative() == b"a" || path.relative().starts_with(b"a/");
+        let rules = if is_below { &self.folder } else { &self.root };
+        let rules = Some(Rc::clone(rules));
+        Look {
+            kind: self.kind(path),
+            rules,
+        }
+    }
+
+    fn probe(&mut self, path: &[u8]) -> Option<Probe> {
+        self.asked += 1;
+        Some(Probe {
+            kind: if path.contains(&b'.') {
+                ProbeKind::File
+            } else {
+                ProbeKind::Directory
+            },
+            size: path.len() as u64,
+            modified: 0,
+            mode: 0o644,
+        })
+    }
+
+    fn entries(&mut self, _folder: &[u8]) -> Vec<Box<[u8]>> {
+        [&b"x.html"[..], b"x.de.html", b"index.php"]
+            .map(Box::from)
+            .to_vec()
+    }
+
+    fn verify(&mut self, hash: &[u8], password: &[u8]) -> Verified {
+        if hash == password {
+            Verified::Yes
+        } else {
+            Verified::No
+        }
+    }
+}
+
+/// A few questions for each of eleven rounds and of 200 sub-requests.
+const MOST_QUESTIONS: u64 = 100_000;
