@@ -2,6 +2,7 @@
 
 use howdah_htaccess::modules::core::{self, Options};
 use howdah_htaccess::modules::{alias, auth, headers, negotiation, rewrite};
+use howdah_htaccess::transaction::Found;
 
 use super::handler::options_of;
 use super::outside::Outside;
@@ -53,7 +54,14 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             !options.has(Options::FOLLOW_SYM_LINKS) && !options.has(Options::SYM_LINKS_IF_OWNER_MATCH);
         let mut outside = Outside::new(self, &asked.path, asked.kind);
         match rewrite::fixup(&mut asked.tx, &config, &mut outside) {
-            rewrite::Outcome::Declined | rewrite::Outcome::Continue => Ok(()),
+            rewrite::Outcome::Declined => Ok(()),
+            rewrite::Outcome::Continue => {
+                // With `H=` a rule leads to that handler and to a file that is not there.
+                if asked.tx.state.found == Found::Missing {
+                    asked.kind = Kind::Missing;
+                }
+                Ok(())
+            }
             rewrite::Outcome::Internal { uri, args } => {
                 asked.internal = Some((uri, args));
                 Ok(())
