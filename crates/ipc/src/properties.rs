@@ -38,6 +38,7 @@ pub fn request(data: &[u8]) {
     let fixed = FIXED.map(|which| request.fixed(which));
     let mut encoder = Encoder::default();
     encoder.begin(request.time, fixed);
+    encoder.status(request.status);
     for (name, value) in request.variables() {
         encoder.variable(name, value);
     }

@@ -1,7 +1,7 @@
 //! A request, as it lies in a slot's request area.
 //!
 //! ```text
-//! u32 length of everything │ u32 number of variables │ u32 number of ini values │ u32 body kind │ u64 body length │ u64 time (µs)
+//! u32 length of everything │ u32 number of variables │ u32 number of ini values │ u16 body kind │ u16 status │ u64 body length │ u64 time (µs)
 //! the fixed texts, in the order of `Fixed` │ variables: name, value │ ini values: name, value │ inline body
 //! ```
 //! A text is a u32 length and as many bytes followed by a NUL, so that C can use it where it lies. An absent text has
@@ -53,6 +53,7 @@ pub struct Encoder {
     buffer: Vec<u8>,
     variables: u32,
     ini: u32,
+    status: u16,
 }
 
 impl Encoder {
@@ -63,12 +64,18 @@ impl Encoder {
         self.buffer[24..32].copy_from_slice(&time.to_ne_bytes());
         self.variables = 0;
         self.ini = 0;
+        self.status = 0;
         for text in fixed {
             match text {
                 Some(text) => self.text(text),
                 None => self.buffer.extend_from_slice(&ABSENT.to_ne_bytes()),
             }
         }
+    }
+
+    /// Says with which status the script's response begins, if not with 200: it makes the page of an error.
+    pub fn status(&mut self, status: u16) {
+        self.status = status;
     }
 
     /// Adds an entry of `$_SERVER`. All of them come before the first [`Encoder::ini`].
@@ -108,7 +115,8 @@ impl Encoder {
         self.buffer[0..4].copy_from_slice(&length.to_ne_bytes());
         self.buffer[4..8].copy_from_slice(&self.variables.to_ne_bytes());
         self.buffer[8..12].copy_from_slice(&self.ini.to_ne_bytes());
-        self.buffer[12..16].copy_from_slice(&(kind as u32).to_ne_bytes());
+        self.buffer[12..14].copy_from_slice(&(kind as u16).to_ne_bytes());
+        self.buffer[14..16].copy_from_slice(&self.status.to_ne_bytes());
         self.buffer[16..24].copy_from_slice(&body.to_ne_bytes());
         &self.buffer
     }
@@ -129,6 +137,8 @@ pub struct Request<'b> {
     pub body_length: u64,
     /// When the request came, in microseconds since 1970.
     pub time: u64,
+    /// The status that the response begins with; 0 is 200.
+    pub status: u16,
     fixed: [Option<&'b [u8]>; FIXED],
     variables: &'b [u8],
     ini: &'b [u8],
@@ -149,7 +159,8 @@ impl<'b> Request<'b> {
         if word(0) as usize != bytes.len() {
             return None;
         }
-        let body = match word(12) {
+        let half = |at: usize| u16::from_ne_bytes(header[at..at + 2].try_into().expect("two bytes"));
+        let body = match half(12) {
             0 => Body::None,
             1 => Body::Inline,
             2 => Body::File,
@@ -166,6 +177,7 @@ impl<'b> Request<'b> {
             body,
             body_length: long(16),
             time: long(24),
+            status: half(14),
             fixed,
             variables,
             ini,
@@ -242,6 +254,7 @@ mod tests {
         fixed[Fixed::Method as usize] = Some(&b"POST"[..]);
         fixed[Fixed::Script as usize] = Some(&b"/srv/a.php"[..]);
         encoder.begin(1_700_000_000_000_000, fixed);
+        encoder.status(404);
         encoder.variable(b"HTTP_HOST", b"a.example");
         encoder.variable(b"EMPTY", b"");
         encoder.ini(b"memory_limit", b"64M");
@@ -267,7 +280,7 @@ mod tests {
             (request.body, request.body_length, request.inline_body()),
             (Body::Inline, 3, &b"a=1"[..])
         );
-        assert_eq!(request.time, 1_700_000_000_000_000);
+        assert_eq!((request.time, request.status), (1_700_000_000_000_000, 404));
     }
 
     #[test]

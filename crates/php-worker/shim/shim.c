@@ -665,6 +665,9 @@ int howdah_execute(const struct howdah_request *request)
 		shim_begin(request);
 		shim_apply_configuration(request);
 		if (php_request_startup() == SUCCESS) {
+			if (request->status) {
+				SG(sapi_headers).http_response_code = request->status;
+			}
 			shim_run_script(request->script);
 		} else {
 			/* For example: the memory limit does not hold the form. PHP has logged why. */

@@ -33,6 +33,7 @@ struct howdah_request {
 	int64_t content_length;
 	double time; /* seconds since 1970 */
 	int has_ini; /* whether next_ini has anything to give */
+	int status;  /* what the response begins with; 0 is 200 */
 };
 
 /* What to do about the .user.ini files that cover a script. */

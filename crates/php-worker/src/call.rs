@@ -138,6 +138,7 @@ impl<'c> Call<'c> {
             content_length: i64::try_from(self.request.body_length).unwrap_or(i64::MAX),
             time: self.request.time as f64 / 1e6,
             has_ini: self.request.ini().next().is_some().into(),
+            status: self.request.status.into(),
         }
     }
 

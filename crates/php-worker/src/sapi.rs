@@ -41,6 +41,7 @@ pub mod raw {
         pub content_length: i64,
         pub time: c_double,
         pub has_ini: c_int,
+        pub status: c_int,
     }
 
     /// `struct howdah_user_ini`

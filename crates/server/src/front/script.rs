@@ -179,6 +179,12 @@ fn encode(encoder: &mut Encoder, client: &Client<'_>, script: &Script, ruled: Op
             Some(path.root().as_os_str().as_bytes()),
         ],
     );
+    if let Some(status) = state
+        .map(|state| state.status)
+        .filter(|status| *status != Status::OK)
+    {
+        encoder.status(status.code());
+    }
     server_variables(client, script, ruled, &mut |name, value| {
         encoder.variable(name, value)
     });
