@@ -1,4 +1,4 @@
-//! mod_auth_digest: a digest of name, realm and password, bound to request and time (RFC 7616 with MD5).
+//! mod_auth_digest: a digest of name, realm and password, bound to request and time (RFC 7616 with MD5 and qop auth).
 //!
 //! Nonces are made of the time and of a digest over it with a secret, so that the server keeps nothing. What Apache keeps,
 //! it keeps for AuthDigestNcCheck and one-time nonces, which are refused.
@@ -12,6 +12,7 @@ use super::files::{self, realm_hash_of};
 use super::password::same;
 use super::{base64, note, quoted, realm, shown};
 use crate::modules::authz::Refusal;
+use crate::settings::Merge;
 use crate::transaction::Transaction;
 use crate::world::World;
 
@@ -23,21 +24,19 @@ use header::{Response, Sent};
 /// What the module's directives have set.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Config {
-    /// AuthName as it was written.
-    pub realm: Option<Box<[u8]>>,
-    pub qop: Option<Qop>,
     /// AuthDigestNonceLifetime in seconds; negative is for ever.
     pub lifetime: Option<i64>,
     /// AuthDigestDomain: URLs, separated by spaces.
     pub domain: Option<Box<[u8]>>,
 }
 
-/// AuthDigestQop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Qop {
-    /// Digests as in RFC 2069.
-    None,
-    Auth,
+impl Merge for Config {
+    fn merge(base: &Config, add: &Config) -> Config {
+        Config {
+            lifetime: add.lifetime.or(base.lifetime),
+            domain: add.domain.as_ref().or(base.domain.as_ref()).cloned(),
+        }
+    }
 }
 
 /// Whether the digest fits; sets the user, and Authentication-Info for the response.
@@ -53,10 +52,8 @@ pub(super) fn authenticate(
         );
         return Err(Refusal::Status(Status::INTERNAL_SERVER_ERROR));
     };
-    let own = Config::default();
     let mut check = Check {
         config,
-        own: config.digest.as_deref().unwrap_or(&own),
         realm,
         secret,
         world,
@@ -65,16 +62,12 @@ pub(super) fn authenticate(
     match check.run(tx, sent) {
         Ok(()) => Ok(()),
         Err(Failure::Status(status)) => Err(Refusal::Status(status)),
-        Err(Failure::Again {
-            what,
-            is_stale,
-            opaque,
-        }) => {
+        Err(Failure::Again { what, is_stale }) => {
             if let Some(what) = what {
                 let line = format!("Digest: {what}: {}", shown(&tx.state.uri));
                 tx.complain(None, line);
             }
-            check.challenge(tx, is_stale, opaque.as_deref());
+            check.challenge(tx, is_stale);
             Err(Refusal::Status(Status::UNAUTHORIZED))
         }
     }
@@ -90,20 +83,17 @@ pub(super) fn challenge_anew(
     let Some(secret) = world.nonce_secret() else {
         return;
     };
-    let own = Config::default();
     let check = Check {
         config,
-        own: config.digest.as_deref().unwrap_or(&own),
         realm: realm.to_vec(),
         secret,
         world,
     };
-    check.challenge(tx, false, None);
+    check.challenge(tx, false);
 }
 
 struct Check<'c> {
     config: &'c super::Config,
-    own: &'c Config,
     /// With its quotes escaped.
     realm: Vec<u8>,
     secret: [u8; 32],
@@ -116,7 +106,6 @@ enum Failure {
     Again {
         what: Option<String>,
         is_stale: bool,
-        opaque: Option<Vec<u8>>,
     },
 }
 
@@ -124,7 +113,6 @@ fn again(what: impl Into<String>) -> Failure {
     Failure::Again {
         what: Some(what.into()),
         is_stale: false,
-        opaque: None,
     }
 }
 
@@ -136,7 +124,6 @@ impl Check<'_> {
                 return Err(Failure::Again {
                     what: None,
                     is_stale: false,
-                    opaque: None,
                 });
             }
             Sent::OtherScheme => return Err(again("another scheme was sent")),
@@ -177,7 +164,7 @@ impl Check<'_> {
         {
             return Err(again("opaque is not what was sent"));
         }
-        if self.own.realm.as_deref() != Some(&response.realm[..]) {
+        if self.own_realm() != response.realm {
             return Err(again(format!("it is for realm {}", shown(&response.realm))));
         }
         if response
@@ -205,23 +192,10 @@ impl Check<'_> {
     fn digest_fits(&self, tx: &Transaction<'_>, response: &Response, secret: &[u8]) -> Result<(), Failure> {
         let method = tx.client.request.method.as_str().as_bytes();
         let request = md5(&[method, &response.uri]);
-        let expected = match &response.qop {
-            None => md5(&[secret, &response.nonce, &request]),
-            Some(qop) => {
-                let is_none = self.own.qop == Some(Qop::None);
-                if !qop.eq_ignore_ascii_case(if is_none { b"none" } else { b"auth" }) {
-                    return Err(again(format!("qop {} is not offered", shown(qop))));
-                }
-                md5(&[
-                    secret,
-                    &response.nonce,
-                    response.nc(),
-                    response.cnonce(),
-                    qop,
-                    &request,
-                ])
-            }
-        };
+        if !response.qop.eq_ignore_ascii_case(b"auth") {
+            return Err(again("it is not with qop auth"));
+        }
+        let expected = self.digest(response, secret, &request);
         if same(&expected, &response.response) {
             return Ok(());
         }
@@ -236,7 +210,6 @@ impl Check<'_> {
         let stale = |what: &str| Failure::Again {
             what: Some(what.to_owned()),
             is_stale: true,
-            opaque: response.opaque.clone(),
         };
         let (time, digest) = response
             .nonce
@@ -259,25 +232,28 @@ impl Check<'_> {
 
     /// In microseconds; `None` is for ever.
     fn lifetime(&self) -> Option<u64> {
-        let seconds = self.own.lifetime.unwrap_or(DEFAULT_LIFETIME);
+        let seconds = self
+            .own()
+            .and_then(|own| own.lifetime)
+            .unwrap_or(DEFAULT_LIFETIME);
         u64::try_from(seconds)
             .ok()
             .map(|seconds| seconds.saturating_mul(1_000_000))
     }
 
-    fn nonce(&self, time: u64, opaque: Option<&[u8]>) -> Vec<u8> {
+    fn nonce(&self, time: u64) -> Vec<u8> {
         let mut nonce = base64::encode(&time.to_be_bytes());
-        let digest = self.nonce_digest(&nonce, opaque);
+        let digest = self.nonce_digest(&nonce, None);
         nonce.extend(digest);
         nonce
     }
 
-    /// The secret stands at both ends, so that nobody can lengthen what it signs.
+    /// The secret stands at both ends, so that nobody can lengthen what it signs. No nonce is made with an `opaque`, so
+    /// that a client which sends one back has it from elsewhere.
     fn nonce_digest(&self, time: &[u8], opaque: Option<&[u8]>) -> Vec<u8> {
         let mut hasher = Sha1::new();
-        let own_realm = self.own.realm.as_deref().unwrap_or_default();
         hasher.update(self.secret);
-        for part in [own_realm, time, opaque.unwrap_or_default()] {
+        for part in [self.own_realm(), time, opaque.unwrap_or_default()] {
             hasher.update((part.len() as u64).to_be_bytes());
             hasher.update(part);
         }
@@ -285,8 +261,8 @@ impl Check<'_> {
         hexadecimal(&hasher.finalize())
     }
 
-    fn challenge(&self, tx: &mut Transaction<'_>, is_stale: bool, opaque: Option<&[u8]>) {
-        let nonce = self.nonce(tx.client.time, opaque);
+    fn challenge(&self, tx: &mut Transaction<'_>, is_stale: bool) {
+        let nonce = self.nonce(tx.client.time);
         let mut value = [
             &b"Digest realm=\""[..],
             &self.realm,
@@ -295,64 +271,51 @@ impl Check<'_> {
             b"\", algorithm=MD5",
         ]
         .concat();
-        if let Some(opaque) = opaque {
-            value.extend([&b", opaque=\""[..], &quoted(opaque), b"\""].concat());
-        }
-        if let Some(domain) = &self.own.domain {
+        if let Some(domain) = self.own().and_then(|own| own.domain.as_ref()) {
             value.extend([&b", domain=\""[..], domain, b"\""].concat());
         }
         if is_stale {
             value.extend_from_slice(b", stale=true");
         }
-        if self.own.qop != Some(Qop::None) {
-            value.extend_from_slice(b", qop=\"auth\"");
-        }
+        value.extend_from_slice(b", qop=\"auth\"");
         tx.state.error_fields.set(b"WWW-Authenticate", &value);
     }
 
     /// Authentication-Info: that we know the password as well, and the next nonce where this one is about to end.
     fn inform(&self, tx: &mut Transaction<'_>, response: &Response, secret: &[u8], made: u64) {
+        let proof = self.digest(response, secret, &md5(&[b"", &response.uri]));
+        let mut value = [&b"rspauth=\""[..], &proof, b"\""].concat();
         let age = tx.client.time.saturating_sub(made);
-        let is_ending = self
+        if self
             .lifetime()
-            .is_some_and(|lifetime| age > lifetime.saturating_sub(NEXT_NONCE_BEFORE));
-        let mut parts = Vec::new();
-        if self.own.qop != Some(Qop::None) || response.qop.is_some() {
-            parts.push([&b"rspauth=\""[..], &self.response_digest(response, secret), b"\""].concat());
+            .is_some_and(|lifetime| age > lifetime.saturating_sub(NEXT_NONCE_BEFORE))
+        {
+            value.extend([&b", nextnonce=\""[..], &self.nonce(tx.client.time), b"\""].concat());
         }
-        if is_ending {
-            let nonce = self.nonce(tx.client.time, response.opaque.as_deref());
-            parts.push([&b"nextnonce=\""[..], &nonce, b"\""].concat());
-        }
-        if !parts.is_empty() {
-            let named = [
-                (
-                    &b"cnonce=\""[..],
-                    response.cnonce.as_deref().map(quoted),
-                    &b"\""[..],
-                ),
-                (b"nc=", response.nc.clone(), b""),
-                (b"qop=", response.qop.clone(), b""),
-            ];
-            for (name, value, end) in named {
-                parts.extend(value.map(|value| [name, &value, end].concat()));
-            }
-            tx.state
-                .fields
-                .set(b"Authentication-Info", &parts.join(&b", "[..]));
-        }
+        let (cnonce, nc, qop) = (quoted(&response.cnonce), &response.nc, &response.qop);
+        value.extend([b", cnonce=\"", &cnonce[..], b"\", nc=", nc, b", qop=", qop].concat());
+        tx.state.fields.set(b"Authentication-Info", &value);
     }
 
-    fn response_digest(&self, response: &Response, secret: &[u8]) -> Vec<u8> {
-        let uri = md5(&[b"", &response.uri]);
-        match (&response.nc, &response.cnonce) {
-            (Some(nc), Some(cnonce)) => {
-                let qop = response.qop.as_deref().unwrap_or_default();
-                md5(&[secret, &response.nonce, nc, cnonce, qop, &uri])
-            }
-            // Without a count there is nothing that Apache's digest goes on with.
-            _ => md5(&[secret, &response.nonce, b""]),
-        }
+    /// The digest of the user's secret, the nonce and that of what it is for.
+    fn digest(&self, response: &Response, secret: &[u8], of: &[u8]) -> Vec<u8> {
+        md5(&[
+            secret,
+            &response.nonce,
+            &response.nc,
+            &response.cnonce,
+            &response.qop,
+            of,
+        ])
+    }
+
+    fn own(&self) -> Option<&Config> {
+        self.config.digest.as_deref()
+    }
+
+    /// AuthName as it was written.
+    fn own_realm(&self) -> &[u8] {
+        self.config.name.as_ref().map_or(b"", |name| name.source())
     }
 }
 
@@ -363,6 +326,9 @@ fn md5(parts: &[&[u8]]) -> Vec<u8> {
 
 /// Base64 of eight bytes.
 const NONCE_TIME_LENGTH: usize = 12;
+
+/// The time and a SHA-1 in hexadecimal digits.
+const NONCE_LENGTH: usize = NONCE_TIME_LENGTH + 2 * 20;
 
 /// AuthDigestNonceLifetime where it is not set, in seconds.
 const DEFAULT_LIFETIME: i64 = 300;

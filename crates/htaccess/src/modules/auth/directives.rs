@@ -6,7 +6,7 @@ use crate::modules::core::{Text, number};
 use crate::settings::Settings;
 
 use super::Config;
-use super::digest::{self, Qop};
+use super::digest;
 
 /// The directives of the modules.
 pub(crate) const DIRECTIVES: &[Directive] = &[
@@ -89,7 +89,7 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
         "AuthDigestQop",
         "mod_auth_digest",
         Arguments::SOME,
-        "Says what the digest is over: auth, or as long ago, none.",
+        "Is auth.",
         auth_digest_qop,
     ),
     Directive {
@@ -102,13 +102,6 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
             auth_digest_nonce_lifetime,
         )
     },
-    directive(
-        "AuthDigestNonceFormat",
-        "mod_auth_digest",
-        Arguments::ONE,
-        "Is not there in Apache either.",
-        auth_digest_nonce_format,
-    ),
     Directive {
         support: Support::Differs("On is refused: nonces are not kept"),
         ..directive(
@@ -171,7 +164,6 @@ fn auth_type(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> 
 
 fn auth_name(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
     edit(settings).name = Some(Text::new(0, call.word(0))?);
-    edit_digest(settings).realm = Some(call.word(0).into());
     Ok(())
 }
 
@@ -189,10 +181,8 @@ fn auth_basic_provider(call: &Call<'_>, _: &mut Settings) -> Result<(), Complain
     providers(call, &["anon", "dbd", "dbm", "fcgi", "ldap", "socache"])
 }
 
-fn auth_digest_provider(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    providers(call, &["dbd", "dbm", "socache"])?;
-    edit_digest(settings);
-    Ok(())
+fn auth_digest_provider(call: &Call<'_>, _: &mut Settings) -> Result<(), Complaint> {
+    providers(call, &["dbd", "dbm", "socache"])
 }
 
 fn providers(call: &Call<'_>, elsewhere: &[&str]) -> Result<(), Complaint> {
@@ -237,18 +227,12 @@ fn auth_basic_use_digest_algorithm(call: &Call<'_>, settings: &mut Settings) -> 
     Ok(())
 }
 
-fn auth_digest_qop(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    for (index, word) in call.words.iter().enumerate() {
-        let config = edit_digest(settings);
-        match &word.to_ascii_lowercase()[..] {
-            b"none" => config.qop = Some(Qop::None),
-            // Behind `none`, which stays the first of the list, it is offered and not announced.
-            b"auth" => config.qop = config.qop.or(Some(Qop::Auth)),
-            b"auth-int" => return Err(Complaint::about(index, "auth-int is not there in Apache either")),
-            _ => return Err(Complaint::about(index, "AuthDigestQop is auth or none")),
-        }
+fn auth_digest_qop(call: &Call<'_>, _: &mut Settings) -> Result<(), Complaint> {
+    let mut words = call.words.iter().enumerate();
+    match words.find(|(_, word)| !word.eq_ignore_ascii_case(b"auth")) {
+        None => Ok(()),
+        Some((index, _)) => Err(Complaint::about(index, "AuthDigestQop is auth")),
     }
-    Ok(())
 }
 
 fn auth_digest_nonce_lifetime(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
@@ -262,22 +246,14 @@ fn auth_digest_nonce_lifetime(call: &Call<'_>, settings: &mut Settings) -> Resul
     Ok(())
 }
 
-fn auth_digest_nonce_format(_: &Call<'_>, _: &mut Settings) -> Result<(), Complaint> {
-    Err(Complaint::new(
-        "AuthDigestNonceFormat is not there in Apache either",
-    ))
-}
-
-fn auth_digest_nc_check(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    edit_digest(settings);
+fn auth_digest_nc_check(call: &Call<'_>, _: &mut Settings) -> Result<(), Complaint> {
     if call.flag() {
         return Err(Complaint::about(0, "the nonce's count is not checked").refused());
     }
     Ok(())
 }
 
-fn auth_digest_algorithm(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    edit_digest(settings);
+fn auth_digest_algorithm(call: &Call<'_>, _: &mut Settings) -> Result<(), Complaint> {
     if call.word(0).eq_ignore_ascii_case(b"MD5") {
         return Ok(());
     }

@@ -35,11 +35,16 @@ pub enum Refusal {
 }
 
 /// What the module's directives have set.
+///
+/// A site itself says `Require all granted`, as Debian's Apache does for the folder of its sites: so much is in force where
+/// nothing else is, and it is what AuthMerging in the topmost file joins.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// All `Require` directives; `None` where there are none.
     section: Option<Arc<Section>>,
     merging: Option<Merging>,
+    /// Whether what the site itself says plays no part any more: it is in `section` already, or cleared away.
+    is_detached: bool,
     /// AuthzSendForbiddenOnFailure.
     forbidden_on_failure: Option<bool>,
     /// While a container is read: what was before it, for each that is open. Empty otherwise.
@@ -55,25 +60,49 @@ enum Merging {
 
 impl Merge for Config {
     fn merge(base: &Config, add: &Config) -> Config {
-        let (section, merging) = match (add.merging, &base.section, &add.section) {
-            (None, Some(_), None) => (base.section.clone(), base.merging),
-            (None | Some(Merging::Off), _, _) | (_, None, _) => (add.section.clone(), add.merging),
-            (Some(Merging::With(_)), Some(_), None) => (base.section.clone(), add.merging),
-            (Some(Merging::With(logic)), Some(base), Some(own)) => {
-                let joined = Section::joined(logic, base, own);
-                (Some(Arc::new(joined)), add.merging)
-            }
-        };
-        Config {
-            section,
-            merging,
-            forbidden_on_failure: add.forbidden_on_failure.or(base.forbidden_on_failure),
-            outer: Vec::new(),
+        let is_silent = add.merging.is_none() && add.section.is_none();
+        let mut merged = if is_silent && base.section.is_some() {
+            base
+        } else {
+            add
         }
+        .clone();
+        if let (Some(Merging::With(logic)), Some(above)) = (add.merging, base.joined()) {
+            merged.section = Some(match &add.section {
+                None => above,
+                Some(own) => Arc::new(Section::joined(logic, &above, own)),
+            });
+            merged.is_detached = true;
+        }
+        merged.is_detached |= base.section.is_none() && base.is_cleared();
+        merged.forbidden_on_failure = add.forbidden_on_failure.or(base.forbidden_on_failure);
+        merged
     }
 }
 
 impl Config {
+    /// How the section is still to be joined with what the site itself says.
+    fn joins_site(&self) -> Option<Logic> {
+        match self.merging {
+            Some(Merging::With(logic)) if !self.is_detached => Some(logic),
+            _ => None,
+        }
+    }
+
+    /// Whether nothing but `section` is left: AuthMerging Off clears away what the site itself says as well.
+    fn is_cleared(&self) -> bool {
+        self.is_detached || self.merging == Some(Merging::Off)
+    }
+
+    /// The section together with what the site itself says; `None` where there is none.
+    fn joined(&self) -> Option<Arc<Section>> {
+        let section = self.section.as_ref()?;
+        Some(match self.joins_site() {
+            None => section.clone(),
+            Some(logic) => Arc::new(Section::joined(logic, &Arc::new(Section::granted()), section)),
+        })
+    }
+
     fn add(&mut self, member: Section) -> Result<(), Complaint> {
         let section = self
             .section

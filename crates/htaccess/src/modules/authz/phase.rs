@@ -42,12 +42,11 @@ pub fn check(tx: &mut Transaction<'_>, settings: &Settings, world: &mut dyn Worl
     match authorise(tx, settings, method, world, false)? {
         Outcome::Granted => Ok(()),
         Outcome::NeedsUser => {
-            auth::authenticate(tx, settings, world)?;
-            authorise(tx, settings, method, world, true)?;
-            if by_address.is_err() && settings.ssl.as_ref().is_some_and(|ssl| ssl.is_strict()) {
+            if settings.ssl.as_ref().is_some_and(|ssl| ssl.forbids_all(tx)) {
                 return Err(Refusal::Status(Status::FORBIDDEN));
             }
-            Ok(())
+            auth::authenticate(tx, settings, world)?;
+            authorise(tx, settings, method, world, true).map(|_| ())
         }
     }
 }
@@ -90,14 +89,17 @@ fn authorise(
 ) -> Result<Outcome, Refusal> {
     let config = settings.authz.as_deref();
     let Some((config, section)) = config.and_then(|config| Some((config, config.section.as_ref()?))) else {
-        return match auth::auth_type(tx, settings, world) {
-            None => Ok(Outcome::Granted),
-            Some(_) => {
-                tx.complain(None, "AuthType is set and no Require says who is allowed");
-                Err(Refusal::Status(Status::INTERNAL_SERVER_ERROR))
-            }
-        };
+        let is_cleared = config.is_some_and(Config::is_cleared);
+        if is_cleared && auth::auth_type(tx, settings, world).is_some() {
+            tx.complain(None, "AuthType is set and no Require says who is allowed");
+            return Err(Refusal::Status(Status::INTERNAL_SERVER_ERROR));
+        }
+        return Ok(Outcome::Granted);
     };
+    let joins_site = config.joins_site();
+    if joins_site == Some(Logic::Any) {
+        return Ok(Outcome::Granted);
+    }
     let mut judge = Judge {
         tx,
         settings,
@@ -106,6 +108,7 @@ fn authorise(
     };
     match judge.section(section, Logic::All)? {
         Verdict::Granted => Ok(Outcome::Granted),
+        Verdict::Neutral if joins_site == Some(Logic::All) => Ok(Outcome::Granted),
         Verdict::DeniedWithoutUser if !after_authentication => Ok(Outcome::NeedsUser),
         Verdict::DeniedWithoutUser => Err(unauthorised(tx, settings, world)),
         Verdict::Denied | Verdict::Neutral => Err(denied(

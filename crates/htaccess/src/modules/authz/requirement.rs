@@ -65,6 +65,14 @@ pub(super) enum Names {
 }
 
 impl Requirement {
+    /// `all granted`.
+    pub(super) fn granted() -> Requirement {
+        Requirement {
+            text: "all granted".into(),
+            kind: Kind::All(true),
+        }
+    }
+
     /// From what stands behind `Require`: whether it is negated, and what it asks for.
     pub(super) fn parse(call: &Call<'_>) -> Result<(bool, Requirement), Complaint> {
         let (mut name, mut rest) = first_word(call.raw);

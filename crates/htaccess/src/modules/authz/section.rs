@@ -58,6 +58,16 @@ impl Section {
         }
     }
 
+    /// What a site itself says: `Require all granted`.
+    pub(super) fn granted() -> Section {
+        Section {
+            place: None,
+            methods: MethodSet::ALL,
+            is_negated: false,
+            kind: Kind::Requirement(Requirement::granted()),
+        }
+    }
+
     /// Adds to a container.
     ///
     /// # Errors

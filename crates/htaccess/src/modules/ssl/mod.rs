@@ -22,8 +22,9 @@ pub struct Config {
 }
 
 impl Config {
-    pub(crate) fn is_strict(&self) -> bool {
-        self.strict == Some(true)
+    /// Whether not even a user can make up for the connection (`Satisfy Any`).
+    pub(crate) fn forbids_all(&self, tx: &Transaction<'_>) -> bool {
+        self.strict == Some(true) && self.required.is_some() && tx.client.request.scheme != Scheme::Https
     }
 }
 
@@ -69,7 +70,8 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
         name: "SSLRequireSSL",
         module: "mod_ssl",
         overrides: Overrides::AUTH_CONFIG,
-        arguments: Arguments::None,
+        // Apache takes arguments to it and ignores them.
+        arguments: Arguments::Raw,
         summary: "Answers requests over unencrypted connections with 403.",
         support: Support::Full,
         apply: ssl_require_ssl,

@@ -2,6 +2,7 @@
 
 use howdah_http::Request;
 
+use super::NONCE_LENGTH;
 use crate::language::is_space;
 
 /// What a client has sent.
@@ -21,11 +22,11 @@ pub(super) struct Response {
     pub nonce: Vec<u8>,
     pub uri: Vec<u8>,
     pub response: Vec<u8>,
+    pub cnonce: Vec<u8>,
+    pub qop: Vec<u8>,
+    pub nc: Vec<u8>,
     pub algorithm: Option<Vec<u8>>,
-    pub cnonce: Option<Vec<u8>>,
     pub opaque: Option<Vec<u8>>,
-    pub qop: Option<Vec<u8>>,
-    pub nc: Option<Vec<u8>>,
 }
 
 impl Response {
@@ -42,49 +43,56 @@ impl Response {
         if !scheme.eq_ignore_ascii_case(b"digest") {
             return Sent::OtherScheme;
         }
-        Response::parse(parameters).map_or(Sent::Invalid, |response| Sent::Valid(Box::new(response)))
+        let response = Response::parse(parameters).filter(Response::has_right_lengths);
+        response.map_or(Sent::Invalid, |response| Sent::Valid(Box::new(response)))
     }
 
     fn parse(parameters: &[u8]) -> Option<Response> {
-        let mut response = Response::default();
-        let (mut username, mut realm, mut nonce, mut uri, mut digest) = (None, None, None, None, None);
+        let (mut algorithm, mut opaque) = (None, None);
+        let mut required: [(&[u8], Option<Vec<u8>>); 8] = [
+            (b"username", None),
+            (b"realm", None),
+            (b"nonce", None),
+            (b"uri", None),
+            (b"response", None),
+            (b"cnonce", None),
+            (b"qop", None),
+            (b"nc", None),
+        ];
         let mut rest = parameters;
         while !rest.is_empty() {
             let (name, value) = next_parameter(&mut rest);
-            let place = match &name.to_ascii_lowercase()[..] {
-                b"username" => &mut username,
-                b"realm" => &mut realm,
-                b"nonce" => &mut nonce,
-                b"uri" => &mut uri,
-                b"response" => &mut digest,
-                b"algorithm" => &mut response.algorithm,
-                b"cnonce" => &mut response.cnonce,
-                b"opaque" => &mut response.opaque,
-                b"qop" => &mut response.qop,
-                b"nc" => &mut response.nc,
-                _ => continue,
-            };
-            *place = Some(value);
+            match required
+                .iter_mut()
+                .find(|(known, _)| known.eq_ignore_ascii_case(&name))
+            {
+                Some((_, place)) => *place = Some(value),
+                None if name.eq_ignore_ascii_case(b"algorithm") => algorithm = Some(value),
+                None if name.eq_ignore_ascii_case(b"opaque") => opaque = Some(value),
+                None => {}
+            }
         }
-        if response.qop.is_some() && (response.cnonce.is_none() || response.nc.is_none()) {
-            return None;
-        }
+        let [username, realm, nonce, uri, response, cnonce, qop, nc] = required.map(|(_, value)| value);
         Some(Response {
             username: username?,
             realm: realm?,
             nonce: nonce?,
             uri: uri?,
-            response: digest?,
-            ..response
+            response: response?,
+            // Whether the qop that was offered is there is asked when the user is known, as in Apache.
+            cnonce: if qop.is_some() { cnonce? } else { Vec::new() },
+            nc: if qop.is_some() { nc? } else { Vec::new() },
+            qop: qop.unwrap_or_default(),
+            algorithm,
+            opaque,
         })
     }
+}
 
-    pub(super) fn nc(&self) -> &[u8] {
-        self.nc.as_deref().unwrap_or_default()
-    }
-
-    pub(super) fn cnonce(&self) -> &[u8] {
-        self.cnonce.as_deref().unwrap_or_default()
+impl Response {
+    /// Whether it can be an answer to a challenge of ours.
+    fn has_right_lengths(&self) -> bool {
+        self.nonce.len() == NONCE_LENGTH && self.response.len() == 2 * 16
     }
 }
 
@@ -147,33 +155,29 @@ fn take_while(rest: &mut &[u8], is_part: impl Fn(u8) -> bool) -> Vec<u8> {
 mod tests {
     use super::*;
 
+    const MORE: &str = ", qop=auth, nc=1, cnonce=c";
+
     #[test]
     fn parameters_are_read() {
-        let text = br#"  username="a \"b\" c" , realm=plain,nonce="n=1,2", URI = "/x?y" ,response=r,broken, opaque="f""#;
-        let response = Response::parse(text).unwrap();
+        let text = r#"  username="a \"b\" c" , realm=plain,nonce="n=1,2", URI = "/x?y" ,response=r,broken, opaque="f""#;
+        let response = Response::parse(format!("{text}{MORE}").as_bytes()).unwrap();
         assert_eq!(response.username, b"a \"b\" c");
         assert_eq!(response.realm, b"plain");
         assert_eq!(response.nonce, b"n=1,2");
         assert_eq!(response.uri, b"/x?y");
         assert_eq!(response.response, b"r");
         assert_eq!(response.opaque.as_deref(), Some(&b"f"[..]));
+        assert_eq!(response.algorithm, None);
+        assert_eq!((&response.qop[..], &response.nc[..]), (&b"auth"[..], &b"1"[..]));
     }
 
     #[test]
     fn what_is_missing_makes_it_invalid() {
-        let whole = "username=u, realm=r, nonce=n, uri=/, response=d";
+        let whole = format!("username=u, realm=r, nonce=n, uri=/, response=d{MORE}");
         assert!(Response::parse(whole.as_bytes()).is_some());
-        for missing in ["username=u", "realm=r", "nonce=n", "uri=/", "response=d"] {
+        for missing in whole.split(", ").filter(|parameter| *parameter != "qop=auth") {
             let text = whole.replace(missing, "x=y");
             assert!(Response::parse(text.as_bytes()).is_none(), "{text}");
-        }
-        for (more, is_valid) in [
-            ("qop=auth", false),
-            ("qop=auth, nc=1", false),
-            ("qop=auth, nc=1, cnonce=c", true),
-        ] {
-            let text = format!("{whole}, {more}");
-            assert_eq!(Response::parse(text.as_bytes()).is_some(), is_valid, "{text}");
         }
         for text in ["", "=", ",,,", "\"", "username=\"", "a=\"\\"] {
             assert!(Response::parse(text.as_bytes()).is_none(), "{text}");
