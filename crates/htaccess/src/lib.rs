@@ -27,7 +27,8 @@ mod near;
 pub mod pattern;
 pub mod response;
 pub mod settings;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
+#[cfg_attr(fuzzing, allow(dead_code))] // Tests need more of it.
 mod testing;
 pub mod trace;
 pub mod transaction;

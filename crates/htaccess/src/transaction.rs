@@ -105,6 +105,22 @@ pub enum Found {
     Directory,
 }
 
+impl State {
+    /// Notes in Vary that the response depends on a field of the request.
+    pub fn vary_on(&mut self, field: &[u8]) {
+        let mut vary = self.fields.value(b"Vary").unwrap_or_default().to_vec();
+        let mut there = vary.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+        if there.any(|there| there.eq_ignore_ascii_case(field)) {
+            return;
+        }
+        if !vary.is_empty() {
+            vary.push(b',');
+        }
+        vary.extend_from_slice(field);
+        self.fields.set(b"Vary", &vary);
+    }
+}
+
 impl<'r> Transaction<'r> {
     /// The first value of a request field, as RequestHeader has left it.
     pub fn request_field(&self, name: &[u8]) -> Option<&[u8]> {

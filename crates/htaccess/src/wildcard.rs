@@ -1,67 +1,108 @@
-//! The shell's patterns, as `apr_fnmatch` has them with `APR_FNM_PATHNAME`.
+//! The shell's patterns, as `apr_fnmatch` has them.
 
 /// Whether `pattern` matches all of `name`: `*` is any run of bytes but `/`, `?` any one but `/`, `[…]` one of a set (`!` or
 /// `^` turns it round, `-` makes ranges), and a backslash takes the meaning from what follows. The time is at most the
-/// product of both lengths.
+/// product of both lengths. (`APR_FNM_PATHNAME`)
 pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
-    let (mut at, mut read) = (0, 0);
-    // Where the last `*` was, and how far it reached; it is let to reach further where the rest does not fit.
-    let mut star: Option<(usize, usize)> = None;
-    loop {
-        if pattern.get(at) == Some(&b'*') {
-            at += 1;
-            star = Some((at, read));
-            continue;
-        }
-        if read == name.len() && at == pattern.len() {
-            return true;
-        }
-        if let Some(next) = name.get(read).and_then(|byte| one(pattern, at, *byte)) {
-            at = next;
-            read += 1;
-            continue;
-        }
-        match &mut star {
-            Some((after, reached)) if *reached < name.len() && name[*reached] != b'/' => {
-                *reached += 1;
-                (at, read) = (*after, *reached);
+    let reading = Reading {
+        path: true,
+        caseless: false,
+    };
+    reading.matches(pattern, name)
+}
+
+/// The same, but a slash is like any other byte (no flag, or `APR_FNM_CASE_BLIND`).
+pub fn matches_text(pattern: &[u8], text: &[u8], caseless: bool) -> bool {
+    let reading = Reading {
+        path: false,
+        caseless,
+    };
+    reading.matches(pattern, text)
+}
+
+/// How a pattern is read.
+#[derive(Clone, Copy)]
+struct Reading {
+    /// Only a slash matches a slash.
+    path: bool,
+    /// ASCII letters match in both cases.
+    caseless: bool,
+}
+
+impl Reading {
+    fn matches(self, pattern: &[u8], name: &[u8]) -> bool {
+        let (mut at, mut read) = (0, 0);
+        // Where the last `*` was, and how far it reached; it is let to reach further where the rest does not fit.
+        let mut star: Option<(usize, usize)> = None;
+        loop {
+            if pattern.get(at) == Some(&b'*') {
+                at += 1;
+                star = Some((at, read));
+                continue;
             }
-            _ => return false,
+            if read == name.len() && at == pattern.len() {
+                return true;
+            }
+            if let Some(next) = name.get(read).and_then(|byte| self.one(pattern, at, *byte)) {
+                at = next;
+                read += 1;
+                continue;
+            }
+            match &mut star {
+                Some((after, reached)) if *reached < name.len() && !self.is_apart(name[*reached]) => {
+                    *reached += 1;
+                    (at, read) = (*after, *reached);
+                }
+                _ => return false,
+            }
         }
     }
-}
 
-/// Where the pattern goes on if what is at `at` takes `byte`.
-fn one(pattern: &[u8], at: usize, byte: u8) -> Option<usize> {
-    match *pattern.get(at)? {
-        b'?' => (byte != b'/').then_some(at + 1),
-        b'[' => match set(&pattern[at + 1..], byte) {
-            Some((taken, length)) => (taken && byte != b'/').then_some(at + 1 + length),
-            None => (byte == b'[').then_some(at + 1),
-        },
-        b'\\' if at + 1 < pattern.len() => (pattern[at + 1] == byte).then_some(at + 2),
-        plain => (plain == byte).then_some(at + 1),
+    fn is_apart(self, byte: u8) -> bool {
+        self.path && byte == b'/'
     }
-}
 
-/// Whether the set that `rest` begins with, behind its `[`, has `byte` in it, and how long it is with its `]`. `None` where it
-/// has no end.
-fn set(rest: &[u8], byte: u8) -> Option<(bool, usize)> {
-    let turned = matches!(rest.first(), Some(b'!' | b'^'));
-    let start = usize::from(turned);
-    let mut at = start;
-    let mut found = false;
-    loop {
-        if rest.get(at) == Some(&b']') && at > start {
-            return Some((found != turned, at + 1));
+    /// Where the pattern goes on if what is at `at` takes `byte`.
+    fn one(self, pattern: &[u8], at: usize, byte: u8) -> Option<usize> {
+        let apart = self.is_apart(byte);
+        match *pattern.get(at)? {
+            b'?' => (!apart).then_some(at + 1),
+            b'[' => match self.set(&pattern[at + 1..], byte) {
+                Some((taken, length)) => (taken && !apart).then_some(at + 1 + length),
+                None => (byte == b'[').then_some(at + 1),
+            },
+            b'\\' if at + 1 < pattern.len() => self.same(pattern[at + 1], byte).then_some(at + 2),
+            plain => self.same(plain, byte).then_some(at + 1),
         }
-        let (low, after) = member(rest, at)?;
-        at = after;
-        let mut high = low;
-        if rest.get(at) == Some(&b'-') && rest.get(at + 1).is_some_and(|next| *next != b']') {
-            (high, at) = member(rest, at + 1)?;
+    }
+
+    fn same(self, one: u8, other: u8) -> bool {
+        one == other || self.caseless && one.eq_ignore_ascii_case(&other)
+    }
+
+    /// Whether the set that `rest` begins with, behind its `[`, has `byte` in it, and how long it is with its `]`. `None` where it
+    /// has no end.
+    fn set(self, rest: &[u8], byte: u8) -> Option<(bool, usize)> {
+        let turned = matches!(rest.first(), Some(b'!' | b'^'));
+        let start = usize::from(turned);
+        let mut at = start;
+        let mut found = false;
+        loop {
+            if rest.get(at) == Some(&b']') && at > start {
+                return Some((found != turned, at + 1));
+            }
+            let (low, after) = member(rest, at)?;
+            at = after;
+            let mut high = low;
+            if rest.get(at) == Some(&b'-') && rest.get(at + 1).is_some_and(|next| *next != b']') {
+                (high, at) = member(rest, at + 1)?;
+            }
+            found |= match self.caseless {
+                false => (low..=high).contains(&byte),
+                true => (low.to_ascii_lowercase()..=high.to_ascii_lowercase())
+                    .contains(&byte.to_ascii_lowercase()),
+            };
         }
-        found |= (low..=high).contains(&byte);
     }
 }
 

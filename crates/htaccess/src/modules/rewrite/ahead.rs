@@ -53,7 +53,7 @@ pub(super) fn look(
 }
 
 /// `-U`: whether a sub-request for the URL comes to no error.
-pub(super) fn is_url(transaction: &mut Transaction<'_>, url: &[u8], world: &mut dyn World) -> bool {
+pub(crate) fn is_url(transaction: &mut Transaction<'_>, url: &[u8], world: &mut dyn World) -> bool {
     if url.is_empty() || !may_ask(transaction) {
         return false;
     }
@@ -70,7 +70,7 @@ pub(super) fn is_url(transaction: &mut Transaction<'_>, url: &[u8], world: &mut 
 }
 
 /// `-F`: whether a sub-request for the file would serve it, and it is there.
-pub(super) fn is_file(transaction: &mut Transaction<'_>, path: &[u8], world: &mut dyn World) -> bool {
+pub(crate) fn is_file(transaction: &mut Transaction<'_>, path: &[u8], world: &mut dyn World) -> bool {
     if path.is_empty() || !may_ask(transaction) {
         return false;
     }

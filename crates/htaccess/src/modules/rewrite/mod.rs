@@ -5,7 +5,7 @@
 //! fixup ── Run: rules in order ──> Verdict ── what it means ──> Outcome
 //! ```
 
-mod ahead;
+pub(crate) mod ahead;
 mod alternatives;
 pub(crate) mod arguments;
 mod condition;

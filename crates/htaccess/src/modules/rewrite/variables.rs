@@ -30,7 +30,7 @@ pub(super) enum Variable {
 
 /// What the fixed names stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Server {
+pub(crate) enum Server {
     ApiVersion,
     AuthType,
     DocumentRoot,
@@ -59,7 +59,7 @@ pub(super) enum Server {
 
 /// The parts of the local time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Time {
+pub(crate) enum Time {
     All,
     Year,
     Month,
@@ -71,7 +71,7 @@ pub(super) enum Time {
 }
 
 /// The names without a colon, in capitals; other cases are the same.
-fn fixed(name: &[u8]) -> Option<Server> {
+pub(crate) fn fixed(name: &[u8]) -> Option<Server> {
     Some(match name {
         b"API_VERSION" => Server::ApiVersion,
         b"AUTH_TYPE" => Server::AuthType,
@@ -110,7 +110,7 @@ fn fixed(name: &[u8]) -> Option<Server> {
 }
 
 /// The names that stand for a field of the request.
-fn field(name: &[u8]) -> Option<&'static [u8]> {
+pub(crate) fn field(name: &[u8]) -> Option<&'static [u8]> {
     Some(match name {
         b"HTTP_ACCEPT" => b"Accept",
         b"HTTP_COOKIE" => b"Cookie",
@@ -229,7 +229,7 @@ impl Server {
 }
 
 /// A field of the request; several lines of it are joined by commas.
-pub(super) fn field_value<'s>(transaction: &'s Transaction<'_>, name: &'s [u8]) -> Cow<'s, [u8]> {
+pub(crate) fn field_value<'s>(transaction: &'s Transaction<'_>, name: &'s [u8]) -> Cow<'s, [u8]> {
     let mut values = transaction.request_fields().values(name);
     let first = values.next().unwrap_or_default();
     let mut joined = Cow::Borrowed(first);

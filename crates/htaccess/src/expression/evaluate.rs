@@ -1,0 +1,267 @@
+//! What a tree comes to for a request.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use howdah_http::Method;
+
+use super::scan::Order;
+use super::tree::{Condition, Shell, Test, Word};
+use crate::modules::rewrite::ahead;
+use crate::pattern::{Captures, Exhausted, Pattern};
+use crate::transaction::Transaction;
+use crate::wildcard;
+use crate::world::{ProbeKind, World};
+
+/// An evaluation on its way.
+pub(super) struct Evaluation<'e, 'r> {
+    pub transaction: &'e mut Transaction<'r>,
+    pub world: &'e mut dyn World,
+    pub captures: &'e mut Captures,
+    /// The request's fields that were looked at, where it is to be noted.
+    pub vary: Option<Vec<Box<[u8]>>>,
+}
+
+/// Conditions and words within each other, counted as Apache counts them (`AP_EXPR_MAX_RECURSION`): what is deeper makes the
+/// whole evaluation fail.
+const DEEPEST: u32 = 20;
+
+type Evaluated<T> = Result<T, String>;
+
+impl Evaluation<'_, '_> {
+    /// Whether a condition holds that stands so deep.
+    pub(super) fn holds(&mut self, condition: &Condition, depth: u32) -> Evaluated<bool> {
+        let depth = deeper(depth)?;
+        let (mut condition, mut negated) = (condition, false);
+        loop {
+            let held = match condition {
+                Condition::Not(inner) => {
+                    negated = !negated;
+                    condition = inner;
+                    continue;
+                }
+                Condition::Any(conditions) | Condition::All(conditions) => {
+                    let decisive = matches!(condition, Condition::Any(_));
+                    let (last, others) = conditions
+                        .split_last()
+                        .expect("lists of conditions have at least two");
+                    if self.comes_to(others, decisive, depth)? {
+                        decisive
+                    } else {
+                        condition = last;
+                        continue;
+                    }
+                }
+                Condition::Constant(value) => *value,
+                other => self.compares(other, depth)?,
+            };
+            return Ok(held != negated);
+        }
+    }
+
+    /// Whether one of them is so.
+    fn comes_to(&mut self, conditions: &[Condition], wanted: bool, depth: u32) -> Evaluated<bool> {
+        for condition in conditions {
+            if self.holds(condition, depth)? == wanted {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The last word is looked at first, as in Apache: Vary has the fields in that order.
+    fn compares(&mut self, condition: &Condition, depth: u32) -> Evaluated<bool> {
+        Ok(match condition {
+            Condition::Strings(order, left, right) => {
+                let (right, left) = (self.value(right, depth)?, self.value(left, depth)?);
+                order.is(left.cmp(&right))
+            }
+            Condition::Numbers(order, left, right) => {
+                let (right, left) = (self.value(right, depth)?, self.value(left, depth)?);
+                order.is(number(&left).cmp(&number(&right)))
+            }
+            Condition::OneOf(word, words) => {
+                let word = self.value(word, depth)?;
+                for other in words.iter().rev() {
+                    if self.value(other, depth)? == word {
+                        return Ok(true);
+                    }
+                }
+                false
+            }
+            Condition::Matches(word, pattern) => {
+                let subject = self.value(word, depth)?;
+                self.matches(pattern, &subject)?
+            }
+            Condition::InNetwork(word, subnet) => {
+                let address = self.value(word, depth)?;
+                address_of(&address).is_some_and(|address| subnet.contains(address))
+            }
+            Condition::ClientIn(subnet) => subnet.contains(self.transaction.client.remote.ip()),
+            Condition::Shell(shell, word, pattern) => {
+                let (pattern, word) = (self.value(pattern, depth)?, self.value(word, depth)?);
+                match shell {
+                    Shell::Path => wildcard::matches(&pattern, &word),
+                    Shell::Text => wildcard::matches_text(&pattern, &word, false),
+                    Shell::Caseless => wildcard::matches_text(&pattern, &word, true),
+                }
+            }
+            Condition::Is(test, word) => {
+                let word = self.value(word, depth)?;
+                self.is(*test, &word)
+            }
+            Condition::Constant(_) | Condition::Not(_) | Condition::Any(_) | Condition::All(_) => {
+                unreachable!("these are no comparisons")
+            }
+        })
+    }
+
+    /// Groups are forgotten where a pattern that has some does not match; a pattern without groups changes none.
+    fn matches(&mut self, pattern: &Pattern, subject: &[u8]) -> Evaluated<bool> {
+        let answer = match pattern.has_groups() {
+            true => pattern.captures(subject, self.captures),
+            false => pattern.is_match(subject),
+        };
+        let matched = answer.map_err(|Exhausted| format!("{pattern:?} tries too much on its subject"))?;
+        if !matched && pattern.has_groups() {
+            self.captures.clear();
+        }
+        Ok(matched)
+    }
+
+    fn is(&mut self, test: Test, word: &[u8]) -> bool {
+        let world = &mut *self.world;
+        match test {
+            Test::NotEmpty => !word.is_empty(),
+            Test::Empty => word.is_empty(),
+            Test::True => {
+                let false_words: [&[u8]; 5] = [b"", b"0", b"off", b"no", b"false"];
+                !false_words.iter().any(|known| known.eq_ignore_ascii_case(word))
+            }
+            Test::Directory => world.kind(word) == Some(ProbeKind::Directory),
+            Test::Exists => world.kind(word).is_some(),
+            Test::File => world.kind(word) == Some(ProbeKind::File),
+            Test::FileNotEmpty => world
+                .probe(word)
+                .is_some_and(|probe| probe.kind == ProbeKind::File && probe.size > 0),
+            Test::Link => world
+                .probe_link(word)
+                .is_some_and(|probe| probe.kind == ProbeKind::Link),
+            Test::Executable => world
+                .probe_link(word)
+                .is_some_and(|probe| probe.mode & 0o111 != 0),
+            Test::AccessibleFile => ahead::is_file(self.transaction, word, world),
+            Test::AccessibleUrl => ahead::is_url(self.transaction, word, world),
+        }
+    }
+
+    /// What a word stands for that stands so deep.
+    fn value<'w>(&mut self, word: &'w Word, depth: u32) -> Evaluated<Cow<'w, [u8]>> {
+        if let Word::Text(text) | Word::Number(text) = word {
+            deeper(depth)?;
+            return Ok(Cow::Borrowed(text));
+        }
+        let mut out = Vec::new();
+        self.append(word, depth, &mut out)?;
+        Ok(Cow::Owned(out))
+    }
+
+    /// Appends what a word stands for.
+    pub(super) fn append(&mut self, word: &Word, depth: u32, out: &mut Vec<u8>) -> Evaluated<()> {
+        let depth = deeper(depth)?;
+        match word {
+            Word::Text(text) | Word::Number(text) => out.extend_from_slice(text),
+            Word::Variable(variable) => variable.append(self, out),
+            Word::Group(number) => out.extend_from_slice(self.captures.group(usize::from(*number))),
+            Word::Call(function, argument) => {
+                let argument = self.value(argument, depth)?;
+                function.call(&argument, self, out);
+            }
+            Word::Joined(words) => {
+                for word in words {
+                    self.append(word, depth, out)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that the answer depends on a field of the request. Every answer depends on Host.
+    pub(super) fn varies_on(&mut self, field: &[u8]) {
+        if let Some(vary) = &mut self.vary
+            && Method::from_bytes(field).is_some() // Names are tokens, as methods are.
+            && !field.eq_ignore_ascii_case(b"host")
+        {
+            vary.push(field.into());
+        }
+    }
+}
+
+impl Order {
+    fn is(self, ordering: std::cmp::Ordering) -> bool {
+        match self {
+            Order::Equal => ordering.is_eq(),
+            Order::NotEqual => ordering.is_ne(),
+            Order::Less => ordering.is_lt(),
+            Order::LessOrEqual => ordering.is_le(),
+            Order::Greater => ordering.is_gt(),
+            Order::GreaterOrEqual => ordering.is_ge(),
+        }
+    }
+}
+
+fn deeper(depth: u32) -> Evaluated<u32> {
+    match depth < DEEPEST {
+        true => Ok(depth + 1),
+        false => Err("Recursion limit reached".to_owned()),
+    }
+}
+
+/// The integer that a text begins with, or 0; what is too large is the largest (`strtoll`).
+fn number(text: &[u8]) -> i64 {
+    let is_space = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
+    let begin = text.iter().take_while(|byte| is_space(byte)).count();
+    let (negative, digits) = match &text[begin..] {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
+    digits.fold(0i64, |value, digit| {
+        let digit = i64::from(digit - b'0');
+        let value = value.saturating_mul(10);
+        if negative {
+            value.saturating_sub(digit)
+        } else {
+            value.saturating_add(digit)
+        }
+    })
+}
+
+/// An address as it is written. Names are not looked up, as a server that waits for name servers can be stopped by them.
+fn address_of(text: &[u8]) -> Option<IpAddr> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number;
+
+    #[test]
+    fn numbers_are_read_as_far_as_they_go() {
+        let rows: &[(&str, i64)] = &[
+            ("", 0),
+            ("12", 12),
+            (" \t\n\x0b\x0c\r-7x", -7),
+            ("+5", 5),
+            ("+-5", 0),
+            ("0x10", 0),
+            ("9223372036854775808", i64::MAX),
+            ("-9223372036854775809", i64::MIN),
+            ("007", 7),
+        ];
+        for (text, expected) in rows {
+            assert_eq!(number(text.as_bytes()), *expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! From tokens to a tree, as `util_expr_parse.y` has them: `||` binds least, then `&&`, then `!`, then the dot.
+
+use super::BadExpression;
+use super::functions::Function;
+use super::scan::{Kind, Token, tokens};
+use super::tree::{Condition, Shell, Test, Word};
+use super::variables::Variable;
+use crate::modules::authz::Subnet;
+use crate::pattern::Pattern;
+
+/// Parentheses and functions within each other; deeper ones are refused. (Apache evaluates no more than 20 anyway.)
+const DEEPEST: usize = 100;
+
+pub(super) fn condition(text: &[u8]) -> Result<Condition, BadExpression> {
+    let mut parser = Parser::new(text, tokens(text, true)?);
+    let condition = parser.any(0)?;
+    parser.end()?;
+    Ok(condition)
+}
+
+pub(super) fn string(text: &[u8]) -> Result<Word, BadExpression> {
+    let mut parser = Parser::new(text, tokens(text, false)?);
+    let word = parser.pieces(0)?;
+    parser.end()?;
+    Ok(word)
+}
+
+struct Parser {
+    tokens: Vec<Token>,
+    next: usize,
+    /// Where the text ends.
+    end: usize,
+}
+
+type Parsed<T> = Result<T, BadExpression>;
+
+impl Parser {
+    fn new(text: &[u8], tokens: Vec<Token>) -> Parser {
+        Parser {
+            tokens,
+            next: 0,
+            end: text.len(),
+        }
+    }
+
+    fn peek(&self) -> Option<&Kind> {
+        self.tokens.get(self.next).map(|token| &token.kind)
+    }
+
+    /// Where the next token begins.
+    fn place(&self) -> usize {
+        self.tokens.get(self.next).map_or(self.end, |token| token.at)
+    }
+
+    fn take(&mut self) -> Option<Kind> {
+        let kind = self.tokens.get(self.next)?.kind.clone();
+        self.next += 1;
+        Some(kind)
+    }
+
+    fn take_if(&mut self, kind: &Kind) -> bool {
+        let is = self.peek() == Some(kind);
+        self.next += usize::from(is);
+        is
+    }
+
+    fn expect(&mut self, kind: &Kind, what: &str) -> Parsed<()> {
+        match self.take_if(kind) {
+            true => Ok(()),
+            false => self.fail(format!("{what} is expected here")),
+        }
+    }
+
+    fn fail<T>(&self, message: impl Into<String>) -> Parsed<T> {
+        Err(fault(self.place(), message))
+    }
+
+    fn end(&self) -> Parsed<()> {
+        match self.peek() {
+            None => Ok(()),
+            Some(_) => self.fail("nothing is expected here"),
+        }
+    }
+
+    fn deeper(&self, depth: usize) -> Parsed<usize> {
+        match depth < DEEPEST {
+            true => Ok(depth + 1),
+            false => self.fail("the expression is nested too deeply"),
+        }
+    }
+
+    /// Conditions with `||` between them.
+    fn any(&mut self, depth: usize) -> Parsed<Condition> {
+        let mut conditions = vec![self.all(depth)?];
+        while self.take_if(&Kind::Or) {
+            conditions.push(self.all(depth)?);
+        }
+        Ok(match conditions.len() {
+            1 => conditions.remove(0),
+            _ => Condition::Any(conditions),
+        })
+    }
+
+    /// Conditions with `&&` between them.
+    fn all(&mut self, depth: usize) -> Parsed<Condition> {
+        let mut conditions = vec![self.one(depth)?];
+        while self.take_if(&Kind::And) {
+            conditions.push(self.one(depth)?);
+        }
+        Ok(match conditions.len() {
+            1 => conditions.remove(0),
+            _ => Condition::All(conditions),
+        })
+    }
+
+    fn one(&mut self, depth: usize) -> Parsed<Condition> {
+        let mut negated = false;
+        while self.take_if(&Kind::Not) {
+            negated = !negated;
+        }
+        let condition = match self.peek() {
+            Some(Kind::True) => self.constant(true),
+            Some(Kind::False) => self.constant(false),
+            Some(Kind::Mark(b'(')) => {
+                let depth = self.deeper(depth)?;
+                self.next += 1;
+                let condition = self.any(depth)?;
+                self.expect(&Kind::Mark(b')'), "\")\"")?;
+                condition
+            }
+            Some(&Kind::Unary(letter)) => self.test(letter, depth)?,
+            _ => self.comparison(depth)?,
+        };
+        Ok(match negated {
+            true => Condition::Not(Box::new(condition)),
+            false => condition,
+        })
+    }
+
+    fn constant(&mut self, value: bool) -> Condition {
+        self.next += 1;
+        Condition::Constant(value)
+    }
+
+    /// `-X word`.
+    fn test(&mut self, letter: u8, depth: usize) -> Parsed<Condition> {
+        let place = self.place();
+        self.next += 1;
+        let word = self.word(depth)?;
+        let test = match letter {
+            b'n' => Test::NotEmpty,
+            b'z' => Test::Empty,
+            b'T' => Test::True,
+            b'd' => Test::Directory,
+            b'e' => Test::Exists,
+            b'f' => Test::File,
+            b's' => Test::FileNotEmpty,
+            b'L' | b'h' => Test::Link,
+            b'x' => Test::Executable,
+            b'F' => Test::AccessibleFile,
+            b'U' | b'A' => Test::AccessibleUrl,
+            b'R' => return Ok(Condition::ClientIn(subnet("-R", &word, place)?)),
+            letter => {
+                let message = format!("there is no test \"-{}\"", char::from(letter));
+                return Err(fault(place, message));
+            }
+        };
+        Ok(Condition::Is(test, word))
+    }
+
+    /// `word operator …`.
+    fn comparison(&mut self, depth: usize) -> Parsed<Condition> {
+        let word = self.word(depth)?;
+        let place = self.place();
+        Ok(match self.take() {
+            Some(Kind::Strings(order)) => Condition::Strings(order, word, self.word(depth)?),
+            Some(Kind::Numbers(order)) => Condition::Numbers(order, word, self.word(depth)?),
+            Some(Kind::Matches) => Condition::Matches(word, self.regex()?),
+            Some(Kind::MatchesNot) => Condition::Not(Box::new(Condition::Matches(word, self.regex()?))),
+            Some(Kind::In) => Condition::OneOf(word, self.list(depth)?),
+            Some(Kind::Binary(name)) => {
+                let other = self.word(depth)?;
+                match name.to_ascii_lowercase().as_slice() {
+                    b"ipmatch" => Condition::InNetwork(word, subnet("-ipmatch", &other, place)?),
+                    b"fnmatch" => Condition::Shell(Shell::Path, word, other),
+                    b"strmatch" => Condition::Shell(Shell::Text, word, other),
+                    b"strcmatch" => Condition::Shell(Shell::Caseless, word, other),
+                    _ => {
+                        let message = format!("there is no operator \"-{}\"", name.escape_ascii());
+                        return Err(fault(place, message));
+                    }
+                }
+            }
+            _ => return Err(fault(place, "an operator is expected here")),
+        })
+    }
+
+    fn regex(&mut self) -> Parsed<Box<Pattern>> {
+        let place = self.place();
+        match self.take() {
+            Some(Kind::Regex(text, caseless)) => match Pattern::new(&text, caseless) {
+                Ok(pattern) => Ok(Box::new(pattern)),
+                Err(bad) => Err(fault(place, format!("the regular expression is wrong: {bad}"))),
+            },
+            _ => Err(fault(place, "a regular expression is expected here")),
+        }
+    }
+
+    /// `{ word, … }`. Functions that give lists are other modules' in Apache, and there is none here.
+    fn list(&mut self, depth: usize) -> Parsed<Vec<Word>> {
+        let place = self.place();
+        if let Some(Kind::Name(name)) = self.peek() {
+            let message = format!(
+                "there is no function \"{}\" that gives a list",
+                name.escape_ascii()
+            );
+            return Err(fault(place, message));
+        }
+        self.expect(&Kind::Mark(b'{'), "\"{\"")?;
+        let mut words = vec![self.word(depth)?];
+        while self.take_if(&Kind::Mark(b',')) {
+            words.push(self.word(depth)?);
+        }
+        self.expect(&Kind::Mark(b'}'), "\"}\"")?;
+        Ok(words)
+    }
+
+    /// Words with dots between them.
+    fn word(&mut self, depth: usize) -> Parsed<Word> {
+        let mut words = vec![self.single(depth)?];
+        while self.take_if(&Kind::Dot) {
+            words.push(self.single(depth)?);
+        }
+        Ok(joined(words))
+    }
+
+    fn single(&mut self, depth: usize) -> Parsed<Word> {
+        let place = self.place();
+        match self.take() {
+            Some(Kind::Number(digits)) => Ok(Word::Number(digits.into())),
+            Some(Kind::Group(number)) => Ok(Word::Group(number)),
+            Some(Kind::Open) => self.variable(depth, place),
+            Some(Kind::Quote) => {
+                let word = self.pieces(depth)?;
+                self.expect(&Kind::Quote, "the end of the string")?;
+                Ok(word)
+            }
+            Some(Kind::Name(name)) => {
+                let depth = self.deeper(depth)?;
+                self.expect(&Kind::Mark(b'('), "\"(\"")?;
+                let argument = self.word(depth)?;
+                self.expect(&Kind::Mark(b')'), "\")\"")?;
+                call(&name, argument, place)
+            }
+            _ => Err(fault(place, "a word is expected here")),
+        }
+    }
+
+    /// After `%{`.
+    fn variable(&mut self, depth: usize, place: usize) -> Parsed<Word> {
+        let Some(Kind::Name(name)) = self.take() else {
+            return Err(fault(place, "a variable's name is expected here"));
+        };
+        if self.take_if(&Kind::Close) {
+            return match Variable::named(&name) {
+                Some(variable) => Ok(Word::Variable(variable)),
+                None => Err(fault(
+                    place,
+                    format!("there is no variable \"{}\"", name.escape_ascii()),
+                )),
+            };
+        }
+        self.expect(&Kind::Mark(b':'), "\":\" or \"}\"")?;
+        if self.peek() == Some(&Kind::Close) {
+            return self.fail("an argument is expected here");
+        }
+        let depth = self.deeper(depth)?;
+        let argument = self.pieces(depth)?;
+        self.expect(&Kind::Close, "\"}\"")?;
+        call(&name, argument, place)
+    }
+
+    /// What a string is made of.
+    fn pieces(&mut self, depth: usize) -> Parsed<Word> {
+        let mut words = Vec::new();
+        loop {
+            let place = self.place();
+            match self.peek() {
+                Some(Kind::Text(text)) => {
+                    words.push(Word::Text(text[..].into()));
+                    self.next += 1;
+                }
+                Some(&Kind::Group(number)) => {
+                    words.push(Word::Group(number));
+                    self.next += 1;
+                }
+                Some(Kind::Open) => {
+                    self.next += 1;
+                    words.push(self.variable(depth, place)?);
+                }
+                _ => return Ok(joined(words)),
+            }
+        }
+    }
+}
+
+fn fault(offset: usize, message: impl Into<String>) -> BadExpression {
+    BadExpression {
+        message: message.into(),
+        offset,
+    }
+}
+
+fn call(name: &[u8], argument: Word, place: usize) -> Parsed<Word> {
+    match Function::named(name) {
+        Ok(function) => Ok(Word::Call(function, Box::new(argument))),
+        Err(message) => Err(fault(place, message)),
+    }
+}
+
+fn joined(mut words: Vec<Word>) -> Word {
+    match words.len() {
+        0 => Word::Text([].into()),
+        1 => words.remove(0),
+        _ => Word::Joined(words),
+    }
+}
+
+/// The network that a constant string names.
+fn subnet(operator: &str, word: &Word, place: usize) -> Parsed<Subnet> {
+    let Word::Text(text) = word else {
+        let message = format!("{operator} takes an address or a network as a string in quotes");
+        return Err(fault(place, message));
+    };
+    Subnet::new(text).map_err(|_| {
+        fault(
+            place,
+            format!("\"{}\" is no address or network", text.escape_ascii()),
+        )
+    })
+}

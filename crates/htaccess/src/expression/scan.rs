@@ -1,0 +1,370 @@
+//! From bytes to tokens, as `util_expr_scan.l` has them.
+
+use super::BadExpression;
+
+/// A token, and where it begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Token {
+    pub kind: Kind,
+    pub at: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Digits, with a sign or not.
+    Number(Vec<u8>),
+    /// A name.
+    Name(Vec<u8>),
+    /// A piece of a string, escapes resolved.
+    Text(Vec<u8>),
+    /// `/…/` or `m#…#`, and whether `i` follows.
+    Regex(Vec<u8>, bool),
+    /// `$0` to `$9`.
+    Group(u8),
+    /// `-X`.
+    Unary(u8),
+    /// `-name`.
+    Binary(Vec<u8>),
+    /// Either end of a quoted string.
+    Quote,
+    /// `%{`.
+    Open,
+    /// The `}` of `%{`.
+    Close,
+    True,
+    False,
+    And,
+    Or,
+    Not,
+    In,
+    Matches,
+    MatchesNot,
+    Dot,
+    /// A comparison of strings.
+    Strings(Order),
+    /// A comparison of numbers.
+    Numbers(Order),
+    /// One of `( ) { } , :`.
+    Mark(u8),
+}
+
+/// What a comparison asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+/// A piece of a string or a regular expression that is as long as this is refused (`MAX_STRING_LEN`).
+const LONGEST_PIECE: usize = 8192;
+
+/// What the next byte is part of.
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Plain,
+    /// A string up to this quote; without one it goes to the end.
+    Text(Option<u8>),
+    /// `%{`, up to a colon or the end of it.
+    Variable,
+    /// What follows the colon.
+    Argument,
+}
+
+/// The tokens of a condition, or else of a string.
+pub(super) fn tokens(text: &[u8], is_condition: bool) -> Result<Vec<Token>, BadExpression> {
+    let first = match is_condition {
+        true => State::Plain,
+        false => State::Text(None),
+    };
+    let mut scanner = Scanner {
+        text,
+        at: 0,
+        states: vec![first],
+        tokens: Vec::new(),
+    };
+    while scanner.at < text.len() {
+        match scanner.state() {
+            State::Plain => scanner.plain()?,
+            State::Variable => scanner.variable()?,
+            State::Text(quote) => scanner.string(quote)?,
+            State::Argument => scanner.string(None)?,
+        }
+    }
+    match scanner.state() {
+        State::Plain | State::Text(None) => Ok(scanner.tokens),
+        _ => scanner.fail("unterminated string or variable"),
+    }
+}
+
+struct Scanner<'t> {
+    text: &'t [u8],
+    at: usize,
+    /// The states around the one at hand, which is the last.
+    states: Vec<State>,
+    tokens: Vec<Token>,
+}
+
+impl Scanner<'_> {
+    fn state(&self) -> State {
+        *self.states.last().expect("the first state is never left")
+    }
+
+    fn become_state(&mut self, state: State) {
+        *self.states.last_mut().expect("the first state is never left") = state;
+    }
+
+    fn fail<T>(&self, message: impl Into<String>) -> Result<T, BadExpression> {
+        Err(BadExpression {
+            message: message.into(),
+            offset: self.at,
+        })
+    }
+
+    /// Appends a token that is so long.
+    fn push(&mut self, kind: Kind, length: usize) {
+        self.tokens.push(Token { kind, at: self.at });
+        self.at += length;
+    }
+
+    /// How many bytes from here on satisfy this.
+    fn run(&self, from: usize, mut is_part: impl FnMut(u8) -> bool) -> usize {
+        let rest = self.text.get(from..).unwrap_or_default();
+        rest.iter().take_while(|&&byte| is_part(byte)).count()
+    }
+
+    fn plain(&mut self) -> Result<(), BadExpression> {
+        let rest = &self.text[self.at..];
+        match *rest {
+            [b' ' | b'\t' | b'\n', ..] => self.at += 1,
+            [quote @ (b'"' | b'\''), ..] => {
+                self.push(Kind::Quote, 1);
+                self.become_state(State::Text(Some(quote)));
+            }
+            [b'%', b'{', ..] => {
+                self.push(Kind::Open, 2);
+                self.states.push(State::Variable);
+            }
+            [b'$', digit @ b'0'..=b'9', ..] => self.push(Kind::Group(digit - b'0'), 2),
+            [b'/', ..] => return self.regex(1),
+            [b'm', delimiter, ..] if self.begins_regex(delimiter) => return self.regex(2),
+            [b'-', b'0'..=b'9', ..] | [b'0'..=b'9', ..] => {
+                let length = 1 + self.run(self.at + 1, |byte| byte.is_ascii_digit());
+                self.push(Kind::Number(rest[..length].to_vec()), length);
+            }
+            [b'-', b'a'..=b'z' | b'A'..=b'Z' | b'_', ..] => {
+                let length = 1 + self.run(self.at + 1, is_word);
+                self.push(operator(&rest[1..length]), length);
+            }
+            [b'a'..=b'z' | b'A'..=b'Z', ..] => {
+                let length = self.run(self.at, is_word);
+                self.push(word(&rest[..length]), length);
+            }
+            _ => match symbol(rest) {
+                Some((kind, length)) => self.push(kind, length),
+                None => return self.fail(format!("\"{}\" cannot stand here", rest[..1].escape_ascii())),
+            },
+        }
+        Ok(())
+    }
+
+    /// Whether `m` and this begin a regular expression, rather than a name.
+    fn begins_regex(&self, delimiter: u8) -> bool {
+        match delimiter {
+            b'_' => self.run(self.at, is_word) == 2,
+            _ => b"/#$%^,;:?|-!.'\"".contains(&delimiter),
+        }
+    }
+
+    /// A regular expression, whose text begins so many bytes later.
+    fn regex(&mut self, skip: usize) -> Result<(), BadExpression> {
+        let begin = self.at + skip;
+        let delimiter = self.text[begin - 1];
+        let Some(length) = memchr::memchr(delimiter, &self.text[begin..]) else {
+            return self.fail("unterminated regular expression");
+        };
+        if length >= LONGEST_PIECE {
+            return self.fail("the regular expression is too long");
+        }
+        let end = begin + length;
+        let caseless = self.text.get(end + 1) == Some(&b'i');
+        let regex = self.text[begin..end].to_vec();
+        self.push(
+            Kind::Regex(regex, caseless),
+            skip + length + 1 + usize::from(caseless),
+        );
+        Ok(())
+    }
+
+    /// Within `%{`: a name, and what ends it.
+    fn variable(&mut self) -> Result<(), BadExpression> {
+        match self.text[self.at] {
+            byte if byte.is_ascii_alphabetic() => {
+                let length = self.run(self.at, is_word);
+                let name = self.text[self.at..self.at + length].to_vec();
+                self.push(Kind::Name(name), length);
+            }
+            b'}' => self.close(),
+            b':' => {
+                self.push(Kind::Mark(b':'), 1);
+                self.become_state(State::Argument);
+            }
+            byte => {
+                let shown = [byte].escape_ascii().to_string();
+                return self.fail(format!("\"{shown}\" cannot stand in a variable's name"));
+            }
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        self.push(Kind::Close, 1);
+        self.states.pop();
+    }
+
+    /// A piece of a string or of an argument, and what ends it.
+    fn string(&mut self, quote: Option<u8>) -> Result<(), BadExpression> {
+        let in_argument = matches!(self.state(), State::Argument);
+        let (begin, mut piece) = (self.at, Vec::new());
+        loop {
+            if piece.len() >= LONGEST_PIECE {
+                return self.fail("the string is too long");
+            }
+            let ends = match self.text[self.at..] {
+                [] => true,
+                [b'\n', ..] => return self.fail("unterminated string or variable"),
+                [b'%', b'{', ..] | [b'$', b'0'..=b'9', ..] => true,
+                [b'}', ..] => in_argument,
+                [b'"' | b'\'', ..] if in_argument => return self.fail("a quote cannot stand in an argument"),
+                [byte @ (b'"' | b'\''), ..] => quote == Some(byte),
+                _ => false,
+            };
+            if ends {
+                break;
+            }
+            let byte = match self.text[self.at] {
+                b'\\' => self.escape()?,
+                byte => {
+                    self.at += 1;
+                    byte
+                }
+            };
+            piece.push(byte);
+        }
+        if let Some(zero) = memchr::memchr(0, &piece) {
+            piece.truncate(zero); // It is a string of C to Apache.
+        }
+        if self.at > begin {
+            let kind = Kind::Text(piece);
+            self.tokens.push(Token { kind, at: begin });
+        }
+        match self.text[self.at..] {
+            [] => {}
+            [b'%', ..] => {
+                self.push(Kind::Open, 2);
+                self.states.push(State::Variable);
+            }
+            [b'$', digit, ..] => self.push(Kind::Group(digit - b'0'), 2),
+            [b'}', ..] => self.close(),
+            _ => {
+                self.push(Kind::Quote, 1);
+                self.become_state(State::Plain);
+            }
+        }
+        Ok(())
+    }
+
+    /// What a backslash and the bytes behind it stand for.
+    fn escape(&mut self) -> Result<u8, BadExpression> {
+        let digits = self.run(self.at + 1, |byte| byte.is_ascii_digit());
+        if digits > 0 {
+            let octal = &self.text[self.at + 1..self.at + 1 + digits];
+            let value = (octal.iter()).try_fold(0u32, |value, digit| match digit {
+                b'0'..=b'7' => Some(value * 8 + u32::from(digit - b'0')),
+                _ => None,
+            });
+            let Some(value) = value.filter(|_| digits <= 3) else {
+                return self.fail("bad escape sequence");
+            };
+            let Ok(byte) = u8::try_from(value) else {
+                return self.fail("escape sequence out of bounds");
+            };
+            self.at += 1 + digits;
+            return Ok(byte);
+        }
+        let Some(&byte) = self.text.get(self.at + 1) else {
+            return self.fail("nothing follows the backslash");
+        };
+        self.at += 2;
+        Ok(match byte {
+            b'n' => b'\n',
+            b'r' => b'\r',
+            b't' => b'\t',
+            b'b' => 0x08,
+            b'f' => 0x0c,
+            byte => byte,
+        })
+    }
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// `-name`, without the dash.
+fn operator(name: &[u8]) -> Kind {
+    match name {
+        b"in" => Kind::In,
+        [letter] => Kind::Unary(*letter),
+        name => numbers(name).unwrap_or_else(|| Kind::Binary(name.to_vec())),
+    }
+}
+
+/// A name without a dash. Those of operators are there for mod_ssl's sake.
+fn word(name: &[u8]) -> Kind {
+    match name {
+        b"true" => Kind::True,
+        b"false" => Kind::False,
+        b"and" => Kind::And,
+        b"or" => Kind::Or,
+        b"not" => Kind::Not,
+        b"in" => Kind::In,
+        name => numbers(name).unwrap_or_else(|| Kind::Name(name.to_vec())),
+    }
+}
+
+fn numbers(name: &[u8]) -> Option<Kind> {
+    Some(Kind::Numbers(match name {
+        b"eq" => Order::Equal,
+        b"ne" => Order::NotEqual,
+        b"lt" => Order::Less,
+        b"le" => Order::LessOrEqual,
+        b"gt" => Order::Greater,
+        b"ge" => Order::GreaterOrEqual,
+        _ => return None,
+    }))
+}
+
+/// The longest symbol at the beginning, and its length.
+fn symbol(rest: &[u8]) -> Option<(Kind, usize)> {
+    Some(match rest {
+        [b'=', b'=', ..] => (Kind::Strings(Order::Equal), 2),
+        [b'=', b'~', ..] => (Kind::Matches, 2),
+        [b'=', ..] => (Kind::Strings(Order::Equal), 1),
+        [b'!', b'=', ..] => (Kind::Strings(Order::NotEqual), 2),
+        [b'!', b'~', ..] => (Kind::MatchesNot, 2),
+        [b'!', ..] => (Kind::Not, 1),
+        [b'<', b'=', ..] => (Kind::Strings(Order::LessOrEqual), 2),
+        [b'<', ..] => (Kind::Strings(Order::Less), 1),
+        [b'>', b'=', ..] => (Kind::Strings(Order::GreaterOrEqual), 2),
+        [b'>', ..] => (Kind::Strings(Order::Greater), 1),
+        [b'&', b'&', ..] => (Kind::And, 2),
+        [b'|', b'|', ..] => (Kind::Or, 2),
+        [b'.', ..] => (Kind::Dot, 1),
+        [mark @ (b'(' | b')' | b'{' | b'}' | b',' | b':'), ..] => (Kind::Mark(*mark), 1),
+        _ => return None,
+    })
+}

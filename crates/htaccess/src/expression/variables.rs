@@ -1,0 +1,104 @@
+//! `%{NAME}`.
+
+use std::borrow::Cow;
+
+use howdah_http::date;
+
+use super::evaluate::Evaluation;
+use crate::modules::rewrite::variables::{Server, field, field_value, fixed};
+
+/// A variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Variable {
+    /// One that mod_rewrite has as well.
+    Server(Server),
+    /// `HTTP_*`: a field of the request.
+    Field(&'static [u8]),
+    /// The variable DOCUMENT_URI of the request's environment, else the URL's path.
+    DocumentUri,
+    /// The response's media type.
+    ContentType,
+    Handler,
+    /// When what is served was changed last, in local time, as 14 digits.
+    LastModified,
+    /// The response's status, as far as it is known.
+    Status,
+    Http2,
+    /// What is never set here: CONTEXT_PREFIX, REMOTE_IDENT, the log's identifiers.
+    Empty,
+    ApiVersion,
+}
+
+impl Variable {
+    /// The variable of that name, in any case.
+    pub(super) fn named(name: &[u8]) -> Option<Variable> {
+        let name = name.to_ascii_uppercase();
+        Some(match name.as_slice() {
+            b"DOCUMENT_URI" => Variable::DocumentUri,
+            b"CONTENT_TYPE" => Variable::ContentType,
+            b"HANDLER" => Variable::Handler,
+            b"LAST_MODIFIED" => Variable::LastModified,
+            b"REQUEST_STATUS" => Variable::Status,
+            b"HTTP2" => Variable::Http2,
+            b"API_VERSION" => Variable::ApiVersion,
+            b"CONTEXT_PREFIX" | b"REMOTE_IDENT" | b"REQUEST_LOG_ID" | b"CONN_LOG_ID" => Variable::Empty,
+            // Whose a file is is not known here.
+            b"SCRIPT_USER" | b"SCRIPT_GROUP" => Variable::Empty,
+            // A variable of mod_rewrite only.
+            b"SERVER_ADDR" => return None,
+            name => match field(name) {
+                Some(field) => Variable::Field(field),
+                None => Variable::Server(fixed(name)?),
+            },
+        })
+    }
+
+    /// Appends what it stands for.
+    pub(super) fn append(&self, evaluation: &mut Evaluation<'_, '_>, out: &mut Vec<u8>) {
+        let transaction = &*evaluation.transaction;
+        let state = &transaction.state;
+        let value: Cow<'_, [u8]> = match self {
+            Variable::Server(server) => server.value(transaction, evaluation.world),
+            Variable::Field(name) => {
+                out.extend_from_slice(&field_value(transaction, name));
+                return evaluation.varies_on(name);
+            }
+            Variable::DocumentUri => state.env.value(b"DOCUMENT_URI").unwrap_or(&state.uri).into(),
+            Variable::ContentType => state.content_type.as_deref().unwrap_or_default().into(),
+            Variable::Handler => state.handler.as_deref().unwrap_or_default().into(),
+            Variable::LastModified => {
+                let probe = evaluation.world.probe(&state.filename);
+                let seconds = probe.map_or(0, |probe| probe.modified.div_euclid(1_000_000).max(0) as u64);
+                let zone = evaluation.world.zone(seconds);
+                digits(seconds.saturating_add_signed(i64::from(zone))).into()
+            }
+            Variable::Status => state.status.code().to_string().into_bytes().into(),
+            Variable::Http2 => b"off"[..].into(),
+            Variable::ApiVersion => b"20120211"[..].into(),
+            Variable::Empty => b""[..].into(),
+        };
+        out.extend_from_slice(&value);
+    }
+}
+
+/// A time as year, month, day, hour, minute and second, 14 digits.
+fn digits(seconds: u64) -> Vec<u8> {
+    // Such as `Sun, 06 Nov 1994 08:49:37 GMT`.
+    let text = date::format(seconds);
+    let month = MONTHS
+        .chunks(3)
+        .position(|name| *name == text[8..11])
+        .unwrap_or(0);
+    let month = format!("{:02}", month + 1).into_bytes();
+    [
+        &text[12..16],
+        &month,
+        &text[5..7],
+        &text[17..19],
+        &text[20..22],
+        &text[23..25],
+    ]
+    .concat()
+}
+
+const MONTHS: &[u8] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
