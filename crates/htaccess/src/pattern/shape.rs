@@ -311,7 +311,14 @@ impl Words {
     #[inline]
     fn stands(&self, word: &Word, subject: &[u8], at: usize, room: usize) -> bool {
         let end = at + word.bytes.len();
-        end <= room
+        if end > room {
+            return false;
+        }
+        // Most words are none (`^`, `.*`) or differ at once: that is told before a function is called.
+        let Some(first) = word.bytes.first() else {
+            return true;
+        };
+        (subject[at] | 0x20) == (first | 0x20)
             && match self.caseless {
                 false => subject[at..end] == *word.bytes,
                 true => subject[at..end].eq_ignore_ascii_case(&word.bytes),

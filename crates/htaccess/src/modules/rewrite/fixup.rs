@@ -27,7 +27,7 @@ pub fn fixup(transaction: &mut Transaction<'_>, config: &Config, world: &mut dyn
     }
     let mut run = Run::new(transaction, config, world);
     match run.all() {
-        Ok(verdict) => result(run, config, verdict),
+        Ok(verdict) => result(&mut run, config, verdict),
         Err(failure) => {
             let message = format!("mod_rewrite: {}", failure.as_str());
             run.transaction.complain(None, message);
@@ -49,12 +49,12 @@ fn standing_off(state: &State, config: &Config) -> Option<&'static str> {
 }
 
 /// What the rules' result means.
-fn result(mut run: Run<'_, '_>, config: &Config, verdict: Verdict) -> Outcome {
+fn result(run: &mut Run<'_, '_>, config: &Config, verdict: Verdict) -> Outcome {
     let state = &run.transaction.state;
     let scheme = url::scheme(&state.filename);
     let escape = match verdict {
         Verdict::Unchanged => {
-            force_type(&mut run);
+            force_type(run);
             return Outcome::Declined;
         }
         Verdict::Changed { escape } => escape,
@@ -82,7 +82,7 @@ fn result(mut run: Run<'_, '_>, config: &Config, verdict: Verdict) -> Outcome {
 }
 
 /// A URL that mod_proxy is to fetch. Its path is escaped as mod_proxy does, unless `NE` is on.
-fn proxy(mut run: Run<'_, '_>, escape: bool) -> Outcome {
+fn proxy(run: &mut Run<'_, '_>, escape: bool) -> Outcome {
     let original = run.take_original();
     let state = &mut run.transaction.state;
     let name = std::mem::replace(&mut state.filename, original.unwrap_or_default());
@@ -98,7 +98,7 @@ fn proxy(mut run: Run<'_, '_>, escape: bool) -> Outcome {
 }
 
 /// A redirect to a URL. What looks like the folder's own path in it becomes RewriteBase.
-fn redirect(mut run: Run<'_, '_>, config: &Config, scheme: url::Scheme, escape: bool) -> Outcome {
+fn redirect(run: &mut Run<'_, '_>, config: &Config, scheme: url::Scheme, escape: bool) -> Outcome {
     let same_query = run.has_first_query();
     let original = run.take_original().unwrap_or_default();
     let mut location = std::mem::replace(&mut run.transaction.state.filename, original);
@@ -131,7 +131,7 @@ fn redirect(mut run: Run<'_, '_>, config: &Config, scheme: url::Scheme, escape: 
 }
 
 /// A path of this server, to be served as if it had been asked for.
-fn internal(mut run: Run<'_, '_>, config: &Config) -> Outcome {
+fn internal(run: &mut Run<'_, '_>, config: &Config) -> Outcome {
     let name = &run.transaction.state.filename;
     let name = match name.strip_prefix(PASS_THROUGH) {
         Some(rest) if !rest.is_empty() => rest.to_vec(),
@@ -146,7 +146,7 @@ fn internal(mut run: Run<'_, '_>, config: &Config) -> Outcome {
         run.transaction.state.status = status;
     }
     if name == run.transaction.state.filename {
-        force_type(&mut run);
+        force_type(run);
         trace::declined(
             run.transaction,
             &config.directory,
@@ -157,7 +157,7 @@ fn internal(mut run: Run<'_, '_>, config: &Config) -> Outcome {
     // The handler that `H=` names takes the place of the one that would begin the request anew, and looks for a file
     // `redirect:/…`, which is not there.
     if run.handler.is_some() {
-        force_type(&mut run);
+        force_type(run);
         run.transaction.state.found = Found::Missing;
         return Outcome::Continue;
     }

@@ -11,6 +11,7 @@ use crate::world::World;
 #[derive(Debug)]
 pub(super) struct Template {
     parts: Box<[Part]>,
+    looks_ahead: bool,
 }
 
 #[derive(Debug)]
@@ -61,7 +62,12 @@ impl Template {
             rest = special(&mut parts, &rest[at..], depth)?;
         }
         literal(&mut parts, rest, true);
-        Ok(Template { parts: parts.into() })
+        let mut template = Template {
+            parts: parts.into(),
+            looks_ahead: true,
+        };
+        template.looks_ahead = template.looks_ahead(false) || template.looks_ahead(true);
+        Ok(template)
     }
 
     /// Whether it needs what the rule's pattern captured.
@@ -93,7 +99,12 @@ impl Template {
     }
 
     /// Whether it takes a sub-request, for the file or else for the URL.
+    #[inline]
     pub fn looks_ahead(&self, of_file: bool) -> bool {
+        self.looks_ahead && self.any_looks_ahead(of_file)
+    }
+
+    fn any_looks_ahead(&self, of_file: bool) -> bool {
         self.parts.iter().any(|part| match part {
             Part::Variable(variable) => variable.looks_ahead(of_file),
             Part::Map(default) => default.looks_ahead(of_file),

@@ -205,7 +205,9 @@ impl<'a, 'r> Run<'a, 'r> {
         if matches == rule.negated {
             return Ok(Applied::Not);
         }
-        self.by_condition.clear();
+        if rule.captures_conditions {
+            self.by_condition.clear();
+        }
         self.vary.clear();
         if rule.conditions_refer {
             self.capture(rule)?;
