@@ -6,6 +6,8 @@
 
 mod lines;
 mod parser;
+#[cfg(any(test, fuzzing))]
+pub mod properties;
 #[cfg(test)]
 mod tests;
 mod words;

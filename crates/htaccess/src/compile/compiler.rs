@@ -143,6 +143,8 @@ impl<'c> Compiler<'c> {
             format!(
                 "the file begins with a byte-order mark, which Apache takes for a part of `{rest}`: save it without"
             )
+        } else if self.remarks.len() >= MOST_REMARKS {
+            String::new()
         } else if let Some(near) = nearest(name, known_names()) {
             format!("did you mean `{near}`?")
         } else if let Some(module) = elsewhere::module_of(name) {

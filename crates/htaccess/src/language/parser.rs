@@ -158,7 +158,9 @@ impl<'p> Parser<'p> {
             0,
             format!("Expected </{wanted}> but saw </{}>", name.escape_ascii()),
         );
-        if let Some(at) = expected.iter().rposition(is) {
+        // Deeper it is not looked for, so that many wrong tags cost no more than many lines.
+        let top = expected.len().saturating_sub(DEEPEST);
+        if let Some(at) = expected[top..].iter().rposition(is).map(|at| top + at) {
             expected.truncate(at);
         }
     }

@@ -108,6 +108,9 @@ fn edit(settings: &mut Settings) -> &mut Config {
     Settings::edit(&mut settings.dir)
 }
 
+/// So many index files may be named in one file: each is looked for at a request for a folder.
+const MOST_NAMES: usize = 1000;
+
 fn directory_index(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
     let config = edit(settings);
     let names = call.words.iter().take_while(|word| !word.is_empty());
@@ -118,6 +121,11 @@ fn directory_index(call: &Call<'_>, settings: &mut Settings) -> Result<(), Compl
     } else if let Some(before) = config.index.take() {
         // Several lines of one file add up.
         names.splice(0..0, before);
+    }
+    if names.len() > MOST_NAMES {
+        return Err(Complaint::new(format!(
+            "DirectoryIndex names more than {MOST_NAMES} files"
+        )));
     }
     config.index = Some(names.into());
     Ok(())

@@ -121,6 +121,9 @@ fn default(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
     Ok(())
 }
 
+/// So many media types may be named in a file; beyond that it is a mistake. There are about 2,000.
+const MOST_TYPES: usize = 2000;
+
 fn by_type(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
     let media_type = call.word(0);
     if !media_type.contains(&b'/') {
@@ -128,6 +131,9 @@ fn by_type(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
     }
     let code = code::parse(call.word(1)).map_err(|message| Complaint::about(1, message))?;
     let config = Settings::edit(&mut settings.expires);
+    if config.by_type.len() >= MOST_TYPES {
+        return Err(Complaint::new(format!("more than {MOST_TYPES} media types")));
+    }
     config.wildcards |= media_type.ends_with(b"/*");
     config
         .by_type

@@ -100,7 +100,7 @@ fn php_value(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> 
     };
     let config: &mut Config = Settings::edit(&mut settings.php);
     config.set(call.word(0), value);
-    Ok(())
+    few_enough(config)
 }
 
 fn php_flag(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
@@ -108,7 +108,21 @@ fn php_flag(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
     let is_on = word.eq_ignore_ascii_case(b"on") || word == b"1";
     let config: &mut Config = Settings::edit(&mut settings.php);
     config.set(call.word(0), if is_on { b"1" } else { b"0" });
-    Ok(())
+    few_enough(config)
+}
+
+/// So many settings a file may make; PHP itself knows a few hundred.
+const MOST_SETTINGS: usize = 1000;
+
+/// A file with too many is a mistake, so that reading it takes no time that grows with the square of their number.
+fn few_enough(config: &mut Config) -> Result<(), Complaint> {
+    if config.values.len() <= MOST_SETTINGS {
+        return Ok(());
+    }
+    config.values = Box::default();
+    Err(Complaint::new(format!(
+        "more than {MOST_SETTINGS} settings of PHP"
+    )))
 }
 
 fn not_allowed(call: &Call<'_>, _: &mut Settings) -> Result<(), Complaint> {
