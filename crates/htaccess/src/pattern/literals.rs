@@ -22,7 +22,7 @@ fn of_branches(branches: &[Branch]) -> Option<Vec<Vec<u8>>> {
     Some(all)
 }
 
-fn of_branch(branch: &Branch) -> Option<Vec<Vec<u8>>> {
+pub(super) fn of_branch(branch: &Branch) -> Option<Vec<Vec<u8>>> {
     let mut best: Option<Vec<Vec<u8>>> = None;
     let mut run: Vec<u8> = Vec::new();
     let mut offer = |words: Vec<Vec<u8>>| {

@@ -1,11 +1,18 @@
 //! A look at the subject before PCRE2 is asked: without one of a few words in it, the pattern cannot match.
 
 use super::literals;
-use super::syntax::Tree;
+use super::syntax::{Branch, Node, Tree};
 
-/// Words of which a subject must contain one, letters in either case.
+/// Words of which a subject must have one, letters in either case.
 pub(super) struct Required {
-    words: Box<[Box<[u8]>]>,
+    words: Box<[Word]>,
+}
+
+enum Word {
+    /// At the beginning.
+    Begins(Box<[u8]>),
+    /// Anywhere.
+    Contains(Box<[u8]>),
 }
 
 /// More words than this take longer than PCRE2 does.
@@ -14,17 +21,42 @@ const MOST: usize = 4;
 impl Required {
     /// What a pattern requires; `None` where too little is known.
     pub(super) fn of(tree: &Tree) -> Option<Required> {
-        let words = literals::of(tree).filter(|words| words.len() <= MOST)?;
-        Some(Required {
-            words: words.into_iter().map(Into::into).collect(),
-        })
+        let mut words = Vec::new();
+        for branch in &tree.branches {
+            match beginning(branch) {
+                Some(word) => words.push(Word::Begins(word.into())),
+                None => {
+                    let branch_words = literals::of_branch(branch)?.into_iter();
+                    words.extend(branch_words.map(|word| Word::Contains(word.into())));
+                }
+            }
+        }
+        (words.len() <= MOST).then(|| Required { words: words.into() })
     }
 
     /// Whether a word is there.
     #[inline]
     pub(super) fn is_in(&self, subject: &[u8]) -> bool {
-        self.words.iter().any(|word| contains(subject, word))
+        self.words.iter().any(|word| match word {
+            Word::Begins(word) => subject
+                .get(..word.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(word)),
+            Word::Contains(word) => contains(subject, word),
+        })
     }
+}
+
+/// What a branch with `^` begins with.
+fn beginning(branch: &Branch) -> Option<Vec<u8>> {
+    let (first, rest) = branch.split_first()?;
+    if !matches!(first.node, Node::Start) || !first.is_once() {
+        return None;
+    }
+    let bytes = rest.iter().map_while(|item| match item.node {
+        Node::Byte(byte) if item.is_once() => Some(byte.to_ascii_lowercase()),
+        _ => None,
+    });
+    Some(bytes.collect()).filter(|word: &Vec<u8>| !word.is_empty())
 }
 
 /// Whether `word`, which is in small letters and not empty, is in `subject` in any case.
@@ -40,6 +72,28 @@ fn contains(subject: &[u8], word: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_patterns_require() {
+        let table = [
+            (r"/\.|^\.(?!well-known/)", "a/.b", true),
+            (r"/\.|^\.(?!well-known/)", ".b", true),
+            (r"/\.|^\.(?!well-known/)", "a.b", false),
+            ("^ab[cd]|x[de]y", "AB", true),
+            ("^ab[cd]|x[de]y", "xxy", true),
+            ("^ab[cd]|x[de]", "cab", false),
+            ("^a?b[cd]", "bc", true),
+        ];
+        for (pattern, subject, expected) in table {
+            let tree = super::super::syntax::parse(pattern.as_bytes(), false).unwrap();
+            let required = Required::of(&tree).unwrap();
+            assert_eq!(
+                required.is_in(subject.as_bytes()),
+                expected,
+                "{pattern} {subject}"
+            );
+        }
+    }
 
     #[test]
     fn words_are_found_in_any_case() {

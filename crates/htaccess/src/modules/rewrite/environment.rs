@@ -56,8 +56,11 @@ pub(super) fn assign(state: &mut State, text: &[u8]) {
 /// Sets a variable. One that stays as it is costs nothing, also in a loop: what is replaced stays in memory until the request
 /// ends.
 pub(super) fn set(state: &mut State, name: &[u8], value: &[u8]) {
-    if !name.is_empty() && state.env.value(name) != Some(value) {
-        state.env.set(name, value);
+    match state.env.value(name) {
+        _ if name.is_empty() => {}
+        None => state.env.push(name, value),
+        Some(before) if before == value => {}
+        Some(_) => state.env.set(name, value),
     }
 }
 
