@@ -1,4 +1,5 @@
 mod access;
+mod conditions;
 mod errors;
 mod folders;
 mod handlers;

@@ -1,0 +1,79 @@
+//! `<If>`, and conditions of Require.
+
+use super::check;
+use super::tree::Tree;
+
+const FILES: &str = "index.php a.txt secret.txt in/index.php in/a.txt";
+
+#[test]
+fn sections_come_behind_folders_and_conditions_behind_both() {
+    let mut tree = Tree::new(
+        FILES,
+        &[
+            (
+                "",
+                "<If \"%{QUERY_STRING} == 'no'\">\nRequire all denied\n</If>\n<Files a.txt>\nRequire all granted\n</Files>\n",
+            ),
+            // The section of the folder above stands before what this folder says outside of sections.
+            (
+                "in/",
+                "Require all denied\n<If \"%{QUERY_STRING} == 'yes'\">\nRequire all granted\n</If>\n",
+            ),
+        ],
+    );
+    check(
+        &mut tree,
+        &[
+            ("/a.txt", "file a.txt"),
+            ("/a.txt?no", "403"),
+            ("/in/a.txt", "file in/a.txt"),
+            ("/in/a.txt?no", "403"),
+            ("/in/index.php", "403"),
+            ("/in/index.php?yes", "php in/index.php"),
+        ],
+    );
+}
+
+#[test]
+fn conditions_have_branches_and_nest() {
+    let mut tree = Tree::new(
+        FILES,
+        &[(
+            "",
+            "<If \"%{QUERY_STRING} == '1'\">\nErrorDocument 404 one\n<If \"true\">\nErrorDocument 404 nested\n</If>\n</If>\n\
+             <ElseIf \"%{QUERY_STRING} == '2'\">\nErrorDocument 404 two\n</ElseIf>\n<Else>\nErrorDocument 404 else\n</Else>\n",
+        )],
+    );
+    check(
+        &mut tree,
+        &[
+            ("/none?1", "404 page nested"),
+            ("/none?2", "404 page two"),
+            ("/none?3", "404 page else"),
+            ("/none?1", "404 page nested"),
+        ],
+    );
+}
+
+#[test]
+fn who_was_let_through_is_not_asked_again_under_the_same_rules() {
+    let mut tree = Tree::new(
+        FILES,
+        &[
+            (
+                "",
+                "RewriteEngine On\nRewriteRule ^go$ in/a.txt [L]\nRewriteRule ^own$ a.txt [L]\nRewriteRule ^sec$ secret.txt [L]\nRequire expr \"%{REQUEST_URI} in { '/own', '/go', '/sec' }\"\n<Files secret.txt>\nRequire all denied\n</Files>\n",
+            ),
+            ("in/", "Require all denied\n"),
+        ],
+    );
+    check(
+        &mut tree,
+        &[
+            ("/own", "file a.txt"),
+            ("/a.txt", "403"),
+            ("/go", "403"),
+            ("/sec", "403"),
+        ],
+    );
+}
