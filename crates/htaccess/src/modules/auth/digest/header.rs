@@ -2,7 +2,7 @@
 
 use howdah_http::Request;
 
-use super::NONCE_LENGTH;
+use super::{NONCE_LENGTH, NONCE_TIME_LENGTH};
 use crate::language::is_space;
 
 /// What a client has sent.
@@ -92,7 +92,8 @@ impl Response {
 impl Response {
     /// Whether it can be an answer to a challenge of ours.
     fn has_right_lengths(&self) -> bool {
-        self.nonce.len() == NONCE_LENGTH && self.response.len() == 2 * 16
+        let has_time = self.nonce.get(NONCE_TIME_LENGTH - 1) == Some(&b'=');
+        has_time && self.nonce.len() == NONCE_LENGTH && self.response.len() == 2 * 16
     }
 }
 
