@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use howdah_files::Store;
-use howdah_htaccess::world::{Probe, Verified};
+use howdah_htaccess::world::{Owners, Probe, Verified};
 use howdah_site::{Disk, DocumentPath, Kind, Look};
 use howdah_sys::zone;
 
 use super::passwords::Passwords;
+use super::{nonces, owners};
 
 /// A thread's files, as one site sees them, and what all threads know of passwords.
 pub(super) struct Outside<'t> {
@@ -53,6 +54,14 @@ impl Disk for Outside<'_> {
 
     fn verify(&mut self, hash: &[u8], password: &[u8]) -> Verified {
         self.passwords.known(hash, password, Instant::now())
+    }
+
+    fn owners(&mut self, path: &[u8]) -> Option<Owners> {
+        owners::of(path, |list| self.store.read(list))
+    }
+
+    fn nonce_secret(&mut self) -> Option<[u8; 32]> {
+        nonces::secret()
     }
 
     fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>> {
