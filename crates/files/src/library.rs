@@ -1,12 +1,15 @@
 //! Compiled directives, shared by all threads: each content is compiled once.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use howdah_htaccess::{Compiled, Kind, Mistake, Place, Settings, Surroundings, compile};
+use howdah_htaccess::compile::compile_asking;
+use howdah_htaccess::{Compiled, Kind, Mistake, Place, Settings, Surroundings};
 use howdah_site::{Site, Sites};
 
 /// Hears what is wrong with a site's directives.
@@ -156,7 +159,8 @@ impl Library {
         {
             return compiled;
         }
-        let compiled = Arc::new(compile(content, &surroundings()));
+        let exists = &mut |path: &[u8]| Path::new(OsStr::from_bytes(path)).exists();
+        let compiled = Arc::new(compile_asking(content, &surroundings(), exists));
         let known = Known {
             digest,
             compiled: Arc::downgrade(&compiled),

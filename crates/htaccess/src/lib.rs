@@ -19,6 +19,7 @@ mod excerpt;
 pub mod expression;
 pub mod language;
 pub mod lint;
+pub mod manual;
 pub mod mistake;
 pub mod modules;
 #[cfg(test)]

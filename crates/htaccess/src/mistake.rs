@@ -82,6 +82,39 @@ pub enum Severity {
 }
 
 impl Kind {
+    /// Every kind, and what it is about.
+    pub const ALL: &[(Kind, &str)] = &[
+        (
+            Kind::Syntax,
+            "sections that are not closed, lines that are too long; Apache answers 500, too",
+        ),
+        (
+            Kind::Unknown,
+            "a directive that is not known; Apache answers 500, too",
+        ),
+        (
+            Kind::NotAllowed,
+            "a directive or an option that may not stand there; Apache answers 500, too",
+        ),
+        (Kind::Argument, "wrong arguments; Apache answers 500, too"),
+        (Kind::Unreadable, "a file that cannot be read; Apache answers 403"),
+        (
+            Kind::Refused,
+            "Apache honours it and Howdah cannot: what it covers is answered with 500",
+        ),
+        (Kind::Dangerous, "works, and opens a hole"),
+        (
+            Kind::Shadowed,
+            "can never act, because of another directive or because no URL is like that",
+        ),
+        (Kind::Doubtful, "works, but hardly as it is meant"),
+        (
+            Kind::Redundant,
+            "changes nothing, because another directive says it again or says otherwise",
+        ),
+        (Kind::Ignored, "read and without effect"),
+    ];
+
     /// As `check` names it.
     pub fn name(self) -> &'static str {
         match self {

@@ -24,7 +24,7 @@ const fn module(file: &'static str, identifier: &'static str, shown_by: Option<&
 /// What `<IfModule>` holds for. Names are compared with case, as Apache does.
 ///
 /// Not among them, so that their sections are passed over as on an Apache without them: other versions of PHP (`mod_php5.c`,
-/// `php7_module`), CGI and FastCGI, proxies, mod_ssl, mod_speling, mod_security, mod_pagespeed, `LiteSpeed`.
+/// `php7_module`), CGI and FastCGI, proxies, mod_speling, mod_security, mod_pagespeed, `LiteSpeed`.
 pub const PROVIDED: &[Provided] = &[
     module("core.c", "core_module", None),
     module("http_core.c", "http_module", None),
@@ -52,6 +52,7 @@ pub const PROVIDED: &[Provided] = &[
         "auth_digest_module",
         Some("AuthDigestProvider"),
     ),
+    module("mod_ssl.c", "ssl_module", Some("SSLRequireSSL")),
     module("mod_headers.c", "headers_module", Some("Header")),
     module("mod_expires.c", "expires_module", Some("ExpiresActive")),
     module("mod_filter.c", "filter_module", Some("AddOutputFilterByType")),

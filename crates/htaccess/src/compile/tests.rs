@@ -233,6 +233,10 @@ fn sections_that_cannot_be_decided() {
             "<IfModule> directive requires additional arguments",
         ),
         (
+            "<IfFile a>\n</IfFile>",
+            "<IfFile> needs an absolute path: there is no ServerRoot",
+        ),
+        (
             "<ifmodule !>\n</ifmodule>",
             "<IfModule> directive requires additional arguments",
         ),
@@ -455,4 +459,19 @@ fn chains_of_conditions() {
     let inner = &compiled.settings.conditions[1].branches[0].settings;
     assert_eq!(lengths(inner), [1]);
     assert_eq!(&*compiled.settings.conditions[0].branches[2].text, "<Else>");
+}
+
+#[test]
+fn every_module_with_directives_is_provided() {
+    for directive in crate::directive::all() {
+        let file = match directive.module {
+            "core" => "core.c".to_owned(),
+            module => format!("{module}.c"),
+        };
+        assert!(
+            super::is_provided(file.as_bytes()),
+            "{file}, which has {}",
+            directive.name
+        );
+    }
 }
