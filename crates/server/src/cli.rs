@@ -1,7 +1,7 @@
 //! The command line.
 
 use std::io::{self, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -10,6 +10,7 @@ use howdah_config::{AccessTarget, Config, Count, listen_addresses};
 use howdah_htaccess::Severity;
 
 use crate::check::{self, Findings};
+use crate::explain::{self, Question};
 use crate::supervisor::arrangement::Arrangement;
 use crate::supervisor::control::{self, Command};
 use crate::supervisor::plan::{Options, Plan, Source};
@@ -33,6 +34,8 @@ enum Task {
     Serve(Serve),
     /// Look for mistakes in a configuration and in every .htaccess below its sites; exit status 1 if there are any
     Check(Check),
+    /// Say what a request comes to and why: each file, directive and condition in the order in which they act
+    Explain(Explain),
     /// Show how the running server is
     Status(Running),
     /// Make the running server read its configuration again and start PHP anew; no request is lost
@@ -75,6 +78,28 @@ struct Check {
 }
 
 #[derive(Debug, Args)]
+struct Explain {
+    /// A URL, or the path of one; before it, if it is not GET, a method
+    #[arg(value_name = "[METHOD] URL", num_args = 1..=2, required = true)]
+    asked: Vec<String>,
+    /// Configuration file
+    #[arg(long, value_name = "FILE", conflicts_with = "root")]
+    config: Option<PathBuf>,
+    /// Folder of a single site [default: .]
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+    /// A line of the request's head, such as 'Cookie: a=b'; may be repeated
+    #[arg(long, value_name = "Name: value")]
+    header: Vec<String>,
+    /// The client's address
+    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
+    from: IpAddr,
+    /// Tell it to a program
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
 struct Sites {
     /// Folder of a single site [default: .]
     #[arg(value_name = "DIR", conflicts_with = "config")]
@@ -107,6 +132,7 @@ pub(crate) fn main() -> ExitCode {
     let result = match task {
         Task::Serve(serve) => serve.run(),
         Task::Check(check) => return check.run(),
+        Task::Explain(explain) => explain.run(),
         Task::Status(running) => running.ask(Command::Status),
         Task::Reload(running) => running.ask(Command::Reload),
         Task::Stop(running) => running.ask(Command::Stop),
@@ -165,6 +191,35 @@ impl Serve {
             options,
         };
         supervisor::serve(plan, look_around()?, crate::front::run)
+    }
+}
+
+impl Explain {
+    fn run(mut self) -> Result<(), Refusal> {
+        let url = self.asked.pop().unwrap_or_default();
+        let method = self.asked.pop().unwrap_or_else(|| "GET".to_owned());
+        let sites = Sites {
+            folder: self.root,
+            config: self.config,
+        };
+        let plan = Plan {
+            source: sites.source()?,
+            options: Options::default(),
+        };
+        let config = plan.load().map_err(Refusal::Config)?;
+        let question = Question {
+            method,
+            url,
+            fields: self.header,
+            from: self.from,
+        };
+        let explanation = explain::explain(&config, &question).map_err(Refusal::Failed)?;
+        let page = match self.json {
+            true => explain::json(&explanation),
+            false => explain::text(&explanation),
+        };
+        say(page.trim_end());
+        Ok(())
     }
 }
 

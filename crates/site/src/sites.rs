@@ -181,7 +181,7 @@ impl Site {
     }
 
     /// The document root for `host`, without a slash at its end; empty for a host that has none.
-    pub(crate) fn document_root(&self, host: &[u8]) -> Arc<[u8]> {
+    pub fn document_root(&self, host: &[u8]) -> Arc<[u8]> {
         match &self.root {
             Root::Fixed(_) => Arc::clone(&self.document_root),
             Root::PerHost { .. } => {

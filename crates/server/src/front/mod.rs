@@ -24,7 +24,7 @@ mod spool;
 mod stream;
 mod thread;
 mod trouble;
-mod wardrobe;
+pub(crate) mod wardrobe;
 mod workspace;
 
 use std::cell::{Cell, RefCell};
@@ -45,7 +45,8 @@ use howdah_sys::readiness::Readable;
 use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::{mpsc, watch};
 
-use self::passwords::Passwords;
+pub(crate) use self::outside::Outside;
+pub(crate) use self::passwords::Passwords;
 use self::rules::Complaints;
 use self::thread::{Shared, Stage};
 use crate::log::{ErrorLog, Level, WaitStatus};

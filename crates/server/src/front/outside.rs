@@ -14,11 +14,11 @@ use super::passwords::Passwords;
 use super::{nonces, owners};
 
 /// A thread's files, as one site sees them, and what all threads know of passwords.
-pub(super) struct Outside<'t> {
-    pub(super) store: RefMut<'t, Store>,
-    pub(super) passwords: &'t Passwords,
+pub(crate) struct Outside<'t> {
+    pub(crate) store: RefMut<'t, Store>,
+    pub(crate) passwords: &'t Passwords,
     /// When the request came.
-    pub(super) since: Instant,
+    pub(crate) since: Instant,
 }
 
 impl Disk for Outside<'_> {

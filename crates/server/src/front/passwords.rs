@@ -17,11 +17,11 @@ const KEPT: Duration = Duration::from_secs(60);
 const MOST_KEPT: usize = 4096;
 
 /// Compares a password with a hash in one of the forms that `htpasswd` writes.
-pub(super) type Compare = fn(hash: &[u8], password: &[u8]) -> bool;
+pub(crate) type Compare = fn(hash: &[u8], password: &[u8]) -> bool;
 
 /// What is known of passwords, for all threads of the front.
 #[derive(Debug)]
-pub(super) struct Passwords {
+pub(crate) struct Passwords {
     compare: Compare,
     /// Under keyed digests of hash and password together; neither is kept.
     known: Mutex<HashMap<(u64, u64), Answer>>,
@@ -38,7 +38,7 @@ struct Answer {
 
 impl Passwords {
     /// Nothing is known yet. At most so many comparisons will run at a time.
-    pub(super) fn new(compare: Compare, at_a_time: usize) -> Passwords {
+    pub(crate) fn new(compare: Compare, at_a_time: usize) -> Passwords {
         Passwords {
             compare,
             known: Mutex::default(),
@@ -48,7 +48,7 @@ impl Passwords {
     }
 
     /// Whether the password fits, if that has been found out within the last minute.
-    pub(super) fn known(&self, hash: &[u8], password: &[u8], now: Instant) -> Verified {
+    pub(crate) fn known(&self, hash: &[u8], password: &[u8], now: Instant) -> Verified {
         let key = self.key(hash, password);
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         match known.get(&key) {
@@ -79,6 +79,15 @@ impl Passwords {
             since: Instant::now(),
         };
         self.keep(key, answer);
+    }
+
+    /// Finds it out while everything waits, for who has nothing else to do.
+    pub(crate) fn find_out_now(&self, hash: &[u8], password: &[u8]) {
+        let answer = Answer {
+            fits: (self.compare)(hash, password),
+            since: Instant::now(),
+        };
+        self.keep(self.key(hash, password), answer);
     }
 
     fn keep(&self, key: (u64, u64), answer: Answer) {

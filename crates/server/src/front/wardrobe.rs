@@ -157,7 +157,7 @@ fn content_type(document: &[u8]) -> Option<&[u8]> {
 }
 
 /// The fields of a head that `files` has prepared, without those that are added when it is encoded.
-pub(super) fn read_head(document: &[u8]) -> ResponseHead {
+pub(crate) fn read_head(document: &[u8]) -> ResponseHead {
     let mut head = ResponseHead::new(Status::OK);
     for line in document.split(|&byte| byte == b'\n').skip(1) {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -178,7 +178,7 @@ fn is_by_name(ruled: &Ruled) -> bool {
 }
 
 /// The media type that the directives have found. What has none is nothing that a browser should guess at.
-pub(super) fn set_content_type(head: &mut ResponseHead, ruled: &Ruled) {
+pub(crate) fn set_content_type(head: &mut ResponseHead, ruled: &Ruled) {
     if is_by_name(ruled) {
         return;
     }

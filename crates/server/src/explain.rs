@@ -1,0 +1,350 @@
+//! `howdah explain`: what a request would come to, and why: every file, section, directive and condition in the order in which they
+//! act. It is resolved as by the server, against the same disk; only scripts are not run.
+
+mod show;
+
+use std::cell::RefCell;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use howdah_config::{Config, HostPattern};
+use howdah_files::{Answer, Flaw, Library, Limits, Manner, Store};
+use howdah_htaccess::modules::auth::password;
+use howdah_htaccess::modules::core::EtagParts;
+use howdah_htaccess::modules::filter::Filter;
+use howdah_htaccess::response::About;
+use howdah_htaccess::trace::Event;
+use howdah_htaccess::world::Verified;
+use howdah_http::h1::{self, Progress};
+use howdah_http::{Request, ResponseHead, Status};
+use howdah_site::{
+    Client, DocumentPath, Resolution, Resolved, Ruled, Scratch, Site, Sites, server_variables,
+};
+
+use crate::front::{Outside, Passwords, wardrobe};
+
+pub(crate) use show::{json, text};
+
+/// What is to be explained.
+#[derive(Debug)]
+pub(crate) struct Question {
+    pub(crate) method: String,
+    /// A whole URL, or its path.
+    pub(crate) url: String,
+    /// Lines of the request's head.
+    pub(crate) fields: Vec<String>,
+    /// Who asks.
+    pub(crate) from: IpAddr,
+}
+
+/// What a request would come to, and how.
+#[derive(Debug)]
+pub(crate) struct Explanation {
+    pub(crate) request: Request,
+    pub(crate) site: String,
+    /// The document root.
+    pub(crate) root: String,
+    pub(crate) events: Vec<Event>,
+    /// The variables that directives have set.
+    pub(crate) set: Vec<String>,
+    /// What would be said in the error log.
+    pub(crate) complaints: Vec<String>,
+    pub(crate) outcome: Outcome,
+    /// The head of the response, as far as the server makes it.
+    pub(crate) head: ResponseHead,
+    /// What the content passes on its way out.
+    pub(crate) filters: Vec<Filter>,
+}
+
+/// What is sent.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// A file.
+    File(String),
+    /// What a script makes of it: its path, the variables that directives have set, and PHP's settings.
+    Script {
+        path: String,
+        variables: Pairs,
+        settings: Pairs,
+    },
+    /// A folder's list.
+    Listing(String),
+    /// An error, a redirect, or a text of the directives.
+    Page,
+}
+
+/// Names and values.
+pub(crate) type Pairs = Vec<(String, String)>;
+
+/// Answers the question for the sites of `config`.
+pub(crate) fn explain(config: &Config, question: &Question) -> Result<Explanation, String> {
+    let sites = Sites::compile(config);
+    let request = request(config, question)?;
+    let host = String::from_utf8_lossy(request.host()).into_owned();
+    let site = sites
+        .find(request.host())
+        .ok_or_else(|| format!("no site answers for the host {host}: it would get 421"))?;
+    let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let library = {
+        let told = Arc::clone(&told);
+        let tell = move |_: &Site, flaw: &Flaw| {
+            let mut told = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            told.push(flaw.to_string());
+        };
+        Library::new(&sites, Box::new(tell))
+    };
+    let store = RefCell::new(Store::with_library(Limits::default(), Arc::new(library)));
+    let mut bench = Bench {
+        site,
+        store,
+        passwords: Passwords::new(password::fits, 1),
+        scratch: Scratch::default(),
+        client: client(config, question, &request),
+    };
+    let mut explanation = bench.run();
+    let flaws = std::mem::take(&mut *told.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+    explanation.complaints.splice(0..0, flaws);
+    // A mistake is told by the file and by the request that it fails.
+    explanation.complaints.dedup();
+    Ok(explanation)
+}
+
+/// What the server has at hand.
+struct Bench<'b> {
+    site: &'b Site,
+    store: RefCell<Store>,
+    passwords: Passwords,
+    scratch: Scratch,
+    client: Client<'b>,
+}
+
+impl Bench<'_> {
+    fn run(&mut self) -> Explanation {
+        let Resolved { resolution, ruled } = self.resolve();
+        let mut explanation = Explanation {
+            request: self.client.request.clone(),
+            site: self.site.name().to_owned(),
+            root: String::from_utf8_lossy(&self.site.document_root(self.client.request.host())).into_owned(),
+            events: Vec::new(),
+            set: Vec::new(),
+            complaints: Vec::new(),
+            outcome: Outcome::Page,
+            head: ResponseHead::new(Status::OK),
+            filters: Vec::new(),
+        };
+        let mut ruled = ruled;
+        self.answer(resolution, ruled.as_deref_mut(), &mut explanation);
+        if let Some(ruled) = ruled {
+            explanation.events = ruled.state.trace.map(|trace| trace.events).unwrap_or_default();
+            let set = ruled.state.env.iter();
+            explanation.set = set
+                .map(|(name, _)| String::from_utf8_lossy(name).into_owned())
+                .collect();
+            let complaints = ruled.state.complaints.into_iter();
+            let text = |(place, what)| match place {
+                Some(place) => format!("{place}: {what}"),
+                None => what,
+            };
+            explanation.complaints.extend(complaints.map(text));
+        }
+        explanation
+    }
+
+    fn resolve(&mut self) -> Resolved {
+        loop {
+            let resolved = {
+                let mut outside = outside(self.site, &self.store, &self.passwords);
+                howdah_site::explain(self.site, &self.client, &mut outside, &mut self.scratch)
+            };
+            match &resolved.resolution {
+                Resolution::Verify { hash, password }
+                    if self.passwords.known(hash, password, Instant::now()) == Verified::Later =>
+                {
+                    self.passwords.find_out_now(hash, password);
+                }
+                _ => return resolved,
+            }
+        }
+    }
+
+    fn answer(&mut self, resolution: Resolution, ruled: Option<&mut Ruled>, to: &mut Explanation) {
+        let mut about = About::default();
+        match resolution {
+            Resolution::File { path } => {
+                to.outcome = Outcome::File(shown(&path));
+                to.head = self.file(&path, ruled.as_deref());
+                about.is_error = !to.head.status.is_success();
+            }
+            Resolution::Php(script) => {
+                let rules = ruled.as_deref();
+                let mut variables = Pairs::new();
+                server_variables(&self.client, &script, rules, &mut |name, value| {
+                    let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+                    variables.push((text(name), text(value)));
+                });
+                to.outcome = Outcome::Script {
+                    path: shown(script.path()),
+                    settings: rules.map(settings).unwrap_or_default(),
+                    variables,
+                };
+                to.head.fields.push(b"Content-Type", b"text/html; charset=UTF-8");
+                to.head.status = rules.map_or(Status::OK, |rules| rules.state.status);
+            }
+            Resolution::Listing { path } => {
+                to.outcome = Outcome::Listing(shown(&path));
+                to.head.fields.push(b"Content-Type", b"text/html;charset=UTF-8");
+            }
+            Resolution::Redirect { status, location } => {
+                to.head.status = status;
+                to.head.fields.push(b"Location", &location);
+                about.is_error = true;
+            }
+            Resolution::Allow { status, methods } => {
+                to.head.status = status;
+                to.head.fields.push(b"Allow", methods.as_bytes());
+                about.is_error = !status.is_success();
+            }
+            Resolution::Page { status, .. } | Resolution::Status(status) => {
+                to.head.status = status;
+                to.head.fields.push(b"Content-Type", b"text/html; charset=utf-8");
+                about.is_error = true;
+            }
+            Resolution::Directory { .. } | Resolution::Verify { .. } => {
+                to.head.status = Status::FORBIDDEN;
+                about.is_error = true;
+            }
+        }
+        let Some(ruled) = ruled else { return };
+        let mut outside = outside(self.site, &self.store, &self.passwords);
+        let client = &self.client;
+        let chosen = howdah_site::respond(
+            self.site,
+            client,
+            ruled,
+            &mut to.head,
+            about,
+            &mut outside,
+            &mut self.scratch,
+        );
+        match chosen {
+            Ok(filters) => to.filters = filters,
+            Err(status) => to.head = ResponseHead::new(status),
+        }
+    }
+
+    /// The head of a file before directives have changed it.
+    fn file(&self, path: &DocumentPath, ruled: Option<&Ruled>) -> ResponseHead {
+        let core = ruled.and_then(|ruled| ruled.settings.core.as_ref());
+        let manner = Manner {
+            is_error_page: ruled.is_some_and(|ruled| ruled.state.status != Status::OK),
+            tag: core.map_or(EtagParts::DEFAULT, |core| core.etag_parts()),
+        };
+        let mut outside = outside(self.site, &self.store, &self.passwords);
+        let answer = outside.store.answer_in_manner(self.client.request, path, manner);
+        let (document, tag) = match answer {
+            Answer::Composed { head, .. } => return head,
+            Answer::Status(status) => return ResponseHead::new(status),
+            Answer::Prepared { head, .. } => (head, None),
+            Answer::Retagged { head, tag, .. } => (head, Some(tag)),
+        };
+        let mut head = wardrobe::read_head(&document);
+        if let Some(tag) = tag {
+            head.fields.remove(b"etag");
+            tag.iter().for_each(|tag| head.fields.push(b"ETag", tag));
+        }
+        if let Some(ruled) = ruled {
+            head.status = ruled.state.status;
+            wardrobe::set_content_type(&mut head, ruled);
+        }
+        head
+    }
+}
+
+fn outside<'b>(site: &Site, store: &'b RefCell<Store>, passwords: &'b Passwords) -> Outside<'b> {
+    let mut store = store.borrow_mut();
+    store.tick(now() / 1_000_000);
+    store.enter(site.number());
+    Outside {
+        store,
+        passwords,
+        since: Instant::now(),
+    }
+}
+
+/// The request as it would come, read as the server reads it.
+fn request(config: &Config, question: &Question) -> Result<Request, String> {
+    let url = question.url.strip_prefix("http://").unwrap_or(&question.url);
+    if url.starts_with("https://") {
+        return Err("only http:// is spoken here".to_owned());
+    }
+    let (host, target) = match url.find(['/', '?']) {
+        Some(0) if url.starts_with('/') => (usual_host(config), url.to_owned()),
+        Some(at) if url[at..].starts_with('/') => (url[..at].to_owned(), url[at..].to_owned()),
+        Some(at) => (url[..at].to_owned(), format!("/{}", &url[at..])),
+        None => (url.to_owned(), "/".to_owned()),
+    };
+    let mut head = format!("{} {target} HTTP/1.1\r\n", question.method);
+    if !question.fields.iter().any(|field| is_host(field)) {
+        head.push_str(&format!("Host: {host}\r\n"));
+    }
+    for field in &question.fields {
+        head.push_str(&format!("{field}\r\n"));
+    }
+    head.push_str("\r\n");
+    let mut request = Request::new();
+    match h1::parse_request(head.as_bytes(), &howdah_http::Limits::default(), &mut request) {
+        Ok(Progress::Complete(parsed)) if parsed.head_length == head.len() => Ok(request),
+        Ok(_) => Err("the request does not end where it should; is there a line break in it?".to_owned()),
+        Err(refusal) => Err(format!(
+            "it would be refused with {}: {}",
+            refusal.status, refusal.why
+        )),
+    }
+}
+
+fn is_host(field: &str) -> bool {
+    field
+        .split(':')
+        .next()
+        .is_some_and(|name| name.eq_ignore_ascii_case("host"))
+}
+
+/// A host that the first site answers for.
+fn usual_host(config: &Config) -> String {
+    let hosts = config.sites.iter().flat_map(|site| &site.hosts);
+    let mut exact = hosts.filter_map(|host| match host {
+        HostPattern::Exact(name) => Some(name.clone()),
+        HostPattern::Wildcard(_) | HostPattern::Default => None,
+    });
+    exact.next().unwrap_or_else(|| "localhost".to_owned())
+}
+
+fn client<'r>(config: &Config, question: &Question, request: &'r Request) -> Client<'r> {
+    let local = config.listen.first().copied();
+    Client {
+        request,
+        remote: SocketAddr::new(question.from, 50_000),
+        local: local.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 80))),
+        time: now(),
+    }
+}
+
+/// Microseconds since 1970.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn shown(path: &DocumentPath) -> String {
+    path.absolute().display().to_string()
+}
+
+fn settings(ruled: &Ruled) -> Pairs {
+    let values = ruled.settings.php.iter().flat_map(|php| &php.values);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    values.map(|(name, value)| (text(name), text(value))).collect()
+}
+
+#[cfg(test)]
+mod tests;

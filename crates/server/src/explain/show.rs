@@ -1,0 +1,250 @@
+//! How an explanation is told: to people, and to programs.
+
+use std::fmt::Write;
+
+use howdah_htaccess::modules::filter::Filter;
+use howdah_htaccess::trace::Event;
+use serde_json::{Value, json as value};
+
+use super::{Explanation, Outcome, Pairs};
+
+/// For people: round by round what happened, each with the line of the file that it stands on.
+pub(crate) fn text(explanation: &Explanation) -> String {
+    let request = &explanation.request;
+    let mut page = Page {
+        text: String::new(),
+        root: explanation.root.clone(),
+        width: 0,
+        rounds: 1,
+    };
+    page.width = explanation
+        .events
+        .iter()
+        .map(|event| page.place(event).len())
+        .max()
+        .unwrap_or(0);
+    let (method, host, target) = (
+        request.method.as_str(),
+        bytes(&request.authority),
+        bytes(&request.target),
+    );
+    page.line(
+        0,
+        &format!(
+            "{method} http://{host}{target}, site {} in {}",
+            explanation.site, explanation.root
+        ),
+    );
+    page.line(0, "");
+    if explanation.events.is_empty() {
+        page.line(1, "no directives apply");
+    } else {
+        page.line(0, &format!("round 1: {target}"));
+    }
+    for event in &explanation.events {
+        page.event(event);
+    }
+    page.line(0, "");
+    page.outcome(explanation);
+    for complaint in &explanation.complaints {
+        page.line(0, &format!("error log: {complaint}"));
+    }
+    page.text
+}
+
+struct Page {
+    text: String,
+    /// With which the names of files begin, where they are not told from.
+    root: String,
+    /// Of the column with the places.
+    width: usize,
+    rounds: usize,
+}
+
+impl Page {
+    fn event(&mut self, event: &Event) {
+        match event.step {
+            // It is told at the end, at length.
+            "resolution" => return,
+            "internal redirect" => {
+                self.rounds += 1;
+                let words = format!("round {}: {}", self.rounds, event.text);
+                self.line(0, "");
+                return self.line(0, &words);
+            }
+            _ => {}
+        }
+        let place = self.place(event);
+        let label = if event.place.is_some() {
+            String::new()
+        } else {
+            format!("{}: ", event.step)
+        };
+        let inner = if matches!(event.step, "condition" | "rewrite") {
+            "  "
+        } else {
+            ""
+        };
+        let mut words = format!("{place:<0$}  {inner}{label}{1}", self.width, event.text);
+        if !event.outcome.is_empty() {
+            let _ = write!(words, "  → {}", event.outcome);
+        }
+        self.line(1, &words);
+        let facts = event.facts.iter().filter(|(_, fact)| !fact.is_empty());
+        let facts: Vec<String> = facts.map(|(name, fact)| format!("{name}: {fact}")).collect();
+        if !facts.is_empty() {
+            let margin = " ".repeat(self.width + inner.len());
+            self.line(1, &format!("{margin}      {}", facts.join("  ·  ")));
+        }
+    }
+
+    /// File, seen from the root, and line.
+    fn place(&self, event: &Event) -> String {
+        let Some(place) = &event.place else {
+            return String::new();
+        };
+        let file = place.file.strip_prefix(&self.root).unwrap_or(&place.file);
+        format!("{}:{}", file.trim_start_matches('/'), place.line)
+    }
+
+    fn outcome(&mut self, explanation: &Explanation) {
+        let status = explanation.head.status;
+        let what = match &explanation.outcome {
+            Outcome::File(path) => format!("the file {path}"),
+            Outcome::Script { path, .. } => format!("what {path} makes of it (it was not run)"),
+            Outcome::Listing(path) => format!("a list of the folder {path}"),
+            Outcome::Page if status.is_redirection() => "a redirect".to_owned(),
+            Outcome::Page => "a page of the server's own, or of ErrorDocument".to_owned(),
+        };
+        self.line(0, &format!("{status} {}: {what}", status.reason()));
+        for (name, content) in explanation.head.fields.iter() {
+            self.line(1, &format!("{}: {}", bytes(name), bytes(content)));
+        }
+        for filter in &explanation.filters {
+            self.line(1, &format!("(the content passes {})", name(filter)));
+        }
+        if let Outcome::Script {
+            variables, settings, ..
+        } = &explanation.outcome
+        {
+            let told = |name: &str| {
+                explanation.set.iter().any(|set| set == name)
+                    || name.starts_with("REDIRECT_")
+                    || TOLD.contains(&name)
+            };
+            let variables: Pairs = variables.iter().filter(|(name, _)| told(name)).cloned().collect();
+            self.pairs("$_SERVER, as directives have left it", &variables);
+            self.pairs("settings of PHP", settings);
+        }
+    }
+
+    fn pairs(&mut self, title: &str, pairs: &Pairs) {
+        if !pairs.is_empty() {
+            self.line(0, &format!("{title}:"));
+        }
+        for (name, content) in pairs {
+            self.line(1, &format!("{name} = {content}"));
+        }
+    }
+
+    /// What could move the cursor or colour the terminal is not for files and clients to send there.
+    fn line(&mut self, depth: usize, words: &str) {
+        self.text.extend(std::iter::repeat_n("  ", depth));
+        let shown = words.trim_end().chars();
+        self.text
+            .extend(shown.map(|one| if one.is_control() { '\u{fffd}' } else { one }));
+        self.text.push('\n');
+    }
+}
+
+fn name(filter: &Filter) -> &'static str {
+    match filter {
+        Filter::Deflate => "DEFLATE",
+        Filter::Inflate => "INFLATE",
+        Filter::Brotli => "BROTLI_COMPRESS",
+        Filter::Substitute(_) => "SUBSTITUTE",
+    }
+}
+
+/// Variables that rewriting and passwords change, besides those that directives name.
+const TOLD: [&str; 6] = [
+    "SCRIPT_FILENAME",
+    "SCRIPT_NAME",
+    "PATH_INFO",
+    "QUERY_STRING",
+    "REMOTE_USER",
+    "AUTH_TYPE",
+];
+
+fn bytes(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// For programs: one object.
+pub(crate) fn json(explanation: &Explanation) -> String {
+    let request = &explanation.request;
+    let fields = |fields: &howdah_http::Fields| -> Vec<Value> {
+        fields
+            .iter()
+            .map(|(name, content)| value!({ "name": bytes(name), "value": bytes(content) }))
+            .collect()
+    };
+    let object = |pairs: &Pairs| -> Value {
+        pairs
+            .iter()
+            .map(|(name, content)| (name.clone(), Value::from(content.as_str())))
+            .collect()
+    };
+    let outcome = match &explanation.outcome {
+        Outcome::File(path) => value!({ "kind": "file", "path": path }),
+        Outcome::Script {
+            path,
+            variables,
+            settings,
+        } => value!({
+            "kind": "script",
+            "path": path,
+            "variables": object(variables),
+            "settings": object(settings),
+        }),
+        Outcome::Listing(path) => value!({ "kind": "listing", "path": path }),
+        Outcome::Page => value!({ "kind": "page" }),
+    };
+    let page = value!({
+        "request": {
+            "method": request.method.as_str(),
+            "host": bytes(&request.authority),
+            "target": bytes(&request.target),
+            "fields": fields(&request.fields),
+        },
+        "site": explanation.site,
+        "root": explanation.root,
+        "events": explanation.events.iter().map(event).collect::<Vec<_>>(),
+        "complaints": explanation.complaints,
+        "outcome": outcome,
+        "response": {
+            "status": explanation.head.status.code(),
+            "fields": fields(&explanation.head.fields),
+            "filters": explanation.filters.iter().map(name).collect::<Vec<_>>(),
+        },
+    });
+    page.to_string()
+}
+
+fn event(event: &Event) -> Value {
+    let facts = event.facts.iter();
+    let facts: Vec<Value> = facts
+        .map(|(name, fact)| value!({ "name": name, "value": fact }))
+        .collect();
+    let place = event
+        .place
+        .as_ref()
+        .map(|place| value!({ "file": &*place.file, "line": place.line, "column": place.column }));
+    value!({
+        "step": event.step,
+        "place": place,
+        "text": event.text,
+        "facts": facts,
+        "outcome": event.outcome,
+    })
+}

@@ -1,0 +1,159 @@
+use std::path::PathBuf;
+
+use howdah_config::DirectoryOptions;
+
+use super::*;
+
+struct Tree(PathBuf);
+
+impl Tree {
+    fn new(name: &str, files: &[(&str, &str)]) -> Tree {
+        let path = std::env::temp_dir().join(format!("howdah-explain-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        for (name, content) in files {
+            let file = path.join(name);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, content).unwrap();
+        }
+        Tree(path.canonicalize().unwrap())
+    }
+
+    fn ask(&self, method: &str, url: &str, fields: &[&str]) -> Explanation {
+        let config = Config::for_directory(&self.0, DirectoryOptions::default());
+        let question = Question {
+            method: method.to_owned(),
+            url: url.to_owned(),
+            fields: fields.iter().map(|field| (*field).to_owned()).collect(),
+            from: [192, 0, 2, 7].into(),
+        };
+        explain(&config, &question).unwrap()
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+const RULES: &str = "RewriteEngine On\n\
+                     RewriteCond %{REQUEST_FILENAME} !-f\n\
+                     RewriteRule ^(\\w+)/(\\d+)$ /index.php?page=$1&id=$2 [L]\n\
+                     <Files \"*.css\">\n\
+                     Header set Cache-Control \"max-age=100\"\n\
+                     </Files>\n\
+                     ErrorDocument 403 \"stay out\"\n\
+                     php_value memory_limit 77M\n";
+
+fn tree(name: &str) -> Tree {
+    let files = [
+        (".htaccess", RULES),
+        ("index.php", "<?php echo 1;"),
+        ("a.css", "p {}"),
+        ("secret/.htaccess", "Require all denied\n"),
+        ("secret/a.txt", "secret"),
+        ("broken/.htaccess", "\n  NoSuchDirective on\n"),
+    ];
+    Tree::new(name, &files)
+}
+
+#[test]
+fn what_happens_is_told_in_order_with_its_lines() {
+    let tree = tree("order");
+    let page = text(&tree.ask("GET", "/item/7", &[]));
+    let mut rest = page.as_str();
+    for expected in [
+        "GET http://localhost/item/7, site default in ",
+        "round 1: /item/7\n",
+        "file: ",
+        ".htaccess:3  RewriteRule ^(\\w+)/(\\d+)$ /index.php?page=$1&id=$2 [L]  → matches\n",
+        "$1: item",
+        "$2: 7",
+        ".htaccess:2    RewriteCond %{REQUEST_FILENAME} !-f  → holds\n",
+        "round 2: /index.php?page=item&id=7\n",
+        "200 OK: what ",
+        "QUERY_STRING = page=item&id=7\n",
+        "memory_limit = 77M\n",
+    ] {
+        let at = rest
+            .find(expected)
+            .unwrap_or_else(|| panic!("{expected:?} is missing from {rest}\nin {page}"));
+        rest = &rest[at + expected.len()..];
+    }
+}
+
+#[test]
+fn what_it_comes_to() {
+    let tree = tree("outcome");
+    let css = tree.ask("GET", "/a.css", &[]);
+    assert!(matches!(&css.outcome, Outcome::File(path) if path.ends_with("/a.css")));
+    assert_eq!(css.head.fields.value(b"cache-control"), Some(&b"max-age=100"[..]));
+
+    let denied = tree.ask("GET", "http://localhost/secret/a.txt", &[]);
+    assert_eq!((denied.head.status.code(), denied.complaints.len()), (403, 1));
+    assert!(matches!(denied.outcome, Outcome::Page));
+
+    let broken = tree.ask("GET", "/broken/", &[]);
+    assert_eq!(broken.head.status.code(), 500);
+    assert!(
+        broken.complaints[0].contains("broken/.htaccess:2:3: "),
+        "{:?}",
+        broken.complaints
+    );
+
+    let posted = tree.ask("POST", "/item/7", &["Content-Type: text/plain"]);
+    assert_eq!(posted.request.method.as_str(), "POST");
+    assert!(matches!(posted.outcome, Outcome::Script { .. }));
+}
+
+#[test]
+fn for_programs_it_is_one_object() {
+    let tree = tree("json");
+    let page: serde_json::Value = serde_json::from_str(&json(&tree.ask("GET", "/item/7", &[]))).unwrap();
+    assert_eq!(page["request"]["target"], "/item/7");
+    assert_eq!(page["outcome"]["kind"], "script");
+    assert_eq!(page["outcome"]["variables"]["QUERY_STRING"], "page=item&id=7");
+    assert_eq!(page["outcome"]["settings"]["memory_limit"], "77M");
+    assert_eq!(page["response"]["status"], 200);
+    let condition = page["events"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|event| event["step"] == "condition");
+    assert_eq!(condition.unwrap()["place"]["line"], 2);
+}
+
+#[test]
+fn what_cannot_be_asked() {
+    let config = Config::parse("[[site]]\nhosts = \"a.example\"\nroot = \"/tmp\"", "x.toml").unwrap();
+    for (method, url, fields, why) in [
+        ("GET", "https://a.example/", &[][..], "only http"),
+        ("GET", "http://b.example/", &[], "421"),
+        ("GE T", "/", &[], "refused with 400"),
+        ("GET", "/\r\nX: y", &[], "refused"),
+        ("GET", "/", &["no colon"], "refused with 400"),
+        ("GET", "/", &["A: b\r\n\r\nGET / HTTP/1.1"], "line break"),
+    ] {
+        let question = Question {
+            method: method.to_owned(),
+            url: url.to_owned(),
+            fields: fields.iter().map(|field: &&str| (*field).to_owned()).collect(),
+            from: [127, 0, 0, 1].into(),
+        };
+        let refusal = explain(&config, &question).map(|found| text(&found)).unwrap_err();
+        assert!(refusal.contains(why), "{method} {url}: {refusal}");
+    }
+}
+
+#[test]
+fn files_cannot_write_to_the_terminal() {
+    let tree = Tree::new(
+        "terminal",
+        &[(
+            ".htaccess",
+            "ErrorDocument 404 \"\x1b[31m\"\nHeader set X \"\x1b[2J\"\n",
+        )],
+    );
+    let page = text(&tree.ask("GET", "/none", &[]));
+    assert!(!page.contains('\x1b'), "{page:?}");
+}
