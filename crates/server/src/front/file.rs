@@ -164,7 +164,8 @@ fn composed(
     }
     let mut answer = Answer::new(Head::Plain(head), body.into());
     answer.modified = answer.last_modified();
-    answer.is_own = !answer.status().is_success();
+    // For directives a 304 is what the file said, and no error.
+    answer.is_own = answer.status().code() >= 400;
     let dressed = rules::dress(connection, work, site, arrival, Some(ruled), answer)?;
     Ok(Answer {
         filters: Vec::new(),

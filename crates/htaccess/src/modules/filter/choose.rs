@@ -122,7 +122,7 @@ fn consider(
     let kind = match candidate {
         Candidate::Named(kind) => *kind,
         Candidate::Smart(smart) => {
-            if head.status.code() != 200 && !tx.state.env.contains(b"filter-errordocs") {
+            if !is_whole_or_part(head) && !tx.state.env.contains(b"filter-errordocs") {
                 return Err("the status is not 200");
             }
             let provider = provider(tx, world, head, smart).ok_or("no provider fits")?;
@@ -140,6 +140,11 @@ fn consider(
             Ok(Filter::Substitute(config.clone()))
         }
     }
+}
+
+/// Ranges of files are taken before filters are chosen, other than in Apache.
+fn is_whole_or_part(head: &ResponseHead) -> bool {
+    matches!(head.status.code(), 200 | 206)
 }
 
 /// The provider that acts, the last declared first.
@@ -205,7 +210,7 @@ fn deflate(tx: &mut Transaction<'_>, head: &mut ResponseHead, length: Option<u64
             .value(b"content-type")
             .is_some_and(|value| value.starts_with(b"text/html"))
     };
-    if tx.state.is_subrequest || head.status.code() == 204 || head.fields.contains(b"content-range") {
+    if tx.state.is_subrequest || head.status.code() == 204 {
         return Err("a part of something, or nothing at all");
     }
     if env.contains(b"no-gzip") {
@@ -216,6 +221,9 @@ fn deflate(tx: &mut Transaction<'_>, head: &mut ResponseHead, length: Option<u64
     }
     let coded = coded(tx, head)?;
     vary(head);
+    if head.fields.contains(b"content-range") {
+        return Err("a range of a file is sent as it is");
+    }
     if !tx.state.env.contains(b"force-gzip") && !accepts(tx, b"gzip") {
         return Err("the client does not accept gzip");
     }
@@ -225,7 +233,7 @@ fn deflate(tx: &mut Transaction<'_>, head: &mut ResponseHead, length: Option<u64
 
 /// mod_brotli's conditions.
 fn brotli(tx: &mut Transaction<'_>, head: &mut ResponseHead) -> Considered {
-    if tx.state.is_subrequest || head.status.code() == 204 || head.fields.contains(b"content-range") {
+    if tx.state.is_subrequest || head.status.code() == 204 {
         return Err("a part of something, or nothing at all");
     }
     if tx.state.env.contains(b"no-brotli") {
@@ -233,6 +241,9 @@ fn brotli(tx: &mut Transaction<'_>, head: &mut ResponseHead) -> Considered {
     }
     let coded = coded(tx, head)?;
     vary(head);
+    if head.fields.contains(b"content-range") {
+        return Err("a range of a file is sent as it is");
+    }
     if !accepts(tx, b"br") {
         return Err("the client does not accept br");
     }

@@ -91,6 +91,18 @@ fn which_filters() {
         ),
         ("SetOutputFilter SUBSTITUTE", "- - \"a\" -"),
         (
+            "FilterProvider C DEFLATE \"%{CONTENT_TYPE} =~ m#^text/html#\"\nFilterChain C",
+            ZIPPED,
+        ),
+        (
+            "FilterProvider C DEFLATE \"resp('ETag') == 'b'\"\nFilterChain C",
+            AS_IT_IS,
+        ),
+        (
+            "FilterDeclare C\nFilterProvider C DEFLATE true\nFilterChain D",
+            AS_IT_IS,
+        ),
+        (
             "AddOutputFilterByType DEFLATE text/html\nFilterChain -BYTYPE:DEFLATE",
             AS_IT_IS,
         ),
@@ -210,7 +222,7 @@ fn when_a_response_is_compressed() {
                 status: 206,
                 ..PLAIN
             },
-            "- - - -",
+            "Accept-Encoding - - -",
         ),
         (Asked { status: 404, ..PLAIN }, ZIPPED),
     ];

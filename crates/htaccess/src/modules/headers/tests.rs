@@ -169,6 +169,31 @@ fn the_media_type_is_kept_apart() {
 }
 
 #[test]
+fn expressions() {
+    let table = [
+        ("Header set X v \"expr=%{REQUEST_STATUS} == 200\"", "X: v"),
+        ("Header set X v \"expr=%{REQUEST_STATUS} >= 400\"", ""),
+        (
+            "Header set X v \"expr=%{CONTENT_TYPE} =~ m#^text/html; charset#\"",
+            "X: v",
+        ),
+        ("Header set X v \"expr=resp('Y') == 'y'\"", "X: v"),
+        (
+            "Header set X \"expr=%{REQUEST_URI}-%{CONTENT_TYPE}\"",
+            "X: /-text/html; charset=c",
+        ),
+        ("Header always set X \"expr=%{resp:Y}\"", "X: y"),
+    ];
+    let head = "Y: y\nContent-Type: text/html; charset=c";
+    for (directives, expected) in table {
+        let found = sent(directives, &[], head, false).unwrap();
+        let x: Vec<_> = found.lines().filter(|line| line.starts_with("X")).collect();
+        assert_eq!(x.join("\n"), expected, "{directives}");
+        assert!(found.contains("Content-Type: text/html; charset=c"), "{found}");
+    }
+}
+
+#[test]
 fn what_cannot_be_sent_is_500() {
     for directives in [
         "Header set X \"a\\nSet-Cookie: b\"",
@@ -278,7 +303,7 @@ fn constant_lines() {
         ("Header append X a\nHeader edit Y a b", true),
         ("Header set X a env=b", false),
         ("Header set X %t", false),
-        ("Header set X expr=%{a}", false),
+        ("Header set X expr=%{REQUEST_URI}", false),
         ("Header echo X", false),
     ] {
         assert_eq!(is_constant(text), expected, "{text}");

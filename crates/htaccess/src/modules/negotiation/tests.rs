@@ -230,6 +230,23 @@ fn fields() {
 }
 
 #[test]
+fn what_a_section_denies_is_no_variant() {
+    let mut with_section = settings("");
+    let section = crate::compile::ConditionalSection { branches: Vec::new() };
+    with_section.conditions.push(std::sync::Arc::new(section));
+    let request = request("/a", "");
+    let mut tx = transaction(&request);
+    // Nothing is found there by a sub-request.
+    let mut world = Nowhere {
+        names: vec!["a.html"],
+    };
+    assert_eq!(
+        choose(&mut tx, &with_section, &mut world, &base),
+        Err(Status::NOT_FOUND)
+    );
+}
+
+#[test]
 fn variables() {
     let choose_with = |name: &str, value: &str| {
         let request = request("/a", "Accept-Encoding: gzip");

@@ -6,6 +6,7 @@ use howdah_http::Status;
 
 use super::accept::{Item, SCRIPT};
 use crate::Settings;
+use crate::escape;
 use crate::modules::mime::{self, Description};
 use crate::transaction::Transaction;
 use crate::world::{ProbeKind, World};
@@ -84,7 +85,7 @@ pub(super) fn gather(
             continue;
         };
         found = true;
-        if probe.kind == ProbeKind::File {
+        if probe.kind == ProbeKind::File && is_served(tx, settings, world, name, entry) {
             variants.extend(variant(settings, name, entry, probe.size, base));
         }
     }
@@ -102,6 +103,26 @@ pub(super) fn gather(
             .then_with(|| a.name.cmp(&b.name))
     });
     Ok((!variants.is_empty()).then_some(variants))
+}
+
+/// Whether a sub-request for the file would be answered with it. Asked only where sections may say something of single files.
+fn is_served(
+    tx: &mut Transaction<'_>,
+    settings: &Settings,
+    world: &mut dyn World,
+    asked: &[u8],
+    entry: &[u8],
+) -> bool {
+    if settings.files.is_empty() && settings.conditions.is_empty() {
+        return true;
+    }
+    let state = &tx.state;
+    let page = state.uri.strip_suffix(&state.path_info[..]).unwrap_or(&state.uri);
+    let Some(folder) = page.strip_suffix(asked) else {
+        return true;
+    };
+    let uri = [&escape::uri(folder)[..], &escape::segment(entry)].concat();
+    world.lookup(tx, &uri).status == Status::OK
 }
 
 /// A file, if all its extensions are known or part of the name that was asked for.
