@@ -106,6 +106,19 @@ pub enum Found {
 }
 
 impl State {
+    /// Sets a variable. One that is there already keeps its name's letters, and stays as it is where the value is the same.
+    pub fn set_variable(&mut self, name: &[u8], value: &[u8]) {
+        if self.env.value(name) == Some(value) {
+            return;
+        }
+        let known = self
+            .env
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name));
+        let known = known.map(|(known, _)| known.to_vec());
+        self.env.set(known.as_deref().unwrap_or(name), value);
+    }
+
     /// Notes in Vary that the response depends on a field of the request.
     pub fn vary_on(&mut self, field: &[u8]) {
         let mut vary = self.fields.value(b"Vary").unwrap_or_default().to_vec();

@@ -90,6 +90,16 @@ impl Pattern {
         Ok(Pattern { definition, matcher })
     }
 
+    /// A pattern that matches this text, whatever it is. Refused where it is too long for PCRE2: some 30,000 bytes.
+    pub fn literal(text: &[u8], caseless: bool) -> Result<Pattern, BadPattern> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte >= 0x80;
+        let quoted = text.iter().flat_map(|&byte| {
+            let backslash = (!is_plain(byte)).then_some(b'\\');
+            backslash.into_iter().chain([byte])
+        });
+        Pattern::new(&quoted.collect::<Vec<u8>>(), caseless)
+    }
+
     /// The pattern as it was written.
     pub fn text(&self) -> &[u8] {
         &self.definition.text
@@ -154,6 +164,14 @@ impl Captures {
     pub fn clear(&mut self) {
         self.subject.clear();
         self.spans = Spans::default();
+    }
+
+    /// Begins anew with a subject of which nothing is captured; `$0` is empty.
+    pub fn begin(&mut self, subject: &[u8]) {
+        self.subject.clear();
+        self.subject.extend_from_slice(subject);
+        self.spans = Spans::default();
+        self.spans.push(Some((0, 0)));
     }
 
     /// What a group captured; empty where it took no part.

@@ -1,0 +1,88 @@
+use super::fixup;
+use crate::settings::Merge;
+use crate::testing::{request, settings, transaction};
+use crate::world::World;
+
+/// The server's own environment has `HOME`.
+struct Server(crate::testing::Nowhere);
+
+impl World for Server {
+    fn probe(&mut self, path: &[u8]) -> Option<crate::world::Probe> {
+        self.0.probe(path)
+    }
+    fn probe_link(&mut self, path: &[u8]) -> Option<crate::world::Probe> {
+        self.0.probe_link(path)
+    }
+    fn read(&mut self, path: &[u8]) -> Option<std::sync::Arc<[u8]>> {
+        self.0.read(path)
+    }
+    fn entries(&mut self, folder: &[u8]) -> Vec<Box<[u8]>> {
+        self.0.entries(folder)
+    }
+    fn lookup(&mut self, from: &mut crate::Transaction<'_>, uri: &[u8]) -> crate::world::Lookup {
+        self.0.lookup(from, uri)
+    }
+    fn verify(&mut self, hash: &[u8], password: &[u8]) -> crate::world::Verified {
+        self.0.verify(hash, password)
+    }
+    fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>> {
+        (name == b"HOME").then(|| b"/home".to_vec())
+    }
+    fn zone(&mut self, seconds: u64) -> i32 {
+        self.0.zone(seconds)
+    }
+}
+
+/// The variables after the files, outermost first, of a request that has `SEEN=before` already.
+fn variables(files: &[&str]) -> String {
+    let merged = files
+        .iter()
+        .map(|lines| settings(lines).env.unwrap_or_default().as_ref().clone())
+        .reduce(|base, add| Merge::merge(&base, &add))
+        .expect("a file");
+    let request = request("/", "");
+    let mut transaction = transaction(&request);
+    transaction.state.env.push(b"SEEN", b"before");
+    fixup(
+        &mut transaction,
+        &merged,
+        &mut Server(crate::testing::Nowhere::default()),
+    );
+    let pairs = transaction
+        .state
+        .env
+        .iter()
+        .map(|(name, value)| [name, b"=", value].concat());
+    String::from_utf8(pairs.collect::<Vec<_>>().join(&b' ')).unwrap()
+}
+
+#[test]
+fn what_is_set_passed_and_taken_back() {
+    let rows: &[(&[&str], &str)] = &[
+        (&["SetEnv A 1"], "SEEN=before A=1"),
+        (&["SetEnv A"], "SEEN=before A="),
+        (&["SetEnv A \"one two\""], "SEEN=before A=one two"),
+        (&["SetEnv A 1\nSetEnv a 2"], "SEEN=before A=2"),
+        (&["SetEnv SEEN after"], "SEEN=before SEEN=after"),
+        (&["SetEnv A 1\nUnsetEnv A B"], "SEEN=before"),
+        (&["UnsetEnv A\nSetEnv A 1"], "SEEN=before A=1"),
+        (&["UnsetEnv SEEN"], "SEEN=before"),
+        (&["SetEnv A 1\nSetEnv B 2", "UnsetEnv a"], "SEEN=before B=2"),
+        (&["SetEnv A 1", "UnsetEnv A\nSetEnv A 2"], "SEEN=before A=2"),
+        (&["SetEnv A 1", "SetEnv A 2"], "SEEN=before A=2"),
+        (&["SetEnv A 1", "UnsetEnv A", "SetEnv B 2"], "SEEN=before B=2"),
+        (&["PassEnv HOME NONE"], "SEEN=before HOME=/home"),
+        (
+            &["SetEnv HOME x\nSetEnv NONE y", "PassEnv HOME NONE"],
+            "SEEN=before NONE=y HOME=/home",
+        ),
+        (&["PassEnv HOME\nSetEnv HOME x"], "SEEN=before HOME=x"),
+        (
+            &["SetEnv HOME x\nPassEnv HOME\nSetEnv HOME y"],
+            "SEEN=before HOME=y",
+        ),
+    ];
+    for (files, expected) in rows {
+        assert_eq!(variables(files), *expected, "{files:?}");
+    }
+}

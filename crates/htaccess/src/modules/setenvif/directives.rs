@@ -1,0 +1,222 @@
+//! From words to rules.
+
+use std::sync::Arc;
+
+use super::list::{Attribute, Rule, Test, Variable};
+use crate::directive::{Arguments, Call, Directive, Overrides, Support};
+use crate::expression::Expression;
+use crate::language::word;
+use crate::mistake::Complaint;
+use crate::pattern::{BadPattern, Pattern};
+use crate::settings::Settings;
+
+/// The module's directives.
+pub(crate) const DIRECTIVES: &[Directive] = &[
+    Directive {
+        name: "SetEnvIf",
+        module: "mod_setenvif",
+        overrides: Overrides::FILE_INFO,
+        arguments: Arguments::Raw,
+        summary: "Sets variables where an attribute or a field of the request matches a regular expression.",
+        support: Support::Differs(NAMES),
+        apply: |call, settings| set_env_if(call, settings, false),
+    },
+    Directive {
+        name: "SetEnvIfNoCase",
+        module: "mod_setenvif",
+        overrides: Overrides::FILE_INFO,
+        arguments: Arguments::Raw,
+        summary: "The same, letters in either case.",
+        support: Support::Differs(NAMES),
+        apply: |call, settings| set_env_if(call, settings, true),
+    },
+    Directive {
+        name: "SetEnvIfExpr",
+        module: "mod_setenvif",
+        overrides: Overrides::FILE_INFO,
+        arguments: Arguments::Raw,
+        summary: "Sets variables where an expression holds.",
+        support: Support::Full,
+        apply: set_env_if_expression,
+    },
+    Directive {
+        name: "BrowserMatch",
+        module: "mod_setenvif",
+        overrides: Overrides::FILE_INFO,
+        arguments: Arguments::Raw,
+        summary: "Sets variables where the request's User-Agent matches a regular expression.",
+        support: Support::Full,
+        apply: |call, settings| browser_match(call, settings, false),
+    },
+    Directive {
+        name: "BrowserMatchNoCase",
+        module: "mod_setenvif",
+        overrides: Overrides::FILE_INFO,
+        arguments: Arguments::Raw,
+        summary: "The same, letters in either case.",
+        support: Support::Full,
+        apply: |call, settings| browser_match(call, settings, true),
+    },
+];
+
+const NAMES: &str = "Remote_Host is the client's address: names are not looked up";
+
+fn set_env_if(call: &Call<'_>, settings: &mut Settings, caseless: bool) -> Result<(), Complaint> {
+    let mut rest = call.raw;
+    let name = word(&mut rest);
+    if name.is_empty() {
+        return Err(Complaint::new(format!(
+            "{}: the attribute's name is missing",
+            call.name
+        )));
+    }
+    rule_of_attribute(call, settings, &name, rest, caseless)
+}
+
+fn browser_match(call: &Call<'_>, settings: &mut Settings, caseless: bool) -> Result<(), Complaint> {
+    rule_of_attribute(call, settings, b"User-Agent", call.raw, caseless)
+}
+
+fn rule_of_attribute(
+    call: &Call<'_>,
+    settings: &mut Settings,
+    name: &[u8],
+    mut rest: &[u8],
+    caseless: bool,
+) -> Result<(), Complaint> {
+    let regex = word(&mut rest);
+    if regex.is_empty() {
+        return Err(Complaint::new(format!(
+            "{}: the regular expression is missing",
+            call.name
+        )));
+    }
+    let compiled = |pattern: Result<Pattern, BadPattern>, regex: &[u8]| {
+        let shown = String::from_utf8_lossy(regex);
+        let wrong = |bad| Complaint::new(format!("{}: regular expression \"{shown}\": {bad}", call.name));
+        pattern.map(Arc::new).map_err(wrong)
+    };
+    let literal = literal(&regex);
+    let test = Test::Attribute {
+        attribute: match attribute(name) {
+            Some(attribute) => attribute,
+            None => Attribute::Fields(compiled(Pattern::new(name, caseless), name)?),
+        },
+        pattern: match &literal {
+            Some(literal) => compiled(Pattern::literal(literal, caseless), &regex)?,
+            None => compiled(Pattern::new(&regex, caseless), &regex)?,
+        },
+        name: name.into(),
+        regex: regex.into(),
+        literal: literal.is_some(),
+    };
+    add(call, settings, test, rest)
+}
+
+fn set_env_if_expression(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    let mut rest = call.raw;
+    let text = word(&mut rest);
+    if text.is_empty() {
+        return Err(Complaint::new(format!(
+            "{}: the expression is missing",
+            call.name
+        )));
+    }
+    let expression = Expression::condition(&text).map_err(|bad| {
+        let shown = String::from_utf8_lossy(&text);
+        let message = format!(
+            "{}: expression \"{shown}\": {} at offset {}",
+            call.name, bad.message, bad.offset
+        );
+        Complaint::new(message)
+    })?;
+    add(call, settings, Test::Expression(Arc::new(expression)), rest)
+}
+
+/// Adds a rule that sets the variables in the rest of the line.
+fn add(call: &Call<'_>, settings: &mut Settings, test: Test, mut rest: &[u8]) -> Result<(), Complaint> {
+    let mut rule = Rule {
+        place: call.kept_place(),
+        test,
+        variables: Vec::new(),
+    };
+    loop {
+        let word = word(&mut rest);
+        if word.is_empty() {
+            break;
+        }
+        rule.set(variable(&word));
+    }
+    if rule.variables.is_empty() {
+        return Err(Complaint::new(format!("{}: a variable is missing", call.name)));
+    }
+    let config = Settings::edit(&mut settings.setenvif);
+    match config.lists.last_mut() {
+        Some(list) => Arc::make_mut(list).push(rule),
+        None => {
+            config.lists.push(Arc::default());
+            Arc::make_mut(&mut config.lists[0]).push(rule);
+        }
+    }
+    Ok(())
+}
+
+/// What is meant by a name; `None` where it is a regular expression for names of fields.
+fn attribute(name: &[u8]) -> Option<Attribute> {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-' || *byte == b'_';
+    Some(match name.to_ascii_lowercase().as_slice() {
+        b"remote_addr" | b"remote_host" => Attribute::RemoteAddress,
+        b"server_addr" => Attribute::ServerAddress,
+        b"request_uri" => Attribute::Uri,
+        b"request_method" => Attribute::Method,
+        b"request_protocol" => Attribute::Protocol,
+        name if name.iter().all(is_plain) => Attribute::Field,
+        _ => return None,
+    })
+}
+
+/// `name`, `name=value` or `!name`. As in Apache, several `=` are one, no value is `1`, and a value that begins with `!` unsets.
+fn variable(word: &[u8]) -> Variable {
+    let (name, value) = match memchr::memchr(b'=', word) {
+        Some(at) => {
+            let value = &word[at..];
+            let begin = value.iter().take_while(|&&byte| byte == b'=').count();
+            (&word[..at], &value[begin..])
+        }
+        None => (word, &b""[..]),
+    };
+    match (name, value) {
+        ([b'!', name @ ..], b"") => Variable {
+            name: name.into(),
+            value: None,
+        },
+        (name, b"") => Variable {
+            name: name.into(),
+            value: Some((*b"1").into()),
+        },
+        (name, value) => Variable {
+            name: name.into(),
+            value: (value[0] != b'!').then(|| value.into()),
+        },
+    }
+}
+
+/// What a regular expression stands for that has no operators but escaped ones: then it is text.
+fn literal(regex: &[u8]) -> Option<Vec<u8>> {
+    let mut text = Vec::with_capacity(regex.len());
+    let mut bytes = regex.iter();
+    while let Some(&byte) = bytes.next() {
+        match byte {
+            b'\\' => match bytes.next() {
+                Some(escaped) if OPERATORS.contains(escaped) || *escaped == b'\\' => text.push(*escaped),
+                Some(_) => return None,
+                None => {}
+            },
+            byte if OPERATORS.contains(&byte) => return None,
+            byte => text.push(byte),
+        }
+    }
+    Some(text)
+}
+
+const OPERATORS: &[u8] = b"^.$|()[]*+?{}";

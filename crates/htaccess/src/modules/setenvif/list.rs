@@ -1,0 +1,155 @@
+//! The rules of one file.
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use crate::expression::Expression;
+use crate::mistake::Place;
+use crate::pattern::{Pattern, PatternSet};
+
+/// Rules in the order in which they were written.
+#[derive(Debug, Default)]
+pub(super) struct List {
+    rules: Vec<Rule>,
+    runs: OnceLock<Box<[Run]>>,
+}
+
+/// One directive, or several that follow each other and differ in their variables only.
+#[derive(Clone, Debug)]
+pub(super) struct Rule {
+    pub place: Arc<Place>,
+    pub test: Test,
+    pub variables: Vec<Variable>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Test {
+    /// SetEnvIf and its like: the attribute's name as it was written, what it means, and what it must match.
+    Attribute {
+        name: Box<[u8]>,
+        attribute: Attribute,
+        regex: Box<[u8]>,
+        pattern: Arc<Pattern>,
+        /// Whether the regular expression is hardly one, and values stand for themselves.
+        literal: bool,
+    },
+    /// SetEnvIfExpr.
+    Expression(Arc<Expression>),
+}
+
+/// What of a request is looked at.
+#[derive(Clone, Debug)]
+pub(super) enum Attribute {
+    /// Remote_Addr, and Remote_Host, as names are not looked up.
+    RemoteAddress,
+    ServerAddress,
+    Uri,
+    Method,
+    Protocol,
+    /// A field of the request, or else a variable that is set already.
+    Field,
+    /// The last field of the request whose name matches.
+    Fields(Arc<Pattern>),
+}
+
+/// A variable, and what it is set to; `None` unsets it.
+#[derive(Clone, Debug)]
+pub(super) struct Variable {
+    pub name: Box<[u8]>,
+    pub value: Option<Box<[u8]>>,
+}
+
+/// Rules that follow each other and ask for the same attribute; or one with an expression.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub rules: Range<usize>,
+    /// Where there are many.
+    pub set: Option<PatternSet>,
+}
+
+/// From so many rules on, a run is searched at once.
+const MANY: usize = 16;
+
+impl List {
+    pub(super) fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// Adds a rule, or its variables to the last one if that tests the same.
+    pub(super) fn push(&mut self, rule: Rule) {
+        self.runs = OnceLock::new();
+        match self.rules.last_mut() {
+            Some(last) if last.tests_like(&rule) => {
+                rule.variables.into_iter().for_each(|variable| last.set(variable));
+            }
+            _ => self.rules.push(rule),
+        }
+    }
+
+    pub(super) fn runs(&self) -> &[Run] {
+        self.runs.get_or_init(|| {
+            let chunks = self.rules.chunk_by(|one, next| one.asks_like(next));
+            let run = |end: &mut usize, chunk: &[Rule]| {
+                let start = *end;
+                *end += chunk.len();
+                Some(Run {
+                    rules: start..*end,
+                    set: (chunk.len() >= MANY)
+                        .then(|| PatternSet::new(chunk.iter().filter_map(Rule::pattern).collect())),
+                })
+            };
+            chunks.scan(0, run).collect()
+        })
+    }
+}
+
+impl Clone for List {
+    fn clone(&self) -> List {
+        List {
+            rules: self.rules.clone(),
+            runs: OnceLock::new(),
+        }
+    }
+}
+
+impl Rule {
+    /// The attribute's name; an expression has none.
+    pub(super) fn name(&self) -> Option<&[u8]> {
+        match &self.test {
+            Test::Attribute { name, .. } => Some(name),
+            Test::Expression(_) => None,
+        }
+    }
+
+    fn pattern(&self) -> Option<Arc<Pattern>> {
+        match &self.test {
+            Test::Attribute { pattern, .. } => Some(Arc::clone(pattern)),
+            Test::Expression(_) => None,
+        }
+    }
+
+    /// Whether both ask for the same attribute.
+    fn asks_like(&self, other: &Rule) -> bool {
+        matches!((self.name(), other.name()), (Some(one), Some(other)) if one.eq_ignore_ascii_case(other))
+    }
+
+    fn tests_like(&self, other: &Rule) -> bool {
+        let regex = |rule: &Rule| match &rule.test {
+            Test::Attribute { regex, pattern, .. } => Some((regex.clone(), pattern.is_caseless())),
+            Test::Expression(_) => None,
+        };
+        self.asks_like(other) && regex(self) == regex(other)
+    }
+
+    /// Sets a variable among those that the rule sets; names are compared without case.
+    pub(super) fn set(&mut self, variable: Variable) {
+        let known = self
+            .variables
+            .iter_mut()
+            .find(|known| known.name.eq_ignore_ascii_case(&variable.name));
+        match known {
+            Some(known) => known.value = variable.value,
+            None => self.variables.push(variable),
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! What the rules do to a request.
+
+use std::borrow::Cow;
+
+use howdah_http::Status;
+
+use super::Config;
+use super::list::{Attribute, List, Rule, Run, Test};
+use crate::modules::rewrite::variables::field_value;
+use crate::pattern::{Candidates, Captures, Exhausted};
+use crate::trace::Event;
+use crate::transaction::Transaction;
+use crate::world::World;
+
+/// Sets the variables of the rules that match, in the phase behind the folder walk (`ap_run_header_parser`).
+///
+/// # Errors
+/// 500 where an expression cannot be evaluated, a regular expression tries too much, or a value becomes too long.
+pub fn header_parser(tx: &mut Transaction<'_>, config: &Config, world: &mut dyn World) -> Result<(), Status> {
+    let mut pass = Pass {
+        tx,
+        world,
+        value: Vec::new(),
+        captures: Captures::default(),
+        candidates: Candidates::default(),
+    };
+    config.lists.iter().try_for_each(|list| pass.list(list))
+}
+
+struct Pass<'p, 'r> {
+    tx: &'p mut Transaction<'r>,
+    world: &'p mut dyn World,
+    /// What the attribute at hand is.
+    value: Vec<u8>,
+    captures: Captures,
+    candidates: Candidates,
+}
+
+/// Values from this length on are refused (`AP_PREGSUB_MAXLEN`).
+const LONGEST: usize = 64 << 10;
+
+impl Pass<'_, '_> {
+    fn list(&mut self, list: &List) -> Result<(), Status> {
+        let mut last: Option<&[u8]> = None;
+        for run in list.runs() {
+            let rules = &list.rules()[run.rules.clone()];
+            let first = &rules[0];
+            if let (Test::Attribute { name, attribute, .. }, false) =
+                (&first.test, is_same(last, first.name()))
+            {
+                self.value.clear();
+                let value = value_of(self.tx, attribute, name);
+                self.value.extend_from_slice(&value);
+                last = Some(name);
+            }
+            self.run(run, rules)?;
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, run: &Run, rules: &[Rule]) -> Result<(), Status> {
+        let Some(set) = &run.set else {
+            return rules.iter().try_for_each(|rule| self.rule(rule));
+        };
+        let mut candidates = std::mem::take(&mut self.candidates);
+        let found = set.candidates(&self.value, &mut candidates).iter();
+        let answer = found.copied().try_for_each(|at| self.rule(&rules[at as usize]));
+        self.candidates = candidates;
+        answer
+    }
+
+    fn rule(&mut self, rule: &Rule) -> Result<(), Status> {
+        match &rule.test {
+            Test::Attribute {
+                pattern,
+                literal: true,
+                ..
+            } => match pattern.is_match(&self.value) {
+                Ok(true) => self.apply(rule, false),
+                Ok(false) => Ok(()),
+                Err(Exhausted) => self.give_up(rule),
+            },
+            Test::Attribute { pattern, .. } => match pattern.captures(&self.value, &mut self.captures) {
+                Ok(true) => self.apply(rule, true),
+                Ok(false) => Ok(()),
+                Err(Exhausted) => self.give_up(rule),
+            },
+            Test::Expression(expression) => {
+                self.captures.begin(&self.value);
+                match expression.holds(self.tx, self.world, &mut self.captures) {
+                    Ok(holds) => {
+                        // What the expression matched last is the value from here on, as in Apache.
+                        self.value.clear();
+                        self.value.extend_from_slice(self.captures.subject());
+                        let expands = !self.captures.is_empty();
+                        if holds { self.apply(rule, expands) } else { Ok(()) }
+                    }
+                    Err(message) => self.fail(rule, message),
+                }
+            }
+        }
+    }
+
+    /// Sets what a rule sets, whose test has held.
+    fn apply(&mut self, rule: &Rule, expands: bool) -> Result<(), Status> {
+        let mut said = Vec::new();
+        for variable in &rule.variables {
+            let value = match &variable.value {
+                Some(value) if expands && value.iter().any(|byte| b"$\\".contains(byte)) => {
+                    Some(Cow::Owned(self.expanded(value)))
+                }
+                Some(value) => Some(Cow::Borrowed(&**value)),
+                None => None,
+            };
+            if value.as_ref().is_some_and(|value| value.len() >= LONGEST) {
+                return self.fail(rule, "a variable's value is too long".to_owned());
+            }
+            if self.tx.is_traced() {
+                said.push(shown(&variable.name, value.as_deref()));
+            }
+            match value {
+                Some(value) => self.tx.state.set_variable(&variable.name, &value),
+                None => drop(self.tx.state.env.remove(&variable.name)),
+            }
+        }
+        let value = &self.value;
+        self.tx.trace(|| event(rule, value, &said));
+        Ok(())
+    }
+
+    /// A value with its `$0` to `$9`; a backslash takes the meaning from what follows.
+    fn expanded(&self, value: &[u8]) -> Vec<u8> {
+        let mut expanded = Vec::with_capacity(value.len());
+        let mut rest = value;
+        loop {
+            rest = match rest {
+                [] => return expanded,
+                [b'$', digit @ b'0'..=b'9', rest @ ..] => {
+                    expanded.extend_from_slice(self.captures.group(usize::from(digit - b'0')));
+                    rest
+                }
+                [b'\\', byte, rest @ ..] | [byte, rest @ ..] => {
+                    expanded.push(*byte);
+                    rest
+                }
+            };
+        }
+    }
+
+    fn give_up(&mut self, rule: &Rule) -> Result<(), Status> {
+        self.fail(
+            rule,
+            "the regular expression tries too much on this request".to_owned(),
+        )
+    }
+
+    fn fail(&mut self, rule: &Rule, message: String) -> Result<(), Status> {
+        self.tx.complain(Some(&rule.place), message);
+        Err(Status::INTERNAL_SERVER_ERROR)
+    }
+}
+
+fn is_same(last: Option<&[u8]>, name: Option<&[u8]>) -> bool {
+    matches!((last, name), (Some(last), Some(name)) if last.eq_ignore_ascii_case(name))
+}
+
+/// What an attribute is; empty where there is none.
+fn value_of<'t>(tx: &'t Transaction<'_>, attribute: &Attribute, name: &'t [u8]) -> Cow<'t, [u8]> {
+    let text = |text: String| Cow::Owned(text.into_bytes());
+    match attribute {
+        Attribute::RemoteAddress => text(tx.client.remote.ip().to_canonical().to_string()),
+        Attribute::ServerAddress => text(tx.client.local.ip().to_canonical().to_string()),
+        Attribute::Uri => Cow::Borrowed(&tx.state.uri),
+        Attribute::Method => Cow::Borrowed(tx.state.method.as_str().as_bytes()),
+        Attribute::Protocol => Cow::Borrowed(tx.client.request.version.as_str().as_bytes()),
+        Attribute::Field if tx.request_fields().contains(name) => field_value(tx, name),
+        Attribute::Field => Cow::Borrowed(tx.state.env.value(name).unwrap_or_default()),
+        Attribute::Fields(names) => {
+            let fields = tx.request_fields();
+            let is_first = |at: usize, name: &[u8]| {
+                !fields
+                    .iter()
+                    .take(at)
+                    .any(|(earlier, _)| earlier.eq_ignore_ascii_case(name))
+            };
+            let matching = fields
+                .iter()
+                .enumerate()
+                .filter(|(at, (name, _))| names.is_match(name) == Ok(true) && is_first(*at, name));
+            matching
+                .last()
+                .map_or(Cow::Borrowed(b""), |(_, (name, _))| field_value(tx, name))
+        }
+    }
+}
+
+fn event(rule: &Rule, value: &[u8], said: &[String]) -> Event {
+    let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (text, facts) = match &rule.test {
+        Test::Attribute {
+            name, regex, pattern, ..
+        } => {
+            let directive = if pattern.is_caseless() {
+                "SetEnvIfNoCase"
+            } else {
+                "SetEnvIf"
+            };
+            let facts = vec![("subject", lossy(value)), ("pattern", lossy(regex))];
+            (format!("{directive} {} {}", lossy(name), lossy(regex)), facts)
+        }
+        Test::Expression(expression) => (format!("SetEnvIfExpr {}", lossy(expression.text())), Vec::new()),
+    };
+    Event {
+        step: "variable",
+        place: Some(rule.place.clone()),
+        text,
+        facts,
+        outcome: said.join(", "),
+    }
+}
+
+/// `sets NAME=value` or `unsets NAME`.
+fn shown(name: &[u8], value: Option<&[u8]>) -> String {
+    let name = String::from_utf8_lossy(name);
+    match value {
+        Some(value) => format!("sets {name}={}", String::from_utf8_lossy(value)),
+        None => format!("unsets {name}"),
+    }
+}
