@@ -44,6 +44,7 @@ const UNSAID_VARIABLES: &[&str] = &[
     "REMOTE_PORT",
     "REQUEST_TIME",
     "REQUEST_TIME_FLOAT",
+    "REMOTE_HOST", // looked up once for a connection, which may have been before
     "UNIQUE_ID",
     "HOWDAH_WORKER_REQUESTS",
     "HOWDAH_POOL",
@@ -86,20 +87,40 @@ impl Reader<'_> {
         if let Err(error) = decode(&mut response) {
             lines.push(format!("body cannot be decoded: {error}"));
         }
-        let body = text(&response.body);
-        let said: Option<Map<String, Value>> = body
-            .starts_with("{\"php\":")
-            .then(|| serde_json::from_str(&body).ok())
-            .flatten();
+        let body = self.without_boundary(&mut response);
         let is_default = is_default_page(&body);
         self.fields(&response, is_default, &mut lines);
-        match said {
-            Some(said) => self.script(&said, &mut lines),
+        match said_by_php(&body) {
+            Some((before, said, after)) => {
+                self.script(&said, &mut lines);
+                let around = [("before", before), ("after", after)];
+                let around = around.into_iter().filter(|(_, text)| !text.is_empty());
+                lines.extend(
+                    around.map(|(place, text)| format!("{place} it: {}", shortened(&self.tidy(text)))),
+                );
+            }
             None if is_default => lines.push("body: default page".to_owned()),
             None if response.body.is_empty() => {}
             None => lines.push(format!("body: {}", shortened(&self.tidy(&self.listing(body))))),
         }
         Answer(lines)
+    }
+
+    /// The body, and fields, in which a boundary between ranges has a fixed name.
+    fn without_boundary(&self, response: &mut Response) -> String {
+        let body = text(&response.body);
+        let is_type = |(name, _): &&mut (String, String)| name == "content-type";
+        let Some((_, value)) = response.fields.iter_mut().find(is_type) else {
+            return body;
+        };
+        match value.split_once("boundary=") {
+            Some((before, boundary)) if before.starts_with("multipart/byteranges") => {
+                let body = body.replace(boundary, "{boundary}");
+                *value = format!("{before}boundary={{boundary}}");
+                body
+            }
+            _ => body,
+        }
     }
 
     fn fields(&self, response: &Response, is_default: bool, lines: &mut Vec<String>) {
@@ -292,6 +313,14 @@ impl Reader<'_> {
         text.push_str(rest);
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
+}
+
+/// What a script said, and what stands before and behind it.
+fn said_by_php(body: &str) -> Option<(&str, Map<String, Value>, &str)> {
+    let (before, from) = body.split_at(body.find("{\"php\":")?);
+    let mut values = serde_json::Deserializer::from_str(from).into_iter();
+    let said = values.next()?.ok()?;
+    Some((before, said, &from[values.byte_offset()..]))
 }
 
 /// The page that a server makes for a status when nobody has given it one; Apache's has changed its document type once.

@@ -29,8 +29,8 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
     year * 365 + leap + in_year - 719_468
 }
 
-/// With every date replaced by what it is relative to the files' or to the response's own: `{modified}`, `{now+3600}`. Times
-/// in microseconds, as a Header's `%t` and `%D` give, are replaced as well.
+/// With every date replaced by what it is relative to the files' or to the response's own: `{modified}`, `{now+3600}`. What
+/// a Header's `%t`, `%D` and `%l` give is replaced as well.
 pub fn relative(value: &str, now: Option<i64>) -> String {
     let mut result = String::new();
     let mut rest = value;
@@ -48,7 +48,7 @@ pub fn relative(value: &str, now: Option<i64>) -> String {
         rest = after;
     }
     result.push_str(rest);
-    without_microseconds(&result)
+    without_measurements(&result)
 }
 
 fn named(time: i64, now: Option<i64>) -> String {
@@ -57,7 +57,7 @@ fn named(time: i64, now: Option<i64>) -> String {
     match now {
         _ if since == 0 => "{modified}".to_owned(),
         _ if from_modified => format!("{{modified+{since}}}"),
-        Some(now) if time - now > -60 => format!("{{now+{}}}", rounded(time - now)),
+        Some(now) if time - now > -4000 => format!("{{now+{}}}", rounded(time - now)),
         _ if (0..400 * 86_400).contains(&since) => format!("{{modified+{since}}}"),
         _ => format!("{{at {time}}}"),
     }
@@ -89,14 +89,19 @@ fn rounded(seconds: i64) -> i64 {
     }
 }
 
-fn without_microseconds(value: &str) -> String {
+/// A Header's `%t`, `%D` and `%l`.
+fn without_measurements(value: &str) -> String {
     let mut words: Vec<String> = value.split(' ').map(str::to_owned).collect();
     for word in &mut words {
-        let Some((name @ ("t" | "D"), digits)) = word.split_once('=') else {
+        let Some((name @ ("t" | "D" | "l"), measured)) = word.split_once('=') else {
             continue;
         };
-        if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            *word = format!("{name}={{time}}");
+        if !measured.is_empty()
+            && measured
+                .bytes()
+                .all(|byte| byte.is_ascii_digit() || b"./".contains(&byte))
+        {
+            *word = format!("{name}={{measured}}");
         }
     }
     words.join(" ")
@@ -112,5 +117,5 @@ fn dates_are_read_and_named() {
         "x; expires={now+3600}; y"
     );
     assert_eq!(relative("Wed, 01 Jan 2020 12:00:10 GMT", now), "{modified+10}");
-    assert_eq!(relative("t=123 D=4 x=5", now), "t={time} D={time} x=5");
+    assert_eq!(relative("t=123 D=4 x=5", now), "t={measured} D={measured} x=5");
 }

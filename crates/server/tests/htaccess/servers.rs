@@ -131,6 +131,11 @@ impl Servers {
         self.forest.root(&self.hosts[tree])
     }
 
+    /// Puts another tree's entries into the place of one, which has the same names.
+    pub fn write(&self, place: &Tree, tree: &Tree) {
+        self.forest.overwrite(&self.hosts[place], tree);
+    }
+
     /// How many trees there are.
     pub fn trees(&self) -> usize {
         self.hosts.len()

@@ -141,6 +141,14 @@ impl Forest {
         settle(&root);
     }
 
+    /// Puts the entries of another tree into one that has grown.
+    pub fn overwrite(&self, host: &str, tree: &Tree) {
+        let root = self.root(host);
+        for (name, entry) in &tree.entries {
+            self.set(&root.join(name), entry, &root);
+        }
+    }
+
     /// Puts an entry at a path, whatever was there.
     fn set(&self, path: &Path, entry: &Entry, root: &Path) {
         if path.is_dir() && !path.is_symlink() && *entry != Entry::Folder {
