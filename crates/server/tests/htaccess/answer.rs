@@ -162,7 +162,7 @@ impl Reader<'_> {
                 path.map_or(value.clone(), str::to_owned)
             }
             "etag" => etag(&value),
-            "vary" => {
+            "vary" | "allow" => {
                 let mut names: Vec<_> = value
                     .split(',')
                     .map(|name| name.trim().to_ascii_lowercase())
