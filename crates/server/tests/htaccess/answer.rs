@@ -115,7 +115,11 @@ impl Reader<'_> {
         };
         match value.split_once("boundary=") {
             Some((before, boundary)) if before.starts_with("multipart/byteranges") => {
-                let body = body.replace(boundary, "{boundary}");
+                // Names of fields have no case.
+                let body = body
+                    .replace(boundary, "{boundary}")
+                    .replace("Content-type:", "Content-Type:")
+                    .replace("Content-range:", "Content-Range:");
                 *value = format!("{before}boundary={{boundary}}");
                 body
             }

@@ -6,46 +6,93 @@ use crate::answer::Answer;
 pub struct Decided {
     /// The cases: `file: title`, with `*` for anything.
     pub cases: &'static str,
+    /// The request, as it is written, with `*` for anything.
+    pub request: &'static str,
     /// A line that Apache's answer has and Howdah's lacks, with `*` for anything; empty for none.
     pub apache: &'static str,
     /// A line that Howdah's answer has and Apache's lacks.
     pub howdah: &'static str,
+    /// Whether the answers have nothing more in common, so that the other lines say nothing.
+    pub is_all: bool,
     pub why: &'static str,
 }
 
+/// A difference in one line.
+const fn line(cases: &'static str, apache: &'static str, howdah: &'static str, why: &'static str) -> Decided {
+    Decided {
+        cases,
+        request: "*",
+        apache,
+        howdah,
+        is_all: false,
+        why,
+    }
+}
+
+/// Another answer altogether, known by its status.
+const fn answer(
+    cases: &'static str,
+    request: &'static str,
+    apache: &'static str,
+    howdah: &'static str,
+    why: &'static str,
+) -> Decided {
+    Decided {
+        cases,
+        request,
+        apache,
+        howdah,
+        is_all: true,
+        why,
+    }
+}
+
 /// All of them.
+#[rustfmt::skip] // One line each.
 pub const DECIDED: &[Decided] = &[
-    Decided {
-        cases: "*",
-        apache: "",
-        howdah: "$HTTP_AUTHORIZATION=*",
-        why: "scripts see it without the rules that every application carries for that",
-    },
-    Decided {
-        cases: "*",
-        apache: "",
-        howdah: "content-type: application/octet-stream",
-        why: "without any type a browser guesses, and a visitor's upload could become a page of the site",
-    },
+    line("*", "", "$HTTP_AUTHORIZATION=*", "scripts see it without the rules that every application carries for that"),
+    line("*", "", "content-type: application/octet-stream", "without a type a browser guesses, and a visitor's upload could become a page of the site"),
+    line("*", "content-type: application/x-trash", "", "mime.types has a type for backups; nothing else knows it"),
+    line("*", "allow: *", "allow: *", "Howdah names the methods that it answers for a file; Apache names TRACE, too, or alone"),
+    line("*", "content-type: text/html; charset=iso-8859-1", "content-type: text/html; charset=utf-8", "messages are in the encoding in which files are written today"),
+    line("*", "$PATH_TRANSLATED=redirect:*", "$PATH_TRANSLATED=*", "the path of a path, and not what a rule had made of a URL"),
+    line("*", "$PATH_TRANSLATED={root}/*", "$PATH_TRANSLATED={root}/*", "the path of a path, without the index file or the fallback that a sub-request finds there"),
+    answer("*", "POST *", "200", "405", "a file takes no content; nginx says so, too"),
+    answer("*", "* | = *", "413", "413", "what is refused is not given to the script nevertheless"),
+    answer("filters: *", "*Range: *", "206", "200", "ranges of what is compressed anew each time fit no other answer's"),
+    answer("*", "*%00*", "404", "400", "a NUL is never meant; 400 says whose mistake it is"),
+    answer("mime: *", "*.php*", "200", "403", "whoever takes PHP's handler or type away wants scripts not to run; they are not sent either"),
 ];
 
 /// What is left of a comparison when the decided differences are taken out: lines of Apache's, lines of Howdah's.
 pub fn left(
     case: &str,
+    request: &str,
     apache: &Answer,
     howdah: &Answer,
     mut used: impl FnMut(usize),
 ) -> (Vec<String>, Vec<String>) {
     let (mut theirs, mut ours) = (apache.without(howdah), howdah.without(apache));
     for (number, decided) in DECIDED.iter().enumerate() {
-        let has = |lines: &[String], pattern: &str| {
+        let has = |lines: &[String], answer: &Answer, pattern: &str| {
+            let lines = if decided.is_all { &answer.0 } else { lines };
             pattern.is_empty() || lines.iter().any(|line| matches(pattern, line))
         };
-        if matches(decided.cases, case) && has(&theirs, decided.apache) && has(&ours, decided.howdah) {
-            theirs.retain(|line| !matches(decided.apache, line));
-            ours.retain(|line| !matches(decided.howdah, line));
-            used(number);
+        let is_about = matches(decided.cases, case) && matches(decided.request, request);
+        let differs = !theirs.is_empty() || !ours.is_empty();
+        if !(is_about
+            && differs
+            && has(&theirs, apache, decided.apache)
+            && has(&ours, howdah, decided.howdah))
+        {
+            continue;
         }
+        used(number);
+        if decided.is_all {
+            return (Vec::new(), Vec::new());
+        }
+        theirs.retain(|line| !matches(decided.apache, line));
+        ours.retain(|line| !matches(decided.howdah, line));
     }
     (theirs, ours)
 }

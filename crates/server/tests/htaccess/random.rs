@@ -75,7 +75,13 @@ fn case(seed: u64) -> Case {
 /// Whether the servers differ on a request, with the rules that are there now.
 fn differs(servers: &Servers, clients: &mut Clients, case: &Case, request: &Request) -> bool {
     let outcome = servers.ask(clients, &case.tree, request);
-    let (theirs, ours) = left(&case.name(), &outcome.apache, &outcome.howdah, |_| {});
+    let (theirs, ours) = left(
+        &case.name(),
+        &request.text,
+        &outcome.apache,
+        &outcome.howdah,
+        |_| {},
+    );
     !theirs.is_empty() || !ours.is_empty()
 }
 

@@ -37,7 +37,7 @@ impl Report {
         self.compared += 1;
         let name = case.name();
         let decided = &mut self.decided;
-        let (theirs, ours) = left(&name, &outcome.apache, &outcome.howdah, |number| {
+        let (theirs, ours) = left(&name, &request.text, &outcome.apache, &outcome.howdah, |number| {
             *decided.entry(number).or_default() += 1
         });
         self.expect(case, request, "Apache", &outcome.apache);
