@@ -92,6 +92,10 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             || settings.alias.is_some()
             || settings.negotiation.is_some()
             || settings.core.is_some()
+            || settings
+                .dir
+                .as_ref()
+                .is_some_and(|config| config.fallback().is_some())
             || !settings.files.is_empty()
             || !settings.conditions.is_empty();
         if is_watched

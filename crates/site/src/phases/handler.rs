@@ -110,7 +110,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
     /// `default_handler`, and mod_autoindex before it.
     fn send_file(&mut self, asked: &mut Asked<'r>) -> Result<Resolution, Stop> {
         let handler = asked.tx.state.handler.as_deref();
-        let is_listed = handler.is_none_or(|name| name == FOLDER || name == b"default-handler");
+        let is_listed = handler.is_none_or(|name| name == FOLDER || name.is_empty());
         if asked.kind == Kind::Directory && is_listed && asked.reads() {
             return list(asked);
         }

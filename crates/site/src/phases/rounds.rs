@@ -71,9 +71,13 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         mut ended: Result<Handled, Stop>,
     ) -> Resolved {
         loop {
+            let mut keeps_vary = false;
             let next = match ended {
                 Ok(Handled::Answer(resolution)) => return self.answer(asked, before, resolution),
-                Ok(Handled::Internal(target)) => Next::Request(target),
+                Ok(Handled::Internal(target)) => {
+                    keeps_vary = true;
+                    Next::Request(target)
+                }
                 Err(Stop::Later) => return self.put_off(),
                 Err(Stop::Status(status)) => self.die(asked, &mut before, status),
             };
@@ -97,6 +101,9 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             let (path, args) = target::split(&target);
             let mut old = std::mem::take(&mut asked.tx.state);
             let mut state = redirected(&mut old, args);
+            if keeps_vary && let Some(vary) = old.fields.value(b"vary") {
+                state.fields.push(b"Vary", vary);
+            }
             state.previous = Some(Box::new(old));
             self.scratch.reuse(asked.take_path());
             *asked = Asked::new(self.client, state, self.site.bare_settings());

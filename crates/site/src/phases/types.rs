@@ -27,13 +27,17 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
     /// MultiViews: whether a file with more extensions has become what is asked for.
     fn choose(&mut self, asked: &mut Asked<'r>) -> Result<bool, Stop> {
         let settings = Arc::clone(&asked.settings);
+        let fields = asked.tx.state.error_fields.clone();
         let mut outside = Outside::new(self, &asked.path, asked.kind);
         let name = negotiation::choose(&mut asked.tx, &settings, &mut outside, &D::media_type)?;
         let Some(name) = name else { return Ok(false) };
         let uri = variant(asked, &name);
         let (found, status) = self.sub_request(&mut asked.tx.state, &uri, Some(&settings));
         if status != Status::OK {
-            return Err(self.pass_on(asked, found, status));
+            // What may not be had is no variant.
+            self.scratch.reuse(found.path);
+            asked.tx.state.error_fields = fields;
+            return Err(Stop::Status(Status::NOT_FOUND));
         }
         let args = asked.tx.state.args.take();
         self.become_other(asked, found);

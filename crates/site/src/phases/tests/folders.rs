@@ -105,7 +105,8 @@ fn a_fallback_stands_for_what_is_missing() {
             // A missing script has a handler.
             ("/none.php", "404"),
             ("/app/none", "404"),
-            ("/empty/", "403"),
+            // None of the index files is there, and what has no handler falls back.
+            ("/empty/", "php index.php"),
         ],
     );
     let mut circle = Tree::new("a.txt", &[("", "FallbackResource /none\n")]);
