@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use howdah_htaccess::Settings;
 use howdah_htaccess::modules::authz::{self, Refusal};
+use howdah_htaccess::modules::setenvif;
 use howdah_http::Status;
 
 use super::outside::Outside;
@@ -12,7 +13,13 @@ use crate::disk::Disk;
 
 impl<'r, D: Disk> Walk<'_, 'r, D> {
     /// SetEnvIf and its relatives.
-    pub(super) fn parse_headers(&mut self, _asked: &mut Asked<'r>) {}
+    pub(super) fn parse_headers(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
+        if let Some(config) = asked.settings.setenvif.clone() {
+            let mut outside = Outside::new(self, &asked.path, asked.kind);
+            setenvif::header_parser(&mut asked.tx, &config, &mut outside)?;
+        }
+        Ok(())
+    }
 
     /// Whether the request may go on. `before` is what was in force for the request that this one comes from.
     pub(super) fn check_access(

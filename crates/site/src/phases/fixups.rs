@@ -1,7 +1,7 @@
 //! The fixups: what directives still change once it is clear what is asked for, and that it may be.
 
 use howdah_htaccess::modules::core::{self, Options};
-use howdah_htaccess::modules::{alias, auth, headers, negotiation, rewrite};
+use howdah_htaccess::modules::{alias, auth, env, headers, negotiation, rewrite};
 use howdah_htaccess::transaction::Found;
 
 use super::handler::options_of;
@@ -18,6 +18,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         self.set_handler(asked)?;
         self.rewrite(asked)?;
         self.redirect(asked)?;
+        self.set_environment(asked);
         negotiation::fixup(&mut asked.tx);
         self.fake_authorization(asked)?;
         self.fix_up_folder(asked)?;
@@ -92,6 +93,14 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
                 asked.tx.state.fields.set(b"Location", &location);
                 Err(Stop::Status(status))
             }
+        }
+    }
+
+    /// SetEnv, PassEnv, UnsetEnv.
+    fn set_environment(&mut self, asked: &mut Asked<'r>) {
+        if let Some(config) = asked.settings.env.clone() {
+            let mut outside = Outside::new(self, &asked.path, asked.kind);
+            env::fixup(&mut asked.tx, &config, &mut outside);
         }
     }
 

@@ -109,7 +109,7 @@ impl<'a, 'r, D: Disk> Walk<'a, 'r, D> {
         self.check_links(asked)?;
         self.walk_sections(asked);
         if !asked.tx.state.is_subrequest {
-            self.parse_headers(asked);
+            self.parse_headers(asked)?;
         }
         self.check_access(asked, before)?;
         self.find_type(asked)?;

@@ -1,5 +1,6 @@
 mod access;
 mod conditions;
+mod environment;
 mod errors;
 mod folders;
 mod handlers;

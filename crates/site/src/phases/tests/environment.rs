@@ -1,0 +1,67 @@
+//! Variables: who sets them when, and what becomes of them in redirects.
+
+use super::tree::Tree;
+
+fn env(tree: &mut Tree, target: &str, fields: &str, name: &str) -> Option<String> {
+    let resolved = tree.resolved("GET", target, fields);
+    let state = resolved.ruled?.state;
+    let value = state.env.value(name.as_bytes())?;
+    Some(String::from_utf8_lossy(value).into_owned())
+}
+
+#[test]
+fn variables_are_set_in_the_order_of_the_phases() {
+    let mut tree = Tree::new(
+        "index.php a.php sub/b.php",
+        &[
+            (
+                "",
+                "SetEnvIf User-Agent Good GOOD=yes\nSetEnv PLAIN one\nRequire env GOOD\nRewriteEngine On\n\
+                 RewriteCond %{ENV:PLAIN} one\nRewriteRule ^a.php$ - [F]\nRewriteRule ^go$ /index.php [E=RULE:1]\n",
+            ),
+            ("sub/", "SetEnv PLAIN two\nUnsetEnv OTHER\n"),
+        ],
+    );
+    let good = "User-Agent: Good";
+    // SetEnvIf comes before access, SetEnv behind rewriting.
+    assert_eq!(tree.request("GET", "/a.php", ""), "403");
+    assert_eq!(tree.request("GET", "/a.php", good), "php a.php");
+    assert_eq!(env(&mut tree, "/a.php", good, "PLAIN").as_deref(), Some("one"));
+    assert_eq!(
+        env(&mut tree, "/sub/b.php", good, "PLAIN").as_deref(),
+        Some("two")
+    );
+    // What the first round has set is renamed, and set anew.
+    assert_eq!(env(&mut tree, "/go", good, "REDIRECT_RULE").as_deref(), Some("1"));
+    assert_eq!(
+        env(&mut tree, "/go", good, "REDIRECT_GOOD").as_deref(),
+        Some("yes")
+    );
+    assert_eq!(
+        env(&mut tree, "/go", good, "REDIRECT_PLAIN").as_deref(),
+        Some("one")
+    );
+    assert_eq!(env(&mut tree, "/go", good, "PLAIN").as_deref(), Some("one"));
+    assert_eq!(env(&mut tree, "/go", good, "GOOD").as_deref(), Some("yes"));
+    assert_eq!(env(&mut tree, "/go", good, "RULE"), None);
+}
+
+#[test]
+fn two_redirects_have_two_prefixes() {
+    let mut tree = Tree::new(
+        "index.php",
+        &[(
+            "",
+            "RewriteEngine On\nRewriteRule ^one$ /two [E=A:1]\nRewriteRule ^two$ /index.php [E=B:2]\n",
+        )],
+    );
+    for (name, value) in [
+        ("REDIRECT_REDIRECT_A", Some("1")),
+        ("REDIRECT_B", Some("2")),
+        ("REDIRECT_STATUS", Some("200")),
+        ("REDIRECT_REDIRECT_STATUS", Some("200")),
+        ("A", None),
+    ] {
+        assert_eq!(env(&mut tree, "/one", "", name).as_deref(), value, "{name}");
+    }
+}
