@@ -173,6 +173,5 @@ const QUICK: &[&str] = &[
     "nginx-fpm",
     "apache-prefork-mod_php",
     "apache-event-fpm",
-    "lighttpd-fpm",
     "h2o",
 ];
