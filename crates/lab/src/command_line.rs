@@ -16,7 +16,7 @@ use crate::scenarios::{self, Facts, Scenario};
 use crate::stack::Ground;
 use crate::terminal::Terminal;
 use crate::wordpress::WordPress;
-use crate::{machine, report, setup, stacks};
+use crate::{machine, report, setup, stacks, zts};
 
 /// Bad usage.
 const EXIT_USAGE: u8 = 2;
@@ -60,6 +60,9 @@ struct Setup {
     /// Do not ask
     #[arg(long)]
     yes: bool,
+    /// Build a thread-safe PHP from Debian's source package as well, for Apache's worker MPM with mod_php (takes minutes)
+    #[arg(long)]
+    zts: bool,
 }
 
 #[derive(Debug, Args)]
@@ -159,23 +162,38 @@ fn beside(name: &str) -> PathBuf {
 impl Setup {
     fn install(self) -> Result<ExitCode, Wrong> {
         let php = ground::php_version().unwrap_or_else(|| "8.2".to_owned());
-        let missing = setup::missing(&stacks::all(), &php);
-        if missing.is_empty() {
+        let mut missing = setup::missing(&stacks::all(), &php);
+        if self.zts {
+            missing.extend(
+                zts::PACKAGES
+                    .iter()
+                    .map(|name| (*name).to_owned())
+                    .filter(|name| !setup::is_installed(name)),
+            );
+        }
+        let absent = self.install_packages(&missing)?;
+        if self.zts && zts::built(&php).is_none() {
+            zts::build(&php, |step| println!("howdah-lab: {step}")).map_err(Wrong)?;
+        }
+        if absent.is_empty() {
             return Ok(done("howdah-lab: everything is installed"));
+        }
+        Err(Wrong(format!(
+            "could not be installed: {}; what needs them is left out of runs",
+            absent.join(" ")
+        )))
+    }
+
+    fn install_packages(&self, missing: &[String]) -> Result<Vec<String>, Wrong> {
+        if missing.is_empty() {
+            return Ok(Vec::new());
         }
         println!("howdah-lab: to be installed: {}", missing.join(" "));
         println!("No service is started by this, and nothing that runs is stopped.");
         if !self.yes && !setup::ask("Install them?") {
             return Err(Wrong("nothing was installed".to_owned()));
         }
-        let absent = setup::install(&missing).map_err(Wrong)?;
-        if absent.is_empty() {
-            return Ok(done("howdah-lab: installed"));
-        }
-        Err(Wrong(format!(
-            "could not be installed: {}; what needs them is left out of runs",
-            absent.join(" ")
-        )))
+        setup::install(missing).map_err(Wrong)
     }
 }
 

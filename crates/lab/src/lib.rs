@@ -30,3 +30,4 @@ pub mod stacks;
 pub mod statistics;
 pub mod terminal;
 pub mod wordpress;
+pub mod zts;

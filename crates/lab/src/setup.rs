@@ -37,7 +37,8 @@ pub fn missing(stacks: &[std::rc::Rc<dyn Stack>], php: &str) -> Vec<String> {
     packages
 }
 
-fn is_installed(package: &str) -> bool {
+/// Whether a package is installed.
+pub fn is_installed(package: &str) -> bool {
     let output = Command::new("dpkg-query")
         .args(["-W", "-f", "${db:Status-Status}", package])
         .output();

@@ -15,6 +15,7 @@ const MEMORY: u64 = 256 << 20;
 const STACKS: &[(&str, Option<&str>)] = &[
     ("apache-prefork-mod_php", Some("MaxRequestWorkers")),
     ("apache-prefork-fpm", Some("pm.max_children")),
+    ("apache-worker-mod_php", Some("ThreadsPerChild")),
     ("apache-worker-fpm", Some("pm.max_children")),
     ("nginx-fpm", Some("pm.max_children")),
     ("lighttpd-fpm", Some("pm.max_children")),
@@ -127,7 +128,9 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
             "The study ran on a FreeBSD server with 256 MB in all; here a control group limits each stack, PHP included, to 256 MB, and the \
              database runs outside it"
                 .to_owned(),
-            "Its worker + mod_php needs a thread-safe PHP, which Debian does not have; worker + php-fpm stands in its place".to_owned(),
+            "Its worker + mod_php needs a thread-safe PHP, which Debian does not have: `howdah-lab setup --zts` builds one; without it that \
+             stack is missing"
+                .to_owned(),
             "Each stack's number of PHP processes was searched for, as the author did by hand: the one with the most hits in a shorter ramp"
                 .to_owned(),
         ],

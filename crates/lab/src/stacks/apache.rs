@@ -9,6 +9,7 @@ use rustix::process::Signal;
 
 use crate::process::{Program, StartFailed, accepts, find, free_port};
 use crate::stack::{Ground, Running, Stack};
+use crate::zts;
 
 /// Apache with one process model and one way to PHP.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +28,8 @@ pub(super) struct Apache {
 enum Php {
     /// mod_php.
     Inside,
+    /// mod_php of a thread-safe PHP that `howdah-lab setup --zts` has built.
+    InsideThreads,
     /// mod_proxy_fcgi and php-fpm.
     Fpm(Transport),
     /// mod_fcgid.
@@ -68,6 +71,14 @@ pub(super) fn all() -> Vec<Apache> {
                 "a process for each connection, started with a user of its own: it cannot be started before",
             ),
             mpm: "itk",
+            ..prefork()
+        },
+        Apache {
+            name: "apache-worker-mod_php",
+            title: "Apache worker + mod_php (thread-safe PHP)",
+            unequal: Some("PHP is built by the laboratory, thread-safe and with fewer extensions"),
+            mpm: "worker",
+            php: Php::InsideThreads,
             ..prefork()
         },
         fpm(
@@ -222,6 +233,7 @@ impl Apache {
     fn php_modules(&self, ground: &Ground) -> Vec<String> {
         match self.php {
             Php::Inside => vec![format!("libphp{}.so", ground.php)],
+            Php::InsideThreads => Vec::new(),
             Php::Fpm(_) => vec!["mod_proxy_fcgi.so".to_owned()],
             Php::Fcgid => vec!["mod_fcgid.so".to_owned()],
         }
@@ -280,6 +292,26 @@ impl Apache {
                 ground.php,
                 ground.ini.display()
             ),
+            Php::InsideThreads => {
+                let (module, opcache) = zts::built(&ground.php).unwrap_or_default();
+                let ini = folder.join("php.ini");
+                // The module has no conf.d of its own that would load opcache.
+                let values = std::fs::read_to_string(&ground.ini).and_then(|values| {
+                    std::fs::write(
+                        &ini,
+                        format!("zend_extension = \"{}\"\n{values}", opcache.display()),
+                    )
+                });
+                values.map_err(|error| StartFailed::Execute(ini.display().to_string(), error))?;
+                fill(
+                    "LoadModule php_module @module@\nPHPIniDir \"@ini@\"\n<FilesMatch \"[.]php$\">\n    SetHandler \
+                     application/x-httpd-php\n</FilesMatch>",
+                    &[
+                        ("module", &module.display().to_string()),
+                        ("ini", &ini.display().to_string()),
+                    ],
+                )
+            }
             Php::Fpm(transport) => {
                 let pool = fpm::start(ground, folder, transport, ground.php_processes)?;
                 running.programs.push(pool.program);
@@ -341,6 +373,8 @@ impl Stack for Apache {
         let mut packages = vec!["apache2".to_owned()];
         packages.extend(match self.php {
             Php::Inside => vec![format!("libapache2-mod-php{php}")],
+            // Built by `setup --zts`, which has packages of its own.
+            Php::InsideThreads => Vec::new(),
             Php::Fpm(_) => vec![format!("php{php}-fpm")],
             Php::Fcgid => vec!["libapache2-mod-fcgid".to_owned(), format!("php{php}-cgi")],
         });
@@ -369,6 +403,9 @@ impl Stack for Apache {
         }
         match self.php {
             Php::Inside => None,
+            Php::InsideThreads => zts::built(&ground.php)
+                .is_none()
+                .then(|| "needs a thread-safe PHP, which `howdah-lab setup --zts` builds".to_owned()),
             Php::Fpm(_) => fpm::missing(ground),
             Php::Fcgid => cgi(ground)
                 .is_none()
@@ -379,6 +416,7 @@ impl Stack for Apache {
     fn version(&self, ground: &Ground) -> String {
         let php = match self.php {
             Php::Inside => format!("PHP {}", ground.php),
+            Php::InsideThreads => format!("PHP {}, thread-safe", ground.php),
             Php::Fpm(_) => fpm::version_of(ground),
             Php::Fcgid => version(cgi(ground).as_deref(), "-v", "PHP "),
         };

@@ -1,0 +1,234 @@
+//! A thread-safe PHP for Apache's worker MPM, built from Debian's own source package.
+//!
+//! Debian has no thread-safe PHP, so mod_php cannot run in threads without this. It is built once, kept in a cache folder, and
+//! used by one stack only. Where packages come from is taken from the machine's own lists, with `deb` read as `deb-src`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::ground;
+
+/// What is needed to build it.
+pub const PACKAGES: &[&str] = &[
+    "apache2-dev",
+    "autoconf",
+    "bison",
+    "build-essential",
+    "dpkg-dev",
+    "libonig-dev",
+    "pkg-config",
+    "re2c",
+    "zlib1g-dev",
+];
+
+/// What WordPress and the documents of the studies need, and nothing that would only take time to build.
+const OPTIONS: &[&str] = &[
+    "--disable-all",
+    "--enable-zts",
+    "--with-apxs2=/usr/bin/apxs2",
+    "--enable-opcache",
+    "--enable-ctype",
+    "--enable-filter",
+    "--enable-mbstring",
+    "--enable-session",
+    "--enable-tokenizer",
+    "--with-mysqli=mysqlnd",
+    "--with-zlib",
+    "--disable-cli",
+    "--disable-cgi",
+    "--disable-phpdbg",
+];
+
+/// The module and the opcache extension that have been built for this version, if they have.
+pub fn built(php: &str) -> Option<(PathBuf, PathBuf)> {
+    let folder = cache(php)?;
+    let (module, opcache) = (folder.join("libphp.so"), folder.join("opcache.so"));
+    (module.is_file() && opcache.is_file()).then_some((module, opcache))
+}
+
+/// Builds them. `say` is told what is being done, since it takes minutes.
+pub fn build(php: &str, mut say: impl FnMut(&str)) -> Result<(), String> {
+    let folder = cache(php).ok_or("neither XDG_CACHE_HOME nor HOME says where to keep what is built")?;
+    let work = folder.join("build");
+    let _ = fs::remove_dir_all(&work);
+    make_folder(&work)?;
+    say("fetching Debian's source package of PHP");
+    fetch_source(php, &work)?;
+    let source = unpacked(&work)?;
+    say("configuring");
+    run(Command::new("./buildconf").arg("--force"), &source, "buildconf")?;
+    run(Command::new("./configure").args(OPTIONS), &source, "configure")?;
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    say("compiling, which takes some minutes");
+    run(Command::new("make").arg(format!("-j{jobs}")), &source, "make")?;
+    for (from, to) in [
+        ("libs/libphp.so", "libphp.so"),
+        ("modules/opcache.so", "opcache.so"),
+    ] {
+        // What is there is whole: a half-copied module would crash Apache.
+        let part = folder.join(format!("{to}.part"));
+        let copied = fs::copy(source.join(from), &part).and_then(|_| fs::rename(&part, folder.join(to)));
+        copied.map_err(|error| format!("{}: {error}", source.join(from).display()))?;
+    }
+    fs::remove_dir_all(&work).map_err(|error| format!("{}: {error}", work.display()))
+}
+
+/// Where it is kept: below /var/cache as root, else in the user's cache.
+fn cache(php: &str) -> Option<PathBuf> {
+    let top = if ground::user().is_some() {
+        PathBuf::from("/var/cache")
+    } else {
+        let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
+        std::env::var_os("XDG_CACHE_HOME")
+            .map(PathBuf::from)
+            .or_else(home)?
+    };
+    Some(top.join("howdah-lab").join(format!("php{php}-zts")))
+}
+
+/// The machine's own package sources, as sources of source packages, in lists of our own.
+fn fetch_source(php: &str, work: &Path) -> Result<(), String> {
+    let (parts, lists) = (work.join("sources"), work.join("lists"));
+    make_folder(&parts)?;
+    make_folder(&lists.join("partial"))?;
+    let files = fs::read_dir("/etc/apt/sources.list.d")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
+    for file in files.chain([PathBuf::from("/etc/apt/sources.list")]) {
+        let name = file
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        if let Some(text) = fs::read_to_string(&file)
+            .ok()
+            .filter(|_| name.ends_with(".list") || name.ends_with(".sources"))
+        {
+            fs::write(parts.join(&name), as_source_packages(&text))
+                .map_err(|error| format!("{name}: {error}"))?;
+        }
+    }
+    let options = |program: &str| {
+        let mut command = Command::new(program);
+        command.args(["-o", "Dir::Etc::SourceList=/dev/null", "-o"]);
+        command.arg(format!("Dir::Etc::SourceParts={}", parts.display()));
+        command
+            .arg("-o")
+            .arg(format!("Dir::State::Lists={}", lists.display()));
+        // The user that apt downloads as may not enter the folder, and need not.
+        command.args(["-o", "APT::Sandbox::User=root"]);
+        command
+    };
+    run(options("apt-get").args(["-q", "update"]), work, "apt-get update")?;
+    let known = options("apt-cache")
+        .args(["showsrc", &format!("php{php}")])
+        .output();
+    let known = known.map_err(|error| format!("apt-cache: {error}"))?;
+    let versions = versions(&String::from_utf8_lossy(&known.stdout));
+    // Not every mirror holds the newest one's source.
+    let mut result = Err(format!("no source package php{php} is known to apt"));
+    for version in versions.iter().rev() {
+        let package = format!("php{php}={version}");
+        result = run(
+            options("apt-get").args(["-q", "source", "--download-only", &package]),
+            work,
+            "apt-get source",
+        );
+        if result.is_ok() {
+            break;
+        }
+    }
+    result?;
+    let description = find(work, ".dsc")?;
+    run(
+        Command::new("dpkg-source")
+            .args(["--no-check", "-x"])
+            .arg(&description)
+            .arg("php"),
+        work,
+        "dpkg-source",
+    )
+}
+
+/// The versions that `apt-cache showsrc` lists, the oldest first as it gives them.
+fn versions(text: &str) -> Vec<String> {
+    text.lines()
+        .filter_map(|line| line.strip_prefix("Version: "))
+        .map(str::to_owned)
+        .collect()
+}
+
+fn as_source_packages(text: &str) -> String {
+    let line = |line: &str| {
+        let line = line
+            .strip_prefix("deb ")
+            .map_or_else(|| line.to_owned(), |rest| format!("deb-src {rest}"));
+        if line.starts_with("Types:") {
+            "Types: deb-src".to_owned()
+        } else {
+            line
+        }
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n") + "\n"
+}
+
+fn unpacked(work: &Path) -> Result<PathBuf, String> {
+    let folder = work.join("php");
+    if folder.join("buildconf").is_file() {
+        Ok(folder)
+    } else {
+        Err("the source package holds no buildconf".to_owned())
+    }
+}
+
+fn find(folder: &Path, ending: &str) -> Result<PathBuf, String> {
+    let mut entries = fs::read_dir(folder)
+        .map_err(|error| error.to_string())?
+        .flatten()
+        .map(|entry| entry.path());
+    entries
+        .find(|path| path.to_string_lossy().ends_with(ending))
+        .ok_or_else(|| format!("no {ending} file was downloaded"))
+}
+
+fn make_folder(path: &Path) -> Result<(), String> {
+    fs::create_dir_all(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn run(command: &mut Command, folder: &Path, what: &str) -> Result<(), String> {
+    let output = command.current_dir(folder).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("{what}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    let lines: Vec<&str> = text.lines().collect();
+    Err(format!(
+        "{what} failed:\n{}",
+        lines[lines.len().saturating_sub(15)..].join("\n")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_of_packages_become_sources_of_source_packages() {
+        for (given, expected) in [
+            (
+                "deb http://example.org/debian stable main\n",
+                "deb-src http://example.org/debian stable main\n",
+            ),
+            (
+                "Types: deb\nURIs: http://example.org/debian\n",
+                "Types: deb-src\nURIs: http://example.org/debian\n",
+            ),
+            ("# a remark\ndeb-src x\n", "# a remark\ndeb-src x\n"),
+        ] {
+            assert_eq!(as_source_packages(given), expected);
+        }
+    }
+}
