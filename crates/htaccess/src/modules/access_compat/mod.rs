@@ -302,3 +302,6 @@ fn satisfy(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
     };
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

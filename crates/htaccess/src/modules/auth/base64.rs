@@ -5,7 +5,7 @@ use std::iter;
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// Decodes up to the first byte that is not of the alphabet.
-pub(super) fn decode(text: &[u8]) -> Vec<u8> {
+pub(crate) fn decode(text: &[u8]) -> Vec<u8> {
     let values: Vec<u8> = text.iter().map_while(|byte| value_of(*byte)).collect();
     let mut bytes = Vec::with_capacity(values.len() / 4 * 3 + 3);
     for group in values.chunks(4) {
@@ -21,7 +21,7 @@ pub(super) fn decode(text: &[u8]) -> Vec<u8> {
 }
 
 /// Encodes with padding.
-pub(super) fn encode(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn encode(bytes: &[u8]) -> Vec<u8> {
     let mut text = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
         let bits = (0..3).fold(0u32, |bits, index| {

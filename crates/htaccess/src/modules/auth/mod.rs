@@ -21,6 +21,9 @@ use crate::world::World;
 pub(crate) use directives::DIRECTIVES;
 pub(crate) use files::groups_of;
 
+#[cfg(test)]
+pub(crate) use base64::encode as encoded;
+
 /// What the directives have set.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
@@ -181,3 +184,6 @@ fn note(tx: &mut Transaction<'_>, user: &[u8], outcome: &str) {
         outcome: outcome.to_owned(),
     });
 }
+
+#[cfg(test)]
+mod tests;

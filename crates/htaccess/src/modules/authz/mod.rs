@@ -237,3 +237,6 @@ fn authz_send_forbidden_on_failure(call: &Call<'_>, settings: &mut Settings) -> 
     config.forbidden_on_failure = Some(call.flag());
     Ok(())
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -182,3 +182,6 @@ fn ssl_options(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
