@@ -5,8 +5,8 @@
 //! text ── scan ──> tokens ── parse ──> tree ── evaluate (functions, variables) ──> whether it holds, or a string
 //! ```
 //!
-//! Where it differs from Apache: a name of a host is no address for `-ipmatch`, because names are not looked up; SCRIPT_USER,
-//! SCRIPT_GROUP and the log's identifiers are empty; LAST_MODIFIED is the file's time from the beginning.
+//! Where it differs from Apache: a name of a host is no address for `-ipmatch`, because names are not looked up; the log's
+//! identifiers are empty; LAST_MODIFIED is the file's time from the beginning.
 
 use crate::pattern::Captures;
 use crate::transaction::Transaction;

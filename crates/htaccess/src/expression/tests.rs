@@ -8,7 +8,7 @@ use crate::mutation::Random;
 use crate::pattern::Captures;
 use crate::testing::{request, transaction};
 use crate::transaction::Transaction;
-use crate::world::{Lookup, Probe, ProbeKind, Verified, World};
+use crate::world::{Lookup, Owners, Probe, ProbeKind, Verified, World};
 
 /// `/files` with some things in it, and `OS` in the environment.
 struct Disk;
@@ -59,6 +59,13 @@ impl World for Disk {
             uri: uri.to_vec(),
             ..Lookup::default()
         }
+    }
+    fn owners(&mut self, path: &[u8]) -> Option<Owners> {
+        let owners = Owners {
+            user: Some((*b"somebody").into()),
+            group: None,
+        };
+        (path == b"/srv/folder/page.php").then_some(owners)
     }
     fn verify(&mut self, _hash: &[u8], _password: &[u8]) -> Verified {
         panic!("no expression checks a password")

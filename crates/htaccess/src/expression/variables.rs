@@ -24,6 +24,9 @@ pub(super) enum Variable {
     /// The response's status, as far as it is known.
     Status,
     Http2,
+    /// Whose the file is.
+    User,
+    Group,
     /// What is never set here: CONTEXT_PREFIX, REMOTE_IDENT, the log's identifiers.
     Empty,
     ApiVersion,
@@ -42,8 +45,8 @@ impl Variable {
             b"HTTP2" => Variable::Http2,
             b"API_VERSION" => Variable::ApiVersion,
             b"CONTEXT_PREFIX" | b"REMOTE_IDENT" | b"REQUEST_LOG_ID" | b"CONN_LOG_ID" => Variable::Empty,
-            // Whose a file is is not known here.
-            b"SCRIPT_USER" | b"SCRIPT_GROUP" => Variable::Empty,
+            b"SCRIPT_USER" => Variable::User,
+            b"SCRIPT_GROUP" => Variable::Group,
             // A variable of mod_rewrite only.
             b"SERVER_ADDR" => return None,
             name => match field(name) {
@@ -73,6 +76,15 @@ impl Variable {
                 digits(seconds.saturating_add_signed(i64::from(zone))).into()
             }
             Variable::Status => state.status.code().to_string().into_bytes().into(),
+            Variable::User | Variable::Group => {
+                let owners = evaluation.world.owners(&state.filename).unwrap_or_default();
+                let name = if *self == Variable::User {
+                    owners.user
+                } else {
+                    owners.group
+                };
+                name.unwrap_or_default().into_vec().into()
+            }
             Variable::Http2 => b"off"[..].into(),
             Variable::ApiVersion => b"20120211"[..].into(),
             Variable::Empty => b""[..].into(),

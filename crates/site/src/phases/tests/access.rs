@@ -87,3 +87,34 @@ fn what_cannot_be_honoured_is_not_served() {
     );
     check(&mut tree, &[("/a.txt", "file a.txt"), ("/secret.txt", "500")]);
 }
+
+#[test]
+fn variables_are_set_before_access_and_by_setenv_only_after_it() {
+    let mut tree = Tree::new(
+        FILES,
+        &[
+            (
+                "",
+                "SetEnvIf Request_URI secret locked\nSetEnv locked late\nOrder allow,deny\nAllow from all\nDeny from env=locked\n\
+                 RewriteEngine On\nRewriteCond %{ENV:locked} late\nRewriteRule ^ - [G]\n",
+            ),
+            (
+                "in/",
+                "SetEnvIf X-In-Vain . a\nSetEnvIfExpr \"reqenv('a') == ''\" locked\n",
+            ),
+            (
+                "open/",
+                "SetEnvIf Request_URI (.)$ locked !locked\nRewriteEngine Off\n",
+            ),
+        ],
+    );
+    check(
+        &mut tree,
+        &[
+            ("/a.txt", "file a.txt"),
+            ("/secret.txt", "403"),
+            ("/in/a.txt", "403"),
+            ("/open/a.txt", "file open/a.txt"),
+        ],
+    );
+}
