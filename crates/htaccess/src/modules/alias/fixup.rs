@@ -4,6 +4,7 @@ use howdah_http::Status;
 
 use super::redirect::{Failure, Redirect};
 use super::{Config, Outcome, target};
+use crate::modules::rewrite::url::can_be_sent;
 use crate::modules::rewrite::variables::origin;
 use crate::pattern::Captures;
 use crate::trace::Event;
@@ -89,6 +90,10 @@ fn answer(
     {
         location.push(b'?');
         location.extend_from_slice(args);
+    }
+    if !can_be_sent(&location) {
+        transaction.complain(None, "mod_alias: the redirect's URL has control characters in it");
+        return Some(Outcome::Status(Status::INTERNAL_SERVER_ERROR));
     }
     Some(Outcome::Redirect { status, location })
 }

@@ -104,7 +104,7 @@ fn first_of<'l>(redirects: &'l [Arc<Redirect>], path: &[u8]) -> Search<'l> {
 
 impl Index {
     fn new(redirects: &[Arc<Redirect>]) -> Index {
-        let mut paths = HashMap::new();
+        let mut paths: HashMap<Box<[u8]>, u32> = HashMap::new();
         let (mut patterns, mut set_places) = (Vec::new(), Vec::new());
         for (place, redirect) in redirects.iter().enumerate() {
             match &redirect.source {
@@ -117,7 +117,7 @@ impl Index {
                 }
             }
         }
-        let longest = paths.keys().map(|path: &Box<[u8]>| path.len()).max();
+        let longest = paths.keys().map(|path| path.len()).max();
         let mut lengths = vec![false; longest.map_or(0, |longest| longest + 1)];
         for path in paths.keys() {
             lengths[path.len()] = true;

@@ -135,6 +135,7 @@ fn lookup_file(transaction: &mut Transaction<'_>, path: &[u8], world: &mut dyn W
         .as_deref()
         .and_then(|whole| whole.strip_prefix(parent(&state.filename)))
         .filter(|name| !name.is_empty() && !name.contains(&b'/'))
+        .map(|name| &name[..memchr::memchr2(b'?', b'#', name).unwrap_or(name.len())])
         .map(|name| [parent(&state.uri), name].concat());
     let mut url = Vec::with_capacity(below.len() + 8);
     escape_path(if below.is_empty() { b"/" } else { below }, &mut url);

@@ -95,7 +95,11 @@ mod tests {
 
     #[test]
     fn lines_are_split() {
-        let table: &[(&str, Option<(&str, &str, Option<&str>)>)] = &[
+        type Row = (
+            &'static str,
+            Option<(&'static str, &'static str, Option<&'static str>)>,
+        );
+        let table: &[Row] = &[
             ("^a$ /b", Some(("^a$", "/b", None))),
             ("^a$   /b\t[L]", Some(("^a$", "/b", Some("[L]")))),
             ("^a$ /b [L] more", Some(("^a$", "/b", Some("[L]")))),

@@ -110,7 +110,7 @@ impl Condition {
             whole => (false, whole),
         };
         let (test, inverted) = if words.first.eq_ignore_ascii_case(b"expr") {
-            (expression(pattern)?, false)
+            (expression(pattern, flags.no_vary)?, false)
         } else {
             test(pattern, flags.caseless)?
         };
@@ -213,17 +213,19 @@ impl Flags {
     }
 }
 
-fn expression(text: &[u8]) -> Result<Test, Complaint> {
-    Expression::condition(text).map(Test::Expression).map_err(|bad| {
-        Complaint::about(
-            1,
-            format!(
-                "RewriteCond: cannot compile expression \"{}\": {}",
-                String::from_utf8_lossy(text),
-                bad.message
-            ),
-        )
-    })
+fn expression(text: &[u8], no_vary: bool) -> Result<Test, Complaint> {
+    let expression = Expression::condition(text).map_err(|bad| {
+        let text = String::from_utf8_lossy(text);
+        let message = format!(
+            "RewriteCond: cannot compile expression \"{text}\": {}",
+            bad.message
+        );
+        Complaint::about(1, message)
+    })?;
+    Ok(Test::Expression(match no_vary {
+        true => expression.without_vary(),
+        false => expression,
+    }))
 }
 
 /// Reads a pattern, without `!`; says as well whether the test is the opposite of what is asked (`-ne`).

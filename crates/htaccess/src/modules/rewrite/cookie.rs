@@ -3,11 +3,13 @@
 use howdah_http::date;
 
 use super::arguments::number;
+use super::situation::Failure;
+use super::url::can_be_sent;
 use crate::transaction::{State, Transaction};
 
 /// Adds `name:value:domain[:minutes[:path[:secure[:httponly[:samesite]]]]]`, once for a name and request. What begins with `;`
 /// is separated by `;`. Less than a domain is no cookie.
-pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) {
+pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), Failure> {
     let (separator, text) = match text {
         [b';', rest @ ..] => (b';', rest),
         whole => (b':', whole),
@@ -17,10 +19,10 @@ pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) {
         .filter(|part| !part.is_empty());
     let mut next = || parts.next();
     let (Some(name), Some(value), Some(domain)) = (next(), next(), next()) else {
-        return;
+        return Ok(());
     };
     if is_set(&transaction.state, name) {
-        return;
+        return Ok(());
     }
     let (minutes, path, secure, http_only, same_site) = (next(), next(), next(), next(), next());
     let mut line = [
@@ -49,8 +51,12 @@ pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) {
         line.extend_from_slice(b"; SameSite=");
         line.extend_from_slice(policy);
     }
+    if !can_be_sent(&line) {
+        return Err(Failure::BadCookie);
+    }
     transaction.state.rewriting.cookies.push(name.into());
     transaction.state.error_fields.push(b"Set-Cookie", &line);
+    Ok(())
 }
 
 /// Whether a rule has set the cookie already, before an internal redirect or after.

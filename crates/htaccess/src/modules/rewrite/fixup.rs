@@ -54,8 +54,7 @@ fn result(run: &mut Run<'_, '_>, config: &Config, verdict: Verdict) -> Outcome {
     let scheme = url::scheme(&state.filename);
     let escape = match verdict {
         Verdict::Unchanged => {
-            force_type(run);
-            return Outcome::Declined;
+            return force_type(run, Outcome::Declined);
         }
         Verdict::Changed { escape } => escape,
         Verdict::Status(_) => false,
@@ -123,6 +122,13 @@ fn redirect(run: &mut Run<'_, '_>, config: &Config, scheme: url::Scheme, escape:
             url::escape_path(args, &mut location);
         }
     }
+    if !url::can_be_sent(&location) {
+        run.transaction.complain(
+            None,
+            "mod_rewrite: the redirect's URL has control characters in it",
+        );
+        return Outcome::Status(Status::INTERNAL_SERVER_ERROR);
+    }
     let status = Status::new(run.status).filter(|status| status.is_redirection());
     Outcome::Redirect {
         status: status.unwrap_or(Status::FOUND),
@@ -146,20 +152,18 @@ fn internal(run: &mut Run<'_, '_>, config: &Config) -> Outcome {
         run.transaction.state.status = status;
     }
     if name == run.transaction.state.filename {
-        force_type(run);
         trace::declined(
             run.transaction,
             &config.directory,
             "the result is what was asked for",
         );
-        return Outcome::Continue;
+        return force_type(run, Outcome::Continue);
     }
     // The handler that `H=` names takes the place of the one that would begin the request anew, and looks for a file
     // `redirect:/…`, which is not there.
     if run.handler.is_some() {
-        force_type(run);
         run.transaction.state.found = Found::Missing;
-        return Outcome::Continue;
+        return force_type(run, Outcome::Continue);
     }
     let state = &run.transaction.state;
     let uri = as_url(name, state, config);
@@ -192,22 +196,25 @@ fn as_url(name: Vec<u8>, state: &State, config: &Config) -> Vec<u8> {
 }
 
 /// What `T=` and `H=` have said becomes so.
-fn force_type(run: &mut Run<'_, '_>) {
+fn force_type(run: &mut Run<'_, '_>, outcome: Outcome) -> Outcome {
     let state = &mut run.transaction.state;
-    if let Some(kind) = run.kind.take() {
-        let (kind, parameters) = match memchr::memchr(b';', &kind) {
-            Some(at) => (kind[..at].trim_ascii().to_vec(), kind[at + 1..].to_vec()),
-            None => (kind, Vec::new()),
-        };
-        state.charset = parameters
-            .split(|&byte| byte == b';')
-            .find_map(|parameter| parameter.trim_ascii().strip_prefix(b"charset="))
-            .map(<[u8]>::to_vec);
-        state.content_type = Some(kind);
-    }
     if let Some(handler) = run.handler.take() {
         state.handler = Some(handler);
     }
+    let Some(kind) = run.kind.take() else {
+        return outcome;
+    };
+    if !url::can_be_sent(&kind) {
+        run.transaction
+            .complain(None, "mod_rewrite: a type has control characters in it");
+        return Outcome::Status(Status::INTERNAL_SERVER_ERROR);
+    }
+    let mut parameters = kind.split(|&byte| byte == b';').map(<[u8]>::trim_ascii);
+    state.content_type = parameters.next().map(<[u8]>::to_vec);
+    state.charset = parameters
+        .find_map(|parameter| parameter.strip_prefix(b"charset="))
+        .map(<[u8]>::to_vec);
+    outcome
 }
 
 /// Whether there is a byte that may not stand in a request line.

@@ -15,6 +15,8 @@ mod environment;
 mod fixup;
 mod flags;
 mod index;
+#[cfg(any(test, fuzzing))]
+pub mod properties;
 mod rule;
 mod run;
 mod situation;
@@ -190,3 +192,6 @@ impl Merge for Config {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -26,6 +26,8 @@ pub(super) enum Failure {
     TooLong,
     /// The rules took too much work altogether.
     TooMuch,
+    /// A cookie with a control character in it.
+    BadCookie,
 }
 
 impl From<Exhausted> for Failure {
@@ -40,6 +42,7 @@ impl Failure {
         match self {
             Failure::Exhausted => "a pattern takes too many steps on this request",
             Failure::TooLong => "an expansion exceeds 64 KiB",
+            Failure::BadCookie => "a cookie has control characters in it",
             Failure::TooMuch => "the rules take too much work on this request",
         }
     }

@@ -58,6 +58,14 @@ pub(crate) fn escape_path(path: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Whether a field of the response may have this value: a tab is the only control character in it. Apache answers with 500
+/// otherwise.
+pub(crate) fn can_be_sent(value: &[u8]) -> bool {
+    value
+        .iter()
+        .all(|&byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f))
+}
+
 /// `%xx`, with small letters as Apache has them.
 pub(super) fn push_escaped(byte: u8, out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";

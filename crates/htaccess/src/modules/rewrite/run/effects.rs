@@ -95,7 +95,7 @@ impl Run<'_, '_> {
         }
         for template in &rule.effects.cookies {
             let text = self.expanded(template)?;
-            cookie::add(self.transaction, &text);
+            cookie::add(self.transaction, &text)?;
         }
         Ok(())
     }

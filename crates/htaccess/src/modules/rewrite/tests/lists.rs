@@ -1,0 +1,140 @@
+//! Many rules and conditions at once must do what they do one after the other.
+
+use super::evaluate;
+use crate::Settings;
+use crate::mutation::Random;
+use crate::testing::settings;
+use crate::trace::Trace;
+
+const PATTERNS: [&str; 22] = [
+    "^a$",
+    "^A$",
+    "^ab$",
+    "^a\\.html$",
+    "^a",
+    "^ab(.*)$",
+    "b$",
+    "html",
+    "^x/(.+)$",
+    "^x/?$",
+    "^sub/",
+    "(.*)",
+    "^",
+    "!^a",
+    "!html$",
+    "^a|b$",
+    "^(a|x)",
+    "[ab]$",
+    "^.$",
+    "^x/y$",
+    "\\.php$",
+    "y",
+];
+const RESULTS: [&str; 9] = [
+    "-",
+    "/a",
+    "ab",
+    "x/$1",
+    "/sub/$0",
+    "$1b",
+    "http://o.example/$1",
+    "/a?$1",
+    "x/y",
+];
+const FLAGS: [&str; 16] = [
+    "",
+    "",
+    "",
+    "[L]",
+    "[R=301]",
+    "[NC]",
+    "[C]",
+    "[C,NC]",
+    "[S=1]",
+    "[S=3]",
+    "[E=v:%{ENV:v}$0]",
+    "[N=3]",
+    "[F]",
+    "[QSA]",
+    "[NS]",
+    "[PT]",
+];
+const TARGETS: [&str; 12] = [
+    "/",
+    "/a",
+    "/A",
+    "/ab",
+    "/a.html",
+    "/x/y",
+    "/x",
+    "/x/",
+    "/sub/a",
+    "/b",
+    "/a.html/info?q",
+    "/y.php",
+];
+
+/// What comes of a request: outcome, query, variables. With a trace, every rule is tried.
+fn result(settings: &Settings, target: &str, is_traced: bool) -> String {
+    let answer = evaluate(settings, target, "User-Agent: Mozilla bot7 x", |state| {
+        state.trace = is_traced.then(|| Box::new(Trace::default()));
+    });
+    format!(
+        "{} {:?} {:?}",
+        answer.outcome, answer.state.args, answer.state.env
+    )
+}
+
+fn agree(rules: &str, targets: &[&str]) {
+    let settings = settings(rules);
+    for target in targets {
+        let (indexed, in_order) = (result(&settings, target, false), result(&settings, target, true));
+        assert_eq!(indexed, in_order, "GET {target} with\n{rules}");
+    }
+}
+
+#[test]
+fn rules_with_an_index_agree_with_rules_in_order() {
+    let mut random = Random(11);
+    for _ in 0..150 {
+        let count = 24 + random.below(30);
+        let lines = (0..count).map(|_| {
+            let (pattern, result) = (PATTERNS[random.below(22)], RESULTS[random.below(9)]);
+            format!("RewriteRule {pattern} {result} {}\n", FLAGS[random.below(16)])
+        });
+        let rules = format!("RewriteEngine On\n{}", lines.collect::<String>());
+        agree(&rules, &TARGETS);
+    }
+}
+
+#[test]
+fn lists_of_alternatives_agree_with_conditions_in_order() {
+    let mut random = Random(13);
+    let patterns = [
+        "bot7", "BOT7", "^Moz", "x$", "bot(.) x", "(z)", "spider", "^bot", "[0-9]", "Firefox", "a b",
+    ];
+    let subjects = ["%{HTTP_USER_AGENT}", "%{REQUEST_URI}", "$0"];
+    for _ in 0..300 {
+        let mut rules = String::from("RewriteEngine On\n");
+        for _ in 0..random.below(3) + 1 {
+            let subject = subjects[random.below(3)];
+            for _ in 0..random.below(14) {
+                let not = if random.below(25) == 0 { "!" } else { "" };
+                let pattern = patterns[random.below(patterns.len())].replace(' ', "\\ ");
+                let flags = ["[OR]", "[OR]", "[OR]", "[NC,OR]", "[NC,OR]", "[OR,NV]", ""][random.below(7)];
+                rules += &format!("RewriteCond {subject} {not}{pattern} {flags}\n");
+            }
+        }
+        rules += "RewriteRule ^(.*)$ - [E=v:%0-%1]\n";
+        agree(&rules, &["/bot7", "/x"]);
+    }
+}
+
+#[test]
+fn a_long_list_of_plain_redirects() {
+    let lines = (0..2000).map(|number| format!("RewriteRule ^old/{number}$ /new/{number} [R=301,L]\n"));
+    let settings = settings(&format!("RewriteEngine On\n{}", lines.collect::<String>()));
+    let found = |target: &str| evaluate(&settings, target, "", |_| {}).outcome;
+    assert_eq!(found("/old/1999"), "301 http://own.example/new/1999");
+    assert_eq!(found("/old/2000"), "declined");
+}
