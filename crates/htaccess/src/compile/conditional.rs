@@ -35,35 +35,31 @@ impl<'a> Answers<'a> {
         }
     }
 
-    fn file(&mut self, path: &[u8]) -> Result<bool, String> {
+    fn file(&mut self, path: &[u8]) -> bool {
         let root = &self.surroundings.root;
         let path: Box<[u8]> = match path.first() {
             Some(b'/') => path.into(),
-            _ if root.is_empty() => {
-                return Err("<IfFile> needs an absolute path: there is no ServerRoot".to_owned());
-            }
+            // Relative to Apache's ServerRoot, which is nothing that a site knows.
+            _ if root.is_empty() => return false,
             _ => [root.strip_suffix(b"/").unwrap_or(root), path].join(&b'/').into(),
         };
         let there = (self.exists)(&path);
         self.asked.push((path, there));
-        Ok(there)
+        there
     }
 
-    fn holds(&mut self, section: &str, argument: &[u8]) -> Result<bool, String> {
+    fn holds(&mut self, section: &str, argument: &[u8]) -> bool {
         let known = |name: &str| {
             directive::find(name).is_some() || is_section(name) || server_directive(name).is_some()
         };
-        Ok(match section {
+        let defines = &self.surroundings.defines;
+        match section {
             "<ifmodule" => is_provided(argument),
-            "<ifdefine" => self
-                .surroundings
-                .defines
-                .iter()
-                .any(|name| name.as_bytes() == argument),
-            "<iffile" => return self.file(argument),
+            "<ifdefine" => defines.iter().any(|name| name.as_bytes() == argument),
+            "<iffile" => self.file(argument),
             "<ifdirective" => known(&String::from_utf8_lossy(argument)),
             _ => known(&format!("<{}", String::from_utf8_lossy(argument))),
-        })
+        }
     }
 }
 
@@ -87,10 +83,7 @@ impl Conditions for Answers<'_> {
         if argument.is_empty() {
             return Some(Err(format!("{spelled}> directive requires additional arguments")));
         }
-        let holds = match self.holds(&name, &argument) {
-            Ok(holds) => holds,
-            Err(message) => return Some(Err(message)),
-        };
+        let holds = self.holds(&name, &argument);
         if name == "<ifmodule" && !holds && !negated {
             self.missing.push((section.line, section.column, argument));
         }

@@ -31,6 +31,8 @@ pub const PROVIDED: &[Provided] = &[
     module("mod_so.c", "so_module", None),
     module("mod_unixd.c", "unixd_module", None),
     module("mod_log_config.c", "log_config_module", None),
+    module("mod_logio.c", "logio_module", None),
+    module("mod_watchdog.c", "watchdog_module", None),
     module("mod_version.c", "version_module", None),
     module("mod_rewrite.c", "rewrite_module", Some("RewriteRule")),
     module("mod_alias.c", "alias_module", Some("Redirect")),

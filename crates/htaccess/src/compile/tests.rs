@@ -233,10 +233,6 @@ fn sections_that_cannot_be_decided() {
             "<IfModule> directive requires additional arguments",
         ),
         (
-            "<IfFile a>\n</IfFile>",
-            "<IfFile> needs an absolute path: there is no ServerRoot",
-        ),
-        (
             "<ifmodule !>\n</ifmodule>",
             "<IfModule> directive requires additional arguments",
         ),

@@ -180,7 +180,7 @@ const SYNTAX: &[(&str, &str)] = &[
 
 #[cfg(test)]
 mod tests {
-    use super::of;
+    use super::{SYNTAX, of};
     use crate::directive;
 
     #[test]
@@ -190,5 +190,16 @@ mod tests {
             .filter(|name| of(name).is_none())
             .collect();
         assert_eq!(missing, [""; 0], "tell in manual/syntax.rs what they take");
+    }
+
+    #[test]
+    fn every_syntax_has_its_directive() {
+        let known = |name: &str| directive::all().any(|directive| directive.name == name);
+        let stale: Vec<&str> = SYNTAX
+            .iter()
+            .map(|(name, _)| *name)
+            .filter(|name| !known(name))
+            .collect();
+        assert_eq!(stale, [""; 0]);
     }
 }

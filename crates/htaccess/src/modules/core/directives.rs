@@ -13,7 +13,7 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
         name: "Options",
         module: "core",
         overrides: Overrides::OPTIONS,
-        arguments: Arguments::ANY,
+        arguments: Arguments::Raw,
         summary: "Switches listings, MultiViews and the following of symbolic links on or off.",
         support: Support::Differs(
             "ExecCGI and Includes are read and have no effect: Howdah runs PHP, not CGI programs or server-side includes",

@@ -2,6 +2,7 @@
 
 use crate::compile::Surroundings;
 use crate::directive::Call;
+use crate::language::words;
 use crate::mistake::Complaint;
 use crate::settings::Settings;
 
@@ -122,7 +123,7 @@ pub(super) fn apply(call: &Call<'_>, settings: &mut Settings) -> Result<(), Comp
     let setting = &mut config.options;
     let mut relative = false;
     let mut all_or_none = false;
-    for (index, word) in call.words.iter().enumerate() {
+    for (index, word) in words(call.raw).iter().map(|word| &word.text).enumerate() {
         let (sign, name) = match word.first() {
             Some(sign @ (b'+' | b'-')) => (Some(*sign), &word[1..]),
             _ => (None, &word[..]),

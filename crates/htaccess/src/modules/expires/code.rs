@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::modules::headers::next_word;
+use crate::language::word as next_word;
 
 /// A time span and what it is counted from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,6 @@ mod format;
 mod parse;
 mod rule;
 mod run;
-mod words;
 
 use std::sync::Arc;
 
@@ -25,7 +24,6 @@ pub use constant::ConstantLines;
 use rule::Rule;
 use run::Table;
 pub(crate) use run::{append, substitute};
-pub(crate) use words::next_word;
 
 /// What the module's directives have set.
 #[derive(Clone, Debug, Default)]

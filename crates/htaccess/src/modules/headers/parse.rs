@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::format;
 use super::rule::{Action, Condition, Rule, Value};
-use super::words::next_word;
 use crate::directive::Call;
 use crate::expression::Expression;
+use crate::language::word as next_word;
 use crate::mistake::Complaint;
 use crate::pattern::Pattern;
 use crate::settings::Settings;
