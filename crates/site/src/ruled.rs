@@ -13,5 +13,19 @@ pub struct Ruled {
     /// What is in force for what is sent: response fields, expiry, filters, PHP's settings.
     pub settings: Arc<Settings>,
     /// What was in force for the requests that it was redirected from, the client's own first.
-    pub(crate) before: Vec<Arc<Settings>>,
+    pub(crate) before: Vec<Passed>,
+}
+
+/// Under which rules a request has been let through.
+#[derive(Clone, Debug)]
+pub(crate) struct Passed {
+    pub(crate) settings: Arc<Settings>,
+    /// Whether its file is called like a script: Debian's Apache has a section for these, so they have rules of their own.
+    pub(crate) is_script: bool,
+}
+
+impl Passed {
+    pub(crate) fn is_same(&self, other: &Passed) -> bool {
+        Arc::ptr_eq(&self.settings, &other.settings) && self.is_script == other.is_script
+    }
 }

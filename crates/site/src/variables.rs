@@ -60,8 +60,10 @@ fn everything(
     }
     about_the_request(request, ruled, out);
     about_the_connection(client, out);
-    let edited = ruled.and_then(|ruled| ruled.state.request_fields.as_ref());
-    fields(request, edited.unwrap_or(&request.fields), out);
+    match ruled.and_then(|ruled| ruled.state.request_fields.as_ref()) {
+        None => fields(request, &request.fields, out),
+        Some(edited) => fields(request, &ruled::as_read(&request.fields, edited), out),
+    }
 }
 
 fn about_the_script(script: &Script, ruled: Option<&Ruled>, out: &mut impl FnMut(&[u8], &[u8])) {
@@ -189,6 +191,8 @@ fn fields(request: &Request, fields: &Fields, out: &mut impl FnMut(&[u8], &[u8])
 /// The Host field as the client spelt it, where it says the same as the authority; else the authority.
 fn host_as_sent<'r>(request: &'r Request, fields: &'r Fields) -> &'r [u8] {
     match fields.value(b"host") {
+        // RequestHeader says something else.
+        Some(host) if request.fields.value(b"host") != Some(host) => host,
         Some(host)
             if host
                 .strip_suffix(b".")

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use howdah_htaccess::Settings;
 use howdah_htaccess::modules::authz::{self, Refusal};
 use howdah_htaccess::modules::setenvif;
 use howdah_http::Status;
@@ -10,6 +9,7 @@ use howdah_http::Status;
 use super::outside::Outside;
 use super::{Asked, Stop, Walk, shown, step};
 use crate::disk::Disk;
+use crate::ruled::Passed;
 
 impl<'r, D: Disk> Walk<'_, 'r, D> {
     /// SetEnvIf and its relatives.
@@ -25,7 +25,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
     pub(super) fn check_access(
         &mut self,
         asked: &mut Asked<'r>,
-        before: Option<&Arc<Settings>>,
+        before: Option<&Passed>,
     ) -> Result<(), Stop> {
         if let Some(status) = self.refusal(asked) {
             asked.tx.trace(|| {
@@ -42,7 +42,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             asked.tx.complain(Some(&place), mistake.message.clone());
             return Err(Stop::FAILED);
         }
-        if before.is_some_and(|before| Arc::ptr_eq(before, &asked.settings)) {
+        if before.is_some_and(|before| before.is_same(&self.passed(asked))) {
             // Who asked under the same rules has been let through; so a rule may lead where the URL alone would not.
             if let Some(previous) = asked.tx.state.previous.take() {
                 authz::inherit(&mut asked.tx.state, &previous);

@@ -64,9 +64,9 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             if self.is_plainly_missing(asked, name) {
                 continue;
             }
-            let settings = Arc::clone(&asked.settings);
+            let passed = self.passed(asked);
             let uri = target::join(name, asked.tx.state.args.as_deref());
-            let (found, status) = self.sub_request(&mut asked.tx.state, &uri, Some(&settings));
+            let (found, status) = self.sub_request(&mut asked.tx.state, &uri, Some(&passed));
             if status == Status::OK && found.kind == Kind::File {
                 return self.take_index(asked, found);
             }
@@ -135,7 +135,8 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             return Ok(());
         };
         let uri = target::join(fallback, asked.tx.state.args.as_deref());
-        let (found, status) = self.sub_request(&mut asked.tx.state, &uri, Some(&settings));
+        let passed = self.passed(asked);
+        let (found, status) = self.sub_request(&mut asked.tx.state, &uri, Some(&passed));
         if status == Status::OK && found.kind == Kind::File {
             asked.tx.trace(|| {
                 step(
@@ -174,9 +175,9 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
                     return Err(Stop::Status(status));
                 }
             };
-            let settings = Arc::clone(&asked.settings);
+            let passed = self.passed(asked);
             let uri = target::join(&uri, asked.tx.state.args.as_deref());
-            let (found, status) = self.sub_request(&mut asked.tx.state, &uri, Some(&settings));
+            let (found, status) = self.sub_request(&mut asked.tx.state, &uri, Some(&passed));
             if found.kind == Kind::File {
                 if status != Status::OK {
                     return Err(self.pass_on(asked, found, status));
@@ -206,6 +207,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         asked.section_sets_handler = found.section_sets_handler;
         asked.is_silent = found.is_silent;
         asked.internal = found.internal;
+        asked.has_become_other = true;
         let (state, new) = (&mut asked.tx.state, found.tx.state);
         state.env = overlay(&new.env, &state.env);
         state.notes = overlay(&new.notes, &state.notes);

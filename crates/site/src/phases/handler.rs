@@ -4,6 +4,7 @@ use howdah_htaccess::modules::core::{AcceptPathInfo, Options};
 use howdah_http::{Method, Status};
 
 use super::folder::FOLDER;
+use super::lookup::each_once;
 use super::{Asked, Stop, Walk, shown, target};
 use crate::disk::{Disk, Kind};
 use crate::names::FileClass;
@@ -99,6 +100,9 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             let text = format!("{}: php_flag engine is off", shown(&asked.tx.state.filename));
             asked.tx.complain(None, text);
             return Err(Stop::FORBIDDEN);
+        }
+        if asked.has_become_other {
+            asked.tx.state.env = each_once(&asked.tx.state.env);
         }
         Ok(Resolution::Php(Script {
             path: asked.take_path(),

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use howdah_htaccess::world::Lookup;
-use howdah_htaccess::{Settings, State, Transaction};
+use howdah_htaccess::{State, Transaction};
 use howdah_http::{Fields, Method, Status};
 
 use super::{Asked, Stop, Walk, shown, step, target};
 use crate::disk::Disk;
+use crate::ruled::Passed;
 
 impl<'r, D: Disk> Walk<'_, 'r, D> {
     /// What a rule or a condition learns of `uri`.
@@ -36,7 +37,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         &mut self,
         from: &mut State,
         uri: &[u8],
-        settings: Option<&Arc<Settings>>,
+        passed: Option<&Passed>,
     ) -> (Asked<'r>, Status) {
         let whole = target::relative_to(&from.uri, uri);
         let (path, args) = target::split(&whole);
@@ -44,7 +45,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         state.args = args.map(<[u8]>::to_vec);
         let mut asked = Asked::new(self.client, state, self.site.bare_settings());
         asked.tx.trace(|| step("sub-request", shown(&whole), "begins"));
-        let ended = self.run_below(&mut asked, path, settings);
+        let ended = self.run_below(&mut asked, path, passed);
         let status = match ended {
             Ok(()) => Status::OK,
             Err(Stop::Status(status)) => status,
@@ -59,12 +60,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         (asked, status)
     }
 
-    fn run_below(
-        &mut self,
-        asked: &mut Asked<'r>,
-        path: &[u8],
-        settings: Option<&Arc<Settings>>,
-    ) -> Result<(), Stop> {
+    fn run_below(&mut self, asked: &mut Asked<'r>, path: &[u8], passed: Option<&Passed>) -> Result<(), Stop> {
         if self.depth >= MOST_NESTED || self.lookups >= MOST_LOOKUPS {
             let text = format!(
                 "more than {MOST_NESTED} nested or {MOST_LOOKUPS} sub-requests: probably rules that look themselves up"
@@ -74,7 +70,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         }
         self.lookups += 1;
         self.depth += 1;
-        let ended = self.process(asked, path, settings);
+        let ended = self.process(asked, path, passed);
         self.depth -= 1;
         ended
     }
@@ -107,6 +103,18 @@ pub(super) fn overlay(above: &Fields, below: &Fields) -> Fields {
         joined.push(name, value);
     }
     joined
+}
+
+/// Each variable once, where it was first, with the value that came last (`APR_OVERLAP_TABLES_SET`). So scripts get those of a
+/// request that has become another.
+pub(super) fn each_once(env: &Fields) -> Fields {
+    let mut once = Fields::new();
+    for (name, _) in env.iter() {
+        if let Some(last) = env.values(name).last().filter(|_| !once.contains(name)) {
+            once.push(name, last);
+        }
+    }
+    once
 }
 
 /// How deep sub-requests may be in each other: Apache's own limit (`LimitInternalRecursion`).

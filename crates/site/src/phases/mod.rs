@@ -31,12 +31,13 @@ mod types;
 
 use std::sync::Arc;
 
+use howdah_htaccess::Client;
 use howdah_htaccess::trace::Event;
-use howdah_htaccess::{Client, Settings};
 use howdah_http::Status;
 
-use crate::disk::Disk;
+use crate::disk::{Disk, Kind};
 use crate::path::Scratch;
+use crate::ruled::Passed;
 use crate::sites::Site;
 
 pub(crate) use asked::{Asked, Start};
@@ -94,14 +95,18 @@ impl<'a, 'r, D: Disk> Walk<'a, 'r, D> {
         }
     }
 
+    /// Under which rules this request is, or has been let through.
+    fn passed(&self, asked: &Asked<'r>) -> Passed {
+        let is_name = asked.kind != Kind::Directory || !asked.slash;
+        Passed {
+            settings: Arc::clone(&asked.settings),
+            is_script: is_name && self.site.names.runs(asked.path.file_name()),
+        }
+    }
+
     /// Everything up to the handler. `path` is a URL's, as sent. `before` is what was in force for the request that this
     /// one comes from: who has passed under the same rules is not asked again.
-    fn process(
-        &mut self,
-        asked: &mut Asked<'r>,
-        path: &[u8],
-        before: Option<&Arc<Settings>>,
-    ) -> Result<(), Stop> {
+    fn process(&mut self, asked: &mut Asked<'r>, path: &[u8], before: Option<&Passed>) -> Result<(), Stop> {
         if asked.look.is_none() {
             self.translate(asked, path)?;
         }

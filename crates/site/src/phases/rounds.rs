@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use howdah_htaccess::State;
 use howdah_htaccess::modules::core::{Destination, ErrorDocument, destination};
 use howdah_htaccess::trace::Trace;
-use howdah_htaccess::{Settings, State};
 use howdah_http::{Fields, Method, Request, Status};
 
 use super::handler::Handled;
@@ -13,7 +13,7 @@ use super::{Asked, Start, Stop, Walk, shown, step, target};
 use crate::disk::Disk;
 use crate::resolution::{Resolution, Resolved};
 use crate::resolve::ALLOW_FILE;
-use crate::ruled::Ruled;
+use crate::ruled::{Passed, Ruled};
 
 impl<'r, D: Disk> Walk<'_, 'r, D> {
     /// Serves the client's request.
@@ -52,7 +52,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         &mut self,
         asked: &mut Asked<'r>,
         path: &[u8],
-        before: Option<&Arc<Settings>>,
+        before: Option<&Passed>,
     ) -> Result<Handled, Stop> {
         let ended = self.process(asked, path, before);
         if self.unverified.is_some() {
@@ -67,7 +67,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
     fn go_on(
         &mut self,
         asked: &mut Asked<'r>,
-        mut before: Vec<Arc<Settings>>,
+        mut before: Vec<Passed>,
         mut ended: Result<Handled, Stop>,
     ) -> Resolved {
         loop {
@@ -97,7 +97,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
                     format!("round {}", before.len() + 2),
                 )
             });
-            before.push(Arc::clone(&asked.settings));
+            before.push(self.passed(asked));
             let (path, args) = target::split(&target);
             let mut old = std::mem::take(&mut asked.tx.state);
             let mut state = redirected(&mut old, args);
@@ -112,7 +112,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
     }
 
     /// What a status is answered with.
-    fn die(&mut self, asked: &mut Asked<'r>, before: &mut Vec<Arc<Settings>>, status: Status) -> Next {
+    fn die(&mut self, asked: &mut Asked<'r>, before: &mut Vec<Passed>, status: Status) -> Next {
         let is_second = asked.tx.state.status != Status::OK;
         asked.tx.state.status = status;
         if is_second {
@@ -161,10 +161,18 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         document: &ErrorDocument,
         text: Vec<u8>,
     ) -> Next {
+        let state = &mut asked.tx.state;
         if !matches!(document, ErrorDocument::Url(_)) {
+            if let Some(location) = state
+                .fields
+                .value(b"location")
+                .filter(|_| status.is_redirection())
+            {
+                let location = location.to_vec();
+                state.error_fields.set(b"Location", &location);
+            }
             return Next::Answer(Resolution::Page { status, body: text });
         }
-        let state = &mut asked.tx.state;
         match destination(&text) {
             Destination::Local => {
                 let method = state.method.as_str().to_owned();
@@ -187,12 +195,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         }
     }
 
-    fn answer(
-        &mut self,
-        asked: &mut Asked<'r>,
-        before: Vec<Arc<Settings>>,
-        resolution: Resolution,
-    ) -> Resolved {
+    fn answer(&mut self, asked: &mut Asked<'r>, before: Vec<Passed>, resolution: Resolution) -> Resolved {
         asked
             .tx
             .trace(|| step("resolution", format!("{resolution:?}"), ""));
@@ -277,7 +280,7 @@ fn bare(state: &State) -> Resolution {
 }
 
 /// Where an ErrorDocument has failed, the error is answered that it was for, under the rules that were in force there.
-fn back_to_first_error(asked: &mut Asked<'_>, before: &mut Vec<Arc<Settings>>) {
+fn back_to_first_error(asked: &mut Asked<'_>, before: &mut Vec<Passed>) {
     while asked
         .tx
         .state
@@ -294,8 +297,8 @@ fn back_to_first_error(asked: &mut Asked<'_>, before: &mut Vec<Arc<Settings>>) {
         previous.error_fields = std::mem::take(&mut state.error_fields);
         previous.request_fields = state.request_fields.take();
         *state = *previous;
-        if let Some(settings) = before.pop() {
-            asked.settings = settings;
+        if let Some(passed) = before.pop() {
+            asked.settings = passed.settings;
         }
     }
 }

@@ -8,7 +8,8 @@ use howdah_htaccess::compile::{ConditionalSection, Names};
 use howdah_htaccess::pattern::Captures;
 use howdah_htaccess::trace::Event;
 use howdah_htaccess::wildcard;
-use memchr::memrchr;
+use howdah_http::Fields;
+use memchr::{memchr, memmem, memrchr};
 
 use super::outside::Outside;
 use super::{Asked, Walk};
@@ -37,7 +38,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         let filename = std::mem::take(&mut asked.tx.state.filename);
         let name = &filename[memrchr(b'/', &filename).map_or(0, |at| at + 1)..];
         for (number, section) in (0..u16::MAX).zip(sections) {
-            let applies = matches(&section.names, name);
+            let applies = matches(&section.names, name, &mut asked.tx.state.env);
             asked
                 .tx
                 .trace(|| section_event(&section.place, &section.text, applies));
@@ -89,13 +90,63 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
     }
 }
 
-fn matches(names: &Names, name: &[u8]) -> bool {
-    match names {
-        Names::Exact(exact) => **exact == *name,
-        Names::Wildcard(pattern) => wildcard::matches(pattern, name),
+/// Whether a section is for files of that name. What named groups of its expression capture becomes `MATCH_` variables.
+fn matches(names: &Names, name: &[u8], env: &mut Fields) -> bool {
+    let pattern = match names {
+        Names::Exact(exact) => return **exact == *name,
+        Names::Wildcard(pattern) => return wildcard::matches(pattern, name),
+        Names::Regex(pattern) => pattern,
+    };
+    if !pattern.has_groups() || memmem::find(pattern.text(), b"(?").is_none() {
         // A pattern that is given up matches: what it protects stays protected.
-        Names::Regex(pattern) => pattern.is_match(name).unwrap_or(true),
+        return pattern.is_match(name).unwrap_or(true);
     }
+    let mut captures = Captures::default();
+    let applies = pattern.captures(name, &mut captures).unwrap_or(true);
+    if applies {
+        for (number, group) in named_groups(pattern.text()) {
+            let variable = [b"MATCH_", &group.to_ascii_uppercase()[..]].concat();
+            env.set(&variable, captures.group(number));
+        }
+    }
+    applies
+}
+
+/// The names of an expression's groups with their numbers: `(?<name>…)`, `(?P<name>…)` and `(?'name'…)`.
+fn named_groups(text: &[u8]) -> Vec<(usize, &[u8])> {
+    let mut found = Vec::new();
+    let (mut number, mut at, mut in_class) = (0, 0, false);
+    while let Some(&byte) = text.get(at) {
+        match byte {
+            b'\\' => at += 1,
+            b'[' if !in_class => in_class = true,
+            b']' => in_class = false,
+            b'(' if !in_class => {
+                let rest = &text[at + 1..];
+                let name = group_name(rest);
+                if name.is_some() || !rest.starts_with(b"?") && !rest.starts_with(b"*") {
+                    number += 1;
+                }
+                found.extend(name.map(|name| (number, name)));
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    found
+}
+
+/// The name that follows a parenthesis.
+fn group_name(rest: &[u8]) -> Option<&[u8]> {
+    let (name, end) = match rest {
+        [b'?', b'<', name @ ..] | [b'?', b'P', b'<', name @ ..] => (name, b'>'),
+        [b'?', b'\'', name @ ..] => (name, b'\''),
+        _ => return None,
+    };
+    let name = &name[..memchr(end, name)?];
+    let is_name = name.first().is_some_and(|first| !first.is_ascii_digit());
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    (is_name && name.iter().all(is_word)).then_some(name)
 }
 
 fn section_event(place: &Arc<Place>, text: &str, applies: bool) -> Event {
@@ -105,5 +156,29 @@ fn section_event(place: &Arc<Place>, text: &str, applies: bool) -> Event {
         text: text.to_owned(),
         facts: Vec::new(),
         outcome: if applies { "applies" } else { "does not apply" }.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::named_groups;
+
+    #[test]
+    fn groups_have_names() {
+        let rows: [(&str, &[(usize, &str)]); 6] = [
+            ("(a)(?<b>c)", &[(2, "b")]),
+            ("(?:a)(?P<b>c)(?'d'e)", &[(1, "b"), (2, "d")]),
+            (r"\((?<a>b)[(](?<c>d)", &[(1, "a"), (2, "c")]),
+            ("(?<=a)(?<!b)(c)", &[]),
+            ("(?i)(?<a>(?<b>x))", &[(1, "a"), (2, "b")]),
+            ("(?<a", &[]),
+        ];
+        for (text, expected) in rows {
+            let expected: Vec<(usize, &[u8])> = expected
+                .iter()
+                .map(|(number, name)| (*number, name.as_bytes()))
+                .collect();
+            assert_eq!(named_groups(text.as_bytes()), expected, "{text}");
+        }
     }
 }

@@ -32,7 +32,8 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         let name = negotiation::choose(&mut asked.tx, &settings, &mut outside, &D::media_type)?;
         let Some(name) = name else { return Ok(false) };
         let uri = variant(asked, &name);
-        let (found, status) = self.sub_request(&mut asked.tx.state, &uri, Some(&settings));
+        let passed = self.passed(asked);
+        let (found, status) = self.sub_request(&mut asked.tx.state, &uri, Some(&passed));
         if status != Status::OK {
             // What may not be had is no variant.
             self.scratch.reuse(found.path);

@@ -1,7 +1,7 @@
 //! What directives have made of a request, as a script sees it.
 
 use howdah_htaccess::{Client, State};
-use howdah_http::{Method, Request, Scheme};
+use howdah_http::{Fields, Method, Request, Scheme};
 
 use crate::ruled::Ruled;
 
@@ -55,6 +55,21 @@ pub(super) fn script_name<'u>(uri: &'u [u8], path_info: &[u8]) -> &'u [u8] {
     let start = (uri.len() - same.count()).saturating_sub(usize::from(!uri.ends_with(path_info)));
     let end = memchr::memchr(b'/', &uri[start..]).map_or(uri.len(), |at| start + at);
     &uri[..end]
+}
+
+/// The fields as `edited` has them. Where a field was added to one of the same name, scripts get what came last, as under
+/// Apache; several that the client itself has sent stay.
+pub(super) fn as_read(sent: &Fields, edited: &Fields) -> Fields {
+    let mut read = Fields::new();
+    for (name, value) in edited.iter() {
+        let count = edited.values(name).count();
+        if count == 1 || count == sent.values(name).count() {
+            read.push(name, value);
+        } else {
+            read.set(name, value);
+        }
+    }
+    read
 }
 
 /// The requests before this one, the last first.

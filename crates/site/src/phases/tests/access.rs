@@ -118,3 +118,13 @@ fn variables_are_set_before_access_and_by_setenv_only_after_it() {
         ],
     );
 }
+
+#[test]
+fn a_script_has_rules_of_its_own() {
+    let password = "AuthType Basic\nAuthName N\nAuthUserFile /srv/passwords\nRequire valid-user\n";
+    let page = format!("{password}ErrorDocument 401 /e.html\n");
+    let script = format!("{password}ErrorDocument 401 /index.php\n");
+    // An ErrorDocument in the same folder is let through where it is under the same rules as what failed.
+    assert_eq!(Tree::new(FILES, &[("", &page)]).get("/a.txt"), "401 file e.html");
+    assert_eq!(Tree::new(FILES, &[("", &script)]).get("/a.txt"), "401");
+}

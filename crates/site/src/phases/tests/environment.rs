@@ -65,3 +65,18 @@ fn two_redirects_have_two_prefixes() {
         assert_eq!(env(&mut tree, "/one", "", name).as_deref(), value, "{name}");
     }
 }
+
+#[test]
+fn named_groups_of_sections_are_variables() {
+    let mut tree = Tree::new(
+        "index-de.php",
+        &[(
+            "",
+            "<FilesMatch \"^index-(?<lang>..)\\.\">\nSetEnv A 1\n</FilesMatch>\n",
+        )],
+    );
+    assert_eq!(
+        env(&mut tree, "/index-de.php", "", "MATCH_LANG").as_deref(),
+        Some("de")
+    );
+}
