@@ -248,6 +248,9 @@ impl fmt::Display for Trouble {
     }
 }
 
+/// Bytes of a target that are told; the access log has all of it.
+const LONGEST_TARGET: usize = 1024;
+
 /// `while sending the response to GET http://host/path from 192.0.2.1:4711`.
 struct While<'t>(&'t Connection, &'t Request);
 
@@ -255,7 +258,8 @@ impl fmt::Display for While<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let While(connection, request) = self;
         let remote: SocketAddr = connection.remote;
-        let (host, target) = (request.authority.escape_ascii(), request.target.escape_ascii());
+        let shown = &request.target[..request.target.len().min(LONGEST_TARGET)];
+        let (host, target) = (request.authority.escape_ascii(), shown.escape_ascii());
         write!(
             f,
             "{} {} http://{host}{target} from {remote}",

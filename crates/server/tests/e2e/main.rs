@@ -11,6 +11,7 @@ mod chaos;
 mod escapes;
 mod files;
 mod hostile;
+mod htaccess;
 mod load;
 mod logs;
 mod php;

@@ -28,11 +28,7 @@ pub fn fixup(transaction: &mut Transaction<'_>, config: &Config, world: &mut dyn
     let mut run = Run::new(transaction, config, world);
     match run.all() {
         Ok(verdict) => result(&mut run, config, verdict),
-        Err(failure) => {
-            let message = format!("mod_rewrite: {}", failure.as_str());
-            run.transaction.complain(None, message);
-            Outcome::Status(Status::INTERNAL_SERVER_ERROR)
-        }
+        Err(_) => Outcome::Status(Status::INTERNAL_SERVER_ERROR),
     }
 }
 

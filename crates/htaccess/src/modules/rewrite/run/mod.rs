@@ -122,6 +122,13 @@ impl<'a, 'r> Run<'a, 'r> {
             .is_none_or(|first| first.is_some() && *first == self.transaction.state.args)
     }
 
+    /// Says where the rules were given up.
+    fn complain(&mut self, rule: &Rule, failure: Failure) -> Failure {
+        let message = format!("mod_rewrite: {}", failure.as_str());
+        self.transaction.complain(Some(&rule.place), message);
+        failure
+    }
+
     /// Applies all rules in their order (`apply_rewrite_list`).
     pub fn all(&mut self) -> Result<Verdict, Failure> {
         let rules = &self.config.rules.list;
@@ -146,7 +153,7 @@ impl<'a, 'r> Run<'a, 'r> {
                 at += 1;
                 continue;
             }
-            let applied = self.one(rule)?;
+            let applied = self.one(rule).map_err(|failure| self.complain(rule, failure))?;
             if applied == Applied::Not {
                 while rules.get(at).is_some_and(|rule| rule.has(Switches::CHAIN)) {
                     at += 1;

@@ -1,0 +1,7 @@
+//! `.htaccess` files in a running server: live, closed where they must be, and in nobody's way.
+
+mod errors;
+mod filters;
+mod live;
+mod passwords;
+mod scripts;

@@ -1,0 +1,104 @@
+//! Passwords: slow to compare by design, and in nobody's way.
+
+use std::time::{Duration, Instant};
+
+use crate::site::Site;
+use crate::support::Client;
+
+/// What `htpasswd -nbB -C 10 slow secret` writes: a twentieth of a second in a release build, some seconds in a debug one.
+const SLOW: &str = "slow:$2y$10$qYH7NNZAIiAwzQe6lAymRu5AGkNb/oudWkF4xxes8oA8OaxKi35BG\n";
+/// What `htpasswd -nbs quick 'open sesame'` writes.
+const QUICK: &str = "quick:{SHA}W8r/fyL/UzygmbNAjq2HbA67qac=\n";
+
+fn files() -> Vec<(&'static str, &'static str)> {
+    vec![("private/file.txt", "private"), ("open.txt", "open")]
+}
+
+fn site(users: &str) -> Site {
+    let site = Site::new(&files());
+    let path = site.path().join("users");
+    std::fs::write(&path, users).unwrap();
+    let rules = format!(
+        "AuthType Basic\nAuthName \"Friends\"\nAuthUserFile {}\nRequire valid-user\n",
+        path.display()
+    );
+    site.file("private/.htaccess", rules);
+    site
+}
+
+#[test]
+fn only_who_has_the_password() {
+    let site = site(&format!("{QUICK}{SLOW}"));
+    let ask = |credentials: &str| {
+        let value = format!("Basic {}", base64(credentials.as_bytes()));
+        site.ask("GET", "/private/file.txt", &[("Authorization", &value)], b"")
+    };
+    let reply = site.get("/private/file.txt");
+    assert_eq!(reply.status, 401);
+    assert_eq!(reply.field("www-authenticate"), Some("Basic realm=\"Friends\""));
+    for _ in 0..3 {
+        assert_eq!(ask("quick:open sesame").text(), "private");
+        assert_eq!(ask("slow:secret").text(), "private");
+        for wrong in ["quick:open", "slow:secret2", "quick:secret", "nobody:", ":"] {
+            assert_eq!(ask(wrong).status, 401, "{wrong}");
+        }
+    }
+    crate::support::wait_until("the access log names who it was", || {
+        site.access_log().contains("127.0.0.1 - quick [")
+    });
+    std::fs::write(site.path().join("users"), "other:x\n").unwrap();
+    for gone in ["quick:open sesame", "slow:secret"] {
+        assert_eq!(ask(gone).status, 401, "who was taken out is out at once");
+    }
+}
+
+#[test]
+fn comparing_them_keeps_nobody_waiting() {
+    let site = site(SLOW);
+    let address = site.server.address();
+    let guessers: Vec<_> = (0..4)
+        .map(|number| {
+            std::thread::spawn(move || {
+                let mut client = Client::connect(address);
+                // `slow:guess0` …
+                let guess = base64(format!("slow:guess{number}").as_bytes());
+                let head = format!(
+                    "GET /private/file.txt HTTP/1.1\r\nHost: x\r\nAuthorization: Basic {guess}\r\nConnection: close\r\n\r\n"
+                );
+                client.send(head).unwrap();
+                client.answer().unwrap().status
+            })
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(50));
+    let mut slowest = Duration::ZERO;
+    let mut client = Client::connect(address);
+    for _ in 0..50 {
+        let began = Instant::now();
+        assert_eq!(client.get("/open.txt").text(), "open");
+        slowest = slowest.max(began.elapsed());
+    }
+    assert!(slowest < Duration::from_millis(500), "{slowest:?}");
+    for guesser in guessers {
+        assert_eq!(guesser.join().unwrap(), 401);
+    }
+}
+
+/// RFC 4648 §4.
+fn base64(bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let number = chunk
+            .iter()
+            .fold(0u32, |number, byte| number << 8 | u32::from(*byte))
+            << (8 * (3 - chunk.len()));
+        for place in 0..4 {
+            text.push(match place <= chunk.len() {
+                true => char::from(LETTERS[(number >> (18 - 6 * place) & 63) as usize]),
+                false => '=',
+            });
+        }
+    }
+    text
+}

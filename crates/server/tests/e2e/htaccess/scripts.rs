@@ -1,0 +1,150 @@
+//! What directives make of a script's surroundings.
+
+use std::fs;
+
+use crate::site::Site;
+use crate::support::has_php;
+
+/// Prints the named variables, one to a line.
+const DUMP: &str = "<?php foreach (explode(',', $_SERVER['HTTP_X_WANTED']) as $name) echo $name, '=', $_SERVER[$name] ?? '-', \"\\n\";";
+
+fn dump(site: &Site, target: &str, wanted: &str) -> String {
+    let reply = site.ask("GET", target, &[("X-Wanted", wanted)], b"");
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    reply.text().trim_end().replace('\n', " ")
+}
+
+#[test]
+fn variables() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::new(&[
+        (
+            ".htaccess",
+            "SetEnv PLAIN value\nSetEnvIf X-Wanted \"PLAIN\" FOUND=$0\nRewriteEngine On\n\
+             RewriteCond %{REQUEST_FILENAME} !-f\nRewriteRule ^go/(.*)$ /dump.php?to=$1 [E=RULE:$1,QSA]\n\
+             RequestHeader set X-Made by-hand\nRequestHeader unset Accept-Language\n",
+        ),
+        ("dump.php", DUMP),
+    ]);
+    assert_eq!(
+        dump(&site, "/dump.php", "PLAIN,FOUND,HTTP_X_MADE"),
+        "PLAIN=value FOUND=PLAIN HTTP_X_MADE=by-hand"
+    );
+    let wanted = "QUERY_STRING,REQUEST_URI,SCRIPT_NAME,REDIRECT_URL,REDIRECT_STATUS,REDIRECT_QUERY_STRING,REDIRECT_RULE";
+    assert_eq!(
+        dump(&site, "/go/there?a=b", wanted),
+        "QUERY_STRING=to=there&a=b REQUEST_URI=/go/there?a=b SCRIPT_NAME=/dump.php REDIRECT_URL=/go/there REDIRECT_STATUS=200 \
+         REDIRECT_QUERY_STRING=to=there&a=b REDIRECT_RULE=there"
+    );
+    let reply = site.ask(
+        "GET",
+        "/dump.php",
+        &[("X-Wanted", "HTTP_ACCEPT_LANGUAGE"), ("Accept-Language", "de")],
+        b"",
+    );
+    assert_eq!(reply.text(), "HTTP_ACCEPT_LANGUAGE=-\n");
+}
+
+#[test]
+fn settings_of_php_are_gone_after_the_request() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::with_php(
+        &[
+            (
+                "a/.htaccess",
+                "php_value memory_limit 77M\nphp_flag display_errors on\nphp_value precision 5\n",
+            ),
+            ("a/ini.php", INI),
+            ("b/ini.php", INI),
+        ],
+        "workers = 1\nini = { memory_limit = \"99M\", display_errors = false, precision = 14 }",
+    );
+    for _ in 0..5 {
+        assert_eq!(site.get("/a/ini.php").text(), "77M 1 5");
+        assert_eq!(site.get("/b/ini.php").text(), "99M 0 14");
+    }
+    fs::write(site.root().join("a/.htaccess"), "php_value memory_limit 55M\n").unwrap();
+    assert_eq!(site.get("/a/ini.php").text(), "55M 0 14");
+    fs::write(
+        site.root().join("a/.htaccess"),
+        "php_admin_value memory_limit 55M\n",
+    )
+    .unwrap();
+    assert_eq!(site.get("/a/ini.php").status, 500, "as Apache: not allowed here");
+}
+
+const INI: &str =
+    "<?php echo ini_get('memory_limit'), ' ', (int) ini_get('display_errors'), ' ', ini_get('precision');";
+
+#[test]
+fn fields_of_a_response() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::new(&[
+        (
+            ".htaccess",
+            "Header always set X-Always yes\nHeader set X-Ok yes\nHeader unset X-Script\nHeader append Vary Cookie\n",
+        ),
+        (
+            "ok.php",
+            "<?php header('X-Script: 1'); header('Vary: Accept'); echo 'ok';",
+        ),
+        ("error.php", "<?php http_response_code(500); echo 'its own page';"),
+    ]);
+    let reply = site.get("/ok.php");
+    let seen = |name| reply.all(name);
+    assert_eq!(
+        (seen("x-always"), seen("x-ok"), seen("x-script")),
+        (vec!["yes"], vec!["yes"], vec![])
+    );
+    assert_eq!(seen("vary").join(", "), "Accept,Cookie");
+    let reply = site.get("/error.php");
+    assert_eq!(
+        (reply.field("x-always"), reply.field("x-ok")),
+        (Some("yes"), Some("yes"))
+    );
+    let reply = site.get("/none");
+    assert_eq!(
+        (reply.field("x-always"), reply.field("x-ok")),
+        (Some("yes"), None)
+    );
+}
+
+#[test]
+fn a_front_controller_with_pretty_addresses() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::new(&[
+        (
+            ".htaccess",
+            "<IfModule mod_rewrite.c>\nRewriteEngine On\nRewriteBase /\nRewriteRule ^index\\.php$ - [L]\n\
+             RewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule . /index.php [L]\n</IfModule>\n",
+        ),
+        (
+            "index.php",
+            "<?php echo 'front ', $_SERVER['REQUEST_URI'], ' ', $_SERVER['REQUEST_METHOD'], ' ', file_get_contents('php://input');",
+        ),
+        ("style.css", "p {}"),
+        ("folder/index.html", "folder"),
+    ]);
+    let mut wire = site.connect();
+    assert_eq!(
+        wire.get("/2024/05/a-post/?page=2").text(),
+        "front /2024/05/a-post/?page=2 GET "
+    );
+    assert_eq!(
+        wire.ask("POST", "/wp-json/x", &[], b"body").text(),
+        "front /wp-json/x POST body"
+    );
+    assert_eq!(wire.get("/style.css").text(), "p {}");
+    assert_eq!(wire.get("/folder/").text(), "folder");
+    assert_eq!(wire.get("/").text(), "front / GET ");
+    fs::write(site.root().join("2024"), "a file now").unwrap();
+    assert_eq!(wire.get("/2024").text(), "a file now");
+}
