@@ -22,7 +22,7 @@ fn variables() {
     let site = Site::new(&[
         (
             ".htaccess",
-            "SetEnv PLAIN value\nSetEnvIf X-Wanted \"PLAIN\" FOUND=$0\nRewriteEngine On\n\
+            "SetEnv PLAIN value\nSetEnvIf X-Wanted \"(P[A-Z]+)\" FOUND=$1\nRewriteEngine On\n\
              RewriteCond %{REQUEST_FILENAME} !-f\nRewriteRule ^go/(.*)$ /dump.php?to=$1 [E=RULE:$1,QSA]\n\
              RequestHeader set X-Made by-hand\nRequestHeader unset Accept-Language\n",
         ),
