@@ -4,6 +4,7 @@
 //! ```text
 //! Host ── Sites::find ──> Site            names: exact, longest wildcard, default
 //! path ── resolve ──────> Resolution      decode once, normalise, map below the root, ask the Disk
+//!            └─ phases ──> and Ruled       where the Disk says that directives apply: in Apache's order
 //! Script ── server_variables ──> $_SERVER
 //! ```
 //!
