@@ -23,11 +23,12 @@ const fn module(file: &'static str, identifier: &'static str, shown_by: Option<&
 
 /// What `<IfModule>` holds for. Names are compared with case, as Apache does.
 ///
-/// Not among them, so that their sections are passed over as on an Apache without them: other versions of PHP (`mod_php5.c`,
+/// `prefork.c` is what an Apache with mod_php runs with. Not among them, so that their sections are passed over as on an Apache without them: other versions of PHP (`mod_php5.c`,
 /// `php7_module`), CGI and FastCGI, proxies, mod_speling, mod_security, mod_pagespeed, `LiteSpeed`.
 pub const PROVIDED: &[Provided] = &[
     module("core.c", "core_module", None),
     module("http_core.c", "http_module", None),
+    module("prefork.c", "mpm_prefork_module", Some("php_value")),
     module("mod_so.c", "so_module", None),
     module("mod_unixd.c", "unixd_module", None),
     module("mod_log_config.c", "log_config_module", None),

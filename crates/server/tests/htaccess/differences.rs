@@ -62,6 +62,10 @@ pub const DECIDED: &[Decided] = &[
     answer("filters: *", "*Range: *", "206", "200", "ranges of what is compressed anew each time fit no other answer's"),
     answer("*", "*%00*", "404", "400", "a NUL is never meant; 400 says whose mistake it is"),
     answer("mime: *", "*.php*", "200", "403", "whoever takes PHP's handler or type away wants scripts not to run; they are not sent either"),
+    answer("language: a mistake: SSLRequireSSL", "*", "500", "403", "the Apache beside has no mod_ssl; with it, it is 403 as well"),
+    answer("language: a mistake: SSLOptions *", "*", "500", "*", "the Apache beside has no mod_ssl; with it, there is no mistake"),
+    line("language: IfModule: mod_ssl.c", "", "x-in: 1", "the Apache beside has no mod_ssl; what it does for a folder, Howdah does"),
+    line("language: a mistake: ContentDigest On", "content-md5: *", "", "HTTP has dropped Content-MD5"),
 ];
 
 /// What is left of a comparison when the decided differences are taken out: lines of Apache's, lines of Howdah's.
