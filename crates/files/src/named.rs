@@ -110,7 +110,7 @@ impl Store {
         };
         let relative = path.relative();
         let found = open(if relative.is_empty() { b"." } else { relative })?;
-        let names = folder::names(found.file.as_fd(), MOST_NAMES).ok()?;
+        let names = folder::names(found.file.as_fd(), MOST_LISTED).ok()?;
         let mut listed = Vec::with_capacity(names.len());
         let mut at = relative.to_vec();
         if !at.is_empty() {
@@ -191,6 +191,9 @@ const MOST_KEPT: usize = 64;
 
 /// Bytes of them. Beyond, all are forgotten.
 const MOST_MEMORY: usize = 16 << 20;
+
+/// Names in a folder that are listed. What comes beyond is not seen: nobody reads a longer page, and making it takes time.
+const MOST_LISTED: usize = 10_000;
 
 /// Names in a folder that are looked at. What comes beyond is not seen.
 const MOST_NAMES: usize = 65_536;

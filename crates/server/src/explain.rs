@@ -193,7 +193,11 @@ impl Bench<'_> {
             }
             Resolution::Listing { path } => {
                 to.outcome = Outcome::Listing(shown(&path));
-                to.head.fields.push(b"Content-Type", b"text/html;charset=UTF-8");
+                let config = ruled
+                    .as_deref()
+                    .and_then(|ruled| ruled.settings.autoindex.clone());
+                let content_type = config.unwrap_or_default().content_type();
+                to.head.fields.push(b"Content-Type", &content_type);
             }
             Resolution::Redirect { status, location } => {
                 to.head.status = status;

@@ -38,7 +38,7 @@ pub use error::error;
 pub use howdah_config::Symlinks;
 pub use howdah_htaccess::Client;
 pub use path::{DocumentPath, Scratch};
-pub use phases::respond;
+pub use phases::{ListingPage, list, respond};
 pub use resolution::{Resolution, Resolved, Script};
 pub use resolve::{explain, resolve};
 pub use ruled::Ruled;

@@ -2,6 +2,7 @@
 
 mod errors;
 mod filters;
+mod listing;
 mod live;
 mod passwords;
 mod scripts;

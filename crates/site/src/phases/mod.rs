@@ -21,6 +21,7 @@ mod folder;
 mod folders;
 pub(crate) mod handler;
 mod links;
+mod listing;
 mod lookup;
 mod outside;
 mod respond;
@@ -41,6 +42,7 @@ use crate::ruled::Passed;
 use crate::sites::Site;
 
 pub(crate) use asked::{Asked, Start};
+pub use listing::{ListingPage, list};
 pub use respond::respond;
 
 /// What all requests have in common that are made for one of a client.

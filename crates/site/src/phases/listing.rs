@@ -1,0 +1,139 @@
+//! mod_autoindex: the page that lists a folder. Each entry is asked for as a sub-request, so that what the client may not see is not
+//! told.
+
+use howdah_htaccess::modules::autoindex::{self, Entry, Insert, Listing};
+use howdah_htaccess::modules::core::ServerSignature;
+use howdah_htaccess::{Client, State, Transaction};
+use howdah_http::Status;
+
+use super::outside::Outside;
+use super::{Walk, target};
+use crate::disk::{Disk, Kind};
+use crate::path::{DocumentPath, Scratch};
+use crate::ruled::Ruled;
+use crate::sites::Site;
+
+/// A page that lists a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListingPage {
+    /// Its media type, with its charset.
+    pub content_type: Vec<u8>,
+    /// Its content.
+    pub content: Vec<u8>,
+}
+
+/// The page for the folder that `ruled` has been resolved to, in which `entries` are, in any order.
+pub fn list(
+    site: &Site,
+    client: &Client<'_>,
+    ruled: &mut Ruled,
+    entries: Vec<Entry>,
+    disk: &mut impl Disk,
+    scratch: &mut Scratch,
+) -> ListingPage {
+    let config = ruled.settings.autoindex.clone().unwrap_or_default();
+    let mut walk = Walk::new(site, *client, disk, scratch);
+    let state = &mut ruled.state;
+    let listing = Listing {
+        entries: walk.visible(state, entries, config.shows_forbidden()),
+        header: config.header_name().and_then(|name| walk.insert(state, name)),
+        readme: config.readme_name().and_then(|name| walk.insert(state, name)),
+        signature: signature(client, ruled),
+    };
+    let nowhere = DocumentPath::nowhere();
+    let mut outside = Outside::new(&mut walk, &nowhere, Kind::Forbidden);
+    let tx = Transaction {
+        client: *client,
+        state: std::mem::take(&mut ruled.state),
+    };
+    let content = autoindex::page(&tx, &ruled.settings, &mut outside, &listing);
+    ruled.state = tx.state;
+    ListingPage {
+        content_type: config.content_type(),
+        content,
+    }
+}
+
+impl<D: Disk> Walk<'_, '_, D> {
+    fn visible(&mut self, state: &mut State, entries: Vec<Entry>, shows_forbidden: bool) -> Vec<Entry> {
+        let mut visible = Vec::with_capacity(entries.len());
+        for mut entry in entries {
+            // What its own URL would not find is not told either.
+            if self
+                .site
+                .names
+                .refusal(&entry.name, entry.name.starts_with(b"."))
+                .is_some()
+            {
+                continue;
+            }
+            let mut uri = Vec::new();
+            target::escape(&entry.name, &mut uri);
+            let before = self.lookups;
+            let (found, status) = self.sub_request(state, &uri, None);
+            if self.lookups == before + 1 {
+                // Only what leads to more is limited: a folder may have many entries.
+                self.lookups = before;
+            }
+            let seen = found.tx.state;
+            self.scratch.reuse(found.path);
+            let is_shown = match status {
+                Status::UNAUTHORIZED | Status::FORBIDDEN => shows_forbidden,
+                status => status == Status::OK || status.is_redirection(),
+            };
+            if !is_shown {
+                continue;
+            }
+            if !entry.is_directory {
+                entry.content_type = seen.content_type.or_else(|| media_type::<D>(&entry.name));
+                entry.encoding = seen.encoding;
+            }
+            visible.push(entry);
+        }
+        visible
+    }
+
+    /// HeaderName and ReadmeName: a text in the folder, or elsewhere on the site.
+    fn insert(&mut self, state: &mut State, name: &[u8]) -> Option<Insert> {
+        let (found, status) = self.sub_request(state, name, None);
+        let (kind, seen) = (found.kind, found.tx.state);
+        self.scratch.reuse(found.path);
+        if status != Status::OK || kind != Kind::File {
+            return None;
+        }
+        let name = &seen.filename[memchr::memrchr(b'/', &seen.filename).map_or(0, |slash| slash + 1)..];
+        let content_type = seen.content_type.or_else(|| media_type::<D>(name))?;
+        // A script is no text, and its source is not for everybody.
+        if seen.handler.is_some() || self.site.names.runs(name) || !content_type.starts_with(b"text/") {
+            return None;
+        }
+        let content = self.disk.read(&seen.filename)?.to_vec();
+        Some(match content_type.starts_with(b"text/html") {
+            true => Insert::Html(content),
+            false => Insert::Text(content),
+        })
+    }
+}
+
+/// By the last extension, where no directive says more.
+fn media_type<D: Disk>(name: &[u8]) -> Option<Vec<u8>> {
+    let dot = memchr::memrchr(b'.', name)?;
+    let media_type = D::media_type(&name[dot + 1..].to_ascii_lowercase())?;
+    Some(media_type.as_bytes().to_vec())
+}
+
+/// ServerSignature.
+fn signature(client: &Client<'_>, ruled: &Ruled) -> Vec<u8> {
+    let core = ruled.settings.core.as_ref();
+    match core.and_then(|core| core.server_signature) {
+        None | Some(ServerSignature::Off) => Vec::new(),
+        // There is no administrator's address to tell.
+        Some(ServerSignature::On | ServerSignature::Email) => {
+            let request = client.request;
+            let port = request.port().unwrap_or(client.local.port());
+            // The authority is a checked one: it holds nothing that HTML would take for its own.
+            let host = String::from_utf8_lossy(request.host()).into_owned();
+            format!("<address>Howdah Server at {host} Port {port}</address>\n").into_bytes()
+        }
+    }
+}
