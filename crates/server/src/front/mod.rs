@@ -10,6 +10,7 @@ mod connection;
 mod deadline;
 mod file;
 mod filtered;
+mod hosts;
 mod listing;
 mod nonces;
 mod outside;

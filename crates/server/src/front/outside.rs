@@ -1,17 +1,18 @@
 //! What resolving a request asks of the outside.
 
 use std::cell::RefMut;
+use std::net::IpAddr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::Arc;
 use std::time::Instant;
 
 use howdah_files::Store;
-use howdah_htaccess::world::{Owners, Probe, Verified};
+use howdah_htaccess::world::{LookedUp, Owners, Probe, Verified};
 use howdah_site::{Disk, DocumentPath, Kind, Look};
 use howdah_sys::zone;
 
 use super::passwords::Passwords;
-use super::{nonces, owners};
+use super::{hosts, nonces, owners};
 
 /// A thread's files, as one site sees them, and what all threads know of passwords.
 pub(crate) struct Outside<'t> {
@@ -54,6 +55,16 @@ impl Disk for Outside<'_> {
 
     fn verify(&mut self, hash: &[u8], password: &[u8]) -> Verified {
         self.passwords.known(hash, password, Instant::now())
+    }
+
+    fn host_name(&mut self, address: IpAddr) -> LookedUp<Vec<u8>> {
+        let list = self.store.read(hosts::LIST);
+        hosts::name_of(address, list.as_deref().unwrap_or_default())
+    }
+
+    fn addresses(&mut self, name: &[u8]) -> LookedUp<Vec<IpAddr>> {
+        let list = self.store.read(hosts::LIST);
+        hosts::addresses_of(name, list.as_deref().unwrap_or_default())
     }
 
     fn owners(&mut self, path: &[u8]) -> Option<Owners> {

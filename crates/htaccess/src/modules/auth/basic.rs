@@ -4,7 +4,7 @@ use howdah_http::Status;
 use md5::{Digest, Md5};
 
 use super::files::{self, hash_of, realm_hash_of};
-use super::{base64, note, password, realm, rendered, shown};
+use super::{ask, base64, note, password, realm, rendered, shown};
 use crate::modules::authz::Refusal;
 use crate::modules::core::Text;
 use crate::settings::Merge;
@@ -43,10 +43,13 @@ pub(super) fn authenticate(
         return Err(Refusal::Status(Status::INTERNAL_SERVER_ERROR));
     };
     // AUTH_TYPE is what the site wrote.
-    tx.state.auth_type = Some(if auth_type == b"basic" { "basic" } else { "Basic" });
+    tx.state.auth_type = Some(match auth_type {
+        b"basic" => "basic",
+        b"BASIC" => "BASIC",
+        _ => "Basic",
+    });
     let Some((user, password)) = credentials(tx) else {
-        challenge(tx, &realm);
-        return Err(Refusal::Status(Status::UNAUTHORIZED));
+        return Err(Refusal::Status(challenge(tx, &realm)));
     };
     tx.state.user = Some(user.clone());
     let outcome = match found(config, &user, &realm, world) {
@@ -67,8 +70,7 @@ pub(super) fn authenticate(
         Err(what) => {
             let uri = shown(&tx.state.uri);
             tx.complain(None, format!("user {}: {what}: {uri}", shown(&user)));
-            challenge(tx, &realm);
-            Err(Refusal::Status(Status::UNAUTHORIZED))
+            Err(Refusal::Status(challenge(tx, &realm)))
         }
     }
 }
@@ -140,9 +142,9 @@ fn credentials(tx: &mut Transaction<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
     Some((pair, password))
 }
 
-pub(super) fn challenge(tx: &mut Transaction<'_>, realm: &[u8]) {
+pub(super) fn challenge(tx: &mut Transaction<'_>, realm: &[u8]) -> Status {
     let value = [&b"Basic realm=\""[..], realm, b"\""].concat();
-    tx.state.error_fields.set(b"WWW-Authenticate", &value);
+    ask(tx, &value)
 }
 
 /// AuthBasicFake.

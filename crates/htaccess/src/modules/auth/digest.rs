@@ -10,7 +10,7 @@ use sha1::{Digest, Sha1};
 use super::basic::hexadecimal;
 use super::files::{self, realm_hash_of};
 use super::password::same;
-use super::{base64, note, quoted, realm, shown};
+use super::{ask, base64, note, quoted, realm, shown};
 use crate::modules::authz::Refusal;
 use crate::settings::Merge;
 use crate::transaction::Transaction;
@@ -67,8 +67,7 @@ pub(super) fn authenticate(
                 let line = format!("Digest: {what}: {}", shown(&tx.state.uri));
                 tx.complain(None, line);
             }
-            check.challenge(tx, is_stale);
-            Err(Refusal::Status(Status::UNAUTHORIZED))
+            Err(Refusal::Status(check.challenge(tx, is_stale)))
         }
     }
 }
@@ -79,9 +78,9 @@ pub(super) fn challenge_anew(
     config: &super::Config,
     realm: &[u8],
     world: &mut dyn World,
-) {
+) -> Status {
     let Some(secret) = world.nonce_secret() else {
-        return;
+        return Status::UNAUTHORIZED;
     };
     let check = Check {
         config,
@@ -89,7 +88,7 @@ pub(super) fn challenge_anew(
         secret,
         world,
     };
-    check.challenge(tx, false);
+    check.challenge(tx, false)
 }
 
 struct Check<'c> {
@@ -261,7 +260,7 @@ impl Check<'_> {
         hexadecimal(&hasher.finalize())
     }
 
-    fn challenge(&self, tx: &mut Transaction<'_>, is_stale: bool) {
+    fn challenge(&self, tx: &mut Transaction<'_>, is_stale: bool) -> Status {
         let nonce = self.nonce(tx.client.time);
         let mut value = [
             &b"Digest realm=\""[..],
@@ -278,7 +277,7 @@ impl Check<'_> {
             value.extend_from_slice(b", stale=true");
         }
         value.extend_from_slice(b", qop=\"auth\"");
-        tx.state.error_fields.set(b"WWW-Authenticate", &value);
+        ask(tx, &value)
     }
 
     /// Authentication-Info: that we know the password as well, and the next nonce where this one is about to end.

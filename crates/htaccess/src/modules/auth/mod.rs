@@ -105,20 +105,36 @@ pub(crate) fn authenticate(
     Err(Refusal::Status(Status::INTERNAL_SERVER_ERROR))
 }
 
-/// Asks for another user than the one who has authenticated: sets WWW-Authenticate.
-pub(crate) fn challenge(tx: &mut Transaction<'_>, settings: &Settings, world: &mut dyn World) {
+/// Asks for another user than the one who has authenticated: sets WWW-Authenticate. The status is 401, or 500 where the
+/// challenge cannot be sent.
+pub(crate) fn challenge(tx: &mut Transaction<'_>, settings: &Settings, world: &mut dyn World) -> Status {
     let config = settings.auth.as_deref();
     let Some((config, auth_type)) = config.zip(auth_type(tx, settings, world)) else {
-        return;
+        return Status::UNAUTHORIZED;
     };
     let Some(realm) = realm(tx, config, world) else {
-        return;
+        return Status::UNAUTHORIZED;
     };
     if auth_type.eq_ignore_ascii_case(b"basic") {
-        basic::challenge(tx, &realm);
+        basic::challenge(tx, &realm)
     } else if auth_type.eq_ignore_ascii_case(b"digest") {
-        digest::challenge_anew(tx, config, &realm, world);
+        digest::challenge_anew(tx, config, &realm, world)
+    } else {
+        Status::UNAUTHORIZED
     }
+}
+
+/// 401 with this challenge; 500 where it holds what no field may.
+fn ask(tx: &mut Transaction<'_>, challenge: &[u8]) -> Status {
+    if challenge
+        .iter()
+        .any(|byte| byte.is_ascii_control() && *byte != b'\t')
+    {
+        tx.complain(None, "AuthName holds what cannot be sent");
+        return Status::INTERNAL_SERVER_ERROR;
+    }
+    tx.state.error_fields.set(b"WWW-Authenticate", challenge);
+    Status::UNAUTHORIZED
 }
 
 /// `AuthBasicFake`: a field for the application behind. Among the last fixups.
@@ -150,13 +166,10 @@ fn rendered(
     }
 }
 
-/// With a backslash before each quote that has none (`ap_escape_quotes`). What cannot stand in a field is left out.
+/// With a backslash before each quote that has none (`ap_escape_quotes`).
 fn quoted(text: &[u8]) -> Vec<u8> {
     let mut quoted = Vec::with_capacity(text.len());
-    let mut bytes = text
-        .iter()
-        .copied()
-        .filter(|byte| !byte.is_ascii_control() || *byte == b'\t');
+    let mut bytes = text.iter().copied();
     while let Some(byte) = bytes.next() {
         match byte {
             b'"' => quoted.extend_from_slice(b"\\\""),

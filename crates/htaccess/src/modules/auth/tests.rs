@@ -106,7 +106,13 @@ fn realms() {
             "{line}"
         );
     }
-    assert_eq!(quoted(b"a\r\nB: \"c\\\" \\"), b"aB: \\\"c\\\" \\");
+    assert_eq!(quoted(b"a \"c\\\" \\"), b"a \\\"c\\\" \\");
+    // A backslash and a `b` are what C takes them for, which no field can hold.
+    let unsendable = format!("{USERS_OF}Require valid-user\nAuthName \"a\\\\b\"");
+    run(&[(
+        &unsendable,
+        &[("GET", 500), ("GET ann:wrong", 500), ("GET ann:secret", 200)],
+    )]);
 }
 
 #[test]

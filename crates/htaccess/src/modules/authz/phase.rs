@@ -146,10 +146,10 @@ fn denied(
 
 /// 401. Who has authenticated is asked again; the others have been asked already.
 fn unauthorised(tx: &mut Transaction<'_>, settings: &Settings, world: &mut dyn World) -> Refusal {
-    if tx.state.user.is_some() {
-        auth::challenge(tx, settings, world);
-    }
-    Refusal::Status(Status::UNAUTHORIZED)
+    Refusal::Status(match tx.state.user {
+        Some(_) => auth::challenge(tx, settings, world),
+        None => Status::UNAUTHORIZED,
+    })
 }
 
 fn shown(bytes: &[u8]) -> String {
