@@ -14,6 +14,9 @@ pub fn media_type(name: &[u8]) -> &'static str {
 
 /// The type that goes with an extension, which has no dot.
 pub(crate) fn of_extension(extension: &str) -> Option<&'static str> {
+    if NONE.iter().any(|none| none.eq_ignore_ascii_case(extension)) {
+        return None;
+    }
     match OVERRIDES
         .iter()
         .find(|(known, _)| known.eq_ignore_ascii_case(extension))
@@ -45,35 +48,68 @@ fn extension(name: &[u8]) -> Option<&str> {
 
 const UNKNOWN: &str = "application/octet-stream";
 
-/// Where the web has moved on, or where the table of `mime_guess` means something that no web site does.
+/// Extensions that the table of `mime_guess` has a type for and Debian's `/etc/mime.types` has none, since they are names of
+/// codings (AddEncoding), languages (AddLanguage) and handlers first.
+const NONE: &[&str] = &["cs", "in", "run", "z"];
+
+/// Where the table of `mime_guess` says something else than `/etc/mime.types`, to which directives such as ExpiresByType are
+/// written, or means something that no web site does.
 const OVERRIDES: &[(&str, &str)] = &[
-    ("js", "text/javascript"),  // RFC 9239
-    ("mjs", "text/javascript"), // RFC 9239; a browser runs a module under no other type
+    ("asc", "application/pgp-keys"),
+    ("atom", "application/atom+xml"),
+    ("c", "text/x-csrc"),
+    ("cer", "application/pkix-cert"),
     ("cjs", "text/javascript"),
-    ("map", "application/json"), // source maps
-    ("webmanifest", "application/manifest+json"),
-    ("ico", "image/x-icon"),
-    ("woff", "font/woff"), // RFC 8081
-    ("otf", "font/otf"),
+    ("cpp", "text/x-c++src"),
+    ("cur", "image/x-icon"),
+    ("deb", "application/vnd.debian.binary-package"),
+    ("dmg", "application/x-apple-diskimage"),
+    ("dtd", "application/xml-dtd"),
+    ("exe", "application/x-msdos-program"),
+    ("h", "text/x-chdr"),
+    ("ico", "image/vnd.microsoft.icon"),
+    ("inc", UNKNOWN), // in a PHP site that is source
+    ("iso", "application/x-iso9660-image"),
+    ("java", "text/x-java"),
+    ("js", "text/javascript"), // RFC 9239
+    ("m3u", "audio/mpegurl"),
     ("m3u8", "application/vnd.apple.mpegurl"), // RFC 8216
-    ("ts", "video/mp2t"),                      // as Apache and nginx have it: streams, not TypeScript
     ("m4a", "audio/mp4"),
     ("m4v", "video/mp4"),
+    ("manifest", "text/cache-manifest"),
+    ("map", "application/json"), // source maps
+    ("md", "text/markdown"),
     ("mid", "audio/midi"),
     ("midi", "audio/midi"),
-    ("rss", "application/rss+xml"),
-    ("atom", "application/atom+xml"),
-    ("xsl", "text/xsl"), // browsers apply a style sheet under this type
-    ("xslt", "application/xslt+xml"),
-    ("dtd", "application/xml-dtd"),
-    ("md", "text/markdown"),
-    ("vcf", "text/vcard"),
+    ("mjs", "text/javascript"), // RFC 9239; a browser runs a module under no other type
+    ("obj", "model/obj"),
+    ("otf", "font/otf"),
+    ("p12", "application/pkcs12"),
+    ("pem", "application/pem-certificate-chain"),
+    ("pl", "text/x-perl"),
     ("pot", "text/plain"), // translations, not slides
-    ("sql", "application/sql"),
+    ("psd", "image/vnd.adobe.photoshop"),
+    ("py", "text/x-python"),
     ("rar", "application/vnd.rar"),
+    ("rb", "application/x-ruby"),
+    ("rpm", "application/x-redhat-package-manager"),
+    ("rss", "application/rss+xml"), // mime.types has x-rss+xml, for which no site has a directive
+    ("sh", "text/x-sh"),
+    ("sql", "application/sql"),
+    ("srt", "text/plain"),
+    ("stl", "model/stl"),
+    ("swf", "application/vnd.adobe.flash.movie"),
+    ("tgz", "application/x-gtar-compressed"),
+    ("ts", "video/mp2t"), // as nginx and Apache's own mime.types have it: streams, not TypeScript
+    ("usdz", "model/vnd.usdz+zip"),
+    ("vcf", "text/vcard"),
+    ("wav", "audio/x-wav"),
+    ("webmanifest", "application/manifest+json"),
+    ("woff", "font/woff"), // RFC 8081
+    ("xml", "application/xml"),
+    ("xsl", "application/xslt+xml"),
+    ("xslt", "application/xslt+xml"),
     ("zst", "application/zstd"),
-    ("rpm", "application/x-rpm"),
-    ("inc", UNKNOWN), // in a PHP site that is source
 ];
 
 #[cfg(test)]
@@ -91,7 +127,7 @@ mod tests {
             ("app.min.js.map", "application/json"),
             ("data.json", "application/json"),
             ("a.txt", "text/plain"),
-            ("feed.xml", "text/xml"),
+            ("feed.xml", "application/xml"),
             ("feed.rss", "application/rss+xml"),
             ("a.svg", "image/svg+xml"),
             ("a.png", "image/png"),
@@ -100,7 +136,8 @@ mod tests {
             ("a.gif", "image/gif"),
             ("a.webp", "image/webp"),
             ("a.avif", "image/avif"),
-            ("favicon.ico", "image/x-icon"),
+            ("favicon.ico", "image/vnd.microsoft.icon"),
+            ("README.md", "text/markdown"),
             ("a.woff", "font/woff"),
             ("a.woff2", "font/woff2"),
             ("a.ttf", "font/ttf"),
@@ -138,6 +175,8 @@ mod tests {
             "",
             "a.unheard-of",
             "page.html.unheard-of",
+            "page.html.cs",
+            "page.html.Z",
             "a.\u{fc}",
         ] {
             assert_eq!(media_type(name.as_bytes()), UNKNOWN, "{name}");

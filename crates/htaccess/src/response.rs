@@ -49,7 +49,7 @@ pub fn respond(
         false => filter::choose(tx, settings, world, head, about.length),
     };
     if let Some(config) = &settings.expires {
-        expires::response(tx, config, head, about.modified);
+        expires::response(tx, config, world, head, about.modified);
     }
     if let Some(config) = &settings.headers {
         headers::response(tx, config, world, head, about.is_error)?;

@@ -18,6 +18,8 @@ pub(super) struct Answer {
     pub(super) filters: Vec<Filter>,
     /// The file that it is, by the head that is kept for it: what is made of its content can be kept as well.
     pub(super) document: Option<Rc<[u8]>>,
+    /// Bytes of the content where the body does not tell.
+    pub(super) length: Option<u64>,
     /// When the file was modified, in microseconds since 1970.
     pub(super) modified: Option<i64>,
     /// Whether the server makes its page: an error, or a redirect.
@@ -71,6 +73,7 @@ impl Answer {
             body,
             filters: Vec::new(),
             document: None,
+            length: None,
             modified: None,
             is_own: false,
         }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use howdah_htaccess::modules::filter::{Broken, Filter, Transform};
-use howdah_http::ResponseHead;
 use howdah_http::h1::{Framing, LAST_CHUNK, encode_chunk_size, encode_head};
+use howdah_http::{ResponseHead, Status};
 
 use super::answer::{Answer, Body, Head};
 use super::connection::{After, Connection};
@@ -170,7 +170,12 @@ pub(super) async fn send(
             let answer = Answer::new(answer.head, Body::Memory(content, all));
             Box::pin(send::send(connection, work, answer, persistent)).await
         }
-        Err(why) => Sent::broken(0, Trouble::server(connection, &work.request, why)),
+        Err(why) => {
+            let trouble = Trouble::server(connection, &work.request, why);
+            connection.thread().report(&trouble);
+            let answer = Answer::error(Status::INTERNAL_SERVER_ERROR);
+            Box::pin(send::send(connection, work, answer, persistent)).await
+        }
     }
 }
 

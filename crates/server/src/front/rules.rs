@@ -107,7 +107,7 @@ pub(super) fn dress(
     mut answer: Answer,
 ) -> Result<Answer, Failed> {
     let Some(ruled) = ruled else { return Ok(answer) };
-    let length = answer.body.length();
+    let length = answer.length.or_else(|| answer.body.length());
     let Head::Plain(head) = &mut answer.head else {
         return Ok(answer);
     };

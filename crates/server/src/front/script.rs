@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::pin::pin;
 use std::task::{Context, Poll};
 
+use howdah_htaccess::modules::filter;
 use howdah_http::{Fields, ResponseHead, Status, Version};
 use howdah_php::{Body as Input, Encoder, Exchange, Failure, Kind, decode_head};
 use howdah_site::{Client, Disk, Ruled, Script, Site, server_variables};
@@ -16,6 +17,7 @@ use super::body::Received;
 use super::connection::Connection;
 use super::phase::Phase;
 use super::rules::{self, Arrival};
+use super::stream::PAUSE;
 use super::trouble::{Failed, Trouble};
 use super::workspace::Workspace;
 
@@ -65,7 +67,9 @@ pub(super) async fn answer(
         connection.set_phase(Phase::WaitingForScript);
         match final_head(connection, work, &mut exchange).await {
             Ok(head) => {
+                let length = short_length(ruled.as_deref(), &mut exchange).await;
                 let mut answer = Answer::new(Head::Plain(head), Body::Script(exchange));
+                answer.length = length;
                 answer.modified = ruled
                     .as_deref()
                     .and_then(|ruled| modified(connection, site, arrival, ruled, script));
@@ -85,6 +89,18 @@ pub(super) async fn answer(
 fn body_limit(ruled: &Ruled) -> Option<u64> {
     let limit = ruled.settings.core.as_ref()?.request_body_limit?;
     (limit > 0).then_some(limit)
+}
+
+/// The length of what the script says, if it says little and ends at once, and filters want to know.
+async fn short_length(ruled: Option<&Ruled>, exchange: &mut Exchange) -> Option<u64> {
+    ruled.filter(|ruled| filter::may_choose(&ruled.state, &ruled.settings))?;
+    let known = poll_fn(|context| match exchange.poll_news(context) {
+        Ok(news) if news.complete => Poll::Ready(Some(news.available as u64)),
+        Ok(news) if news.available as u64 <= filter::TOO_SMALL => Poll::Pending,
+        // Whoever sends it will see what has failed.
+        Ok(_) | Err(_) => Poll::Ready(None),
+    });
+    tokio::time::timeout(PAUSE, known).await.ok().flatten()
 }
 
 /// When the script was modified, if ExpiresByType may want to know.

@@ -24,7 +24,7 @@ use super::workspace::Workspace;
 /// Bytes copied from the ring to the spool at a time.
 const STEP: usize = 64 * 1024;
 /// How long a script may pause before what it has said is pressed out of its filters, at the cost of their effect.
-const PAUSE: Duration = Duration::from_millis(20);
+pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
 /// A response in the making.
 #[derive(Debug)]

@@ -94,7 +94,7 @@ fn content_types_follow_the_names() {
         ("a.pdf", "application/pdf"),
         ("a.mp4", "video/mp4"),
         ("a.txt", "text/plain"),
-        ("a.xml", "text/xml"),
+        ("a.xml", "application/xml"),
     ];
     let files: Vec<(&str, &str)> = names.iter().map(|(name, _)| (*name, "content")).collect();
     let site = Site::new(&files);

@@ -24,7 +24,7 @@ enum Handler {
     Php,
     /// Sent as it is; a folder is listed.
     Default,
-    /// A program that we cannot run, and must not send as text.
+    /// A program that we cannot run, or a list of variants that we do not read: not to be sent as text.
     Refused,
 }
 
@@ -32,17 +32,18 @@ impl Handler {
     /// By Apache's names, and those that hosts have given theirs: `application/x-httpd-php`, `x-httpd-php5`, `php7-script`,
     /// `application/x-httpd-ea-php82`, `proxy:unix:/run/php/php8.2-fpm.sock|fcgi://localhost`.
     fn named(name: &[u8]) -> Handler {
-        const PROGRAMS: [&[u8]; 6] = [
+        const REFUSED: [&[u8]; 7] = [
             b"cgi-script",
             b"fcgid-script",
             b"fastcgi-script",
             b"wsgi-script",
             b"perl-script",
             b"mod_python",
+            b"type-map",
         ];
         let lower = name.to_ascii_lowercase();
         let is_upstream = lower.starts_with(b"proxy:unix:") || lower.starts_with(b"proxy:fcgi:");
-        if lower.ends_with(b"source") || lower.ends_with(b"phps") || PROGRAMS.contains(&&lower[..]) {
+        if lower.ends_with(b"source") || lower.ends_with(b"phps") || REFUSED.contains(&&lower[..]) {
             Handler::Refused
         } else if is_upstream || memchr::memmem::find(&lower, b"php").is_some() {
             Handler::Php
@@ -55,7 +56,8 @@ impl Handler {
         let state = &asked.tx.state;
         match (&state.handler, &state.content_type) {
             (Some(name), _) => Handler::named(name),
-            // `AddType application/x-httpd-php .html` is how it was done once; nothing else of a media type is a handler.
+            // `AddType application/x-httpd-php .html` is how it was done once; of other media types only this is a handler.
+            (None, Some(name)) if name == b"application/x-type-map" => Handler::Refused,
             (None, Some(name)) if name.starts_with(b"application/x-httpd-") => Handler::named(name),
             _ => Handler::Default,
         }

@@ -83,7 +83,7 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
         arguments: Arguments::ONE,
         summary: "Has every file served by this handler.",
         support: Support::Differs(
-            "the handlers of Howdah are those for PHP and for plain files; others serve the file as it is",
+            "the handlers of Howdah are those for PHP and for plain files; other programs' and type-map are refused with 403, the rest serve the file as it is",
         ),
         apply: set_handler,
     },

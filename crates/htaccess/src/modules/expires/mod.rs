@@ -10,6 +10,7 @@ use crate::modules::headers::append;
 use crate::settings::{Merge, Settings};
 use crate::trace::Event;
 use crate::transaction::Transaction;
+use crate::world::World;
 use code::{Base, Code};
 
 /// What the module's directives have set.
@@ -76,8 +77,15 @@ impl Config {
 }
 
 /// Adds Expires and `Cache-Control: max-age` where the response has no Expires yet. Not to errors, which are 400 and above; a
-/// redirect does get them. `modified` is when the file was, in microseconds since 1970; `None` where no file is behind it.
-pub fn response(tx: &mut Transaction<'_>, config: &Config, head: &mut ResponseHead, modified: Option<i64>) {
+/// redirect does get them. `modified` is when the file was, in microseconds since 1970; where it is `None`, `world` is asked, since
+/// a redirect to a folder's slash is dated by the folder.
+pub fn response(
+    tx: &mut Transaction<'_>,
+    config: &Config,
+    world: &mut dyn World,
+    head: &mut ResponseHead,
+    modified: Option<i64>,
+) {
     if !config.is_active() || head.status.code() >= 400 || tx.state.is_subrequest {
         return;
     }
@@ -88,10 +96,13 @@ pub fn response(tx: &mut Transaction<'_>, config: &Config, head: &mut ResponseHe
         return;
     };
     let now = i64::try_from(tx.client.time).unwrap_or(i64::MAX);
-    let base = match (code.base, modified) {
-        (Base::Access, _) => now,
-        (Base::Modification, Some(modified)) => modified,
-        (Base::Modification, None) => return,
+    let mut dated = || modified.or_else(|| Some(world.probe(&tx.state.filename)?.modified));
+    let base = match code.base {
+        Base::Access => now,
+        Base::Modification => match dated() {
+            Some(modified) => modified,
+            None => return,
+        },
     };
     let expires = base.saturating_add(i64::from(code.seconds) * 1_000_000).max(now);
     let age = format!("max-age={}", (expires - now) / 1_000_000);

@@ -1,7 +1,7 @@
 use howdah_http::{ResponseHead, Status};
 
 use super::*;
-use crate::testing::{request, settings, transaction, try_settings};
+use crate::testing::{Nowhere, request, settings, transaction, try_settings};
 
 /// Cache-Control and Expires of a response to a request at 22:13:20 for a file changed an hour before.
 fn sent(settings: &Settings, head: &str, status: u16) -> String {
@@ -16,6 +16,7 @@ fn sent(settings: &Settings, head: &str, status: u16) -> String {
     response(
         &mut tx,
         settings.expires.as_deref().unwrap(),
+        &mut Nowhere::default(),
         &mut response_head,
         modified,
     );
@@ -67,6 +68,29 @@ fn what_is_past_is_now() {
     let settings = settings("ExpiresActive on\nExpiresDefault M60");
     let now = String::from_utf8(date::format(1_700_000_000).to_vec()).unwrap();
     assert_eq!(sent(&settings, "", 200), format!("max-age=0 {now}"));
+}
+
+#[test]
+fn a_redirect_is_dated_by_what_is_there() {
+    let settings = settings("ExpiresActive on\nExpiresDefault \"modification plus 60 years\"");
+    let age = |filename: &[u8]| {
+        let request = request("/", "");
+        let mut tx = transaction(&request);
+        tx.state.filename = filename.to_vec();
+        let mut head = ResponseHead::new(Status::MOVED_PERMANENTLY);
+        let mut world = Nowhere { names: vec!["dir"] };
+        response(
+            &mut tx,
+            settings.expires.as_deref().unwrap(),
+            &mut world,
+            &mut head,
+            None,
+        );
+        head.fields.value(b"cache-control").map(<[u8]>::to_vec)
+    };
+    let left = 60 * 365 * 24 * 3600 - 1_700_000_000;
+    assert_eq!(age(b"/s/dir"), Some(format!("max-age={left}").into_bytes()));
+    assert_eq!(age(b"/s/none"), None);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::modules::headers::append;
 use crate::pattern::Captures;
 use crate::response::with_head;
 use crate::trace::Event;
-use crate::transaction::Transaction;
+use crate::transaction::{State, Transaction};
 use crate::world::World;
 
 /// Something that may act on the response.
@@ -64,6 +64,14 @@ pub fn choose(
         filters.extend(outcome.ok());
     }
     filters
+}
+
+/// Whether [`choose`] may choose any filter at all.
+pub fn may_choose(state: &State, settings: &Settings) -> bool {
+    let core = settings.core.as_ref();
+    settings.filter.is_some()
+        || !state.output_filters.is_empty()
+        || core.is_some_and(|core| core.output_filters.is_some())
 }
 
 fn candidates(tx: &mut Transaction<'_>, settings: &Settings) -> Vec<Candidate> {
@@ -326,4 +334,4 @@ fn suffix(fields: &mut Fields, transform: &str) {
 }
 
 /// Content up to so many bytes is not compressed: gzip's own 18 bytes, and 50 for the fields that tell of it.
-const TOO_SMALL: u64 = 68;
+pub const TOO_SMALL: u64 = 68;

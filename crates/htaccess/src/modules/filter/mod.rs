@@ -15,7 +15,7 @@ use crate::expression::Expression;
 use crate::modules::substitute;
 use crate::settings::Merge;
 
-pub use choose::choose;
+pub use choose::{TOO_SMALL, choose, may_choose};
 pub(crate) use directives::DIRECTIVES;
 pub use transform::{Broken, Transform};
 

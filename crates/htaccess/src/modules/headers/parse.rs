@@ -69,6 +69,7 @@ fn rule(call: &Call<'_>, action: &[u8], rest: &[u8], is_response: bool) -> Resul
         b"add" => (Action::Add, parse_value(needed()?)?),
         b"append" => (Action::Append, parse_value(needed()?)?),
         b"merge" => (Action::Merge, parse_value(needed()?)?),
+        b"note" if !is_response => return Err(Complaint::new("note is for Header, not for RequestHeader")),
         b"note" => (Action::Note, parse_value(needed()?)?),
         b"unset" => (Action::Unset, Value::Constant(Box::default())),
         b"echo" if is_response => (Action::Echo(pattern(&name)?), Value::Constant(Box::default())),

@@ -227,6 +227,7 @@ fn mistakes() {
         "Header edit X a b env=a more",
         "Header echo (",
         "RequestHeader echo X",
+        "RequestHeader note X n",
         "RequestHeader always set X v",
     ];
     for line in table {

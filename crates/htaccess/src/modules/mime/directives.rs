@@ -104,13 +104,17 @@ macro_rules! table {
 
 const NO_INPUT_FILTERS: Support = Support::Ignored("there are no filters for what clients send");
 
+const NO_OTHER_HANDLERS: Support = Support::Differs(
+    "programs other than PHP's and type maps (type-map) are refused with 403; other unknown handlers send the file",
+);
+
 table! {
     "AddCharset" FILE_INFO FIRST_AND_SOME |call, settings| add(call, settings, Aspect::Charset),
         "The charset of files with these extensions.";
     "AddEncoding" FILE_INFO FIRST_AND_SOME |call, settings| add(call, settings, Aspect::Encoding),
         "How files with these extensions are compressed, sent as Content-Encoding.";
     "AddHandler" FILE_INFO FIRST_AND_SOME |call, settings| add(call, settings, Aspect::Handler),
-        "What serves files with these extensions, wherever in the name they stand.";
+        "What serves files with these extensions, wherever in the name they stand.", NO_OTHER_HANDLERS;
     "AddInputFilter" FILE_INFO FIRST_AND_SOME |call, settings| add(call, settings, Aspect::InputFilters),
         "Filters for what clients send to files with these extensions.", NO_INPUT_FILTERS;
     "AddLanguage" FILE_INFO FIRST_AND_SOME |call, settings| add(call, settings, Aspect::Language),

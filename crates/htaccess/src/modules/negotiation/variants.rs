@@ -138,7 +138,7 @@ fn variant(
     if !description.is_known || !explains(asked, &description.exceptions) {
         return None;
     }
-    let has_handler = description.handler.is_some();
+    let has_handler = description.handler.is_some() || is_php(entry);
     let content_type = match content_type(settings, &description) {
         Some(content_type) => content_type,
         None if has_handler => SCRIPT.to_vec(),
@@ -197,6 +197,12 @@ fn explains(asked: &[u8], exceptions: &[Box<[u8]>]) -> bool {
         rest.next_if(|exception| ***exception == *part);
     }
     rest.next().is_none()
+}
+
+/// Whether PHP runs it without any directive, as Debian's Apache has it.
+fn is_php(name: &[u8]) -> bool {
+    let extension = name.rsplit(|&byte| byte == b'.').next();
+    matches!(extension, Some(b"php" | b"phtml" | b"phar"))
 }
 
 /// Lists of variants in files (`.var`), which are not read here.

@@ -3,8 +3,7 @@
 use super::check;
 use super::tree::Tree;
 
-const FILES: &str =
-    "index.php a.txt x.html x.php5 x.phps up/evil.php up/pic.jpg run/page.html run/pic.jpg cgi/a.cgi";
+const FILES: &str = "index.php a.txt x.html x.php5 x.phps up/evil.php up/pic.jpg run/page.html run/pic.jpg cgi/a.cgi maps/a.var maps/a.map";
 
 #[test]
 fn handlers_of_folders_and_sections() {
@@ -24,6 +23,10 @@ fn handlers_of_folders_and_sections() {
                 "SetHandler application/x-httpd-php\n<Files *.jpg>\nSetHandler default-handler\n</Files>\n",
             ),
             ("cgi/", "SetHandler cgi-script\n"),
+            (
+                "maps/",
+                "AddHandler type-map .var\nAddType application/x-type-map .map\n",
+            ),
         ],
     );
     check(
@@ -39,6 +42,8 @@ fn handlers_of_folders_and_sections() {
             ("/run/page.html", "php run/page.html"),
             ("/run/pic.jpg", "file run/pic.jpg"),
             ("/cgi/a.cgi", "403"),
+            ("/maps/a.var", "403"),
+            ("/maps/a.map", "403"),
         ],
     );
 }
