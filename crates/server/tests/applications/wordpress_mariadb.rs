@@ -86,7 +86,8 @@ fn wordpress_on_mariadb() {
     secrets_stay_secret(&server);
     links_of_the_package_are_followed(&server);
     permalinks_by_path_info(&server, &admin, id);
-    pretty_permalinks(&server, &admin, id);
+    pretty_permalinks(&server, &admin, &folder, id);
+    pretty_permalinks_by_configuration(&server, &admin, &folder, id);
     server.stop();
 }
 
@@ -94,6 +95,10 @@ fn unpack(folder: &Folder) {
     let site = folder.path().join("site");
     copy(Path::new(SOURCE), &site);
     give_to_php(&site.join("wp-content"));
+    // So that WordPress writes its `.htaccess` itself.
+    let htaccess = site.join(".htaccess");
+    fs::write(&htaccess, "").unwrap();
+    give_to_php(&htaccess);
 }
 
 fn write_configuration(folder: &Folder, socket: &Path) {
@@ -266,25 +271,47 @@ fn permalinks_by_path_info(server: &Server, admin: &Admin, id: u64) {
         .contains("The first ride");
 }
 
-/// One line more in the configuration, and a reload.
-fn pretty_permalinks(server: &Server, admin: &Admin, id: u64) {
+/// WordPress writes what it writes for Apache, and that is in force at the next request.
+fn pretty_permalinks(server: &Server, admin: &Admin, folder: &Folder, id: u64) {
+    let url = choose_permalinks(admin, "/%year%/%postname%/", id);
+    let written = fs::read_to_string(folder.path().join("site/.htaccess")).unwrap();
+    assert!(
+        written.contains("# BEGIN WordPress") && written.contains("RewriteRule . /index.php [L]"),
+        "{written}"
+    );
+    let visitor = Browser::new(server);
+    pretty_addresses(&visitor, admin, &url);
+    admin.ask_site_health("authorization-header");
+    visitor.visit("/.htaccess").is(403);
+}
+
+/// The same without `.htaccess`: one line more in the configuration, and a reload.
+fn pretty_permalinks_by_configuration(server: &Server, admin: &Admin, folder: &Folder, id: u64) {
     let url = choose_permalinks(admin, "/%year%/%postname%/", id);
     let visitor = Browser::new(server);
+    fs::write(folder.path().join("site/.htaccess"), "").unwrap();
     visitor.visit(&url).is(404);
     let root = "root = \"@folder@/site\"\n";
-    server.reload(&PLAIN.replace(root, &format!("{root}try = [\"$uri\", \"/index.php\"]\n")));
+    server.reload(&PLAIN.replace(
+        root,
+        &format!("{root}htaccess = false\ntry = [\"$uri\", \"/index.php\"]\n"),
+    ));
     wait_until("the new configuration is in force", || {
         let answer = visitor.visit(&url);
         let expected = matches!(answer.status, 200 | 404);
         answer.must(expected, || "neither the old answer nor the new one".to_owned());
         answer.status == 200
     });
-    let post = visitor.visit(&url);
+    pretty_addresses(&visitor, admin, &url);
+}
+
+fn pretty_addresses(visitor: &Browser<'_>, admin: &Admin, url: &str) {
+    let post = visitor.visit(url);
     post.is(200)
         .contains("über alle Berge")
         .contains("I have seen it too");
     post.must(post.url.as_str() == url, || format!("redirected from {url}"));
-    assets::load_all(&visitor, &post);
+    assets::load_all(visitor, &post);
     visitor.visit("/no/such/page/").is(404).contains(TITLE);
     visitor
         .visit("/wp-json/wp/v2/posts?search=ride")
@@ -318,7 +345,6 @@ fn choose_permalinks(admin: &Admin, structure: &str, post: u64) -> String {
     let saved = admin
         .browser
         .send_form(&settings, settings.form_with("permalink_structure"), &values);
-    // Either that it is done, or that `.htaccess`, which PHP cannot write here, should be changed as well.
     saved.is(200).contains("setting-error-settings_updated");
     let post = admin.call("GET", &format!("posts/{post}"), &Value::Null);
     post.is(200).json()["link"].as_str().unwrap().to_owned()
