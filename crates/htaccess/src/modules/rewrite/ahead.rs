@@ -137,8 +137,17 @@ fn lookup_file(transaction: &mut Transaction<'_>, path: &[u8], world: &mut dyn W
         .filter(|name| !name.is_empty() && !name.contains(&b'/'))
         .map(|name| &name[..memchr::memchr2(b'?', b'#', name).unwrap_or(name.len())])
         .map(|name| [parent(&state.uri), name].concat());
+    // A folder has a URL without a slash there, so mod_dir redirects: it is no file.
+    let below = below.strip_suffix(b"/").unwrap_or(below);
+    if below.is_empty() {
+        return Lookup {
+            status: Status::MOVED_PERMANENTLY,
+            filename: state.document_root.to_vec(),
+            ..Lookup::default()
+        };
+    }
     let mut url = Vec::with_capacity(below.len() + 8);
-    escape_path(if below.is_empty() { b"/" } else { below }, &mut url);
+    escape_path(below, &mut url);
     Lookup {
         uri: beside.unwrap_or_default(),
         ..world.lookup(transaction, &url)

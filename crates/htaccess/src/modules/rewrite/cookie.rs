@@ -43,7 +43,8 @@ pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), 
     if is_yes(secure, b"secure") {
         line.extend_from_slice(b"; secure");
     }
-    if is_yes(http_only, b"HttpOnly") {
+    // As in Apache, what follows is taken into account only where the cookie is secure.
+    if is_yes(secure, b"secure") && is_yes(http_only, b"HttpOnly") {
         line.extend_from_slice(b"; HttpOnly");
     }
     if let Some(policy) = same_site.filter(|policy| *policy != b"0" && !policy.eq_ignore_ascii_case(b"false"))

@@ -8,7 +8,7 @@ use howdah_http::{Scheme, date};
 
 use super::situation::Situation;
 use super::url;
-use crate::transaction::Transaction;
+use crate::transaction::{Found, Transaction};
 use crate::world::World;
 
 /// A variable, compiled.
@@ -54,7 +54,8 @@ pub(crate) enum Server {
     Software,
     Time(Time),
     Uri,
-    UnknownOwner,
+    Owner,
+    OwnerGroup,
 }
 
 /// The parts of the local time.
@@ -95,7 +96,8 @@ pub(crate) fn fixed(name: &[u8]) -> Option<Server> {
         b"SERVER_ADMIN" => Server::Administrator,
         b"SERVER_NAME" => Server::Name,
         b"SERVER_SOFTWARE" => Server::Software,
-        b"SCRIPT_USER" | b"SCRIPT_GROUP" => Server::UnknownOwner,
+        b"SCRIPT_USER" => Server::Owner,
+        b"SCRIPT_GROUP" => Server::OwnerGroup,
         b"TIME" => Server::Time(Time::All),
         b"TIME_YEAR" => Server::Time(Time::Year),
         b"TIME_MON" => Server::Time(Time::Month),
@@ -216,8 +218,8 @@ impl Server {
             Server::Ipv6 => b"off",
             Server::Software => SOFTWARE,
             Server::Administrator => b"[no address given]",
-            Server::ApiVersion => b"20120211:137",
-            Server::UnknownOwner => b"<unknown>",
+            Server::ApiVersion => b"20120211:142",
+            Server::Owner | Server::OwnerGroup => return owner(self, transaction, world).into(),
             Server::LocalAddress => return printed(client.local.ip().to_canonical()),
             Server::LocalPort => return printed(server_port(transaction)),
             Server::RemoteAddress => return printed(client.remote.ip().to_canonical()),
@@ -296,6 +298,21 @@ fn request_line(transaction: &Transaction<'_>) -> Vec<u8> {
     let request = transaction.client.request;
     let (method, version) = (request.method.as_str(), request.version.as_str());
     [method.as_bytes(), b" ", &request.target, b" ", version.as_bytes()].concat()
+}
+
+fn owner(which: Server, transaction: &Transaction<'_>, world: &mut dyn World) -> Vec<u8> {
+    let state = &transaction.state;
+    let owners = match state.found {
+        Found::Missing => None,
+        Found::File | Found::Directory => world.owners(&state.filename),
+    };
+    let owners = owners.unwrap_or_default();
+    let name = if which == Server::Owner {
+        owners.user
+    } else {
+        owners.group
+    };
+    name.map_or_else(|| b"<unknown>".to_vec(), Vec::from)
 }
 
 fn is_ipv6(address: IpAddr) -> bool {

@@ -76,6 +76,7 @@ fn tests_of_files() {
         ("/srv/none -F", false),
         ("/srv/private -F", false),
         ("/etc/passwd -F", false),
+        ("/srv/ -F", false),
     ];
     for (condition, expected) in table {
         assert_eq!(holds(condition), expected, "{condition}");

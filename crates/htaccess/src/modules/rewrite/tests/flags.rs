@@ -312,6 +312,8 @@ fn cookies() {
             "n=v; path=/; domain=d; secure; HttpOnly; SameSite=None",
         ),
         ("n:v:d:0:/:no:no:false", "n=v; path=/; domain=d"),
+        // HttpOnly alone is lost, SameSite is not.
+        ("n:v:d:0:/:no:HttpOnly:Lax", "n=v; path=/; domain=d; SameSite=Lax"),
         (";n;v:w;d;0;/", "n=v:w; path=/; domain=d"),
         ("n:$1:d", "n=x; path=/; domain=d"),
         ("n:v", ""),
