@@ -287,6 +287,7 @@ impl Reader<'_> {
     fn tidy(&self, text: &str) -> String {
         let Place { host, port, root } = self.place;
         let port = port.to_string();
+        let label = host.split('.').next().unwrap_or(host);
         let forest = root.strip_suffix(&format!("/sites/{host}")).unwrap_or(root);
         let text = ["nonce=\"", "response=\"", "rspauth=\""]
             .iter()
@@ -295,6 +296,7 @@ impl Reader<'_> {
             .replace(root, "{root}")
             .replace(forest, "{forest}")
             .replace(host, "{name}")
+            .replace(label, "{label}")
             .replace(&port, "{port}")
     }
 

@@ -170,7 +170,6 @@ fn text(folder: &Path, port: u16, hosts: &[Host]) -> String {
         r#"
 ServerRoot {folder}
 ServerName apache.test
-ServerAdmin nobody@apache.test
 DefaultRuntimeDir {folder}
 PidFile {folder}/apache.pid
 ErrorLog {folder}/error.log
