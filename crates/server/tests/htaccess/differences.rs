@@ -88,7 +88,6 @@ pub const DECIDED: &[Decided] = &[
     answer("mime: handlers for other names of PHP*", "*", "200", "200", "handlers of panels and of other versions mean that PHP runs it"),
     answer("mime: handlers for other names of PHP*source", "*", "200", "403", "sources are not shown"),
     answer("mime: *cgi-script*", "*", "200", "403", "as where mod_cgi is: it may not run, and is not sent"),
-    answer("language: *IfFile*", "*", "200", "500", "compiled rules do not depend on other files"),
     answer("*", "*", "413", "40*", "what is refused anyway is refused for the first reason"),
     answer("*", "POST /dir | = *", "413", "301", "what goes elsewhere has not been too long here"),
     answer("*", "*.ht*", "404", "403", "a name that is refused is refused whether it is there or not"),
