@@ -25,6 +25,8 @@
 //!     Answer::Prepared { head, body } => {}
 //!     // Goes through `h1::encode_head` with `Framing::of(method, version, head.status, Some(length))`.
 //!     Answer::Composed { head, length, body } => {}
+//!     // The same as `Prepared`, with the entity tag that directives want.
+//!     Answer::Retagged { .. } => {}
 //!     // An error page of the front's own.
 //!     Answer::Status(status) => {}
 //! }

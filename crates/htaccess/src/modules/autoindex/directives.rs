@@ -279,7 +279,9 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
         },
     ),
     Directive {
-        support: Support::Differs("ScanHTMLTitles has no effect: files are not read for a listing"),
+        support: Support::Differs(
+            "ScanHTMLTitles has no effect, since files are not read for a listing, nor has TrackModified, since a folder's date does not change with its files",
+        ),
         ..directive(
             "IndexOptions",
             Arguments::ANY,
