@@ -17,7 +17,7 @@ use howdah_htaccess::response::About;
 use howdah_htaccess::trace::Event;
 use howdah_htaccess::world::Verified;
 use howdah_http::h1::{self, Progress};
-use howdah_http::{Request, ResponseHead, Status};
+use howdah_http::{Request, ResponseHead, Scheme, Status};
 use howdah_site::{
     Client, DocumentPath, Resolution, Resolved, Ruled, Scratch, Site, Sites, server_variables,
 };
@@ -278,10 +278,13 @@ fn outside<'b>(site: &Site, store: &'b RefCell<Store>, passwords: &'b Passwords)
 
 /// The request as it would come, read as the server reads it.
 fn request(config: &Config, question: &Question) -> Result<Request, String> {
-    let url = question.url.strip_prefix("http://").unwrap_or(&question.url);
-    if url.starts_with("https://") {
-        return Err("only http:// is spoken here".to_owned());
-    }
+    let (scheme, url) = match question.url.strip_prefix("https://") {
+        Some(rest) => (Scheme::Https, rest),
+        None => (
+            Scheme::Http,
+            question.url.strip_prefix("http://").unwrap_or(&question.url),
+        ),
+    };
     let (host, target) = match url.find(['/', '?']) {
         Some(0) if url.starts_with('/') => (usual_host(config), url.to_owned()),
         Some(at) if url[at..].starts_with('/') => (url[..at].to_owned(), url[at..].to_owned()),
@@ -297,6 +300,7 @@ fn request(config: &Config, question: &Question) -> Result<Request, String> {
     }
     head.push_str("\r\n");
     let mut request = Request::new();
+    request.scheme = scheme;
     match h1::parse_request(head.as_bytes(), &howdah_http::Limits::default(), &mut request) {
         Ok(Progress::Complete(parsed)) if parsed.head_length == head.len() => Ok(request),
         Ok(_) => Err("the request does not end where it should; is there a line break in it?".to_owned()),

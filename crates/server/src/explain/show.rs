@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use howdah_htaccess::modules::filter::Filter;
 use howdah_htaccess::trace::Event;
+use howdah_http::Scheme;
 use serde_json::{Value, json as value};
 
 use super::{Explanation, Outcome, Pairs};
@@ -23,6 +24,11 @@ pub(crate) fn text(explanation: &Explanation) -> String {
         .map(|event| page.place(event).len())
         .max()
         .unwrap_or(0);
+    let scheme = if request.scheme == Scheme::Https {
+        "https"
+    } else {
+        "http"
+    };
     let (method, host, target) = (
         request.method.as_str(),
         bytes(&request.authority),
@@ -31,7 +37,7 @@ pub(crate) fn text(explanation: &Explanation) -> String {
     page.line(
         0,
         &format!(
-            "{method} http://{host}{target}, site {} in {}",
+            "{method} {scheme}://{host}{target}, site {} in {}",
             explanation.site, explanation.root
         ),
     );

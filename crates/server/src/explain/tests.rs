@@ -104,6 +104,12 @@ fn what_it_comes_to() {
     let posted = tree.ask("POST", "/item/7", &["Content-Type: text/plain"]);
     assert_eq!(posted.request.method.as_str(), "POST");
     assert!(matches!(posted.outcome, Outcome::Script { .. }));
+
+    let secure = tree.ask("GET", "https://localhost/item/7", &[]);
+    let Outcome::Script { variables, .. } = secure.outcome else {
+        panic!()
+    };
+    assert!(variables.contains(&("HTTPS".to_owned(), "on".to_owned())));
 }
 
 #[test]
@@ -127,8 +133,7 @@ fn for_programs_it_is_one_object() {
 fn what_cannot_be_asked() {
     let config = Config::parse("[[site]]\nhosts = \"a.example\"\nroot = \"/tmp\"", "x.toml").unwrap();
     for (method, url, fields, why) in [
-        ("GET", "https://a.example/", &[][..], "only http"),
-        ("GET", "http://b.example/", &[], "421"),
+        ("GET", "http://b.example/", &[][..], "421"),
         ("GE T", "/", &[], "refused with 400"),
         ("GET", "/\r\nX: y", &[], "refused"),
         ("GET", "/", &["no colon"], "refused with 400"),
