@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Where it differs from Apache: a name of a host is no address for `-ipmatch`, because names are not looked up; the log's
-//! identifiers are empty; LAST_MODIFIED is the file's time from the beginning.
+//! identifiers are empty; an empty `-U` does not hold; HANDLER is empty where no directive has set one.
 
 use crate::pattern::Captures;
 use crate::transaction::Transaction;

@@ -98,6 +98,10 @@ fn run<T>(
     transaction.state.env.push(b"SET", b"in env");
     transaction.state.notes.push(b"NOTED", b"in notes");
     transaction.state.fields.push(b"X-Sent", b"sent");
+    transaction
+        .state
+        .fields
+        .push(b"Last-Modified", b"Sun, 06 Nov 1994 08:49:37 GMT");
     transaction.state.error_fields.push(b"X-Always", b"always");
     let answer = evaluate(compiled, &mut transaction, &mut Disk, &mut Captures::default());
     let vary = transaction.state.fields.value(b"Vary").unwrap_or_default();

@@ -19,7 +19,7 @@ pub(super) enum Variable {
     /// The response's media type.
     ContentType,
     Handler,
-    /// When what is served was changed last, in local time, as 14 digits.
+    /// When what is served was changed last, in local time, as 14 digits: 1970 until the response is there.
     LastModified,
     /// The response's status, as far as it is known.
     Status,
@@ -70,8 +70,8 @@ impl Variable {
             Variable::ContentType => state.content_type.as_deref().unwrap_or_default().into(),
             Variable::Handler => state.handler.as_deref().unwrap_or_default().into(),
             Variable::LastModified => {
-                let probe = evaluation.world.probe(&state.filename);
-                let seconds = probe.map_or(0, |probe| probe.modified.div_euclid(1_000_000).max(0) as u64);
+                let sent = state.fields.value(b"Last-Modified").and_then(date::parse);
+                let seconds = sent.unwrap_or(0);
                 let zone = evaluation.world.zone(seconds);
                 digits(seconds.saturating_add_signed(i64::from(zone))).into()
             }
