@@ -66,8 +66,11 @@ fn gather(tx: &mut Transaction<'_>, head: &mut ResponseHead, is_error: bool) {
         true => std::mem::take(&mut state.error_fields),
         false => std::mem::take(&mut state.fields),
     };
+    // What the handler says wins; lines of the same name that modules have set all stand, such as those of Set-Cookie.
+    let own = head.fields.len();
     for (name, value) in set.iter() {
-        if !head.fields.contains(name) {
+        let mut said = head.fields.iter().take(own);
+        if !said.any(|(said, _)| said.eq_ignore_ascii_case(name)) {
             head.fields.push(name, value);
         }
     }

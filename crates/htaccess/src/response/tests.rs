@@ -56,6 +56,17 @@ fn both_tables_become_one() {
 }
 
 #[test]
+fn cookies_that_several_rules_set_are_all_sent() {
+    let set = |state: &mut State| {
+        state.error_fields.push(b"Set-Cookie", b"a=1");
+        state.error_fields.push(b"Set-Cookie", b"b=2");
+    };
+    let expected = "Set-Cookie: a=1\nSet-Cookie: b=2";
+    assert_eq!(sent("", 200, "", About::default(), set), expected);
+    assert_eq!(sent("", 302, "", ERROR, set), expected);
+}
+
+#[test]
 fn vary_is_one_line() {
     let table = [
         ("Header append Vary A", "Vary: a", "Vary: a"),
