@@ -69,8 +69,12 @@ fn gather(tx: &mut Transaction<'_>, head: &mut ResponseHead, is_error: bool) {
     // What the handler says wins; lines of the same name that modules have set all stand, such as those of Set-Cookie.
     let own = head.fields.len();
     for (name, value) in set.iter() {
-        let mut said = head.fields.iter().take(own);
-        if !said.any(|(said, _)| said.eq_ignore_ascii_case(name)) {
+        let is_said = head
+            .fields
+            .iter()
+            .take(own)
+            .any(|(said, _)| said.eq_ignore_ascii_case(name));
+        if !is_said {
             head.fields.push(name, value);
         }
     }
