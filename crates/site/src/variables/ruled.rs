@@ -15,6 +15,10 @@ pub(super) fn about_the_way(client: &Client<'_>, ruled: &Ruled, out: &mut impl F
     }
     if let Some(auth_type) = state.auth_type {
         out(b"AUTH_TYPE", auth_type.as_bytes());
+        // PHP itself finds the user of Basic in the Authorization field; that of Digest it has from the server.
+        if let (Some(user), "Digest") = (&state.user, auth_type) {
+            out(b"PHP_AUTH_USER", user);
+        }
     }
     if let Some(previous) = &state.previous {
         let core = ruled.settings.core.as_ref();
