@@ -23,7 +23,7 @@ pub fn pattern(data: &[u8]) {
     };
     let begin = Instant::now();
     let answer = pattern.spans(subject);
-    assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
     let Ok(spans) = answer else { return };
     let engine =
         Engine::new(&pattern.definition, None).expect("what is matched by hand is a pattern for PCRE2");

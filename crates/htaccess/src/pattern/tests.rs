@@ -235,7 +235,8 @@ fn what_tries_too_much_is_given_up_soon() {
             let answer = pattern.is_match(&subject);
             let took = begin.elapsed();
             assert!(
-                took < Duration::from_millis(100),
+                // Some milliseconds; without a limit it would be years. The rest is for busy machines.
+                took < Duration::from_secs(5),
                 "/{}/ {length}: {took:?}",
                 text.escape_ascii()
             );

@@ -85,10 +85,7 @@ fn every_htaccess_is_checked() {
     );
     folder.file("site/below/.htaccess", "php_flag display_errors on\n");
     let root = root.display().to_string();
-    let file = folder.file(
-        "howdah.toml",
-        &format!("[[site]]\nroot = {root:?}\nphp = false\n"),
-    );
+    let file = folder.file("howdah.toml", format!("[[site]]\nroot = {root:?}\nphp = false\n"));
     let file = file.to_str().unwrap();
     let (status, output, told) = Setup::with(&["check", "--config", file]).run();
     assert_eq!((status, told.as_str()), (Some(1), ""));
