@@ -3,17 +3,20 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A network of IPv4 or IPv6 addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Subnet {
-    network: Bits,
-    mask: u128,
+/// A network of IPv4 or IPv6 addresses. Small, because there are lists of thousands of IPv4 networks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subnet(Network);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Network {
+    V4 { network: u32, mask: u32 },
+    V6(Box<V6>),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Bits {
-    V4(u32),
-    V6(u128),
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct V6 {
+    network: u128,
+    mask: u128,
 }
 
 /// Why a text is no network.
@@ -39,45 +42,40 @@ impl Subnet {
             return Err(BadSubnet::NoAddress);
         }
         let address = std::str::from_utf8(address).map_err(|_| BadSubnet::BadAddress)?;
-        let network = match address.parse::<IpAddr>() {
+        match address.parse::<IpAddr>() {
             // Clients that come by a mapped address count as IPv4.
-            Ok(IpAddr::V6(v6)) if v6.to_ipv4_mapped().is_some() => return Err(BadSubnet::BadAddress),
-            Ok(IpAddr::V6(v6)) => Bits::V6(v6.to_bits()),
-            Ok(IpAddr::V4(v4)) => Bits::V4(v4.to_bits()),
-            Err(_) if mask.is_none() => return beginning(address),
-            Err(_) => return Err(BadSubnet::BadAddress),
-        };
-        let mask = match mask {
-            None => u128::MAX,
-            Some(mask) => mask_of(mask, network)?,
-        };
-        Ok(Subnet { network, mask }.normal())
+            Ok(IpAddr::V6(v6)) if v6.to_ipv4_mapped().is_some() => Err(BadSubnet::BadAddress),
+            Ok(IpAddr::V6(v6)) => {
+                let mask = mask.map_or(Ok(u128::MAX), |mask| Ok(u128::MAX << (128 - bits(mask, 128)?)))?;
+                let network = v6.to_bits() & mask;
+                Ok(Subnet(Network::V6(Box::new(V6 { network, mask }))))
+            }
+            Ok(IpAddr::V4(v4)) => {
+                let mask = mask.map_or(Ok(u32::MAX), mask_of)?;
+                let network = v4.to_bits() & mask;
+                Ok(Subnet(Network::V4 { network, mask }))
+            }
+            Err(_) if mask.is_none() => beginning(address),
+            Err(_) => Err(BadSubnet::BadAddress),
+        }
     }
 
     /// Whether the address is in it.
     pub fn contains(&self, address: IpAddr) -> bool {
-        match (self.network, address.to_canonical()) {
-            (Bits::V4(network), IpAddr::V4(v4)) => v4.to_bits() & self.mask as u32 == network,
-            (Bits::V6(network), IpAddr::V6(v6)) => v6.to_bits() & self.mask == network,
+        match (&self.0, address.to_canonical()) {
+            (Network::V4 { network, mask }, IpAddr::V4(v4)) => v4.to_bits() & mask == *network,
+            (Network::V6(own), IpAddr::V6(v6)) => v6.to_bits() & own.mask == own.network,
             _ => false,
         }
-    }
-
-    fn normal(self) -> Subnet {
-        let network = match self.network {
-            Bits::V4(v4) => Bits::V4(v4 & self.mask as u32),
-            Bits::V6(v6) => Bits::V6(v6 & self.mask),
-        };
-        Subnet { network, ..self }
     }
 }
 
 /// The first address and the mask's bits; an address alone where the mask is all of them.
 impl fmt::Display for Subnet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (address, ones, width) = match self.network {
-            Bits::V4(v4) => (IpAddr::V4(v4.into()), (self.mask as u32).count_ones(), 32),
-            Bits::V6(v6) => (IpAddr::V6(v6.into()), self.mask.count_ones(), 128),
+        let (address, ones, width) = match &self.0 {
+            Network::V4 { network, mask } => (IpAddr::V4((*network).into()), mask.count_ones(), 32),
+            Network::V6(own) => (IpAddr::V6(own.network.into()), own.mask.count_ones(), 128),
         };
         match ones {
             ones if ones == width => write!(f, "{address}"),
@@ -117,29 +115,24 @@ fn beginning(text: &str) -> Result<Subnet, BadSubnet> {
         network |= u32::from(octet) << shift;
         mask |= 0xFF << shift;
     }
-    Ok(Subnet {
-        network: Bits::V4(network),
-        mask: u128::from(mask),
-    })
+    Ok(Subnet(Network::V4 { network, mask }))
 }
 
-fn mask_of(text: &[u8], network: Bits) -> Result<u128, BadSubnet> {
-    let text = std::str::from_utf8(text).map_err(|_| BadSubnet::BadMask)?;
-    let width = if matches!(network, Bits::V4(_)) { 32 } else { 128 };
-    match text.parse::<u32>() {
-        Ok(bits @ 1..) if bits <= width => {
-            let ones = u128::MAX << (width - bits);
-            Ok(if width == 32 {
-                ones & u128::from(u32::MAX)
-            } else {
-                ones
-            })
-        }
-        _ => match (text.parse::<Ipv4Addr>(), network) {
-            (Ok(mask), Bits::V4(_)) => Ok(u128::from(mask.to_bits())),
-            _ => Err(BadSubnet::BadMask),
-        },
+/// A number of bits, or an IPv4 mask.
+fn mask_of(text: &[u8]) -> Result<u32, BadSubnet> {
+    if let Ok(bits) = bits(text, 32) {
+        return Ok(u32::MAX << (32 - bits));
     }
+    let text = std::str::from_utf8(text).map_err(|_| BadSubnet::BadMask)?;
+    let mask: Ipv4Addr = text.parse().map_err(|_| BadSubnet::BadMask)?;
+    Ok(mask.to_bits())
+}
+
+/// From 1 to `width`.
+fn bits(text: &[u8], width: u32) -> Result<u32, BadSubnet> {
+    let bits = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+    bits.filter(|bits| (1..=width).contains(bits))
+        .ok_or(BadSubnet::BadMask)
 }
 
 #[cfg(test)]
