@@ -231,15 +231,19 @@ fn what_tries_too_much_is_given_up_soon() {
         for length in [40, 500, 8_000] {
             let mut subject = letter.repeat(length);
             subject.push(b'#');
-            let begin = Instant::now();
-            let answer = pattern.is_match(&subject);
-            let took = begin.elapsed();
+            // The best of some, as others may want the processor. Without a limit it would be years.
+            let mut times = (0..5).map(|_| {
+                let begin = Instant::now();
+                let _ = pattern.is_match(&subject);
+                begin.elapsed()
+            });
+            let limit = Duration::from_millis(100);
             assert!(
-                // Some milliseconds; without a limit it would be years. The rest is for busy machines.
-                took < Duration::from_secs(5),
-                "/{}/ {length}: {took:?}",
+                times.any(|took| took < limit),
+                "/{}/ {length}",
                 text.escape_ascii()
             );
+            let answer = pattern.is_match(&subject);
             assert!(
                 length < 8_000 || answer == Err(Exhausted),
                 "/{}/ {answer:?}",
