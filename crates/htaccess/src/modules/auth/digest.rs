@@ -12,7 +12,6 @@ use super::files::{self, realm_hash_of};
 use super::password::same;
 use super::{ask, base64, note, quoted, realm, shown};
 use crate::modules::authz::Refusal;
-use crate::settings::Merge;
 use crate::transaction::Transaction;
 use crate::world::World;
 
@@ -28,15 +27,6 @@ pub(super) struct Config {
     pub lifetime: Option<i64>,
     /// AuthDigestDomain: URLs, separated by spaces.
     pub domain: Option<Box<[u8]>>,
-}
-
-impl Merge for Config {
-    fn merge(base: &Config, add: &Config) -> Config {
-        Config {
-            lifetime: add.lifetime.or(base.lifetime),
-            domain: add.domain.as_ref().or(base.domain.as_ref()).cloned(),
-        }
-    }
 }
 
 /// Whether the digest fits; sets the user, and Authentication-Info for the response.

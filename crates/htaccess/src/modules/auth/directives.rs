@@ -181,7 +181,8 @@ fn auth_basic_provider(call: &Call<'_>, _: &mut Settings) -> Result<(), Complain
     providers(call, &["anon", "dbd", "dbm", "fcgi", "ldap", "socache"])
 }
 
-fn auth_digest_provider(call: &Call<'_>, _: &mut Settings) -> Result<(), Complaint> {
+fn auth_digest_provider(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    edit_digest(settings);
     providers(call, &["dbd", "dbm", "socache"])
 }
 
@@ -227,7 +228,8 @@ fn auth_basic_use_digest_algorithm(call: &Call<'_>, settings: &mut Settings) -> 
     Ok(())
 }
 
-fn auth_digest_qop(call: &Call<'_>, _: &mut Settings) -> Result<(), Complaint> {
+fn auth_digest_qop(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    edit_digest(settings);
     let mut words = call.words.iter().enumerate();
     match words.find(|(_, word)| !word.eq_ignore_ascii_case(b"auth")) {
         None => Ok(()),
@@ -246,14 +248,16 @@ fn auth_digest_nonce_lifetime(call: &Call<'_>, settings: &mut Settings) -> Resul
     Ok(())
 }
 
-fn auth_digest_nc_check(call: &Call<'_>, _: &mut Settings) -> Result<(), Complaint> {
+fn auth_digest_nc_check(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    edit_digest(settings);
     if call.flag() {
         return Err(Complaint::about(0, "the nonce's count is not checked").refused());
     }
     Ok(())
 }
 
-fn auth_digest_algorithm(call: &Call<'_>, _: &mut Settings) -> Result<(), Complaint> {
+fn auth_digest_algorithm(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+    edit_digest(settings);
     if call.word(0).eq_ignore_ascii_case(b"MD5") {
         return Ok(());
     }

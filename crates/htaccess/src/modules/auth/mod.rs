@@ -32,6 +32,7 @@ pub struct Config {
     user_file: Option<Box<[u8]>>,
     group_file: Option<Box<[u8]>>,
     basic: basic::Config,
+    /// mod_auth_digest does not merge: a folder that has one of its directives has none of those above it.
     digest: Option<Box<digest::Config>>,
 }
 
@@ -50,10 +51,7 @@ impl Merge for Config {
             user_file: add.user_file.as_ref().or(base.user_file.as_ref()).cloned(),
             group_file: add.group_file.as_ref().or(base.group_file.as_ref()).cloned(),
             basic: Merge::merge(&base.basic, &add.basic),
-            digest: match (&base.digest, &add.digest) {
-                (Some(base), Some(add)) => Some(Box::new(Merge::merge(&**base, &**add))),
-                (only, None) | (None, only) => only.clone(),
-            },
+            digest: add.digest.as_ref().or(base.digest.as_ref()).cloned(),
         }
     }
 }

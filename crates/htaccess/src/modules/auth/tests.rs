@@ -270,6 +270,14 @@ fn urls_with_the_same_users_are_named() {
     );
     let challenge = answer(&[DIGEST, "AuthDigestDomain /a", "AuthDigestDomain /b"], "").1;
     assert!(challenge.contains(", domain=\"/b\""), "{challenge}");
+    for (below, stays) in [
+        ("AuthName Other", true),
+        ("AuthDigestQop auth", false),
+        ("AuthDigestProvider file", false),
+    ] {
+        let challenge = answer(&[DIGEST, "AuthDigestDomain /a", below], "").1;
+        assert_eq!(challenge.contains("domain"), stays, "{below}: {challenge}");
+    }
 }
 
 #[test]
