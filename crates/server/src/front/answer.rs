@@ -143,6 +143,12 @@ impl Body {
         Body::Pieces(Vec::new())
     }
 
+    /// All of these bytes.
+    pub(super) fn whole(bytes: Rc<[u8]>) -> Body {
+        let all = 0..bytes.len();
+        Body::Memory(bytes, all)
+    }
+
     /// Bytes of it, if they are known before they are sent.
     pub(super) fn length(&self) -> Option<u64> {
         match self {

@@ -106,10 +106,17 @@ fn dressed(
         return Ok(Answer::new(Head::Prepared(document), content(body.into())));
     }
     let second = arrival.began.seconds();
-    if !is_error_page && let Some(head) = thread.wardrobe().find(&document, ruled, second) {
-        return Ok(Answer::new(Head::Prepared(head), content(body.into())));
+    let fields = &work.request.fields;
+    let is_plain = !is_error_page && !fields.contains(b"if-none-match") && !fields.contains(b"range");
+    if is_plain && let Some((head, filters)) = thread.wardrobe().find(&document, ruled, &work.request, second)
+    {
+        let pressed = thread.pressed().of(&document, filters);
+        if filters.is_empty() || pressed.is_some() {
+            let body = pressed.map_or_else(|| body.into(), Body::whole);
+            return Ok(Answer::new(Head::Prepared(head), content(body)));
+        }
     }
-    let dress = wardrobe::Dress::of(ruled).filter(|_| !is_error_page);
+    let dress = wardrobe::Dress::of(ruled, &work.request).filter(|_| is_plain);
     let length = body.length();
     let mut head = wardrobe::read_head(&document);
     head.status = ruled.state.status;
@@ -124,10 +131,16 @@ fn dressed(
     let Head::Plain(head) = &answer.head else {
         return Ok(answer);
     };
-    if let Some(dress) = dress {
+    // What has passed filters can be kept once it has, which it has not at first.
+    let pressed = thread.pressed().of(&document, &answer.filters);
+    if let Some(dress) = dress
+        && (answer.filters.is_empty() || pressed.is_some())
+    {
+        let length = pressed.as_ref().map_or(length, |pressed| pressed.len() as u64);
         let mut wardrobe = thread.wardrobe();
-        let head = wardrobe.keep(&document, ruled, dress, second, head, length);
-        return Ok(Answer::new(Head::Prepared(head), content(answer.body)));
+        let head = wardrobe.keep(&document, ruled, dress, second, head, length, &answer.filters);
+        let body = pressed.map_or(answer.body, Body::whole);
+        return Ok(Answer::new(Head::Prepared(head), content(body)));
     }
     if !answer.filters.is_empty() && is_known_compressed(work, head) {
         return Ok(not_modified(answer));

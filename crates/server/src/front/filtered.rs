@@ -120,6 +120,11 @@ impl Coding {
 }
 
 impl Pressed {
+    /// What a file comes to behind these filters, if that is known.
+    pub(super) fn of(&self, document: &Rc<[u8]>, filters: &[Filter]) -> Option<Rc<[u8]>> {
+        self.find(document, Coding::of(filters)?)
+    }
+
     fn find(&self, document: &Rc<[u8]>, coding: Coding) -> Option<Rc<[u8]>> {
         let kept = self.kept.get(&(document.as_ptr() as usize, coding))?;
         Some(Rc::clone(&kept.content))
@@ -166,8 +171,7 @@ pub(super) async fn send(
     }
     match whole(connection, &answer, &pieces).await {
         Ok(content) => {
-            let all = 0..content.len();
-            let answer = Answer::new(answer.head, Body::Memory(content, all));
+            let answer = Answer::new(answer.head, Body::whole(content));
             Box::pin(send::send(connection, work, answer, persistent)).await
         }
         Err(why) => {

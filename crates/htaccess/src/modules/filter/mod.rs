@@ -112,6 +112,15 @@ impl Kind {
     }
 }
 
+/// The variables that have a say in which filters are chosen.
+pub const VARIABLES: [&[u8]; 5] = [
+    b"no-gzip",
+    b"gzip-only-text/html",
+    b"force-gzip",
+    b"no-brotli",
+    b"filter-errordocs",
+];
+
 /// `AP_FTYPE_RESOURCE`.
 const RESOURCE: u8 = 10;
 /// `AP_FTYPE_CONTENT_SET`.
@@ -131,6 +140,13 @@ impl fmt::Display for Kind {
 impl Config {
     fn smart(&self, name: &[u8]) -> Option<&Arc<Smart>> {
         self.smart.iter().find(|smart| *smart.name == *name)
+    }
+
+    /// Whether what is chosen depends on nothing but the response's head, what codings the client takes, and the
+    /// [variables](VARIABLES).
+    pub fn is_by_type(&self) -> bool {
+        let mut providers = self.smart.iter().flat_map(|smart| &smart.providers);
+        providers.all(|provider| matches!(provider.when, When::Types(_)))
     }
 
     /// The chain, as far as it counts.
