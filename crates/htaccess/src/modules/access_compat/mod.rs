@@ -187,7 +187,9 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
         overrides: Overrides::LIMIT,
         arguments: Arguments::FIRST_AND_SOME,
         summary: "Lets clients in by address, host name or variable.",
-        support: Support::Differs("a host name matches nobody where the server does not look names up"),
+        support: Support::Differs(
+            "a host name matches nobody where it is not in the machine's own /etc/hosts",
+        ),
         apply: allow,
     },
     Directive {
@@ -196,7 +198,9 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
         overrides: Overrides::LIMIT,
         arguments: Arguments::FIRST_AND_SOME,
         summary: "Keeps clients out by address, host name or variable.",
-        support: Support::Differs("a host name answers 500 where the server does not look names up"),
+        support: Support::Differs(
+            "a host name answers 500 to clients that are not in the machine's own /etc/hosts",
+        ),
         apply: deny,
     },
     Directive {

@@ -120,8 +120,8 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
         arguments: Arguments::Raw,
         summary: "Says who may have what is here.",
         support: Support::Differs(
-            "`host` and `forward-dns` need the server to look names up, and are refused where it does not; databases, LDAP and \
-             client certificates are refused",
+            "`host` and `forward-dns` know the names in the machine's own /etc/hosts: others match nobody, and behind `not` answer \
+             500; databases, LDAP and client certificates are refused",
         ),
         apply: require,
     },
