@@ -36,7 +36,9 @@ pub fn pattern(data: &[u8]) {
             "after {middle}"
         );
     }
-    if let Some(reference) = reference(text, caseless) {
+    if !subject.contains(&0)
+        && let Some(reference) = reference(text, caseless)
+    {
         let expected = spans_of(&reference, subject);
         assert!(
             expected.is_err() || expected == Ok(spans),
@@ -57,7 +59,8 @@ fn in_a_set(pattern: Pattern, subject: &[u8], spans: Option<Spans>) {
 }
 
 /// The pattern as it was written, given to PCRE2 with a zero byte as the line's end: then `$` matches before no other
-/// last byte, which is what `DOLLAR_ENDONLY` says of all. Not for what asks where lines end, or is no UTF-8.
+/// last byte, which is what `DOLLAR_ENDONLY` says of all. Not for what asks where lines end, or is no UTF-8; and not on
+/// subjects with such a byte.
 fn reference(text: &[u8], caseless: bool) -> Option<Regex> {
     let asks = |word: &[u8]| memchr::memmem::find(text, word).is_some();
     let lines = [&b"(?"[..], b"(*", b"\\N", b"\\R", b"\\Z", b"\\X"];
