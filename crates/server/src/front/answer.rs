@@ -57,13 +57,18 @@ impl Answer {
     pub(super) fn error(status: Status) -> Answer {
         let mut head = ResponseHead::new(status);
         push(&mut head, b"Content-Type", b"text/html; charset=utf-8");
-        if status == Status::SERVICE_UNAVAILABLE {
-            push(&mut head, b"Retry-After", b"2");
-        }
         Answer {
             is_own: true,
             ..Answer::new(Head::Plain(head), page(status))
         }
+    }
+
+    /// The same, where Howdah itself could not serve: a 503 of ours passes soon, one that a site's rules make may last for hours.
+    pub(super) fn of_trouble(mut self) -> Answer {
+        if self.status() == Status::SERVICE_UNAVAILABLE {
+            self.push(b"Retry-After", b"2");
+        }
+        self
     }
 
     /// Nothing but head and content.

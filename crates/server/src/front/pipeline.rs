@@ -85,6 +85,7 @@ async fn answer(
         let user = ruled.as_mut().and_then(|ruled| ruled.state.user.clone());
         rules::complain(connection, work, site, ruled.as_deref_mut());
         let failed = match made {
+            Ok(answer) if is_error => return (Some(answer.of_trouble()), user),
             Ok(answer) => return (Some(answer), user),
             Err(failed) => failed,
         };
@@ -92,7 +93,7 @@ async fn answer(
             return (None, user);
         };
         if ruled.is_none() || is_error {
-            return (Some(Answer::error(status)), user);
+            return (Some(Answer::error(status).of_trouble()), user);
         }
         is_error = true;
         resolved = rules::error(connection, work, site, arrival, ruled, status);
