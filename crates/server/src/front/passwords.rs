@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,9 @@ use tokio::sync::Semaphore;
 const KEPT: Duration = Duration::from_secs(60);
 /// Answers that are remembered. Beyond, all that are older than half of [`KEPT`] are forgotten, or all.
 const MOST_KEPT: usize = 4096;
+
+/// Requests that wait for a comparison. What comes beyond is answered with 503, so that who guesses keeps nobody waiting for long.
+const MOST_WAITING: usize = 64;
 
 /// Compares a password with a hash in one of the forms that `htpasswd` writes.
 pub(crate) type Compare = fn(hash: &[u8], password: &[u8]) -> bool;
@@ -28,6 +32,17 @@ pub(crate) struct Passwords {
     keys: [RandomState; 2],
     /// Comparisons at a time: what comes beyond waits, so that guessing takes no more than a part of the machine.
     permits: Semaphore,
+    /// Who waits for a comparison, or has one done.
+    waiting: AtomicUsize,
+}
+
+/// One of those who wait.
+struct Waiting<'p>(&'p AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +59,7 @@ impl Passwords {
             known: Mutex::default(),
             keys: Default::default(),
             permits: Semaphore::new(at_a_time.max(1)),
+            waiting: AtomicUsize::new(0),
         }
     }
 
@@ -63,14 +79,17 @@ impl Passwords {
         }
     }
 
-    /// Finds it out, on another thread.
-    pub(super) async fn find_out(&self, hash: Vec<u8>, password: Vec<u8>) {
+    /// Finds it out, on another thread. Says whether it did: it does not where too many wait for the same.
+    pub(super) async fn find_out(&self, hash: Vec<u8>, password: Vec<u8>) -> bool {
         let key = self.key(&hash, &password);
+        let Some(_waiting) = self.queue() else {
+            return false;
+        };
         // The semaphore is never closed.
         let _permit = self.permits.acquire().await;
         // Somebody else may have been here for the same.
         if self.known(&hash, &password, Instant::now()) != Verified::Later {
-            return;
+            return true;
         }
         let compare = self.compare;
         let compared = tokio::task::spawn_blocking(move || compare(&hash, &password)).await;
@@ -79,6 +98,13 @@ impl Passwords {
             since: Instant::now(),
         };
         self.keep(key, answer);
+        true
+    }
+
+    fn queue(&self) -> Option<Waiting<'_>> {
+        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
+        let waiting = Waiting(&self.waiting);
+        (before < MOST_WAITING).then_some(waiting)
     }
 
     /// Finds it out while everything waits, for who has nothing else to do.
@@ -110,7 +136,6 @@ impl Passwords {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     static COMPARED: AtomicUsize = AtomicUsize::new(0);
 
@@ -136,6 +161,16 @@ mod tests {
             passwords.known(b"a", b"a", Instant::now() + KEPT),
             Verified::Later
         );
+    }
+
+    #[tokio::test]
+    async fn not_everybody_may_wait() {
+        let passwords = Passwords::new(|_, _| true, 1);
+        let waiting: Vec<_> = (0..MOST_WAITING).filter_map(|_| passwords.queue()).collect();
+        assert_eq!(waiting.len(), MOST_WAITING);
+        assert!(!passwords.find_out(b"c".to_vec(), b"c".to_vec()).await);
+        drop(waiting);
+        assert!(passwords.find_out(b"c".to_vec(), b"c".to_vec()).await);
     }
 
     #[test]

@@ -73,7 +73,11 @@ pub(super) async fn resolve(
             howdah_site::resolve(site, &client, &mut outside, &mut work.scratch)
         };
         match resolved.resolution {
-            Resolution::Verify { hash, password } => thread.passwords().find_out(hash, password).await,
+            Resolution::Verify { hash, password } => {
+                if !thread.passwords().find_out(hash, password).await {
+                    break;
+                }
+            }
             _ => return resolved,
         }
     }

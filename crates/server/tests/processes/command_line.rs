@@ -109,6 +109,41 @@ fn every_htaccess_is_checked() {
 }
 
 #[test]
+fn a_request_is_explained() {
+    let folder = Folder::new();
+    folder.file(
+        ".htaccess",
+        "RewriteEngine On\nRewriteRule ^old/(.*) /new/$1 [R=301,L]\n",
+    );
+    let root = folder.path().display().to_string();
+    let explain = |arguments: &[&str]| Setup::with(&["explain", "--root", &root]).and(arguments).run();
+    let (status, output, told) = explain(&["/old/page?a=b"]);
+    assert_eq!((status, told.as_str()), (Some(0), ""));
+    for expected in [
+        "GET http://localhost/old/page?a=b",
+        ".htaccess:2  RewriteRule ^old/(.*) /new/$1 [R=301,L]",
+        "$1: page",
+        "301 Moved Permanently: a redirect",
+        "/new/page?a=b",
+    ] {
+        assert!(output.contains(expected), "{expected}\n{output}");
+    }
+    let (status, output, _) = explain(&["--json", "POST", "/old/x"]);
+    let page: serde_json::Value = serde_json::from_str(&output).unwrap();
+    assert_eq!((status, &page["request"]["method"]), (Some(0), &"POST".into()));
+    for (arguments, code, why) in [
+        (&["/ x"][..], 1, "400"),
+        (&[], 2, "URL"),
+        (&["/", "--from", "here"], 2, "invalid"),
+        (&["/", "--config", "x.toml"], 2, "cannot be used with"),
+    ] {
+        let (status, _, told) = explain(arguments);
+        assert_eq!(status, Some(code), "{told}");
+        assert!(told.contains(why), "{told}");
+    }
+}
+
+#[test]
 fn php_that_does_not_start() {
     if !has_php() {
         return;
