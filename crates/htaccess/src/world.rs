@@ -58,10 +58,6 @@ pub trait World {
     fn load(&mut self) -> Load {
         Load::default()
     }
-    /// Whether the site that answers has this name, besides the one that the client named (ServerName, ServerAlias).
-    fn is_own_name(&mut self, _host: &[u8]) -> bool {
-        false
-    }
 }
 
 /// How busy the server is.

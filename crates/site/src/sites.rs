@@ -152,18 +152,6 @@ impl Site {
         &self.config
     }
 
-    /// Whether the configuration lists `host` as one of the site's names.
-    pub(crate) fn is_named(&self, host: &[u8]) -> bool {
-        self.config.hosts.iter().any(|pattern| match pattern {
-            HostPattern::Exact(name) => name.as_bytes().eq_ignore_ascii_case(host),
-            HostPattern::Wildcard(suffix) => host
-                .to_ascii_lowercase()
-                .strip_suffix(suffix.as_bytes())
-                .is_some_and(|rest| rest.len() > 1 && rest.ends_with(b".")),
-            HostPattern::Default => false,
-        })
-    }
-
     pub(crate) fn steps(&self) -> &[TryStep] {
         &self.config.try_files
     }

@@ -292,12 +292,13 @@ impl Reader<'_> {
         let text = ["nonce=\"", "response=\"", "rspauth=\""]
             .iter()
             .fold(text.to_owned(), quoted_replaced);
-        text.replace(&format!("{host}:{port}"), "{host}")
+        let text = text
+            .replace(&format!("{host}:{port}"), "{host}")
             .replace(root, "{root}")
             .replace(forest, "{forest}")
             .replace(host, "{name}")
-            .replace(label, "{label}")
-            .replace(&port, "{port}")
+            .replace(label, "{label}");
+        number_replaced(&text, &port, "{port}")
     }
 
     /// A folder's listing, as a list: what is linked, and what is said, without the ornaments.
@@ -327,6 +328,20 @@ fn said_by_php(body: &str) -> Option<(&str, Map<String, Value>, &str)> {
     let mut values = serde_json::Deserializer::from_str(from).into_iter();
     let said = values.next()?.ok()?;
     Some((before, said, &from[values.byte_offset()..]))
+}
+
+/// A number replaced where it is not a part of a longer one.
+fn number_replaced(text: &str, number: &str, by: &str) -> String {
+    let mut result = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(number) {
+        let is_digit = |letter: Option<char>| letter.is_some_and(|letter| letter.is_ascii_digit());
+        let is_whole = !is_digit(before.chars().next_back()) && !is_digit(after.chars().next());
+        result.push_str(before);
+        result.push_str(if is_whole { by } else { number });
+        rest = after;
+    }
+    result + rest
 }
 
 /// The page that a server makes for a status when nobody has given it one; Apache's has changed its document type once.

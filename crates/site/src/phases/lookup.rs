@@ -6,6 +6,7 @@ use howdah_htaccess::world::Lookup;
 use howdah_htaccess::{State, Transaction};
 use howdah_http::{Fields, Method, Status};
 
+use super::rounds::MOST_REDIRECTS;
 use super::{Asked, Stop, Walk, shown, step, target};
 use crate::disk::Disk;
 use crate::ruled::Passed;
@@ -61,11 +62,15 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
     }
 
     fn run_below(&mut self, asked: &mut Asked<'r>, path: &[u8], passed: Option<&Passed>) -> Result<(), Stop> {
-        if self.depth >= MOST_NESTED || self.lookups >= MOST_LOOKUPS {
+        // Apache counts sub-requests and internal redirects alike: after the last redirect nothing is looked up any more.
+        let is_last = self.redirects >= MOST_REDIRECTS;
+        if is_last || self.depth >= MOST_NESTED || self.lookups >= MOST_LOOKUPS {
             let text = format!(
-                "more than {MOST_NESTED} nested or {MOST_LOOKUPS} sub-requests: probably rules that look themselves up"
+                "more than {MOST_REDIRECTS} internal redirects, or {MOST_NESTED} nested or {MOST_LOOKUPS} sub-requests: \
+                 probably rules that look themselves up"
             );
             asked.tx.complain(None, text);
+            self.translate(asked, path)?; // What is asked for is known all the same.
             return Err(Stop::FAILED);
         }
         self.lookups += 1;

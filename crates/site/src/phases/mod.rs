@@ -51,6 +51,8 @@ pub(crate) struct Walk<'a, 'r, D> {
     pub(crate) client: Client<'r>,
     pub(crate) disk: &'a mut D,
     pub(crate) scratch: &'a mut Scratch,
+    /// How many internal redirects there have been.
+    redirects: usize,
     /// How many sub-requests the present request is inside of.
     depth: u32,
     /// How many sub-requests there have been.
@@ -91,6 +93,7 @@ impl<'a, 'r, D: Disk> Walk<'a, 'r, D> {
             client,
             disk,
             scratch,
+            redirects: 0,
             depth: 0,
             lookups: 0,
             unverified: None,

@@ -99,8 +99,4 @@ impl<D: Disk> World for Outside<'_, '_, '_, D> {
     fn load(&mut self) -> Load {
         self.walk.disk.load()
     }
-
-    fn is_own_name(&mut self, host: &[u8]) -> bool {
-        self.walk.site.is_named(host)
-    }
 }

@@ -98,6 +98,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
                 )
             });
             before.push(self.passed(asked));
+            self.redirects = before.len();
             let (path, args) = target::split(&target);
             let mut old = std::mem::take(&mut asked.tx.state);
             let mut state = redirected(&mut old, args);
@@ -341,7 +342,7 @@ fn renamed(env: &Fields, status: Status) -> Fields {
 }
 
 /// How often a request may be redirected internally: Apache's own limit (`LimitInternalRecursion`).
-const MOST_REDIRECTS: usize = 10;
+pub(super) const MOST_REDIRECTS: usize = 10;
 
 const EXCEEDED: &str =
     "Request exceeded the limit of 10 internal redirects due to probable configuration error.";

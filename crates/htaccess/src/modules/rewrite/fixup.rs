@@ -64,6 +64,8 @@ fn result(run: &mut Run<'_, '_>, config: &Config, verdict: Verdict) -> Outcome {
         return Outcome::Status(Status::FORBIDDEN);
     }
     if let Verdict::Status(status) = verdict {
+        // An error by a rule is a first error, also where the rule applies to an ErrorDocument.
+        run.transaction.state.status = Status::OK;
         let status = Status::new(status).unwrap_or(Status::INTERNAL_SERVER_ERROR);
         return Outcome::Status(status);
     }
@@ -125,6 +127,7 @@ fn redirect(run: &mut Run<'_, '_>, config: &Config, scheme: url::Scheme, escape:
         );
         return Outcome::Status(Status::INTERNAL_SERVER_ERROR);
     }
+    run.transaction.state.status = Status::OK; // As with an error by a rule.
     let status = Status::new(run.status).filter(|status| status.is_redirection());
     Outcome::Redirect {
         status: status.unwrap_or(Status::FOUND),
@@ -156,9 +159,14 @@ fn internal(run: &mut Run<'_, '_>, config: &Config) -> Outcome {
         return force_type(run, Outcome::Continue);
     }
     // The handler that `H=` names takes the place of the one that would begin the request anew, and looks for a file
-    // `redirect:/…`, which is not there.
-    if run.handler.is_some() {
-        run.transaction.state.found = Found::Missing;
+    // `redirect:/…`, which is not there; where there is a file for what was asked, it cannot be opened. A folder goes its way.
+    if let Some(handler) = &run.handler {
+        let is_php = memchr::memmem::find(handler, b"php").is_some();
+        match run.transaction.state.found {
+            Found::File if !is_php => return Outcome::Status(Status::FORBIDDEN),
+            Found::Directory => {}
+            _ => run.transaction.state.found = Found::Missing,
+        }
         return force_type(run, Outcome::Continue);
     }
     let state = &run.transaction.state;

@@ -140,30 +140,6 @@ pub(super) fn split_query(name: &mut Vec<u8>, args: &mut Option<Vec<u8>>, switch
     }
 }
 
-/// The path of a URL on this server: without scheme, host and port, where `is_own` says that they are ours. `None` where they
-/// are not, or where there are none.
-pub(super) fn own_path<'u>(
-    url: &'u [u8],
-    scheme: &[u8],
-    default_port: u16,
-    is_own: impl FnOnce(&[u8], u16) -> bool,
-) -> Option<&'u [u8]> {
-    if !starts_with_caseless(url, scheme) || url.len() <= scheme.len() + 3 {
-        return None;
-    }
-    let rest = url[scheme.len()..].strip_prefix(b"://")?;
-    let end = memchr::memchr2(b'/', b':', rest).unwrap_or(rest.len());
-    let (host, rest) = rest.split_at(end);
-    let (port, path) = match rest {
-        [b':', rest @ ..] => {
-            let end = memchr::memchr(b'/', rest).unwrap_or(rest.len());
-            (super::arguments::number(&rest[..end]) as u16, &rest[end..])
-        }
-        _ => (default_port, rest),
-    };
-    is_own(host, port).then_some(if path.is_empty() { b"/" } else { path })
-}
-
 /// `text` with the folder `from` at its beginning replaced by `to`; `None` where it is not in that folder.
 pub(super) fn replace_prefix(text: &[u8], from: &[u8], to: &[u8]) -> Option<Vec<u8>> {
     let from = from.strip_suffix(b"/").unwrap_or(from);
@@ -265,27 +241,6 @@ mod tests {
                 (String::from_utf8(name).unwrap().as_str(), args.as_deref()),
                 (*path, query.map(str::as_bytes))
             );
-        }
-    }
-
-    #[test]
-    fn own_urls_are_reduced() {
-        let table = [
-            ("http://Own.example/a", Some("/a")),
-            ("http://own.example", Some("/")),
-            ("http://own.example:80", Some("/")),
-            ("http://own.example:80/a", Some("/a")),
-            ("http://own.example:81/a", None),
-            ("http://other.example/a", None),
-            ("https://own.example/a", None),
-            ("http://", None),
-            ("/a", None),
-        ];
-        for (url, expected) in table {
-            let path = own_path(url.as_bytes(), b"http", 80, |host, port| {
-                host.eq_ignore_ascii_case(b"own.example") && port == 80
-            });
-            assert_eq!(path, expected.map(str::as_bytes), "{url}");
         }
     }
 

@@ -9,7 +9,7 @@ use crate::modules::rewrite::rule::{Rule, Switches};
 use crate::modules::rewrite::situation::Failure;
 use crate::modules::rewrite::template::Template;
 use crate::modules::rewrite::url;
-use crate::modules::rewrite::variables::{self, qualify};
+use crate::modules::rewrite::variables::qualify;
 
 impl Run<'_, '_> {
     /// The substitution's result; `None` where its query would begin at a `?` that came encoded in the URL, which is refused.
@@ -60,9 +60,8 @@ impl Run<'_, '_> {
             self.status = rule.effects.status;
             return Ok(());
         }
-        if let Some(path) = self.own_path(&name) {
-            name = path;
-        }
+        // Apache makes a path of a URL that names this site only where ServerName has a port in it, which is rare; without,
+        // the client is sent there.
         if url::scheme(&name).is_some() {
             self.rename(name);
             self.status = rule.effects.status;
@@ -74,18 +73,6 @@ impl Run<'_, '_> {
         }
         self.rename(name);
         self.force_type(rule)
-    }
-
-    /// The path of a URL that leads back to this site.
-    fn own_path(&mut self, name: &[u8]) -> Option<Vec<u8>> {
-        let (transaction, world) = (&*self.transaction, &mut *self.world);
-        let request = transaction.client.request;
-        let is_own = |host: &[u8], port: u16| {
-            port == transaction.client.local.port()
-                && (host.eq_ignore_ascii_case(request.host()) || world.is_own_name(host))
-        };
-        let default = variables::default_port(transaction);
-        url::own_path(name, variables::scheme(transaction), default, is_own).map(<[u8]>::to_vec)
     }
 
     /// Sets what `E=` and `CO=` say.

@@ -82,9 +82,6 @@ impl World for Tree {
     fn zone(&mut self, _seconds: u64) -> i32 {
         3600
     }
-    fn is_own_name(&mut self, host: &[u8]) -> bool {
-        host == b"alias.example"
-    }
 }
 
 /// What has become of a request.
