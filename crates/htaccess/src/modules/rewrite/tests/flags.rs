@@ -361,8 +361,8 @@ fn types_and_handlers() {
             None,
         ),
         ("RewriteRule ^a /y [T=text/x]", "internal /y", None, None),
-        // The handler takes the place of the one that would begin the request anew.
-        ("RewriteRule ^a /y [H=x]", "continue", None, Some("x")),
+        // The handler takes the place of the one that would begin the request anew, and gets a file name that is none.
+        ("RewriteRule ^a /y [H=x]", "403", None, None),
         (
             "RewriteRule ^a /y [R,T=text/x]",
             "302 http://own.example/y",
