@@ -5,7 +5,7 @@
 //! again, gives the bytes that it was decoded from, so nothing was read that is not there, and nothing read twice.
 
 use crate::control::{FromZygote, ToZygote};
-use crate::request::{Body, Encoder, Fixed, Request};
+use crate::request::{Body, Encoder, Fixed, HEADER, Request};
 use crate::response::{self, Head, HeadEncoder, MOST_HEAD, PREFIX};
 
 /// A response's head with its prefix.
@@ -42,14 +42,16 @@ pub fn request(data: &[u8]) {
     for (name, value) in request.variables() {
         encoder.variable(name, value);
     }
+    let environment = request.variables().count() - request.own_variables().count();
+    encoder.environment(environment as u32);
     for (name, value) in request.ini() {
         encoder.ini(name, value);
     }
     let texts = encoder.length();
-    let texts_again = &encoder.finish_file(request.body_length)[32..];
+    let texts_again = &encoder.finish_file(request.body_length)[HEADER..];
     assert_eq!(
         texts_again,
-        &data[32..texts],
+        &data[HEADER..texts],
         "every text with its NUL, at its place"
     );
     assert_eq!(request.inline_body(), &data[texts..]);

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! u32 length of everything │ u32 number of variables │ u32 number of ini values │ u16 body kind │ u16 status │ u64 body length │ u64 time (µs)
+//! u32 how many of the variables, the last ones, are the environment's
 //! the fixed texts, in the order of `Fixed` │ variables: name, value │ ini values: name, value │ inline body
 //! ```
 //! A text is a u32 length and as many bytes followed by a NUL, so that C can use it where it lies. An absent text has
@@ -32,7 +33,7 @@ pub enum Fixed {
 /// Number of [`Fixed`] texts.
 const FIXED: usize = 8;
 /// Bytes before the first text.
-const HEADER: usize = 32;
+pub(crate) const HEADER: usize = 36;
 /// Length of a text that is not there.
 const ABSENT: u32 = u32::MAX;
 
@@ -52,6 +53,7 @@ pub enum Body {
 pub struct Encoder {
     buffer: Vec<u8>,
     variables: u32,
+    environment: u32,
     ini: u32,
     status: u16,
 }
@@ -63,6 +65,7 @@ impl Encoder {
         self.buffer.resize(HEADER, 0);
         self.buffer[24..32].copy_from_slice(&time.to_ne_bytes());
         self.variables = 0;
+        self.environment = 0;
         self.ini = 0;
         self.status = 0;
         for text in fixed {
@@ -84,6 +87,13 @@ impl Encoder {
         self.text(name);
         self.text(value);
         self.variables += 1;
+    }
+
+    /// Says that the last `count` variables so far are not of the request itself, but were set by directives (`r->subprocess_env`
+    /// in Apache): whatever their names, they are no header fields.
+    pub fn environment(&mut self, count: u32) {
+        debug_assert!(count <= self.variables, "there are as many");
+        self.environment = count;
     }
 
     /// Adds an ini value for this request only.
@@ -118,6 +128,7 @@ impl Encoder {
         self.buffer[12..14].copy_from_slice(&(kind as u16).to_ne_bytes());
         self.buffer[14..16].copy_from_slice(&self.status.to_ne_bytes());
         self.buffer[16..24].copy_from_slice(&body.to_ne_bytes());
+        self.buffer[32..36].copy_from_slice(&self.environment.to_ne_bytes());
         &self.buffer
     }
 
@@ -141,6 +152,8 @@ pub struct Request<'b> {
     pub status: u16,
     fixed: [Option<&'b [u8]>; FIXED],
     variables: &'b [u8],
+    /// Bytes of `variables` before the environment's.
+    own: usize,
     ini: &'b [u8],
     inline: &'b [u8],
 }
@@ -170,7 +183,10 @@ impl<'b> Request<'b> {
         for text in &mut fixed {
             *text = optional_text(&mut rest)?;
         }
-        let variables = skip_pairs(&mut rest, word(4))?;
+        let both = rest;
+        let own = skip_pairs(&mut rest, word(4).checked_sub(word(32))?)?.len();
+        let environment = skip_pairs(&mut rest, word(32))?.len();
+        let variables = &both[..own + environment];
         let ini = skip_pairs(&mut rest, word(8))?;
         let inline_fits = body != Body::Inline || long(16) == rest.len() as u64;
         inline_fits.then_some(Request {
@@ -180,6 +196,7 @@ impl<'b> Request<'b> {
             status: half(14),
             fixed,
             variables,
+            own,
             ini,
             inline: rest,
         })
@@ -193,6 +210,11 @@ impl<'b> Request<'b> {
     /// The entries of `$_SERVER`.
     pub fn variables(&self) -> Pairs<'b> {
         Pairs(self.variables)
+    }
+
+    /// Those of them that the request itself has, and not the environment: the only ones whose `HTTP_` names are header fields.
+    pub fn own_variables(&self) -> Pairs<'b> {
+        Pairs(&self.variables[..self.own])
     }
 
     /// The ini values for this request.
@@ -257,6 +279,7 @@ mod tests {
         encoder.status(404);
         encoder.variable(b"HTTP_HOST", b"a.example");
         encoder.variable(b"EMPTY", b"");
+        encoder.environment(1);
         encoder.ini(b"memory_limit", b"64M");
         encoder.finish_inline(b"a=1").to_vec()
     }
@@ -272,6 +295,7 @@ mod tests {
             variables,
             [(&b"HTTP_HOST"[..], &b"a.example"[..]), (&b"EMPTY"[..], &b""[..])]
         );
+        assert_eq!(request.own_variables().collect::<Vec<_>>(), variables[..1]);
         assert_eq!(
             request.ini().collect::<Vec<_>>(),
             [(&b"memory_limit"[..], &b"64M"[..])]
@@ -281,6 +305,20 @@ mod tests {
             (Body::Inline, 3, &b"a=1"[..])
         );
         assert_eq!((request.time, request.status), (1_700_000_000_000_000, 404));
+    }
+
+    #[test]
+    fn the_environment_is_no_larger_than_all_variables() {
+        let mut bytes = encoded();
+        for (count, own) in [(0, Some(2)), (2, Some(0)), (3, None), (u32::MAX, None)] {
+            bytes[32..36].copy_from_slice(&u32::to_ne_bytes(count));
+            let request = Request::decode(&bytes);
+            assert_eq!(
+                request.map(|request| request.own_variables().count()),
+                own,
+                "{count}"
+            );
+        }
     }
 
     #[test]
@@ -295,6 +333,7 @@ mod tests {
                 changed[position] = value;
                 if let Some(request) = Request::decode(&changed) {
                     assert!(request.variables().count() + request.ini().count() <= bytes.len());
+                    assert!(request.own_variables().count() <= request.variables().count());
                 }
             }
         }

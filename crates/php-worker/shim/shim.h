@@ -56,6 +56,8 @@ struct howdah_callbacks {
 	size_t (*read_body)(void *context, char *room, size_t length);
 	/* The next entry of $_SERVER, beginning with the first if `first`; 0 at the end. */
 	int (*next_variable)(void *context, int first, struct howdah_pair *pair);
+	/* As above, of the request's own alone: what rules have set is not among them. */
+	int (*next_own_variable)(void *context, int first, struct howdah_pair *pair);
 	const char *(*variable)(void *context, const char *name, size_t length);
 	/* The next ini value of this request; as above. */
 	int (*next_ini)(void *context, int first, struct howdah_pair *pair);

@@ -66,6 +66,7 @@ pub struct Call<'c> {
     stage: Stage,
     begun: Instant,
     variables: Variables<'c>,
+    own_variables: Option<Pairs<'c>>,
     ini: Option<Pairs<'c>>,
     /// Where the texts of some variables are put together.
     php_self: Vec<u8>,
@@ -112,6 +113,7 @@ impl<'c> Call<'c> {
             stage: Stage::Head,
             begun: Instant::now(),
             variables: Variables::Done,
+            own_variables: None,
             ini: None,
             php_self: Vec::new(),
             served: [0; 24],
@@ -245,6 +247,13 @@ impl<'c> Call<'c> {
             name: raw_text(name.to_bytes()),
             value,
         })
+    }
+
+    pub(crate) fn next_own_variable(&mut self, first: bool) -> Option<raw::Pair> {
+        if first {
+            self.own_variables = Some(self.request.own_variables());
+        }
+        self.own_variables.as_mut()?.next().map(raw_pair)
     }
 
     /// SCRIPT_NAME and PATH_INFO.

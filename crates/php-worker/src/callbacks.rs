@@ -27,6 +27,7 @@ pub static CALLBACKS: raw::Callbacks = raw::Callbacks {
     end: on_end,
     read_body: on_read_body,
     next_variable: on_next_variable,
+    next_own_variable: on_next_own_variable,
     variable: on_variable,
     next_ini: on_next_ini,
     user_ini: on_user_ini,
@@ -127,6 +128,13 @@ unsafe extern "C" fn on_next_variable(context: *mut c_void, first: c_int, pair: 
     // SAFETY: called by the shim during `execute`, with room for a pair.
     barrier(0, || unsafe {
         store(call_of(context).next_variable(first != 0), pair)
+    })
+}
+
+unsafe extern "C" fn on_next_own_variable(context: *mut c_void, first: c_int, pair: *mut raw::Pair) -> c_int {
+    // SAFETY: called by the shim during `execute`, with room for a pair.
+    barrier(0, || unsafe {
+        store(call_of(context).next_own_variable(first != 0), pair)
     })
 }
 

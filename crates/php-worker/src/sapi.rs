@@ -63,6 +63,7 @@ pub mod raw {
         pub end: unsafe extern "C" fn(Context) -> c_int,
         pub read_body: unsafe extern "C" fn(Context, *mut c_char, usize) -> usize,
         pub next_variable: unsafe extern "C" fn(Context, c_int, *mut Pair) -> c_int,
+        pub next_own_variable: unsafe extern "C" fn(Context, c_int, *mut Pair) -> c_int,
         pub variable: unsafe extern "C" fn(Context, *const c_char, usize) -> *const c_char,
         pub next_ini: unsafe extern "C" fn(Context, c_int, *mut Pair) -> c_int,
         pub user_ini: unsafe extern "C" fn(Context, i64, *mut UserIni) -> c_int,

@@ -12,7 +12,8 @@ use howdah_http::{Content, Fields, Request, Scheme};
 use crate::resolution::Script;
 use crate::ruled::Ruled;
 
-/// Gives `out` every server variable of `script`, run for the request of `client`, as name and value.
+/// Gives `out` every server variable of `script`, run for the request of `client`, as name and value. The answer is how many of
+/// them, the last ones, directives have set: the `HTTP_` names among those are no fields of the request.
 ///
 /// What is given is what Apache gives (mod_php, and php-fpm behind mod_proxy_fcgi), with these differences:
 /// - Lines of Cookie are joined by `; `, not `, `: PHP would take `a=1, b=2` for one cookie.
@@ -31,17 +32,19 @@ pub fn server_variables(
     script: &Script,
     ruled: Option<&Ruled>,
     out: &mut impl FnMut(&[u8], &[u8]),
-) {
-    match ruled {
-        None => everything(client, script, None, out),
-        Some(ruled) if ruled.state.env.is_empty() => everything(client, script, Some(ruled), out),
+) -> u32 {
+    match ruled.filter(|ruled| !ruled.state.env.is_empty()) {
+        None => {
+            everything(client, script, ruled, out);
+            0
+        }
         Some(ruled) => {
             let mut set = environment::Variables::of(&ruled.state.env);
             everything(client, script, Some(ruled), &mut |name, value| {
                 set.leave_out(name);
                 out(name, value);
             });
-            set.give(out);
+            set.give(out)
         }
     }
 }

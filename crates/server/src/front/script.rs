@@ -201,9 +201,10 @@ fn encode(encoder: &mut Encoder, client: &Client<'_>, script: &Script, ruled: Op
     {
         encoder.status(status.code());
     }
-    server_variables(client, script, ruled, &mut |name, value| {
+    let environment = server_variables(client, script, ruled, &mut |name, value| {
         encoder.variable(name, value)
     });
+    encoder.environment(environment);
     let Some(ruled) = ruled else { return };
     for (name, value) in ruled.settings.php.iter().flat_map(|php| &php.values) {
         encoder.ini(name, value);

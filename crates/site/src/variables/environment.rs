@@ -29,10 +29,13 @@ impl<'e> Variables<'e> {
         }
     }
 
-    /// What is left.
-    pub(super) fn give(&self, out: &mut impl FnMut(&[u8], &[u8])) {
+    /// What is left, and how much that is.
+    pub(super) fn give(&self, out: &mut impl FnMut(&[u8], &[u8])) -> u32 {
+        let mut count = 0;
         for (name, value) in self.lines.iter().flatten() {
             out(name, value);
+            count += 1;
         }
+        count
     }
 }

@@ -48,6 +48,38 @@ fn variables() {
 }
 
 #[test]
+fn variables_are_no_header_fields() {
+    if !has_php() {
+        return;
+    }
+    let site = Site::new(&[
+        (
+            ".htaccess",
+            "SetEnv HTTP_X_SET 1\nSetEnv HTTP_X_SENT other\nRewriteEngine On\n\
+             RewriteRule ^fields$ /fields.php [E=HTTP_AUTHORIZATION:forged]\nRewriteRule ^ - [E=HTTP_X_RULE:2]\n\
+             RequestHeader set X-Made by-hand\nRequestHeader unset X-Gone\n",
+        ),
+        (
+            "fields.php",
+            "<?php $all = array_intersect_key($_SERVER, array_flip(['HTTP_X_SET', 'HTTP_X_RULE', 'HTTP_X_SENT']));
+             echo json_encode([getallheaders(), $all]);",
+        ),
+    ]);
+    for target in ["/fields.php", "/fields"] {
+        let reply = site.ask("GET", target, &[("X-Sent", "a"), ("X-Gone", "b")], b"");
+        let said = reply.json();
+        let mut fields: Vec<String> = said[0].as_object().unwrap().keys().cloned().collect();
+        fields.retain(|name| name != "Host" && name != "Connection");
+        assert_eq!(fields, ["X-Made", "X-Sent"], "{target}");
+        assert_eq!(
+            said[1],
+            serde_json::json!({"HTTP_X_SET": "1", "HTTP_X_RULE": "2", "HTTP_X_SENT": "a"}),
+            "{target}"
+        );
+    }
+}
+
+#[test]
 fn settings_of_php_are_gone_after_the_request() {
     if !has_php() {
         return;
