@@ -214,7 +214,7 @@ impl Bench<'_> {
                 to.head.fields.push(b"Content-Type", b"text/html; charset=utf-8");
                 about.is_error = true;
             }
-            Resolution::Directory { .. } | Resolution::Verify { .. } => {
+            Resolution::Directory { .. } | Resolution::Verify { .. } | Resolution::Discard { .. } => {
                 to.head.status = Status::FORBIDDEN;
                 about.is_error = true;
             }

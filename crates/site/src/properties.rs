@@ -118,7 +118,7 @@ fn check(resolution: &Resolution) {
         }
         Resolution::Allow { status, methods } => assert!(status.code() > 200 && !methods.is_empty()),
         Resolution::Status(status) | Resolution::Page { status, .. } => assert!(status.code() >= 400),
-        Resolution::Verify { .. } => unreachable!("no directive asks for a password"),
+        Resolution::Verify { .. } | Resolution::Discard { .. } => unreachable!("no directive asks for that"),
     }
 }
 

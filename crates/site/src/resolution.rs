@@ -63,6 +63,12 @@ pub enum Resolution {
         /// As the client sent it.
         password: Vec<u8>,
     },
+    /// Nobody wants the request's content, but there may be no more of it than that, and how much there is does not stand in its
+    /// head: receive it, forget it, set the request's length (to more than `most` where it is longer), and resolve again.
+    Discard {
+        /// Bytes that there may be.
+        most: u64,
+    },
     /// Nothing to send but this error.
     Status(Status),
 }

@@ -12,6 +12,9 @@ pub struct Ruled {
     pub state: State,
     /// What is in force for what is sent: response fields, expiry, filters, PHP's settings.
     pub settings: Arc<Settings>,
+    /// Whether the request's content is thrown away: it was for something that has no use for any, and a script that makes the
+    /// error's page does not see it.
+    pub is_content_gone: bool,
     /// What was in force for the requests that it was redirected from, the client's own first.
     pub(crate) before: Vec<Passed>,
 }

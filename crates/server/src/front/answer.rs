@@ -95,7 +95,8 @@ impl Answer {
             Resolution::File { .. }
             | Resolution::Php(_)
             | Resolution::Listing { .. }
-            | Resolution::Verify { .. } => Answer::error(Status::INTERNAL_SERVER_ERROR),
+            | Resolution::Verify { .. }
+            | Resolution::Discard { .. } => Answer::error(Status::INTERNAL_SERVER_ERROR),
         }
     }
 

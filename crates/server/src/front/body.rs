@@ -26,11 +26,32 @@ pub(super) enum BodyError {
     TimedOut,
     /// The connection broke.
     Cut,
+    /// It was for something that has no use for any, until the site's rules changed meanwhile.
+    Forgotten,
     /// We could not store it.
     Storage(std::io::Error),
 }
 
 impl Connection {
+    /// Receives the present request's content and forgets it, up to `most` bytes. Afterwards the request has a length, which is more
+    /// than `most` where there is more.
+    pub(super) async fn discard_body(
+        &mut self,
+        work: &mut Workspace,
+        wait: bool,
+        most: u64,
+    ) -> Result<(), BodyError> {
+        let received = self.receive(work, wait, most, Keep::Nothing).await;
+        self.content_forgotten = true;
+        match received {
+            Err(BodyError::Refused(refusal)) if refusal.status == Status::CONTENT_TOO_LARGE => {
+                work.request.content = Content::Length(most.saturating_add(1));
+                Ok(())
+            }
+            result => result.map(drop),
+        }
+    }
+
     /// Receives the whole content of the present request, if it is no longer than `most`. Afterwards the request's content has a
     /// known length.
     pub(super) async fn receive_body(
@@ -39,12 +60,25 @@ impl Connection {
         wait: bool,
         most: Option<u64>,
     ) -> Result<Received, BodyError> {
+        self.receive(work, wait, most.unwrap_or(u64::MAX), Keep::All)
+            .await
+    }
+
+    async fn receive(
+        &mut self,
+        work: &mut Workspace,
+        wait: bool,
+        most: u64,
+        keep: Keep,
+    ) -> Result<Received, BodyError> {
         let content = work.request.content;
         if content == Content::None {
             return Ok(Received::Memory(Vec::new()));
         }
+        if self.content_forgotten {
+            return Err(BodyError::Forgotten);
+        }
         self.set_phase(Phase::ReadingBody);
-        let most = most.unwrap_or(u64::MAX);
         if matches!(content, Content::Length(length) if length > most) {
             return Err(BodyError::Refused(TOO_LARGE));
         }
@@ -58,6 +92,7 @@ impl Connection {
             length: 0,
             room: thread.spill().memory,
             most,
+            keep,
         };
         let result = match content {
             Content::None => Ok(()),
@@ -83,7 +118,7 @@ impl Connection {
         length: u64,
         store: &mut Store,
     ) -> Result<(), BodyError> {
-        if length <= store.room as u64 {
+        if length <= store.room as u64 && store.keep == Keep::All {
             store.memory.reserve_exact(length as usize);
         }
         while store.length < length {
@@ -139,6 +174,7 @@ impl BodyError {
             BodyError::Refused(refusal) => Some(refusal.status),
             BodyError::TimedOut => Some(Status::REQUEST_TIMEOUT),
             BodyError::Cut => None,
+            BodyError::Forgotten => Some(Status::SERVICE_UNAVAILABLE),
             BodyError::Storage(_) => Some(Status::INTERNAL_SERVER_ERROR),
         }
     }
@@ -149,6 +185,13 @@ const TOO_LARGE: Refusal = Refusal {
     why: "its content is longer than LimitRequestBody allows",
 };
 
+/// What becomes of content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    All,
+    Nothing,
+}
+
 /// Content on its way in.
 struct Store {
     memory: Vec<u8>,
@@ -156,6 +199,7 @@ struct Store {
     length: u64,
     room: usize,
     most: u64,
+    keep: Keep,
 }
 
 impl Store {
@@ -163,6 +207,9 @@ impl Store {
         self.length += bytes.len() as u64;
         if self.length > self.most {
             return Err(BodyError::Refused(TOO_LARGE));
+        }
+        if self.keep == Keep::Nothing {
+            return Ok(());
         }
         if self.file.is_none() && self.memory.len() + bytes.len() <= self.room {
             self.memory.extend_from_slice(bytes);

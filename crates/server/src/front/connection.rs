@@ -50,6 +50,8 @@ pub(super) struct Connection {
     served: u64,
     /// The present request's content was received, or there is none: the next request begins where it ends.
     content_done: bool,
+    /// Some or all of it was received and forgotten.
+    pub(super) content_forgotten: bool,
 }
 
 /// Why reading or writing ended early.
@@ -95,6 +97,7 @@ pub(super) async fn run(thread: Rc<Thread>, stream: TcpStream, remote: SocketAdd
         phase: Cell::new(Phase::Idle),
         served: 0,
         content_done: true,
+        content_forgotten: false,
     };
     while connection.has_bytes(connection.idle_patience()).await {
         // On the heap, so that only working connections hold its state.
@@ -208,6 +211,7 @@ impl Connection {
                     self.served += 1;
                     work.input.consume(parsed.head_length);
                     self.content_done = work.request.content == Content::None;
+                    self.content_forgotten = false;
                     let after = super::pipeline::serve(self, work, parsed).await;
                     if after != After::Next || work.input.is_empty() {
                         return after;

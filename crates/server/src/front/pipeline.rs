@@ -10,6 +10,7 @@ use super::access::Record;
 use super::answer::Answer;
 use super::connection::{After, Connection};
 use super::rules::{self, Arrival};
+use super::trouble::Trouble;
 use super::workspace::Workspace;
 use super::{file, listing, script, send};
 
@@ -78,6 +79,16 @@ async fn answer(
             Resolution::File { path } => file::answer(connection, work, site, arrival, rules, path),
             Resolution::Php(found) => {
                 script::answer(connection, work, site, arrival, rules, &found, is_error).await
+            }
+            Resolution::Discard { most } => {
+                let wait = arrival.expects_continue;
+                match connection.discard_body(work, wait, most).await {
+                    Ok(()) => {
+                        resolved = rules::resolve(connection, work, site, arrival).await;
+                        continue;
+                    }
+                    Err(error) => Err(Trouble::body(connection, &work.request, site, &error).into()),
+                }
             }
             Resolution::Listing { path } => listing::answer(connection, work, site, arrival, rules, path),
             other => rules::dress(connection, work, site, arrival, rules, Answer::of(other)),

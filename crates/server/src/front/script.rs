@@ -22,7 +22,7 @@ use super::trouble::{Failed, Trouble};
 use super::workspace::Workspace;
 
 /// Receives the request's content, has a worker run the script, and waits for the head of its response. With `is_error` the script
-/// makes the page of an error that came when the content did, or had come: it gets none.
+/// makes the page of an error that came when the content did, or had come: it gets none, and neither where nobody wanted any.
 pub(super) async fn answer(
     connection: &mut Connection,
     work: &mut Workspace,
@@ -36,7 +36,8 @@ pub(super) async fn answer(
     let Some(desk) = thread.desk(site.number()) else {
         return Err(Failed::Status(Status::FORBIDDEN));
     };
-    let received = match is_error {
+    let is_gone = is_error || ruled.as_deref().is_some_and(|ruled| ruled.is_content_gone);
+    let received = match is_gone {
         true => Received::Memory(Vec::new()),
         false => {
             let most = ruled.as_deref().and_then(body_limit);

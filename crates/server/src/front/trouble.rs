@@ -88,6 +88,7 @@ impl Trouble {
             BodyError::Refused(refusal) => refusal.why.to_owned(),
             BodyError::TimedOut => "nothing came for body_timeout".to_owned(),
             BodyError::Cut => "the client closed the connection".to_owned(),
+            BodyError::Forgotten => "the rules changed after its content was thrown away".to_owned(),
             BodyError::Storage(error) => {
                 format!(
                     "its content cannot be stored in {}: {error}",
@@ -95,7 +96,7 @@ impl Trouble {
                 )
             }
         };
-        let culprit = if matches!(error, BodyError::Storage(_)) {
+        let culprit = if matches!(error, BodyError::Storage(_) | BodyError::Forgotten) {
             Culprit::Server
         } else {
             Culprit::Client

@@ -3,6 +3,7 @@
 use howdah_htaccess::modules::core::{AcceptPathInfo, Options};
 use howdah_http::{Method, Status};
 
+use super::content;
 use super::folder::FOLDER;
 use super::lookup::each_once;
 use super::{Asked, Stop, Walk, shown, target};
@@ -118,8 +119,9 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         let handler = asked.tx.state.handler.as_deref();
         let is_listed = handler.is_none_or(|name| name == FOLDER || name.is_empty());
         if asked.kind == Kind::Directory && is_listed && asked.reads() {
-            return list(asked);
+            return self.list(asked);
         }
+        self.discard_content(asked)?;
         match asked.tx.state.method {
             Method::Get | Method::Head | Method::Post => {}
             Method::Options => return Ok(options(ALLOW_FILE)),
@@ -148,20 +150,27 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             }
         }
     }
-}
 
-fn list(asked: &mut Asked<'_>) -> Result<Resolution, Stop> {
-    if options_of(asked).has(Options::INDEXES) {
-        return Ok(Resolution::Listing {
-            path: asked.take_path(),
-        });
+    fn list(&mut self, asked: &mut Asked<'r>) -> Result<Resolution, Stop> {
+        if options_of(asked).has(Options::INDEXES) {
+            self.discard_content(asked)?;
+            return Ok(Resolution::Listing {
+                path: asked.take_path(),
+            });
+        }
+        let text = format!(
+            "{}: no index file, and Options -Indexes",
+            shown(&asked.tx.state.filename)
+        );
+        asked.tx.complain(None, text);
+        Err(Stop::FORBIDDEN)
     }
-    let text = format!(
-        "{}: no index file, and Options -Indexes",
-        shown(&asked.tx.state.filename)
-    );
-    asked.tx.complain(None, text);
-    Err(Stop::FORBIDDEN)
+
+    fn discard_content(&mut self, asked: &Asked<'r>) -> Result<(), Stop> {
+        content::discard(asked)?;
+        self.is_content_gone = true;
+        Ok(())
+    }
 }
 
 /// The options in force.

@@ -51,7 +51,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             Ok(()) => Status::OK,
             Err(Stop::Status(status)) => status,
             // Whoever asked is going to be given up as well.
-            Err(Stop::Later) => Status::INTERNAL_SERVER_ERROR,
+            Err(Stop::Later | Stop::Discard { .. }) => Status::INTERNAL_SERVER_ERROR,
         };
         asked
             .tx

@@ -16,6 +16,7 @@
 
 mod access;
 mod asked;
+mod content;
 mod fixups;
 mod folder;
 mod folders;
@@ -59,6 +60,8 @@ pub(crate) struct Walk<'a, 'r, D> {
     lookups: u32,
     /// The hash and the password that somebody else has to compare.
     unverified: Option<(Vec<u8>, Vec<u8>)>,
+    /// Whether some handler had the client's content thrown away.
+    is_content_gone: bool,
 }
 
 /// Why a request goes no further through the phases.
@@ -68,6 +71,8 @@ pub(crate) enum Stop {
     Status(Status),
     /// It is begun again when a password has been compared.
     Later,
+    /// It is begun again when its content has come, or more than `most` bytes of it.
+    Discard { most: u64 },
 }
 
 impl Stop {
@@ -97,6 +102,7 @@ impl<'a, 'r, D: Disk> Walk<'a, 'r, D> {
             depth: 0,
             lookups: 0,
             unverified: None,
+            is_content_gone: false,
         }
     }
 

@@ -7,6 +7,7 @@ use howdah_htaccess::modules::core::{Destination, ErrorDocument, destination};
 use howdah_htaccess::trace::Trace;
 use howdah_http::{Fields, Method, Request, Status};
 
+use super::content;
 use super::handler::Handled;
 use super::outside::Outside;
 use super::{Asked, Start, Stop, Walk, shown, step, target};
@@ -79,6 +80,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
                     Next::Request(target)
                 }
                 Err(Stop::Later) => return self.put_off(),
+                Err(Stop::Discard { most }) => Next::Answer(Resolution::Discard { most }),
                 Err(Stop::Status(status)) => self.die(asked, &mut before, status),
             };
             let target = match next {
@@ -123,6 +125,21 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             back_to_first_error(asked, before);
             return Next::Answer(bare(&asked.tx.state));
         }
+        match self.error_document(asked, status) {
+            // What is sent now has the content thrown away first, and may fail of that.
+            Next::Answer(resolution) => Next::Answer(match content::discard(asked) {
+                Ok(()) | Err(Stop::Later) => resolution,
+                Err(Stop::Discard { most }) => Resolution::Discard { most },
+                Err(Stop::Status(status)) => {
+                    asked.tx.state.status = status;
+                    Resolution::Status(status)
+                }
+            }),
+            next => next,
+        }
+    }
+
+    fn error_document(&mut self, asked: &mut Asked<'r>, status: Status) -> Next {
         let settings = Arc::clone(&asked.settings);
         let Some(document) = settings
             .core
@@ -215,6 +232,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             ruled: Some(Box::new(Ruled {
                 state: std::mem::take(state),
                 settings: Arc::clone(&asked.settings),
+                is_content_gone: self.is_content_gone,
                 before,
             })),
         }

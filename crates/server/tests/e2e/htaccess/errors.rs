@@ -170,7 +170,7 @@ fn a_script_makes_the_page_of_an_error() {
         &[
             (
                 ".htaccess",
-                "ErrorDocument 404 /error.php\nErrorDocument 413 /error.php\nErrorDocument 504 /slow.html\n\
+                "ErrorDocument 403 /error.php\nErrorDocument 404 /error.php\nErrorDocument 413 /error.php\nErrorDocument 504 /slow.html\n\
                  ErrorDocument 502 /error.php\nLimitRequestBody 10\n",
             ),
             (
@@ -184,6 +184,7 @@ fn a_script_makes_the_page_of_an_error() {
             ("die.php", "<?php posix_kill(getmypid(), 9); sleep(5);"),
             ("own.php", "<?php http_response_code(404); echo 'its own';"),
             ("slow.html", "too slow"),
+            ("secret/.htaccess", "Require all denied\n"),
         ],
         &Options {
             php: "request_timeout = \"1s\"",
@@ -195,8 +196,8 @@ fn a_script_makes_the_page_of_an_error() {
     let reply = site.ask("POST", "/none", &[], b"abc");
     assert_eq!(
         (reply.status, reply.text()),
-        (404, "404 404 /none GET 3"),
-        "as Apache: the script can still read it"
+        (404, "404 404 /none GET 0"),
+        "as Apache: content for what is not there is thrown away"
     );
     let reply = site.ask("POST", "/echo.php", &[], b"0123456789");
     assert_eq!((reply.status, reply.text()), (200, "0123456789"));
@@ -215,10 +216,64 @@ fn a_script_makes_the_page_of_an_error() {
         (404, "its own"),
         "what a script answers itself stays"
     );
+    let reply = site.ask("POST", "/secret/x", &[], b"abc");
+    assert_eq!(
+        (reply.status, reply.text()),
+        (403, "403 403 /secret/x GET 3"),
+        "as Apache: nobody has come to the content yet"
+    );
     fs::write(
         site.root().join(".htaccess"),
         "ErrorDocument 404 /error.php?fine\n",
     )
     .unwrap();
     assert_eq!(site.get("/none").status, 200, "the script has the last word");
+}
+
+#[test]
+fn content_that_nobody_wants_has_its_limit() {
+    let site = Site::new(&[
+        (
+            ".htaccess",
+            "LimitRequestBody 4\nErrorDocument 413 \"too much\"\nErrorDocument 404 /404.html\n",
+        ),
+        ("file.txt", "a file"),
+        ("404.html", "not here"),
+        ("dir/index.html", "dir"),
+        ("secret/.htaccess", "Require all denied\n"),
+    ]);
+    // The target; what little content gets, and much, and whether it gets the ErrorDocument.
+    let rows = [
+        ("/file.txt", 405, 413, true),
+        ("/none", 404, 413, true),
+        ("/dir", 301, 413, false),
+        ("/secret/x", 403, 413, false),
+        ("/secret/", 403, 413, false),
+    ];
+    for (target, little, much, has_page) in rows {
+        for (content, status) in [("1234", little), ("12345", much)] {
+            let length = content.len();
+            let plain = format!("Content-Length: {length}\r\n\r\n{content}");
+            let chunked = format!("Transfer-Encoding: chunked\r\n\r\n{length}\r\n{content}\r\n0\r\n\r\n");
+            for body in [plain, chunked] {
+                let mut wire = site.connect();
+                wire.send(format!(
+                    "POST {target} HTTP/1.1\r\nHost: x\r\n{body}GET /file.txt HTTP/1.1\r\nHost: x\r\n\r\n"
+                ));
+                let reply = wire.reply("POST");
+                assert_eq!(reply.status, status, "{target} {body}");
+                assert_eq!(
+                    reply.text() == "too much",
+                    status == 413 && has_page,
+                    "{target} {body}"
+                );
+                // What follows on the connection is the next request, or nothing.
+                if reply.is_last() {
+                    assert_eq!(wire.rest(), b"", "{target} {body}");
+                } else {
+                    assert_eq!(wire.reply("GET").text(), "a file", "{target} {body}");
+                }
+            }
+        }
+    }
 }
