@@ -65,7 +65,8 @@ impl Answer {
 
     /// The same, where Howdah itself could not serve: a 503 of ours passes soon, one that a site's rules make may last for hours.
     pub(super) fn of_trouble(mut self) -> Answer {
-        if self.status() == Status::SERVICE_UNAVAILABLE {
+        let has_own = matches!(&self.head, Head::Plain(head) if head.fields.value(b"retry-after").is_some());
+        if self.status() == Status::SERVICE_UNAVAILABLE && !has_own {
             self.push(b"Retry-After", b"2");
         }
         self

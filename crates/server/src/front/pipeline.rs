@@ -68,8 +68,9 @@ async fn answer(
     arrival: &Arrival,
     mut resolved: Resolved,
 ) -> (Option<Answer>, Option<Vec<u8>>) {
-    let mut is_error = false;
+    let mut errors = 0;
     loop {
+        let is_error = errors > 0;
         let Resolved {
             resolution,
             mut ruled,
@@ -103,10 +104,13 @@ async fn answer(
         let Some(status) = connection.thread().report_failed(&failed) else {
             return (None, user);
         };
-        if ruled.is_none() || is_error {
+        if ruled.is_none() || errors == MOST_ERRORS {
             return (Some(Answer::error(status).of_trouble()), user);
         }
-        is_error = true;
+        errors += 1;
         resolved = rules::error(connection, work, site, arrival, ruled, status);
     }
 }
+
+/// An error's page may fail itself; then the first error is answered without it.
+const MOST_ERRORS: u32 = 2;

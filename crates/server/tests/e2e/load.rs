@@ -238,3 +238,31 @@ fn many_connections_at_once_are_all_answered() {
     }
     wait_until("the workers rest", || site.server.workers().len() == 4);
 }
+
+#[test]
+fn a_full_queue_has_its_page_and_says_when_to_come_again() {
+    if !has_php() {
+        return;
+    }
+    let rules = |what: &str| format!("ErrorDocument 503 {what}\nHeader always set X-Seen yes\n");
+    for (document, text) in [
+        ("/busy.html", "busy"),
+        ("\"come back later", "come back later"),
+        ("/ok.php", "503 Service Unavailable"),
+        ("/none.html", "503 Service Unavailable"),
+    ] {
+        let rules = rules(document);
+        let site = Site::with_php(
+            &[SLOW, OK, (".htaccess", &rules), ("busy.html", "busy")],
+            "workers = 1\nqueue = 1",
+        );
+        let waiting = ask(&site, "/slow.php?ms=3000", 8);
+        std::thread::sleep(Duration::from_millis(300));
+        let reply = site.get("/ok.php");
+        assert!(is_busy(&reply), "{document}: {reply:?}");
+        assert_eq!(reply.all("retry-after").len(), 1, "{document}");
+        assert!(reply.text().contains(text), "{document}: {}", reply.text());
+        assert_eq!(reply.field("x-seen"), Some("yes"), "{document}");
+        drop(waiting);
+    }
+}
