@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::{Args, Parser, Subcommand};
 
 use crate::ground::{self, Temporary};
-use crate::loads::Wrong;
+use crate::loads::{self, Wrong};
 use crate::plan::Effort;
 use crate::record::Run;
 use crate::runner::Runner;
 use crate::scenarios::{self, Facts, Scenario};
 use crate::stack::Ground;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, duration};
 use crate::wordpress::WordPress;
 use crate::{machine, report, setup, stacks, zts};
 
@@ -171,7 +171,12 @@ impl Setup {
                     .filter(|name| !setup::is_installed(name)),
             );
         }
+        // Interrupted, apt ends, and what keeps services from starting is taken away again.
+        let interrupted = watch_for_interrupts("stopping")?;
         let absent = self.install_packages(&missing)?;
+        if interrupted.load(Ordering::Relaxed) {
+            return Err(Wrong("interrupted".to_owned()));
+        }
         if self.zts && zts::built(&php).is_none() {
             zts::build(&php, |step| println!("howdah-lab: {step}")).map_err(Wrong)?;
         }
@@ -225,7 +230,9 @@ impl RunArguments {
     fn run(self) -> Result<ExitCode, Wrong> {
         let scenario = scenarios::named(&self.scenario).map_err(Wrong)?;
         let effort = self.effort();
-        let interrupted = watch_for_interrupts()?;
+        let interrupted = watch_for_interrupts(
+            "stopping after this round; what was measured is kept (once more: at once)",
+        )?;
         let temporary = Temporary::new()?;
         let mut terminal = Terminal::new();
         let root = match &self.root {
@@ -252,7 +259,7 @@ impl RunArguments {
             }
         }
         let facts = self.facts(effort, wordpress.is_some())?;
-        let mut plan = (scenario.plan)(&facts).map_err(Wrong)?;
+        let (mut plan, effort) = scenario.within_budget(&facts, self.rounds).map_err(Wrong)?;
         plan.notes.splice(0..0, notes);
         let out = self
             .out
@@ -266,6 +273,12 @@ impl RunArguments {
             howdah,
             ..ground_here()?
         };
+        eprintln!(
+            "howdah-lab: {}: {} rounds, {} at the most",
+            scenario.name,
+            effort.rounds,
+            duration(plan.estimate(&effort).as_secs())
+        );
         let mut runner = Runner {
             ground,
             ini_without_opcache,
@@ -362,31 +375,35 @@ impl RunArguments {
     }
 }
 
-/// The first Ctrl-C (or SIGTERM) ends the run after the present round and keeps what was measured. The second ends at once; what
-/// was started is still stopped, since the round that is cut short ends with its load generator, which gets the signal as well.
-fn watch_for_interrupts() -> Result<Arc<AtomicBool>, Wrong> {
+/// The first Ctrl-C (or SIGTERM, or a closed terminal) ends the run after the present round and keeps what was measured. The
+/// second cuts the round short. Either way what was started is stopped before we end.
+fn watch_for_interrupts(first: &'static str) -> Result<Arc<AtomicBool>, Wrong> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let flag = interrupted.clone();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
+    // Before this returns, so that no signal comes too early.
+    let listen = |kind| runtime.block_on(async { tokio::signal::unix::signal(kind) });
+    use tokio::signal::unix::SignalKind;
+    let (mut interrupt, mut terminate, mut hangup) = (
+        listen(SignalKind::interrupt())?,
+        listen(SignalKind::terminate())?,
+        listen(SignalKind::hangup())?,
+    );
     std::thread::spawn(move || {
         runtime.block_on(async {
-            use tokio::signal::unix::{SignalKind, signal};
-            let (Ok(mut interrupt), Ok(mut terminate)) =
-                (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
-            else {
-                return;
-            };
             loop {
                 tokio::select! {
                     _ = interrupt.recv() => {}
                     _ = terminate.recv() => {}
+                    _ = hangup.recv() => {}
                 }
                 let message = if flag.swap(true, Ordering::Relaxed) {
-                    "still stopping; servers must be ended first"
+                    loads::abort();
+                    "stopping at once: only servers are still ended"
                 } else {
-                    "stopping after this round; what was measured is kept"
+                    first
                 };
                 eprintln!("\nhowdah-lab: {message}");
             }

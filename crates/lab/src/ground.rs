@@ -10,6 +10,7 @@ use rustix::process::{Gid, Uid, geteuid};
 
 use crate::loads::Wrong;
 use crate::process::find;
+use crate::rules;
 use crate::stack::Ground;
 
 /// The 13 bytes of both HelloWorld files.
@@ -35,6 +36,13 @@ foreach ($rows as $row) {
 }
 echo '<ul>', "\n", $list, '</ul>', "\n", crc32($list), "\n";
 "#;
+
+/// A page that waits as for a slow database, with its process occupied.
+const WAIT_PHP: &str = "<?php\nusleep(50000);\necho 'waited';\n";
+
+/// A page that computes for some 20 ms.
+const COMPUTE_PHP: &str =
+    "<?php\n$key = 'x';\nfor ($i = 0; $i < 60000; $i++) {\n    $key = md5($key);\n}\necho 'computed';\n";
 
 /// Included files of the framework-sized script.
 const INCLUDES: usize = 300;
@@ -104,11 +112,13 @@ pub fn write_ini(file: &Path, opcache: bool) -> io::Result<()> {
 pub fn write_documents(root: &Path) -> io::Result<()> {
     fs::create_dir_all(root)?;
     let line = [&[b'x'; 1023][..], b"\n"].concat();
-    let files: [(&str, Vec<u8>); 11] = [
+    let files: [(&str, Vec<u8>); 13] = [
         ("HelloWorld.php", HELLO_PHP.into()),
         ("1MB.php", MEGABYTE_PHP.into()),
         ("work.php", WORK_PHP.into()),
         ("100KB.php", "<?php\necho str_repeat('x', 104857);\n".into()),
+        ("wait.php", WAIT_PHP.into()),
+        ("compute.php", COMPUTE_PHP.into()),
         ("HelloWorld.txt", HELLO.into()),
         ("2B.txt", b"ok".to_vec()),
         ("21KB.txt", line.repeat(21)),
@@ -117,10 +127,25 @@ pub fn write_documents(root: &Path) -> io::Result<()> {
         ("100KB.txt", line.repeat(100)),
         ("1MB.txt", line.repeat(1024)),
     ];
-    for (name, content) in files {
+    for (name, content) in &files {
         fs::write(root.join(name), content)?;
     }
-    write_framework(root)
+    write_framework(root)?;
+    for (name, rules) in [("wordpress", rules::WORDPRESS), ("drupal", rules::DRUPAL)] {
+        let ruled = ruled_root(root, name);
+        fs::create_dir_all(&ruled)?;
+        fs::write(ruled.join(".htaccess"), rules)?;
+        for (name, _) in &files {
+            fs::hard_link(root.join(name), ruled.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+/// The same files beside an application's `.htaccess`.
+pub fn ruled_root(root: &Path, application: &str) -> PathBuf {
+    let name = root.file_name().unwrap_or_default().to_string_lossy();
+    root.with_file_name(format!("{name}-{application}"))
 }
 
 /// A script that includes as many files as a large framework does, each with a class that is used once.

@@ -22,6 +22,7 @@ pub mod probes;
 pub mod process;
 pub mod record;
 pub mod report;
+pub mod rules;
 pub mod runner;
 pub mod scenarios;
 pub mod setup;

@@ -33,6 +33,8 @@ pub enum Load {
     Idle(Closed),
     /// Clients that are slow at something.
     Slow(Slow, Closed),
+    /// A fixed rate twice: first alone, then beside connections that keep every PHP process busy with the other question.
+    Beside(Open, Busy),
     /// Clients that must not notice that the server takes a new configuration every second.
     Reload(Closed),
 }
@@ -55,6 +57,8 @@ pub struct Bench {
     pub concurrency: usize,
     /// Whether connections are kept.
     pub keep_alive: bool,
+    /// It ends after so long, in whole seconds, however many requests are left.
+    pub at_most: Duration,
 }
 
 /// Requests at fixed moments.
@@ -66,6 +70,15 @@ pub struct Open {
     pub connections: usize,
     /// For how long.
     pub time: Duration,
+}
+
+/// What keeps PHP busy.
+#[derive(Clone, Debug)]
+pub struct Busy {
+    /// What is asked again and again.
+    pub question: Question,
+    /// By how many connections at once.
+    pub connections: usize,
 }
 
 /// A growing crowd, each with a connection per request.
@@ -89,3 +102,32 @@ pub enum Slow {
     /// Reading the answer.
     Reader,
 }
+
+impl Load {
+    /// Whether it is put on for a moment before it is measured.
+    pub fn is_warmed_up(&self) -> bool {
+        matches!(self, Load::Wrk(_) | Load::H2load(_) | Load::Ab(_))
+    }
+
+    /// How long it takes; of a load with a number of requests, the most that it can take.
+    pub fn lasts(&self) -> Duration {
+        match self {
+            Load::Wrk(closed) | Load::H2load(closed) => closed.time.max(SECOND),
+            Load::Ab(bench) => bench.at_most.max(SECOND),
+            Load::OpenLoop(open) => open.time,
+            Load::Beside(open, _) => 2 * open.time + PAUSE,
+            Load::Ramp(ramp) => ramp.time,
+            Load::Idle(closed) => {
+                closed.time + CONNECT * u32::try_from(closed.connections).unwrap_or(u32::MAX)
+            }
+            Load::Slow(_, closed) | Load::Reload(closed) => closed.time,
+        }
+    }
+}
+
+/// wrk and ab count time in these.
+const SECOND: Duration = Duration::from_secs(1);
+/// For PHP processes to become busy.
+pub(crate) const PAUSE: Duration = Duration::from_millis(300);
+/// A new connection and two requests on it.
+const CONNECT: Duration = Duration::from_micros(350);

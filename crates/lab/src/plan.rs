@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::load::{Load, Question};
-use crate::record::Figure;
+use crate::record::{Figure, Target};
 use crate::stack::Stack;
 
 /// Everything that a run is to measure, in order.
@@ -15,6 +15,8 @@ pub struct Plan {
     pub groups: Vec<Group>,
     /// What the study did differently because its software no longer exists, and what else a reader must know.
     pub notes: Vec<String>,
+    /// What is to be reached.
+    pub targets: Vec<Target>,
 }
 
 /// Cells that are measured on the same running stacks.
@@ -86,10 +88,64 @@ pub struct PlannedCell {
     pub counts_calls: bool,
     /// The study's own figures.
     pub study: Vec<(String, f64)>,
+    /// No more rounds than these: for what hardly varies and takes long.
+    pub most_rounds: Option<u32>,
 }
 
+impl PlannedCell {
+    /// Its rounds in a run with that effort.
+    pub fn rounds(&self, effort: &Effort) -> u32 {
+        self.most_rounds.unwrap_or(u32::MAX).min(effort.rounds)
+    }
+}
+
+impl Group {
+    /// Whether the stack is asked for the cell: files are served by all, scripts by those that run PHP.
+    pub fn asks(&self, stack: &dyn Stack, planned: &PlannedCell) -> bool {
+        stack.serves_php() || !planned.php
+    }
+
+    /// How long it takes, rather too long than too short.
+    fn estimate(&self, effort: &Effort) -> Duration {
+        let mut all = Duration::ZERO;
+        for stack in &self.stacks {
+            let mut warmed: Vec<&str> = Vec::new();
+            all += START;
+            if let Some(search) = &self.conditions.search {
+                let tries = u32::try_from(search.candidates.len()).unwrap_or(u32::MAX);
+                all += tries * (START + search.load.lasts());
+            }
+            for cell in self.cells.iter().filter(|cell| self.asks(stack.as_ref(), cell)) {
+                all += cell.rounds(effort) * (cell.load.lasts() + BESIDE);
+                if cell.counts_calls {
+                    all += COUNTING;
+                }
+                if cell.load.is_warmed_up() && !warmed.contains(&cell.question.path.as_str()) {
+                    warmed.push(&cell.question.path);
+                    all += effort.warm_up.max(Duration::from_secs(1));
+                }
+            }
+        }
+        all
+    }
+}
+
+impl Plan {
+    /// How long it takes, rather too long than too short.
+    pub fn estimate(&self, effort: &Effort) -> Duration {
+        self.groups.iter().map(|group| group.estimate(effort)).sum()
+    }
+}
+
+/// A stack's start and end.
+const START: Duration = Duration::from_millis(1500);
+/// What a round needs beside its load: sampled answers, probes, a pause.
+const BESIDE: Duration = Duration::from_millis(400);
+/// System calls of one cell and stack.
+const COUNTING: Duration = Duration::from_secs(3);
+
 /// How thorough a run is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Effort {
     /// Rounds of each cell.
     pub rounds: u32,
@@ -97,32 +153,59 @@ pub struct Effort {
     pub scale: f64,
     /// How long a load lasts that has no number of requests.
     pub time: Duration,
+    /// The most that a load takes that has a number of requests.
+    pub at_most: Duration,
     /// How long a stack is asked before it is measured.
     pub warm_up: Duration,
     /// Whether cells are left out to end within minutes.
     pub quick: bool,
+    /// How long the run may take in all, WordPress's installation aside; rounds and times give way.
+    pub budget: Option<Duration>,
 }
 
 impl Effort {
     /// Ends within five minutes on two cores.
     pub const QUICK: Effort = Effort {
-        rounds: 3,
+        rounds: 5,
         scale: 0.02,
         time: Duration::from_secs(1),
-        warm_up: Duration::from_millis(500),
+        at_most: Duration::from_secs(1),
+        warm_up: Duration::from_secs(1),
         quick: true,
+        // The rest is for WordPress and the report.
+        budget: Some(Duration::from_secs(265)),
     };
     /// As long as it takes.
     pub const FULL: Effort = Effort {
         rounds: 5,
         scale: 0.2,
         time: Duration::from_secs(5),
-        warm_up: Duration::from_secs(2),
+        at_most: Duration::from_secs(10),
+        warm_up: Duration::from_secs(1),
         quick: false,
+        budget: None,
     };
 
     /// A study's number of requests, scaled; at least 20.
     pub fn requests(&self, number: u64) -> u64 {
         ((number as f64 * self.scale) as u64).max(20)
+    }
+
+    /// The same, and less and less of it: first shorter loads, down to two seconds (wrk knows whole ones only), with two rounds
+    /// more, and then fewer and fewer: many short rounds say more than few long ones.
+    pub fn less_and_less(self) -> impl Iterator<Item = Effort> {
+        let with_time = move |seconds| Effort {
+            time: Duration::from_secs(seconds),
+            ..self
+        };
+        let longest = self.time.as_secs().max(1);
+        let shortest = longest.min(2);
+        let most = if self.quick { self.rounds } else { self.rounds + 2 };
+        let fewer = (1..=most).rev().map(move |rounds| Effort {
+            rounds,
+            ..with_time(shortest)
+        });
+        let shorter = (shortest + 1..=longest).rev().map(with_time);
+        shorter.chain(fewer)
     }
 }

@@ -32,6 +32,43 @@ pub struct Run {
     pub cells: Vec<Cell>,
     /// What else a reader must know: adaptations of the study, disturbances, differences between the stacks.
     pub notes: Vec<String>,
+    /// What is to be reached.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<Target>,
+    /// Settings that were searched for, by stack: an interrupted run goes on with them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub searched: BTreeMap<String, u32>,
+}
+
+/// What is to be reached in one cell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Target {
+    /// Of which cell.
+    pub cell: String,
+    /// By which figure.
+    pub figure: Figure,
+    /// Which stack is to reach it.
+    pub ours: String,
+    /// The best of these is compared with; where there are none, the figure itself counts.
+    pub against: Vec<String>,
+    /// The bound for the ratio.
+    pub bound: Bound,
+}
+
+/// Which ratios are good enough.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bound {
+    /// So many times as good, or better.
+    AtLeast(f64),
+    /// So many times the others' figure, or less.
+    AtMost(f64),
+}
+
+impl Default for Bound {
+    fn default() -> Bound {
+        Bound::AtLeast(1.0)
+    }
 }
 
 /// One stack as it ran.
@@ -133,6 +170,14 @@ pub enum Figure {
     Clients,
     /// Processors that were busy with the server.
     Processors,
+    /// Proportional set size of the processes that are not PHP's, in KiB.
+    FrontPss,
+    /// Proportional set size of one PHP process, on average, in KiB.
+    WorkerPss,
+    /// Milliseconds: 99th percentile while no PHP process is busy, in the same round.
+    Latency99Idle,
+    /// 99th percentile as a multiple of that with idle PHP processes.
+    SlowedDown,
 }
 
 impl Figure {
@@ -141,6 +186,14 @@ impl Figure {
         matches!(
             self,
             Figure::RequestsPerSecond | Figure::Hits | Figure::BytesPerSecond
+        )
+    }
+
+    /// Whether it is in KiB.
+    pub fn is_memory(self) -> bool {
+        matches!(
+            self,
+            Figure::Pss | Figure::PeakPss | Figure::FrontPss | Figure::WorkerPss
         )
     }
 
@@ -163,6 +216,10 @@ impl Figure {
             Figure::BytesPerSecond => "bytes/s",
             Figure::Clients => "clients",
             Figure::Processors => "busy processors",
+            Figure::FrontPss => "memory without PHP's processes",
+            Figure::WorkerPss => "memory of a PHP process",
+            Figure::Latency99Idle => "99 % latency beside idle PHP, ms",
+            Figure::SlowedDown => "times the 99 % latency beside idle PHP",
         }
     }
 }

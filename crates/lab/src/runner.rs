@@ -1,27 +1,22 @@
 //! Carries out a plan: stacks are started, asked in interleaved rounds, and stopped; after every round the run is written.
 
+mod measure;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use crate::ground::give;
-use crate::load::Load;
-use crate::loads::{self, Measured, Wrong, sample};
+use crate::loads::{self, Wrong, sample};
 use crate::plan::{Effort, Group, Plan, PlannedCell};
 use crate::probes::cgroup::Limit;
-use crate::probes::{Reading, calls, pss};
+use crate::probes::{calls, pss};
 use crate::record::{Cell, Figure, Outcome, Round, Run, StackFacts};
 use crate::stack::{Ground, Running, Stack};
 
-/// Answers that are checked byte for byte before and after each load.
-const SAMPLE: usize = 2;
-/// For a server to finish with the connections that the loader has left.
-const SETTLE: Duration = Duration::from_millis(200);
-/// A loader that used more of its processor says nothing about how fast a server is.
-const LOADER_BOUND: f64 = 0.9;
+use measure::{SAMPLE, measure, shortened};
 
 /// Who is told how far a run is.
 pub trait Progress {
@@ -64,60 +59,101 @@ impl Runner<'_> {
         for note in &plan.notes {
             self.note(run, note);
         }
-        let all: usize = plan.groups.iter().map(|group| self.rounds_of(group)).sum();
-        let mut done = 0;
-        for (number, group) in plan.groups.iter().enumerate() {
-            if self.is_done(group, run) {
-                done += self.rounds_of(group);
+        run.targets.clone_from(&plan.targets);
+        let turns: Vec<(&Group, &[Rc<dyn Stack>])> = plan
+            .groups
+            .iter()
+            .flat_map(|group| {
+                let size = if group.conditions.alone {
+                    1
+                } else {
+                    group.stacks.len().max(1)
+                };
+                group.stacks.chunks(size).map(move |stacks| (group, stacks))
+            })
+            .collect();
+        let all: usize = turns
+            .iter()
+            .map(|(group, stacks)| self.rounds_of(group, stacks))
+            .sum();
+        let mut before = 0;
+        for (number, (group, stacks)) in turns.into_iter().enumerate() {
+            let mut done = before;
+            before += self.rounds_of(group, stacks);
+            if self.is_done(group, stacks, run) {
                 continue;
             }
-            let alone: Vec<&[Rc<dyn Stack>]> = if group.conditions.alone {
-                group.stacks.chunks(1).collect()
-            } else {
-                vec![&group.stacks[..]]
-            };
-            for (turn, stacks) in alone.into_iter().enumerate() {
-                let folder = self.folder.join(format!("group-{number}-{turn}"));
-                std::fs::create_dir_all(&folder)?;
-                let (limit, settings) = (self.limit(group, run), self.search(group, stacks, &folder, run)?);
-                let mut started = self.start(
-                    group,
-                    &settings,
-                    stacks,
-                    &folder.join("measured"),
-                    limit.as_ref(),
-                    run,
-                );
-                self.warm_up(group, &mut started, run)?;
-                let went_on = self.rounds(group, &mut started, run, &mut done, all);
-                self.count_calls(group, &mut started, run);
-                drop(started);
-                if !went_on? {
-                    return Ok(false);
-                }
+            if self.is_interrupted() || !self.turn(group, stacks, number, run, (&mut done, all))? {
+                self.write(run)?;
+                return Ok(false);
             }
         }
         Ok(true)
     }
 
-    fn rounds_of(&self, group: &Group) -> usize {
-        group.cells.len() * group.stacks.len() * self.effort.rounds as usize
+    /// Stacks that are started together, from their start to their end. Answers whether it came to the end.
+    fn turn(
+        &mut self,
+        group: &Group,
+        stacks: &[Rc<dyn Stack>],
+        number: usize,
+        run: &mut Run,
+        (done, all): (&mut usize, usize),
+    ) -> Result<bool, Wrong> {
+        let folder = self.folder.join(format!("turn-{number}"));
+        std::fs::create_dir_all(&folder)?;
+        let settings = self.search(group, stacks, &folder, run)?;
+        let limit = self.limit(group, run);
+        let own = folder.join("measured");
+        let mut started = self.start(group, &settings, stacks, &own, limit.as_ref(), run);
+        self.warm_up(group, &mut started, run);
+        let went_on = self.rounds(group, &mut started, run, done, all);
+        self.count_calls(group, &mut started, run);
+        drop(started);
+        if let (Some(limit), [stack]) = (&limit, stacks) {
+            self.note_memory(limit, stack.title(), run);
+        }
+        went_on
     }
 
-    fn is_done(&self, group: &Group, run: &Run) -> bool {
-        group.cells.iter().all(|planned| {
-            group
-                .stacks
+    fn note_memory(&mut self, limit: &Limit, title: &str, run: &mut Run) {
+        if limit.killed() > 0 {
+            let killed = limit.killed();
+            self.note(
+                run,
+                &format!("{title}: the kernel ended {killed} of its processes for want of memory"),
+            );
+        }
+    }
+
+    fn rounds_of(&self, group: &Group, stacks: &[Rc<dyn Stack>]) -> usize {
+        let rounds = |stack: &Rc<dyn Stack>| -> usize {
+            let asked = group
+                .cells
                 .iter()
-                .filter(|stack| takes_part(stack.as_ref(), planned))
+                .filter(|planned| group.asks(stack.as_ref(), planned));
+            asked.map(|planned| planned.rounds(&self.effort) as usize).sum()
+        };
+        stacks.iter().map(rounds).sum()
+    }
+
+    fn is_done(&self, group: &Group, stacks: &[Rc<dyn Stack>], run: &Run) -> bool {
+        group.cells.iter().all(|planned| {
+            stacks
+                .iter()
+                .filter(|stack| group.asks(stack.as_ref(), planned))
                 .all(|stack| {
                     let absent = run.absent.iter().any(|(name, _)| name == stack.name());
-                    let outcome = find(run, planned).and_then(|cell| cell.results.get(stack.name()));
-                    absent
-                        || outcome.is_some_and(|outcome| {
-                            outcome.failure.is_some() || outcome.rounds.len() >= self.effort.rounds as usize
-                        })
+                    absent || self.has_all(planned, stack.name(), run)
                 })
+        })
+    }
+
+    /// Whether nothing is left to measure in that cell of that stack.
+    fn has_all(&self, planned: &PlannedCell, stack: &str, run: &Run) -> bool {
+        let outcome = find(run, planned).and_then(|cell| cell.results.get(stack));
+        outcome.is_some_and(|outcome| {
+            outcome.failure.is_some() || outcome.rounds.len() >= planned.rounds(&self.effort) as usize
         })
     }
 
@@ -138,16 +174,22 @@ impl Runner<'_> {
         let (Some(search), [stack]) = (&group.conditions.search, stacks) else {
             return Ok(settings);
         };
+        if let Some(found) = run.searched.get(stack.name()) {
+            settings.insert(search.setting.clone(), found.to_string());
+            return Ok(settings);
+        }
         let (mut best, mut tried): (Option<(f64, u32)>, Vec<String>) = (None, Vec::new());
         for candidate in &search.candidates {
             if self.is_interrupted() {
-                break;
+                return Ok(settings);
             }
             settings.insert(search.setting.clone(), candidate.to_string());
             let limit = self.limit(group, run);
             let own = folder.join(format!("search-{candidate}"));
             let started = self.start(group, &settings, stacks, &own, limit.as_ref(), run);
             let Some(one) = started.first() else { break };
+            // The first answers load code; who cannot give them has no hits either.
+            let _ = sample::check(&search.question, one.running.port, 4 * SAMPLE);
             let measured = loads::put(&search.load, &search.question, &one.running.target());
             let hits = measured.map_or(0.0, |measured| {
                 measured.figures.get(&Figure::Hits).copied().unwrap_or(0.0)
@@ -158,6 +200,7 @@ impl Runner<'_> {
             }
         }
         if let Some((_, candidate)) = best {
+            run.searched.insert(stack.name().to_owned(), candidate);
             settings.insert(search.setting.clone(), candidate.to_string());
             let tried = tried.join(", ");
             self.note(
@@ -177,7 +220,7 @@ impl Runner<'_> {
         for planned in group.cells.iter().filter(|planned| planned.counts_calls) {
             for one in started
                 .iter_mut()
-                .filter(|one| takes_part(one.stack.as_ref(), planned))
+                .filter(|one| group.asks(one.stack.as_ref(), planned))
             {
                 if self.is_interrupted() {
                     return;
@@ -227,16 +270,9 @@ impl Runner<'_> {
             let own = folder.join(stack.name());
             let running = match stack.missing(&ground) {
                 Some(missing) => Err(missing),
-                None => std::fs::create_dir_all(&own)
-                    .map_err(|error| error.to_string())
-                    .and_then(|()| {
-                        give(&own, &ground);
-                        let start = || stack.start(&ground, &own).map_err(|error| error.to_string());
-                        match limit {
-                            Some(limit) => limit.within(start).and_then(|started| started),
-                            None => start(),
-                        }
-                    }),
+                // Somebody may have taken the port between its choice and its use.
+                None => start_one(stack.as_ref(), &ground, &own, limit)
+                    .or_else(|_| start_one(stack.as_ref(), &ground, &own.with_extension("again"), limit)),
             };
             match running {
                 Ok(running) => {
@@ -280,29 +316,33 @@ impl Runner<'_> {
     }
 
     /// Loads code into caches and starts what servers start late. Who answers wrongly here is not measured.
-    fn warm_up(&mut self, group: &Group, started: &mut [Started], run: &mut Run) -> Result<(), Wrong> {
+    fn warm_up(&mut self, group: &Group, started: &mut [Started], run: &mut Run) {
+        let mut warmed: Vec<(String, String)> = Vec::new();
         for planned in &group.cells {
             for one in started
                 .iter_mut()
-                .filter(|one| takes_part(one.stack.as_ref(), planned))
+                .filter(|one| group.asks(one.stack.as_ref(), planned))
             {
-                let outcome = outcome(run, planned, one.stack.name());
-                if outcome.failure.is_some() {
+                if self.is_interrupted() {
+                    return;
+                }
+                if self.has_all(planned, one.stack.name(), run) {
                     continue;
                 }
-                let load = shortened(&planned.load, self.effort.warm_up);
+                let key = (one.stack.name().to_owned(), planned.question.path.clone());
+                let load = shortened(&planned.load, self.effort.warm_up).filter(|_| !warmed.contains(&key));
+                warmed.extend(load.is_some().then_some(key));
                 let asked = sample::check(&planned.question, one.running.port, SAMPLE).and_then(|()| {
                     load.map_or(Ok(()), |load| {
                         loads::put(&load, &planned.question, &one.running.target()).map(drop)
                     })
                 });
-                outcome.failure = asked.err().map(|wrong| wrong.to_string());
-            }
-            if self.is_interrupted() {
-                break;
+                if !loads::is_aborted() {
+                    outcome(run, planned, one.stack.name()).failure =
+                        asked.err().map(|wrong| wrong.to_string());
+                }
             }
         }
-        Ok(())
     }
 
     /// Every stack in turn, again and again. Answers whether it came to the end.
@@ -315,22 +355,28 @@ impl Runner<'_> {
         all: usize,
     ) -> Result<bool, Wrong> {
         for planned in &group.cells {
-            for number in 0..self.effort.rounds as usize {
+            for number in 0..planned.rounds(&self.effort) as usize {
                 for one in started
                     .iter_mut()
-                    .filter(|one| takes_part(one.stack.as_ref(), planned))
+                    .filter(|one| group.asks(one.stack.as_ref(), planned))
                 {
                     if self.is_interrupted() {
-                        self.write(run)?;
                         return Ok(false);
                     }
-                    let outcome = outcome(run, planned, one.stack.name());
                     *done += 1;
+                    let outcome = outcome(run, planned, one.stack.name());
                     if outcome.failure.is_some() || outcome.rounds.len() > number {
                         continue;
                     }
-                    let round = measure(planned, one);
+                    let round = measure(planned, &mut one.running);
+                    if loads::is_aborted() {
+                        return Ok(false);
+                    }
                     self.progress.round(planned, one.stack.name(), &round, *done, all);
+                    if round.void.is_none() {
+                        // Of all rounds' seconds the last one's are shown, and kept.
+                        outcome.rounds.iter_mut().for_each(|round| round.series.clear());
+                    }
                     outcome.rounds.push(round);
                     self.write(run)?;
                 }
@@ -361,75 +407,44 @@ impl Runner<'_> {
 /// Writes `run.json` in that folder: whole, or not at all.
 pub fn write_run(folder: &Path, run: &Run) -> Result<(), Wrong> {
     std::fs::create_dir_all(folder)?;
-    let text = serde_json::to_string_pretty(run).map_err(|error| Wrong(error.to_string()))?;
+    let text = as_lines(run).map_err(|error| Wrong(error.to_string()))?;
     let (whole, part) = (folder.join("run.json"), folder.join("run.json.part"));
     let written = std::fs::write(&part, text + "\n").and_then(|()| std::fs::rename(&part, &whole));
     written.map_err(|error| Wrong(format!("cannot write {}: {error}", whole.display())))
 }
 
-/// Files are served by all, scripts by those that run PHP.
-fn takes_part(stack: &dyn Stack, planned: &PlannedCell) -> bool {
-    stack.serves_php() || !planned.php
-}
-
-/// One load on one stack, with what the kernel says of it.
-fn measure(planned: &PlannedCell, one: &mut Started) -> Round {
-    let mut round = Round::default();
-    let port = one.running.port;
-    let roots = one.running.roots();
-    let before = Reading::take(&roots);
-    let result = sample::check(&planned.question, port, SAMPLE)
-        .and_then(|()| loads::put(&planned.load, &planned.question, &one.running.target()))
-        .and_then(|measured| {
-            std::thread::sleep(SETTLE);
-            let used = Reading::take(&roots).since(&before);
-            round
-                .figures
-                .extend(pss(&roots).map(|kibibytes| (Figure::Pss, kibibytes as f64)));
-            fill(
-                &mut round,
-                &measured,
-                used.processor,
-                used.switches as f64,
-                used.overflows as f64,
-            );
-            sample::check(&planned.question, port, SAMPLE)
-        });
-    if let Err(wrong) = result {
-        round.void = Some(if one.running.is_alive() {
-            wrong.to_string()
-        } else {
-            format!("the server has died: {wrong}")
-        });
+/// JSON with a line for each part of a run, and for each part of a list: small, and yet two runs can be compared by eye.
+fn as_lines(run: &Run) -> serde_json::Result<String> {
+    let mut parts = Vec::new();
+    if let serde_json::Value::Object(fields) = serde_json::to_value(run)? {
+        for (name, value) in fields {
+            let value = match value {
+                serde_json::Value::Array(items) if !items.is_empty() => {
+                    let items: Vec<String> = items.iter().map(ToString::to_string).collect();
+                    format!("[\n{}\n]", items.join(",\n"))
+                }
+                other => other.to_string(),
+            };
+            parts.push(format!("{}:{value}", serde_json::Value::from(name)));
+        }
     }
-    round
+    Ok(format!("{{\n{}\n}}", parts.join(",\n")))
 }
 
-fn fill(round: &mut Round, measured: &Measured, processor: f64, switches: f64, overflows: f64) {
-    round.figures.extend(measured.figures.iter());
-    round.series = measured.series.clone();
-    round.loader_bound = measured.loader_share > LOADER_BOUND;
-    round.figures.insert(Figure::AcceptOverflows, overflows);
-    if measured.requests > 0 {
-        let requests = measured.requests as f64;
-        round.figures.insert(Figure::CpuPerRequest, processor / requests);
-        round
-            .figures
-            .insert(Figure::SwitchesPerRequest, switches / requests);
+/// Starts a stack in its folder, within a limit where there is one.
+fn start_one(
+    stack: &dyn Stack,
+    ground: &Ground,
+    folder: &Path,
+    limit: Option<&Limit>,
+) -> Result<Running, String> {
+    std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    give(folder, ground);
+    let start = || stack.start(ground, folder).map_err(|error| error.to_string());
+    match limit {
+        Some(limit) => limit.within(start).and_then(|started| started),
+        None => start(),
     }
-}
-
-/// The same load for a warm-up; `None` for those that need none.
-fn shortened(load: &Load, time: Duration) -> Option<Load> {
-    Some(match load {
-        Load::Wrk(closed) => Load::Wrk(crate::load::Closed { time, ..*closed }),
-        Load::H2load(closed) => Load::H2load(crate::load::Closed { time, ..*closed }),
-        Load::Ab(bench) => Load::Ab(crate::load::Bench {
-            requests: (bench.requests / 10).clamp(20, 2000),
-            ..*bench
-        }),
-        Load::OpenLoop(_) | Load::Ramp(_) | Load::Idle(_) | Load::Slow(..) | Load::Reload(_) => return None,
-    })
 }
 
 fn find<'r>(run: &'r Run, planned: &PlannedCell) -> Option<&'r Cell> {

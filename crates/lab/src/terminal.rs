@@ -62,7 +62,8 @@ impl Terminal {
     }
 }
 
-fn duration(seconds: u64) -> String {
+/// A number of seconds for people.
+pub fn duration(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),
         60..3600 => format!("{} min {} s", seconds / 60, seconds % 60),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use howdah_lab::ground::Temporary;
 use howdah_lab::load::{Load, Question, Ramp};
 use howdah_lab::plan::{Conditions, Effort, Group, Plan, PlannedCell};
-use howdah_lab::process::{Program, StartFailed, accepts, find, free_port};
+use howdah_lab::process::{Program, StartFailed, accepts, find, free_port, tree};
 use howdah_lab::record::{Figure, Round, Run};
 use howdah_lab::runner::{Progress, Runner};
 use howdah_lab::stack::{Ground, Running, Stack};
@@ -24,6 +24,9 @@ struct Fake(&'static str);
 const SERVER: &str = r#"
 import http.server, os, sys
 port, kind = int(sys.argv[1]), sys.argv[2]
+if kind == "taken":
+    import socket
+    other = socket.create_server(("127.0.0.1", port))
 count = 0
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
@@ -67,7 +70,8 @@ impl Stack for Fake {
         let mut command = Command::new("python3");
         command.args(["-c", SERVER]).arg(port.to_string()).arg(self.0);
         let mut program = Program::start(&mut command, &folder.join("log"))?;
-        program.wait_until(|| accepts(port))?;
+        // That another server accepts there is not enough.
+        program.wait_until(|| self.0 != "taken" && accepts(port))?;
         Ok(Running {
             port,
             programs: vec![program],
@@ -106,6 +110,7 @@ fn plan(stacks: &[&'static str]) -> Plan {
         php: false,
         counts_calls: false,
         study: Vec::new(),
+        most_rounds: None,
     };
     let conditions = Conditions {
         php_processes: 1,
@@ -127,7 +132,7 @@ fn plan(stacks: &[&'static str]) -> Plan {
             conditions,
             cells: vec![cell],
         }],
-        notes: Vec::new(),
+        ..Plan::default()
     }
 }
 
@@ -165,7 +170,7 @@ fn bad_stacks_are_told_from_good_ones() {
     let mut run = Run::default();
     assert!(
         runner
-            .carry_out(&plan(&["good", "wrong", "dies", "absent"]), &mut run)
+            .carry_out(&plan(&["good", "wrong", "dies", "absent", "taken"]), &mut run)
             .unwrap()
     );
     let results = &run.cells[0].results;
@@ -178,9 +183,13 @@ fn bad_stacks_are_told_from_good_ones() {
     let void = results["dies"].rounds[0].void.as_deref().unwrap();
     assert!(void.contains("the server has died"), "{void}");
     assert_eq!(
-        run.absent,
-        [("absent".to_owned(), "it is not installed".to_owned())]
+        run.absent[0],
+        ("absent".to_owned(), "it is not installed".to_owned())
     );
+    let (name, why) = &run.absent[1];
+    assert!(name == "taken" && why.contains("Address already in use"), "{why}");
+    assert_eq!(run.absent.len(), 2);
+    assert_eq!(tree(&[std::process::id()]).len(), 1, "nothing is left running");
     assert!(run.notes.iter().any(|note| note.contains("without absent")));
     assert_eq!(
         howdah_lab::report::read(&temporary.path().join("out"))

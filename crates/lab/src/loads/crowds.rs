@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use super::client::{Client, Prepared, Reply};
 use super::{Measured, Wrong, on_a_loop};
 use crate::load::{Closed, Question, Slow};
-use crate::probes::pss;
+use crate::probes::memory;
 use crate::process;
 use crate::record::Figure;
 use crate::stack::Target;
@@ -35,7 +35,7 @@ pub(super) fn idle(closed: Closed, question: &Question, port: u16, roots: &[u32]
             }
         }
         sleep(closed.time).await;
-        let memory = pss(roots);
+        let memory = memory(roots);
         let mut hits = 0u64;
         for client in &mut crowd {
             match client.ask(&prepared, LIMIT).await {
@@ -44,7 +44,16 @@ pub(super) fn idle(closed: Closed, question: &Question, port: u16, roots: &[u32]
             }
         }
         let mut figures = vec![(Figure::Hits, hits as f64), (Figure::Errors, errors as f64)];
-        figures.extend(memory.map(|kibibytes| (Figure::PeakPss, kibibytes as f64)));
+        if let Some(memory) = memory {
+            figures.push((Figure::PeakPss, memory.all as f64));
+            figures.push((Figure::FrontPss, memory.front as f64));
+        }
+        if errors > 0 {
+            return Err(Wrong(format!(
+                "{errors} of {} connections failed",
+                closed.connections
+            )));
+        }
         Ok(Measured {
             requests: 2 * hits,
             seconds: closed.time.as_secs_f64(),

@@ -1,10 +1,12 @@
 //! wrk, ab and h2load.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::{Measured, Wrong};
+use super::{Measured, Wrong, aborted, is_aborted};
+use crate::ground::Temporary;
 use crate::load::{Bench, Closed, Question};
 use crate::process::{TICKS_PER_SECOND, find, own_ticks};
 use crate::record::Figure;
@@ -12,7 +14,9 @@ use crate::record::Figure;
 /// One thread: on a small machine more of them would only take processors from the server. wrk prints what the script tells it
 /// to; without a `response` function it keeps its speed.
 pub(super) fn wrk(closed: Closed, question: &Question, port: u16) -> Result<Measured, Wrong> {
-    let script = std::env::temp_dir().join(format!("howdah-lab-{}-wrk.lua", std::process::id()));
+    // A folder of its own, in which nobody else can have put a file of that name.
+    let folder = Temporary::new()?;
+    let script = folder.path().join("summary.lua");
     fs::write(&script, WRK_SCRIPT)?;
     let mut command = program("wrk")?;
     command
@@ -22,7 +26,6 @@ pub(super) fn wrk(closed: Closed, question: &Question, port: u16) -> Result<Meas
         .arg(format!("-d{}s", whole_seconds(closed.time)));
     add_fields(&mut command, question);
     let ran = run(command.arg(url(question, port)))?;
-    fs::remove_file(&script)?;
     let line = ran.output.lines().find_map(|line| line.strip_prefix("SUMMARY "));
     let numbers: Vec<f64> = line
         .unwrap_or_default()
@@ -77,7 +80,9 @@ pub(super) fn wrk(closed: Closed, question: &Question, port: u16) -> Result<Meas
 /// `-l` since a page may say how long it took to be made; its length is checked in the sample.
 pub(super) fn ab(bench: Bench, question: &Question, port: u16) -> Result<Measured, Wrong> {
     let mut command = program("ab")?;
+    // `-t` sets `-n` as well, so it must come first.
     command.args(["-q", "-l", "-s", "30"]);
+    command.arg("-t").arg(whole_seconds(bench.at_most).to_string());
     command.arg("-n").arg(bench.requests.to_string());
     command
         .arg("-c")
@@ -156,6 +161,9 @@ pub(super) fn h2load(closed: Closed, question: &Question, port: u16) -> Result<M
     })
 }
 
+/// How often it is looked whether a program has ended.
+const LOOK: Duration = Duration::from_millis(5);
+
 struct Ran {
     output: String,
     /// Of one processor.
@@ -178,10 +186,28 @@ fn program(name: &str) -> Result<Command, Wrong> {
     Ok(Command::new(path))
 }
 
-/// Runs it to its end. Its processor time is what our own waited-for children gain meanwhile.
+/// Runs it to its end, unless the run is aborted. Its processor time is what our own waited-for children gain meanwhile.
 fn run(command: &mut Command) -> Result<Ran, Wrong> {
     let (before, began) = (own_ticks(), Instant::now());
-    let output = command.stdin(Stdio::null()).output()?;
+    let mut child = command
+        // Ctrl-C is for us: a round in progress is finished first.
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    // What these programs write fits into their pipes.
+    while child.try_wait()?.is_none() {
+        if is_aborted() {
+            // It may have ended by the same signal.
+            let _ = child.kill();
+        }
+        std::thread::sleep(LOOK);
+    }
+    let output = child.wait_with_output()?;
+    if is_aborted() {
+        return Err(aborted());
+    }
     let elapsed = began.elapsed().as_secs_f64();
     let ticks = own_ticks().saturating_sub(before) as f64;
     let text = [output.stdout, output.stderr].concat();

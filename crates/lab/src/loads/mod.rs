@@ -3,6 +3,7 @@
 //! Closed loops are left to well-kept programs (wrk, ab, h2load). What those do not offer is here: a fixed rate with honest
 //! latency, a growing crowd, crowds that are idle, clients that are slow.
 
+mod beside;
 mod client;
 mod crowds;
 mod external;
@@ -12,6 +13,8 @@ pub mod sample;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use crate::load::{Load, Question};
 use crate::probes::Sampler;
@@ -52,6 +55,22 @@ impl From<std::io::Error> for Wrong {
     }
 }
 
+static ABORTED: AtomicBool = AtomicBool::new(false);
+
+/// Ends the present load and all later ones at once: a person has asked for it twice.
+pub fn abort() {
+    ABORTED.store(true, Ordering::Relaxed);
+}
+
+/// Whether loads have been told to end.
+pub fn is_aborted() -> bool {
+    ABORTED.load(Ordering::Relaxed)
+}
+
+fn aborted() -> Wrong {
+    Wrong("cut short by a second interrupt".to_owned())
+}
+
 /// Puts the load on a running stack. The answers' number, status and length are checked; a sample byte for byte, by
 /// [`sample::check`], is the caller's.
 pub fn put(load: &Load, question: &Question, target: &Target) -> Result<Measured, Wrong> {
@@ -61,6 +80,7 @@ pub fn put(load: &Load, question: &Question, target: &Target) -> Result<Measured
         Load::H2load(closed) => external::h2load(*closed, question, port),
         Load::Ab(bench) => external::ab(*bench, question, port),
         Load::OpenLoop(open) => watched(target, || open_loop::put(*open, question, port)),
+        Load::Beside(open, busy) => watched(target, || beside::put(*open, busy, question, port)),
         Load::Ramp(ramp) => watched(target, || ramp::put(*ramp, question, port)),
         Load::Idle(closed) => watched(target, || crowds::idle(*closed, question, port, &target.roots)),
         Load::Slow(kind, closed) => watched(target, || crowds::slow(*kind, *closed, question, port)),
@@ -93,10 +113,22 @@ fn on_a_loop(load: impl Future<Output = Result<Measured, Wrong>>) -> Result<Meas
         .build()?;
     let own = || process::own_ticks();
     let (before, began) = (own(), std::time::Instant::now());
+    let load = async {
+        tokio::select! {
+            measured = load => measured,
+            () = until_aborted() => Err(aborted()),
+        }
+    };
     let mut measured = tokio::task::LocalSet::new().block_on(&runtime, load)?;
     let ticks = own().saturating_sub(before) as f64;
     measured.loader_share = ticks / process::TICKS_PER_SECOND / began.elapsed().as_secs_f64().max(0.001);
     Ok(measured)
+}
+
+async fn until_aborted() {
+    while !is_aborted() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }
 
 #[cfg(test)]

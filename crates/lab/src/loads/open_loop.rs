@@ -35,42 +35,45 @@ struct Shared {
 }
 
 pub(super) fn put(open: Open, question: &Question, port: u16) -> Result<Measured, Wrong> {
+    on_a_loop(run(open, question, port))
+}
+
+/// On the loop that is there already.
+pub(super) async fn run(open: Open, question: &Question, port: u16) -> Result<Measured, Wrong> {
     let latency = Histogram::new_with_max(LONGEST, 3).map_err(|error| Wrong(error.to_string()))?;
-    on_a_loop(async move {
-        let shared = Rc::new(Shared {
-            open,
-            prepared: Prepared::new(question, port, true),
-            began: Instant::now(),
-            next: Cell::new(0),
-            hits: Cell::new(0),
-            errors: Cell::new(0),
-            timeouts: Cell::new(0),
-            latency: latency.into(),
-        });
-        let tasks: Vec<_> = (0..open.connections)
-            .map(|_| tokio::task::spawn_local(ask_in_turn(shared.clone())))
-            .collect();
-        for task in tasks {
-            task.await.map_err(|error| Wrong(error.to_string()))?;
-        }
-        let seconds = shared.began.elapsed().as_secs_f64();
-        let latency = shared.latency.borrow();
-        let milliseconds = |quantile| latency.value_at_quantile(quantile) as f64 / 1e3;
-        Ok(Measured {
-            requests: shared.hits.get(),
-            seconds,
-            figures: [
-                (Figure::RequestsPerSecond, shared.hits.get() as f64 / seconds),
-                (Figure::Latency50, milliseconds(0.5)),
-                (Figure::Latency99, milliseconds(0.99)),
-                (Figure::Latency999, milliseconds(0.999)),
-                (Figure::Hits, shared.hits.get() as f64),
-                (Figure::Errors, shared.errors.get() as f64),
-                (Figure::Timeouts, shared.timeouts.get() as f64),
-            ]
-            .into(),
-            ..Measured::default()
-        })
+    let shared = Rc::new(Shared {
+        open,
+        prepared: Prepared::new(question, port, true),
+        began: Instant::now(),
+        next: Cell::new(0),
+        hits: Cell::new(0),
+        errors: Cell::new(0),
+        timeouts: Cell::new(0),
+        latency: latency.into(),
+    });
+    let tasks: Vec<_> = (0..open.connections)
+        .map(|_| tokio::task::spawn_local(ask_in_turn(shared.clone())))
+        .collect();
+    for task in tasks {
+        task.await.map_err(|error| Wrong(error.to_string()))?;
+    }
+    let seconds = shared.began.elapsed().as_secs_f64();
+    let latency = shared.latency.borrow();
+    let milliseconds = |quantile| latency.value_at_quantile(quantile) as f64 / 1e3;
+    Ok(Measured {
+        requests: shared.hits.get(),
+        seconds,
+        figures: [
+            (Figure::RequestsPerSecond, shared.hits.get() as f64 / seconds),
+            (Figure::Latency50, milliseconds(0.5)),
+            (Figure::Latency99, milliseconds(0.99)),
+            (Figure::Latency999, milliseconds(0.999)),
+            (Figure::Hits, shared.hits.get() as f64),
+            (Figure::Errors, shared.errors.get() as f64),
+            (Figure::Timeouts, shared.timeouts.get() as f64),
+        ]
+        .into(),
+        ..Measured::default()
     })
 }
 

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::load::{Closed, Open, Ramp, Slow};
+use crate::load::{Bench, Busy, Closed, Open, Ramp, Slow};
 
 /// A server that takes `delay(n)` for its n-th answer, a thread for each connection.
 struct Server {
@@ -36,7 +36,9 @@ fn server(delay: impl Fn(u64) -> Duration + Send + Sync + 'static) -> Server {
                         seen.drain(..end + 4);
                         thread::sleep(delay(counter.fetch_add(1, Ordering::SeqCst)));
                         if stream
-                            .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+                            .write_all(
+                                b"HTTP/1.1 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 2\r\n\r\nok",
+                            )
                             .is_err()
                         {
                             return;
@@ -80,6 +82,48 @@ fn the_open_loop_keeps_its_rate_and_sees_the_delay() {
     assert_eq!(measured.requests, 200, "{measured:?}");
     let median = figure(&measured, Figure::Latency50);
     assert!((19.0..40.0).contains(&median), "{measured:?}");
+}
+
+/// 200 answers alone take 2 ms each; all that come later, those that keep the server busy included, 20 ms.
+#[test]
+fn latency_beside_busy_clients_is_told_from_latency_alone() {
+    let server = server(|number| Duration::from_millis(if number < 100 { 2 } else { 20 }));
+    let open = Open {
+        rate: 200.0,
+        connections: 20,
+        time: Duration::from_millis(500),
+    };
+    let busy = Busy {
+        question: question(),
+        connections: 4,
+    };
+    let measured = put(&Load::Beside(open, busy), &question(), &target(server.port)).unwrap();
+    assert_eq!(measured.requests, 200);
+    assert!(
+        server.asked.load(Ordering::SeqCst) > 220,
+        "the busy ones ask as well"
+    );
+    let slowed = figure(&measured, Figure::SlowedDown);
+    assert!(slowed > 1.5, "{measured:?}");
+}
+
+#[test]
+fn a_bench_ends_in_time() {
+    if process::find(&["ab"]).is_none() {
+        eprintln!("skipped: ab is not here");
+        return;
+    }
+    let server = server(|_| Duration::from_millis(20));
+    let bench = Bench {
+        requests: 100_000,
+        concurrency: 2,
+        keep_alive: true,
+        at_most: Duration::from_secs(1),
+    };
+    let began = Instant::now();
+    let measured = put(&Load::Ab(bench), &question(), &target(server.port)).unwrap();
+    assert!(began.elapsed() < Duration::from_secs(5));
+    assert!((20..200).contains(&measured.requests), "{measured:?}");
 }
 
 /// One stop of 500 ms: a closed loop would see it in one request, but all that fell due meanwhile had to wait.

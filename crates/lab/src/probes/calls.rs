@@ -35,6 +35,7 @@ pub fn count(question: &Question, target: &Target) -> Result<BTreeMap<String, f6
         requests: REQUESTS,
         concurrency: 4,
         keep_alive: true,
+        at_most: Duration::from_secs(60),
     };
     let asked = loads::put(&Load::Ab(bench), question, target);
     // strace writes its table when it is interrupted.

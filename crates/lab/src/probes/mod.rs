@@ -108,18 +108,63 @@ impl Sampler {
 /// Between two looks.
 const SAMPLE: Duration = Duration::from_secs(1);
 
-/// Proportional set size of everything below these processes, in KiB; `None` where the kernel does not let us read it.
-pub fn pss(roots: &[u32]) -> Option<u64> {
-    let mut total = 0;
-    for pid in tree(roots) {
-        match fs::read_to_string(format!("/proc/{pid}/smaps_rollup")) {
-            Ok(text) => total += field(&text, "Pss:").unwrap_or(0),
+/// Memory of a process tree, in KiB of proportional set size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Of all processes.
+    pub all: u64,
+    /// Of those that are not PHP's. A server with PHP inside has no others.
+    pub front: u64,
+    /// Of the PHP processes that answer requests, and how many those are.
+    pub workers: (u64, u64),
+}
+
+impl Memory {
+    /// Of one PHP process, on average.
+    pub fn worker(&self) -> Option<f64> {
+        let (sum, count) = self.workers;
+        (count > 0).then(|| sum as f64 / count as f64)
+    }
+}
+
+/// Of everything below these processes; `None` where the kernel does not let us read it.
+pub fn memory(roots: &[u32]) -> Option<Memory> {
+    let mut memory = Memory::default();
+    let pids = tree(roots);
+    let parents: Vec<u32> = pids.iter().filter_map(|pid| Some(stat(*pid)?.parent)).collect();
+    for pid in pids {
+        let own = match fs::read_to_string(format!("/proc/{pid}/smaps_rollup")) {
+            Ok(text) => field(&text, "Pss:").unwrap_or(0),
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return None,
             // It has ended meanwhile.
-            Err(_) => {}
+            Err(_) => continue,
+        };
+        memory.all += own;
+        if !is_php(pid) {
+            memory.front += own;
+        } else if !parents.contains(&pid) {
+            // Those with children of their own only start and watch them.
+            memory.workers.0 += own;
+            memory.workers.1 += 1;
         }
     }
-    Some(total)
+    Some(memory)
+}
+
+/// Proportional set size of everything below these processes, in KiB; `None` where the kernel does not let us read it.
+pub fn pss(roots: &[u32]) -> Option<u64> {
+    memory(roots).map(|memory| memory.all)
+}
+
+/// php-fpm, php-cgi and Howdah's PHP processes, by the name that they show.
+fn is_php(pid: u32) -> bool {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let program = line
+        .split(|byte| matches!(byte, 0 | b' ' | b':'))
+        .next()
+        .unwrap_or_default();
+    let name = program.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    name.starts_with(b"php-") || name == b"howdah-php"
 }
 
 /// Of all threads of a process.

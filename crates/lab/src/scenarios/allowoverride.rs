@@ -20,6 +20,7 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
             requests,
             concurrency: 10,
             keep_alive: false,
+            at_most: facts.effort.at_most,
         })
     };
     let hello = [
@@ -73,5 +74,6 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
              counted, over 500 requests on kept connections, apart from the timed rounds"
                 .to_owned(),
         ],
+        ..Plan::default()
     })
 }

@@ -28,6 +28,7 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
             "(c)'s Apache 2.2 no longer exists; today's prefork stands beside its figures for 2.4".to_owned(),
             "phpinfo() is replaced by HelloWorld.php: what phpinfo() prints differs with the server".to_owned(),
         ],
+        ..Plan::default()
     })
 }
 
@@ -43,6 +44,7 @@ fn picture(facts: &Facts) -> Vec<PlannedCell> {
             requests: facts.effort.requests(100_000),
             concurrency,
             keep_alive: true,
+            at_most: facts.effort.at_most,
         });
         let at = Some((concurrency as f64, "concurrent requests"));
         let mut cell = cell(
@@ -73,6 +75,7 @@ fn peak(facts: &Facts) -> Vec<PlannedCell> {
             requests: facts.effort.requests(200_000).max(concurrency as u64),
             concurrency,
             keep_alive: false,
+            at_most: facts.effort.at_most,
         });
         let at = Some((concurrency as f64, "concurrent requests"));
         let mut cell = cell(

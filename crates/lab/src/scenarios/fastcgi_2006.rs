@@ -28,6 +28,7 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
             },
             concurrency: 5,
             keep_alive: false,
+            at_most: facts.effort.at_most,
         });
         let mut cell = cell(
             chart,
@@ -67,5 +68,6 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
                 .to_owned(),
             "mod_fastcgi no longer exists; mod_fcgid stands in its place".to_owned(),
         ],
+        ..Plan::default()
     })
 }

@@ -10,6 +10,7 @@ mod vps_256mb;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::ground::HELLO;
 use crate::load::{Load, Question};
@@ -25,8 +26,31 @@ pub struct Scenario {
     pub summary: &'static str,
     /// Whether WordPress on MariaDB is needed.
     pub wordpress: bool,
+    /// How long a full run may take, where it is to end soon.
+    pub budget: Option<Duration>,
     /// What it measures with that effort.
     pub plan: fn(&Facts) -> Result<Plan, String>,
+}
+
+impl Scenario {
+    /// Its plan, with as much effort as the budget allows, and that effort. A number of rounds that was asked for stays.
+    pub fn within_budget(&self, facts: &Facts, rounds: Option<u32>) -> Result<(Plan, Effort), String> {
+        let budget = facts.effort.budget.or(self.budget);
+        let mut efforts = facts.effort.less_and_less();
+        let mut last = facts.effort;
+        loop {
+            let effort = efforts.next().unwrap_or(last);
+            let plan = (self.plan)(&Facts {
+                effort,
+                ..facts.clone()
+            })?;
+            let fits = budget.is_none_or(|budget| plan.estimate(&effort) <= budget);
+            if fits || rounds.is_some() || effort == last && effort.rounds == 1 {
+                return Ok((plan, effort));
+            }
+            last = effort;
+        }
+    }
 }
 
 /// What a scenario's plan depends on.
@@ -54,42 +78,49 @@ pub const ALL: &[Scenario] = &[
         name: "today",
         summary: "what matters today, every stack: small and large PHP pages, WordPress, files, memory, slow clients",
         wordpress: true,
+        budget: Some(Duration::from_secs(35 * 60)),
         plan: today::plan,
     },
     Scenario {
         name: "a2o-2009",
         summary: "Apache + mod_php against nginx + php-fpm over a sweep of concurrency (2009)",
         wordpress: true,
+        budget: None,
         plan: a2o_2009::plan,
     },
     Scenario {
         name: "vps-256mb",
         summary: "WordPress in 256 MB, a growing crowd, each stack with its best setting",
         wordpress: true,
+        budget: None,
         plan: vps_256mb::plan,
     },
     Scenario {
         name: "event-2016",
         summary: "whether Apache's event MPM is as good as nginx (2016)",
         wordpress: false,
+        budget: None,
         plan: event_2016::plan,
     },
     Scenario {
         name: "fastcgi-2006",
         summary: "mod_php, FastCGI, lighttpd and the opcode cache with a framework of hundreds of files (2006)",
         wordpress: false,
+        budget: None,
         plan: fastcgi_2006::plan,
     },
     Scenario {
         name: "allowoverride",
         summary: "where Apache's time goes: .htaccess look-ups, by system calls",
         wordpress: false,
+        budget: None,
         plan: allowoverride::plan,
     },
     Scenario {
         name: "site",
         summary: "your own site: a folder and URLs, or an access log, on every stack",
         wordpress: false,
+        budget: None,
         plan: site::plan,
     },
 ];
@@ -122,6 +153,8 @@ fn page(path: &str) -> Question {
     let line = [&[b'x'; 1023][..], b"\n"].concat();
     let body = match path {
         "/HelloWorld.php" | "/HelloWorld.txt" => Some(HELLO.to_vec()),
+        "/wait.php" => Some(b"waited".to_vec()),
+        "/compute.php" => Some(b"computed".to_vec()),
         "/2B.txt" => Some(b"ok".to_vec()),
         "/21KB.txt" => Some(line.repeat(21)),
         "/92KB.js" => Some(line.repeat(92)),
@@ -153,6 +186,7 @@ fn cell(chart: &str, at: Option<(f64, &str)>, figure: Figure, question: Question
         load,
         counts_calls: false,
         study: Vec::new(),
+        most_rounds: None,
     }
 }
 
@@ -217,6 +251,43 @@ mod tests {
     }
 
     #[test]
+    fn quick_runs_end_within_five_minutes_and_today_within_its_budget() {
+        for scenario in ALL {
+            let urls = (0..30).map(|number| format!("/{number}")).collect();
+            let facts = Facts {
+                urls,
+                ..facts(Effort::QUICK)
+            };
+            let (plan, effort) = scenario.within_budget(&facts, None).unwrap();
+            let estimate = plan.estimate(&effort);
+            eprintln!("{}: {} rounds, {estimate:?}", scenario.name, effort.rounds);
+            assert!(
+                estimate <= Duration::from_secs(265),
+                "{}: {estimate:?}",
+                scenario.name
+            );
+            assert!(effort.rounds >= 2, "{}: {} rounds", scenario.name, effort.rounds);
+        }
+        for scenario in ALL {
+            let (plan, effort) = scenario.within_budget(&facts(Effort::FULL), None).unwrap();
+            let estimate = plan.estimate(&effort);
+            eprintln!("{} in full: {effort:?}, {estimate:?}", scenario.name);
+            assert!(scenario.budget.is_none_or(|budget| estimate <= budget));
+            assert!(effort.rounds >= 5, "{}", scenario.name);
+        }
+    }
+
+    #[test]
+    fn a_number_of_rounds_that_was_asked_for_stays() {
+        let asked = Effort {
+            rounds: 99,
+            ..Effort::QUICK
+        };
+        let (_, effort) = ALL[0].within_budget(&facts(asked), Some(99)).unwrap();
+        assert_eq!(effort.rounds, 99);
+    }
+
+    #[test]
     fn an_unknown_scenario_is_answered_with_the_known() {
         let error = named("phoronix").unwrap_err();
         assert!(
@@ -232,11 +303,12 @@ mod tests {
             ..facts(Effort::QUICK)
         };
         let plan = (named("today").unwrap().plan)(&facts).unwrap();
-        assert!(
-            plan.groups
+        assert!(plan.groups.iter().all(|group| {
+            group
+                .stacks
                 .iter()
-                .all(|group| group.stacks.iter().all(|stack| stack.name() == "howdah"))
-        );
+                .all(|stack| stack.name().starts_with("howdah"))
+        }));
         let facts = Facts {
             stacks: vec!["iis".to_owned()],
             ..facts

@@ -7,6 +7,7 @@ use crate::record::Figure;
 
 /// URLs that are measured, the most frequent ones first; more would take hours.
 const MOST_URLS: usize = 20;
+const MOST_URLS_QUICK: usize = 8;
 
 pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     if facts.folder.is_none() {
@@ -18,7 +19,12 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     if facts.urls.is_empty() {
         return Err("there is nothing to ask: name URLs with --url, --urls FILE or --log FILE".to_owned());
     }
-    let urls = most_frequent(&facts.urls);
+    let most = if facts.effort.quick {
+        MOST_URLS_QUICK
+    } else {
+        MOST_URLS
+    };
+    let urls = most_frequent(&facts.urls, most);
     let load = Load::Wrk(Closed {
         connections: 16,
         time: facts.effort.time,
@@ -53,10 +59,11 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
              not measured"
                 .to_owned(),
         ],
+        ..Plan::default()
     })
 }
 
-fn most_frequent(urls: &[String]) -> Vec<String> {
+fn most_frequent(urls: &[String], most: usize) -> Vec<String> {
     let mut counted: Vec<(&String, usize)> = Vec::new();
     for url in urls {
         match counted.iter_mut().find(|(known, _)| *known == url) {
@@ -67,7 +74,7 @@ fn most_frequent(urls: &[String]) -> Vec<String> {
     counted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     counted
         .into_iter()
-        .take(MOST_URLS)
+        .take(most)
         .map(|(url, _)| url.clone())
         .collect()
 }
@@ -100,6 +107,6 @@ mod tests {
     #[test]
     fn the_most_frequent_come_first() {
         let urls: Vec<String> = ["/a", "/b", "/b"].map(str::to_owned).to_vec();
-        assert_eq!(most_frequent(&urls), ["/b", "/a"]);
+        assert_eq!(most_frequent(&urls, 2), ["/b", "/a"]);
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use super::template::{fill, version};
+use super::template::{fill, places, version};
 use rustix::process::Signal;
 
 use crate::process::{Program, StartFailed, accepts, find, free_port};
@@ -16,6 +16,8 @@ pub(super) struct H2o;
 const CONFIGURATION: &str = "\
 @user@
 num-threads: @cores@
+# Of all threads together; the default of 1024 would keep a crowd waiting.
+max-connections: @all@
 error-log: @folder@/error.log
 pid-file: @folder@/h2o.pid
 server-name: h2o
@@ -76,6 +78,7 @@ impl Stack for H2o {
                 ),
                 ("cores", &ground.cores.to_string()),
                 ("folder", &folder.display().to_string()),
+                ("all", &(2 * places(ground)).to_string()),
                 ("port", &port.to_string()),
                 ("root", &ground.root.display().to_string()),
             ],

@@ -1,18 +1,47 @@
 //! Howdah itself.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::template::{fill, version};
 use rustix::process::Signal;
 
+use crate::ground::ruled_root;
 use crate::process::{Program, StartFailed, accepts, free_port};
 use crate::stack::{Ground, Running, Stack};
 
-/// Howdah, with `.htaccess` files read (as it comes) or not.
+/// Howdah, with `.htaccess` files read (as it comes), not read, or with an application's file to be obeyed.
 #[derive(Debug)]
 pub(super) struct Howdah {
+    name: &'static str,
+    title: &'static str,
     htaccess: bool,
+    /// Whose file is in the document root.
+    rules: Option<&'static str>,
+}
+
+pub(super) fn all() -> [Howdah; 4] {
+    let howdah = |name, title| Howdah {
+        name,
+        title,
+        htaccess: true,
+        rules: None,
+    };
+    [
+        howdah("howdah", "Howdah"),
+        Howdah {
+            htaccess: false,
+            ..howdah("howdah-no-htaccess", "Howdah, .htaccess off")
+        },
+        Howdah {
+            rules: Some("wordpress"),
+            ..howdah("howdah-wordpress-rules", "Howdah, WordPress's .htaccess")
+        },
+        Howdah {
+            rules: Some("drupal"),
+            ..howdah("howdah-drupal-rules", "Howdah, Drupal's .htaccess")
+        },
+    ]
 }
 
 const CONFIGURATION: &str = "\
@@ -45,33 +74,20 @@ ini_file = \"@ini@\"
 state_dir = \"@folder@/state\"
 ";
 
-impl Default for Howdah {
-    fn default() -> Howdah {
-        Howdah { htaccess: true }
-    }
-}
-
 impl Howdah {
-    pub(super) fn without_htaccess() -> Howdah {
-        Howdah { htaccess: false }
+    fn root(&self, ground: &Ground) -> PathBuf {
+        self.rules
+            .map_or_else(|| ground.root.clone(), |rules| ruled_root(&ground.root, rules))
     }
 }
 
 impl Stack for Howdah {
     fn name(&self) -> &str {
-        if self.htaccess {
-            "howdah"
-        } else {
-            "howdah-no-htaccess"
-        }
+        self.name
     }
 
     fn title(&self) -> &str {
-        if self.htaccess {
-            "Howdah"
-        } else {
-            "Howdah, .htaccess off"
-        }
+        self.title
     }
 
     fn packages(&self, php: &str) -> Vec<String> {
@@ -79,12 +95,13 @@ impl Stack for Howdah {
     }
 
     fn missing(&self, ground: &Ground) -> Option<String> {
-        (!ground.howdah.is_file()).then(|| {
-            format!(
-                "{} is not there; build it with `make release`",
-                ground.howdah.display()
-            )
-        })
+        if !ground.howdah.is_file() {
+            let binary = ground.howdah.display();
+            return Some(format!("{binary} is not there; build it with `make release`"));
+        }
+        // Before a run there is no root that could be looked into.
+        let is_prepared = ground.root.as_os_str().is_empty() || self.root(ground).is_dir();
+        (!is_prepared).then(|| "serves the laboratory's own documents only".to_owned())
     }
 
     fn version(&self, ground: &Ground) -> String {
@@ -111,7 +128,7 @@ impl Stack for Howdah {
                         .map_or(String::new(), |user| format!("user = \"{user}\"")),
                 ),
                 ("folder", &folder.display().to_string()),
-                ("root", &ground.root.display().to_string()),
+                ("root", &self.root(ground).display().to_string()),
                 ("htaccess", if self.htaccess { "true" } else { "false" }),
                 ("workers", &workers),
                 ("ini", &ground.ini.display().to_string()),

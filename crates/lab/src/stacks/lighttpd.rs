@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::fpm::{self, Transport};
-use super::template::{fill, version};
+use super::template::{fill, places, version};
 use rustix::process::Signal;
 
 use crate::process::{Program, StartFailed, accepts, find, free_port};
@@ -35,8 +35,8 @@ static-file.exclude-extensions = ( \".php\" )
 # One worker per core; with the default of one, files would be served by one core. Where it starts PHP itself, each worker
 # would start a set of its own, so there is only one.
 server.max-worker = @workers@
-server.max-connections = 4096
-server.max-fds = 16384
+server.max-connections = @places@
+server.max-fds = 20000
 server.listen-backlog = 1024
 # The default of 1000 requests would close connections in the middle of a measurement.
 server.max-keep-alive-requests = 100000000
@@ -144,6 +144,7 @@ impl Stack for Lighttpd {
         let text = fill(
             CONFIGURATION,
             &[
+                ("places", &places(ground).to_string()),
                 ("port", &port.to_string()),
                 ("root", &ground.root.display().to_string()),
                 ("folder", &folder.display().to_string()),

@@ -20,10 +20,12 @@ pub use template::fill;
 
 /// Every stack, in the order of a round.
 pub fn all() -> Vec<Rc<dyn Stack>> {
-    let mut stacks: Vec<Rc<dyn Stack>> = vec![
-        Rc::new(howdah::Howdah::default()),
-        Rc::new(howdah::Howdah::without_htaccess()),
-    ];
+    let mut stacks: Vec<Rc<dyn Stack>> = Vec::new();
+    stacks.extend(
+        howdah::all()
+            .into_iter()
+            .map(|stack| Rc::new(stack) as Rc<dyn Stack>),
+    );
     stacks.extend(
         apache::all()
             .into_iter()

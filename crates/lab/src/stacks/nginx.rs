@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::apache;
 use super::fpm::{self, Transport};
-use super::template::{fill, only_if, version};
+use super::template::{fill, only_if, places, version};
 use rustix::process::Signal;
 
 use crate::process::{Program, StartFailed, accepts, find, free_port};
@@ -67,7 +67,8 @@ pid @folder@/nginx.pid;
 error_log @folder@/error.log crit;
 @user@
 events {
-    worker_connections 4096;
+    # One worker may get most of a crowd.
+    worker_connections @places@;
 }
 http {
     include /etc/nginx/mime.types;
@@ -225,6 +226,7 @@ impl Stack for Nginx {
                         .map_or(String::new(), |user| format!("user {user};")),
                 ),
                 ("address", &address),
+                ("places", &places(ground).to_string()),
                 ("kept", &kept),
                 ("php", &php),
                 ("port", &port.to_string()),

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::stack::Ground;
+
 /// Puts values for `@name@` into a configuration; `$` and braces mean something in most of them already.
 pub fn fill(template: &str, values: &[(&str, &str)]) -> String {
     let mut text = template.to_owned();
@@ -10,6 +12,11 @@ pub fn fill(template: &str, values: &[(&str, &str)]) -> String {
         text = text.replace(&format!("@{name}@"), value);
     }
     text
+}
+
+/// Connections that one worker must have room for: it may get most of a crowd, and each may need a second one to PHP.
+pub(super) fn places(ground: &Ground) -> usize {
+    (ground.connections + ground.connections / 4).max(4096)
 }
 
 /// The text where the condition holds, else nothing.

@@ -1,0 +1,61 @@
+//! A fixed rate beside clients that keep every PHP process busy: whether those who want a file must wait for those who want a
+//! page.
+
+use tokio::time::{Duration, sleep};
+
+use super::client::{Client, Prepared, Reply};
+use super::{Measured, Wrong, on_a_loop, open_loop};
+use crate::load::{Busy, Open, PAUSE, Question};
+use crate::record::Figure;
+
+/// How long a page that keeps PHP busy may take.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// The same rate twice, alone and beside the busy ones; the second's figures, and how many times the first's latency it has.
+pub(super) fn put(open: Open, busy: &Busy, question: &Question, port: u16) -> Result<Measured, Wrong> {
+    on_a_loop(async move {
+        let idle = open_loop::run(open, question, port).await?;
+        let prepared = Prepared::new(&busy.question, port, true);
+        let crowd: Vec<_> = (0..busy.connections)
+            .map(|_| tokio::task::spawn_local(ask_always(prepared.clone())))
+            .collect();
+        sleep(PAUSE).await;
+        let mut measured = open_loop::run(open, question, port).await?;
+        let failed = crowd.iter().filter(|task| task.is_finished()).count();
+        crowd.iter().for_each(|task| task.abort());
+        if failed > 0 {
+            return Err(Wrong(format!(
+                "{failed} clients that keep PHP busy were not answered"
+            )));
+        }
+        for (name, one) in [("alone", &idle), ("beside busy PHP", &measured)] {
+            let count = |figure| one.figures.get(&figure).copied().unwrap_or(0.0);
+            let bad = count(Figure::Errors) + count(Figure::Timeouts);
+            if bad > 0.0 {
+                return Err(Wrong(format!("{bad} requests failed {name}")));
+            }
+        }
+        let late = |one: &Measured| one.figures.get(&Figure::Latency99).copied().unwrap_or(0.0);
+        let (alone, beside) = (late(&idle), late(&measured));
+        measured.requests += idle.requests;
+        measured.figures.insert(Figure::Latency99Idle, alone);
+        // A thousandth of a millisecond is what is told apart.
+        measured
+            .figures
+            .insert(Figure::SlowedDown, beside / alone.max(1e-3));
+        Ok(measured)
+    })
+}
+
+/// Ends only where an answer is wrong.
+async fn ask_always(prepared: Prepared) {
+    while let Ok(mut client) = Client::connect(prepared.port).await {
+        loop {
+            match client.ask(&prepared, LIMIT).await {
+                Reply::Hit => {}
+                Reply::Error if client.got_nothing() => break,
+                Reply::Error | Reply::Timeout => return,
+            }
+        }
+    }
+}
