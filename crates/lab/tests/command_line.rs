@@ -142,7 +142,7 @@ fn a_run_is_kept_reported_and_compared() {
     }
     let html = std::fs::read_to_string(Path::new(&out).join("report.html")).unwrap();
     for part in [
-        "<svg",
+        "class=bars",
         "howdah.toml",
         "the study: prefork + mod_php",
         "prefers-color-scheme",
@@ -154,6 +154,8 @@ fn a_run_is_kept_reported_and_compared() {
         !html.contains("http-equiv") && !html.contains("src=\"http"),
         "the report needs nothing from elsewhere"
     );
+    let chart = std::fs::read_to_string(Path::new(&out).join("chart.svg")).unwrap();
+    assert!(chart.contains("opcode cache off"), "{chart}");
     // Nothing is left to measure, so the same command only draws the report again.
     let began = Instant::now();
     assert!(lab(&arguments).status.success());

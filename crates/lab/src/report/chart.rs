@@ -1,10 +1,10 @@
-//! Charts as SVG: lines over an axis, bars side by side. Colours are the style sheet's, so that both themes work.
+//! Charts: lines over an axis as SVG, bars as elements. Colours are the style sheet's, so that both themes work.
 
 use std::fmt::Write;
 
 use super::text::number;
 
-/// One line or set of bars.
+/// One line.
 pub(super) struct Series {
     /// What the legend calls it.
     pub(super) title: String,
@@ -89,35 +89,37 @@ pub(super) fn lines(title: &str, axis: &str, series: &[Series]) -> String {
     svg + "</svg>" + &legend(series)
 }
 
-/// Bars side by side, one for each series, with its value above.
-pub(super) fn bars(title: &str, series: &[Series]) -> String {
-    let most = highest(series);
-    let mut svg = begin(title, most);
-    let room = (WIDTH - LEFT - RIGHT) / series.len().max(1) as f64;
-    for (at, one) in series.iter().enumerate() {
-        let Some((_, value)) = one.points.first() else {
-            continue;
-        };
-        let (left, top) = (LEFT + room * at as f64 + room * 0.12, y(*value, most));
-        let study = if one.from_study { " study" } else { "" };
+/// A bar in a chart of bars.
+pub(super) struct Bar {
+    /// Whose it is.
+    pub(super) title: String,
+    /// Which colour of the style sheet.
+    pub(super) colour: usize,
+    /// How long it is.
+    pub(super) value: f64,
+    /// The value as people read it.
+    pub(super) label: String,
+    /// Whether it is from the study: drawn without filling.
+    pub(super) from_study: bool,
+}
+
+/// Bars below each other with their names, as elements rather than a drawing: they fit every width.
+pub(super) fn bars(bars: &[Bar]) -> String {
+    let most = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
+    let mut text = "<div class=bars>".to_owned();
+    for bar in bars {
+        let share = if most > 0.0 { 100.0 * bar.value / most } else { 0.0 };
+        let study = if bar.from_study { " study" } else { "" };
         let _ = write!(
-            svg,
-            "<rect class=\"bar c{}{study}\" x={left:.1} y={top:.1} width={:.1} height={:.1} rx=2><title>{}: {}</title></rect>",
-            one.colour,
-            room * 0.76,
-            (HEIGHT - BOTTOM - top).max(0.5),
-            escape(&one.title),
-            number(*value)
-        );
-        let _ = write!(
-            svg,
-            "<text class=axis x={:.1} y={:.1} text-anchor=middle>{}</text>",
-            left + room * 0.38,
-            top - 4.0,
-            short(*value)
+            text,
+            "<div class=\"row{study}\"><span>{}</span><span class=track><i class=\"bar c{}{study}\" style=\"width:{share:.1}%\"></i></span>\
+             <b>{}</b></div>",
+            escape(&bar.title),
+            bar.colour,
+            escape(&bar.label)
         );
     }
-    svg + "</svg>" + &legend(series)
+    text + "</div>"
 }
 
 fn begin(title: &str, most: f64) -> String {
@@ -180,7 +182,7 @@ fn legend(series: &[Series]) -> String {
 }
 
 /// A number for an axis: 12k, 1.5M.
-fn short(value: f64) -> String {
+pub(super) fn short(value: f64) -> String {
     match value {
         1e6.. => format!("{}M", trimmed(value / 1e6)),
         1e4.. => format!("{}k", trimmed(value / 1e3)),
@@ -248,12 +250,15 @@ mod tests {
         let chart = lines("x", "clients", &[series(&[(1.0, 10.0), (2.0, 20.0)])]);
         assert_eq!(chart.matches("<circle").count(), 2);
         assert!(chart.contains("a &lt;b&gt;") && !chart.contains("a <b>"));
-        assert_eq!(
-            bars("x", &[series(&[(0.0, 1.0)]), series(&[(0.0, 2.0)])])
-                .matches("<rect")
-                .count(),
-            2
-        );
+        let bar = |value| Bar {
+            title: "a <b>".to_owned(),
+            colour: 1,
+            value,
+            label: "5".to_owned(),
+            from_study: false,
+        };
+        let chart = bars(&[bar(1.0), bar(2.0)]);
+        assert!(chart.contains("width:50.0%") && chart.contains("width:100.0%") && !chart.contains("<b>\""));
     }
 
     #[test]

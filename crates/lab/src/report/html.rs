@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::chart::{Series, bars, escape, lines};
+use super::chart::{Bar, Series, bars, escape, lines};
 use super::style::SHEET;
-use super::text::{BASE, comparison, csv, number, ratio_text, remarks, verdict};
+use super::text::{BASE, comparison, csv, number, ratio_text, remarks, shown, with_unit};
+use super::{targets, verdict};
 use crate::loads::Wrong;
 use crate::record::{Cell, Figure, Run};
 use crate::statistics::median;
@@ -21,10 +22,11 @@ pub(super) fn page(run: &Run) -> Result<String, Wrong> {
          <title>{0}: Howdah's laboratory</title><style>{SHEET}</style></head>\n<body><main><h1>Howdah's laboratory · {0}</h1>\
          <p class=verdict>{1}</p><p class=meta>{2}</p>\n",
         escape(&run.scenario),
-        escape(&verdict(run)),
+        escape(&verdict::verdict(run)),
         escape(&meta(run))
     );
     page += &charts(run);
+    page += &targets::html(run);
     page += &series_charts(run);
     page += &tables(run);
     page += &calls(run);
@@ -57,13 +59,13 @@ fn meta(run: &Run) -> String {
     let (processor, cores, distribution) = (fact("processor"), fact("processors"), fact("distribution"));
     format!(
         "{quick} of {}, {cores} × {processor}, {distribution}; {} rounds, interleaved; ratios are medians over rounds with 95 % \
-         bootstrap intervals",
+         bootstrap intervals; “2 ×” is twice as good: twice the requests, or half of the time or memory",
         run.began, run.rounds
     )
 }
 
 /// A stack's colour, the same in every chart. The first is Howdah's.
-fn colour(run: &Run, name: &str) -> usize {
+pub(super) fn colour(run: &Run, name: &str) -> usize {
     let others = run.stacks.iter().filter(|stack| stack.name != BASE);
     if name == BASE {
         0
@@ -72,47 +74,18 @@ fn colour(run: &Run, name: &str) -> usize {
     }
 }
 
-/// Cells that share a chart, in order.
-fn by_chart(run: &Run) -> Vec<(&str, Vec<&Cell>)> {
-    let mut charts: Vec<(&str, Vec<&Cell>)> = Vec::new();
-    for cell in &run.cells {
-        match charts.iter_mut().find(|(title, _)| *title == cell.chart) {
-            Some((_, cells)) => cells.push(cell),
-            None => charts.push((&cell.chart, vec![cell])),
-        }
-    }
-    charts
-}
-
 fn charts(run: &Run) -> String {
     let mut text = "<h2>Results</h2><div class=charts>".to_owned();
-    for (title, cells) in by_chart(run) {
+    let mut is_bound = false;
+    for (title, cells) in verdict::charts(run) {
         let first = cells[0];
-        let over_axis = cells.len() > 1;
-        let point = |cell: &Cell, name: &str| {
-            let value = median(&cell.results.get(name)?.values(cell.figure))?;
-            Some((cell.at.unwrap_or(0.0), value))
-        };
-        let mut series: Vec<Series> = run
-            .stacks
-            .iter()
-            .map(|stack| Series {
-                title: stack.title.clone(),
-                colour: colour(run, &stack.name),
-                points: cells.iter().filter_map(|cell| point(cell, &stack.name)).collect(),
-                from_study: false,
-            })
-            .filter(|one| !one.points.is_empty())
-            .collect();
-        series.extend(study(&cells));
-        if series.is_empty() {
-            continue;
-        }
-        let drawing = if over_axis {
-            lines(title, &first.axis, &series)
+        let drawing = if cells.len() > 1 {
+            sweep(run, title, &cells)
         } else {
-            bars(title, &series)
+            single(run, first)
         };
+        let Some(drawing) = drawing else { continue };
+        is_bound |= drawing.contains('†');
         let direction = if first.figure.more_is_better() {
             "more is better"
         } else {
@@ -125,7 +98,73 @@ fn charts(run: &Run) -> String {
             first.figure.title()
         );
     }
-    text + "</div>"
+    text += "</div>";
+    if is_bound {
+        text += "<p class=small>† The load generator used over 90 % of its processor: it, not the server, was the limit.</p>";
+    }
+    text
+}
+
+/// A cell by itself: bars, the best first, then the study's.
+fn single(run: &Run, cell: &Cell) -> Option<String> {
+    let mut drawn: Vec<Bar> = run
+        .stacks
+        .iter()
+        .filter_map(|stack| {
+            let outcome = cell.results.get(&stack.name)?;
+            let value = median(&outcome.values(cell.figure))?;
+            let mark = if outcome.is_loader_bound() { "†" } else { "" };
+            Some(Bar {
+                title: stack.title.clone(),
+                colour: colour(run, &stack.name),
+                value,
+                label: with_unit(cell.figure, value) + mark,
+                from_study: false,
+            })
+        })
+        .collect();
+    if drawn.is_empty() {
+        return None;
+    }
+    drawn.sort_by(|a, b| {
+        if cell.figure.more_is_better() {
+            b.value.total_cmp(&a.value)
+        } else {
+            a.value.total_cmp(&b.value)
+        }
+    });
+    drawn.extend(cell.study.iter().map(|(name, value)| Bar {
+        title: format!("the study: {name}"),
+        colour: 5,
+        value: *value,
+        label: with_unit(cell.figure, *value),
+        from_study: true,
+    }));
+    Some(bars(&drawn))
+}
+
+/// Cells over an axis: lines.
+fn sweep(run: &Run, title: &str, cells: &[&Cell]) -> Option<String> {
+    let point = |cell: &Cell, name: &str| {
+        let value = median(&cell.results.get(name)?.values(cell.figure))?;
+        Some((cell.at.unwrap_or(0.0), shown(cell.figure, value)))
+    };
+    let mut series: Vec<Series> = run
+        .stacks
+        .iter()
+        .map(|stack| Series {
+            title: stack.title.clone(),
+            colour: colour(run, &stack.name),
+            points: cells.iter().filter_map(|cell| point(cell, &stack.name)).collect(),
+            from_study: false,
+        })
+        .filter(|one| !one.points.is_empty())
+        .collect();
+    if series.is_empty() {
+        return None;
+    }
+    series.extend(study(cells));
+    Some(lines(title, &cells[0].axis, &series))
 }
 
 /// The study's own figures, dashed.
@@ -153,8 +192,9 @@ fn study(cells: &[&Cell]) -> Vec<Series> {
 
 /// Second by second, for loads that record it: hits, errors and time-outs of each stack, and the memory of all.
 fn series_charts(run: &Run) -> String {
-    let mut text = String::new();
+    let mut all = String::new();
     for cell in &run.cells {
+        let mut text = String::new();
         let mut memory = Vec::new();
         for (name, outcome) in &cell.results {
             let Some(round) = outcome.valid().last() else {
@@ -182,17 +222,24 @@ fn series_charts(run: &Run) -> String {
                 })
             });
             text += &over_time(
-                &format!("{title}: {}", cell.name),
+                title,
                 "in each second of the last round",
                 &counts.collect::<Vec<_>>(),
             );
         }
-        text += &over_time(&format!("memory: {}", cell.name), "MiB", &memory);
+        text += &over_time("memory of all", "MiB", &memory);
+        if !text.is_empty() {
+            let name = escape(&cell.name);
+            let _ = write!(
+                all,
+                "<details><summary>{name}</summary><div class=charts>{text}</div></details>"
+            );
+        }
     }
-    if text.is_empty() {
-        text
+    if all.is_empty() {
+        all
     } else {
-        format!("<h2>Over time</h2><div class=charts>{text}</div>")
+        format!("<h2>Over time</h2>{all}")
     }
 }
 
@@ -215,10 +262,13 @@ fn tables(run: &Run) -> String {
             Figure::SwitchesPerRequest,
             Figure::CallsPerRequest,
             Figure::Latency99,
+            Figure::Latency99Idle,
             Figure::Errors,
             Figure::Timeouts,
             Figure::Pss,
             Figure::PeakPss,
+            Figure::FrontPss,
+            Figure::WorkerPss,
         ]
         .into_iter()
         .filter(|figure| {
@@ -245,10 +295,7 @@ fn tables(run: &Run) -> String {
                 continue;
             };
             let value = |figure: Figure| match median(&outcome.values(figure)) {
-                Some(value) if matches!(figure, Figure::Pss | Figure::PeakPss) => {
-                    format!("{} MiB", number(value / 1024.0))
-                }
-                Some(value) => number(value),
+                Some(value) => with_unit(figure, value),
                 None => "–".to_owned(),
             };
             let own = stack.name == BASE;
@@ -275,7 +322,7 @@ fn tables(run: &Run) -> String {
                 text,
                 "<tr class=study><td>the study: {}</td><td class=n>{}</td></tr>",
                 escape(name),
-                number(*value)
+                with_unit(cell.figure, *value)
             );
         }
         text += "</table></div></details>";

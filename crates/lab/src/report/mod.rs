@@ -3,8 +3,11 @@
 
 mod chart;
 mod html;
+mod main_chart;
 mod style;
+mod targets;
 mod text;
+mod verdict;
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +17,7 @@ use crate::runner::write_run;
 
 pub use text::{csv, diff_text, table};
 
-/// Writes `run.json`, `run.csv`, `table.md` and `report.html` into that folder; answers where the report is.
+/// Writes `run.json`, `run.csv`, `table.md`, `chart.svg` and `report.html` into that folder; answers where the report is.
 pub fn write(folder: &Path, run: &Run) -> Result<PathBuf, Wrong> {
     write_run(folder, run)?;
     let put = |name: &str, text: String| {
@@ -25,6 +28,7 @@ pub fn write(folder: &Path, run: &Run) -> Result<PathBuf, Wrong> {
     };
     put("run.csv", csv(run))?;
     put("table.md", table(run) + "\n")?;
+    put("chart.svg", main_chart::svg(run))?;
     put("report.html", html::page(run)?)
 }
 

@@ -5,54 +5,11 @@ use std::fmt::Write;
 use crate::record::{Cell, Figure, Outcome, Run};
 use crate::statistics::{Comparison, compare, median};
 
+use super::targets;
+use super::verdict::verdict;
+
 /// The stack that others are compared with.
 pub(super) const BASE: &str = "howdah";
-
-/// What a person can act on: the first sentence of the report.
-pub(super) fn verdict(run: &Run) -> String {
-    let (mut better, mut worse, mut even) = (Vec::new(), Vec::new(), 0);
-    for cell in &run.cells {
-        match best_other(cell).and_then(|(name, _)| Some((name, comparison(cell, name)?))) {
-            Some((_, found)) if found.is_no_difference() => even += 1,
-            Some((name, found)) if found.ratio > 1.0 => better.push((cell, name, found.ratio)),
-            Some((name, found)) => worse.push((cell, name, found.ratio)),
-            None => {}
-        }
-    }
-    let all = better.len() + worse.len() + even;
-    if all == 0 {
-        return "Nothing could be compared: fewer than two stacks were measured.".to_owned();
-    }
-    let mut text = format!(
-        "Howdah is ahead of the best other stack in {} of {all} comparisons",
-        better.len()
-    );
-    if even > 0 {
-        let _ = write!(text, ", level with it in {even}");
-    }
-    if !worse.is_empty() {
-        let _ = write!(text, ", and behind in {}", worse.len());
-    }
-    worse.sort_by(|a, b| a.2.total_cmp(&b.2));
-    if let Some((cell, name, ratio)) = worse.first() {
-        let _ = write!(
-            text,
-            ": for {}, {} is {:.2} times as good",
-            cell.name,
-            title(run, name),
-            1.0 / ratio
-        );
-    } else if let Some((cell, name, ratio)) = better.iter().min_by(|a, b| a.2.total_cmp(&b.2)) {
-        let _ = write!(
-            text,
-            ": least for {}, {ratio:.2} times {}",
-            cell.name,
-            title(run, name)
-        );
-    }
-    text.push('.');
-    text
-}
 
 /// The best stack of a cell beside Howdah, by the median of the cell's figure.
 pub(super) fn best_other(cell: &Cell) -> Option<(&str, f64)> {
@@ -93,6 +50,17 @@ pub(super) fn ratio_text(found: Option<Comparison>) -> String {
     }
 }
 
+/// A figure in the unit in which it is shown: memory in MiB.
+pub(super) fn shown(figure: Figure, value: f64) -> f64 {
+    if figure.is_memory() { value / 1024.0 } else { value }
+}
+
+/// A figure with its unit, where it has one.
+pub(super) fn with_unit(figure: Figure, value: f64) -> String {
+    let unit = if figure.is_memory() { " MiB" } else { "" };
+    number(shown(figure, value)) + unit
+}
+
 /// A figure with as many digits as it is worth.
 pub(super) fn number(value: f64) -> String {
     let digits = match value.abs() {
@@ -117,7 +85,6 @@ pub(super) fn number(value: f64) -> String {
 /// How many rounds are void or bound by the loader, in words; empty where none is.
 pub(super) fn remarks(outcome: &Outcome) -> String {
     let void = outcome.rounds.iter().filter(|round| round.void.is_some()).count();
-    let bound = outcome.valid().filter(|round| round.loader_bound).count();
     let mut words = Vec::new();
     if let Some(failure) = &outcome.failure {
         words.push(format!(
@@ -125,10 +92,11 @@ pub(super) fn remarks(outcome: &Outcome) -> String {
             failure.lines().next().unwrap_or_default()
         ));
     }
-    if void > 0 {
-        words.push(format!("{void} of {} rounds void", outcome.rounds.len()));
+    if let Some(why) = outcome.rounds.iter().find_map(|round| round.void.as_deref()) {
+        let why: String = why.lines().next().unwrap_or_default().chars().take(90).collect();
+        words.push(format!("{void} of {} rounds void: {why}", outcome.rounds.len()));
     }
-    if bound * 2 > outcome.valid().count() {
+    if outcome.is_loader_bound() {
         words.push("loader-bound".to_owned());
     }
     words.join(", ")
@@ -137,6 +105,7 @@ pub(super) fn remarks(outcome: &Outcome) -> String {
 /// The run as Markdown.
 pub fn table(run: &Run) -> String {
     let mut text = format!("# {}: {}\n\n{}\n", run.scenario, run.began, verdict(run));
+    text += &targets::markdown(run);
     for cell in &run.cells {
         let figure = cell.figure.title();
         let _ = write!(
@@ -150,7 +119,10 @@ pub fn table(run: &Run) -> String {
             .filter(|stack| cell.results.contains_key(&stack.name))
         {
             let outcome = &cell.results[&stack.name];
-            let middle = |figure| median(&outcome.values(figure)).map_or_else(|| "–".to_owned(), number);
+            let middle = |figure| {
+                median(&outcome.values(figure))
+                    .map_or_else(|| "–".to_owned(), |value| with_unit(figure, value))
+            };
             let ratio = if stack.name == BASE {
                 String::new()
             } else {
@@ -274,7 +246,7 @@ pub fn diff_text(before: &Run, after: &Run) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::record::{Round, StackFacts};
 
@@ -289,7 +261,7 @@ mod tests {
         }
     }
 
-    pub(crate) fn run(ours: &[f64], theirs: &[f64]) -> Run {
+    pub(in crate::report) fn run(ours: &[f64], theirs: &[f64]) -> Run {
         let facts = |name: &str, title: &str| StackFacts {
             name: name.to_owned(),
             title: title.to_owned(),
@@ -301,6 +273,7 @@ mod tests {
             stacks: vec![facts("howdah", "Howdah"), facts("nginx-fpm", "nginx + php-fpm")],
             cells: vec![Cell {
                 name: "HelloWorld.php".to_owned(),
+                chart: "HelloWorld.php".to_owned(),
                 results: [
                     ("howdah".to_owned(), outcome(ours)),
                     ("nginx-fpm".to_owned(), outcome(theirs)),
@@ -311,23 +284,6 @@ mod tests {
             }],
             ..Run::default()
         }
-    }
-
-    #[test]
-    fn the_verdict_says_who_is_ahead() {
-        let ahead = verdict(&run(&[40.0, 41.0, 42.0], &[20.0, 20.0, 21.0]));
-        assert!(
-            ahead.contains("ahead of the best other stack in 1 of 1"),
-            "{ahead}"
-        );
-        let behind = verdict(&run(&[10.0, 10.0, 10.0], &[20.0, 20.0, 20.0]));
-        assert!(
-            behind.contains("behind in 1: for HelloWorld.php, nginx + php-fpm is 2.00 times as good"),
-            "{behind}"
-        );
-        let level = verdict(&run(&[10.0, 20.0, 10.0], &[20.0, 10.0, 10.0]));
-        assert!(level.contains("level with it in 1"), "{level}");
-        assert!(verdict(&Run::default()).contains("Nothing could be compared"));
     }
 
     #[test]
@@ -349,7 +305,7 @@ mod tests {
         run.cells[0].results.get_mut("nginx-fpm").unwrap().rounds[1].void = Some("status 502".to_owned());
         let text = table(&run);
         assert!(
-            text.contains("1 of 2 rounds void") && text.contains("the study: nginx then"),
+            text.contains("1 of 2 rounds void: status 502") && text.contains("the study: nginx then"),
             "{text}"
         );
         assert!(
