@@ -194,7 +194,10 @@ impl Setup {
             return Ok(Vec::new());
         }
         println!("howdah-lab: to be installed: {}", missing.join(" "));
-        println!("No service is started by this, and nothing that runs is stopped.");
+        println!(
+            "No service is started by this, and nothing that runs is stopped. After the machine's next start, Debian's packages start \
+             their services, unless you `systemctl disable` those that are new."
+        );
         if !self.yes && !setup::ask("Install them?") {
             return Err(Wrong("nothing was installed".to_owned()));
         }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::ground;
 use crate::process::find;
 use crate::stack::{Ground, Stack};
 
@@ -86,6 +87,7 @@ pub fn doctor(ground: &Ground, stacks: &[std::rc::Rc<dyn Stack>]) -> Vec<Finding
         backlog(),
         noise(),
         memory_limits(),
+        separate_users(),
     ];
     for tool in ["wrk", "ab", "h2load", "strace"] {
         let text = find(&[tool]).map_or_else(
@@ -155,6 +157,24 @@ fn memory_limits() -> Finding {
         text: entered
             .err()
             .unwrap_or_else(|| "control groups work, so vps-256mb can limit its stacks".to_owned()),
+    }
+}
+
+/// Sites with users of their own: Debian's suEXEC serves only what is below `/var/www`, and what it serves instead can be set in
+/// `/etc/apache2/suexec` alone, which is not ours to change.
+fn separate_users() -> Finding {
+    let is_there = Path::new("/usr/lib/apache2/modules/mpm_itk.so").is_file();
+    let how = if !is_there {
+        "libapache2-mpm-itk is not installed; `howdah-lab setup` installs it"
+    } else if ground::user().is_none() {
+        "Apache ITK, which only root can start"
+    } else {
+        "Apache ITK"
+    };
+    Finding {
+        good: is_there && ground::user().is_some(),
+        what: "separate users".to_owned(),
+        text: format!("{how}; suEXEC is left out, since Debian's serves only what is below /var/www"),
     }
 }
 

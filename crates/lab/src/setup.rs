@@ -1,6 +1,6 @@
 //! Installing the peers from Debian's packages.
 //!
-//! Nothing that was there before is stopped, masked or configured: a policy that keeps package scripts from starting services
+//! Nothing that was there before is stopped, masked or configured, and what is new is not started: a policy that keeps package scripts from starting services
 //! is in place only while packages are installed, and only where there is none yet.
 
 use std::fs;

@@ -104,7 +104,10 @@ fn list_and_doctor_say_what_there_is() {
     if howdah_lab::process::find(&["php"]).is_some() {
         let doctor = said(&lab(&["doctor"]));
         assert!(
-            doctor.contains("noise: ") && doctor.contains("open files: ") && doctor.contains("Apache event"),
+            doctor.contains("noise: ")
+                && doctor.contains("open files: ")
+                && doctor.contains("Apache event")
+                && doctor.contains("suEXEC is left out"),
             "{doctor}"
         );
     }
@@ -250,6 +253,50 @@ fn wait_for_a_round(child: &mut Child, out: &Path) -> usize {
         assert!(Instant::now() < deadline, "no round in a minute");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// A small file system in a mount namespace of its own, which ends with the run.
+#[test]
+fn a_full_disk_ends_the_run_with_a_message_and_leaves_nothing() {
+    let Some(stacks) = usable() else { return };
+    let folder = Folder::new("disk");
+    let disk = folder.0.join("disk");
+    std::fs::create_dir(&disk).unwrap();
+    let script = "mount -t tmpfs -o size=4k none \"$1\" && exec \"$2\" run fastcgi-2006 --quick --stacks \"$3\" --out \"$1/run\"";
+    let output = Command::new("unshare")
+        .args(["-m", "sh", "-c", script, "sh"])
+        .arg(&disk)
+        .args([LAB, stacks])
+        .env("TMPDIR", &folder.0)
+        .stdin(Stdio::null())
+        .output();
+    let Ok(output) = output else { return };
+    let text = said(&output);
+    if text.contains("unshare failed") || text.contains("mount:") {
+        eprintln!("skipped: only root may mount");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(
+        text.contains("cannot write") && text.contains("No space left"),
+        "{text}"
+    );
+    let left: Vec<_> = std::fs::read_dir(&folder.0)
+        .unwrap()
+        .flatten()
+        .map(|entry| entry.file_name())
+        .collect();
+    assert_eq!(left, ["disk"], "{text}");
+}
+
+#[test]
+fn nothing_is_installed_without_a_yes() {
+    // With nobody to ask, there is none; where nothing is missing, there is nothing to ask.
+    let text = said(&lab(&["setup"]));
+    assert!(
+        text.contains("nothing was installed") || text.contains("everything is installed"),
+        "{text}"
+    );
 }
 
 #[test]
