@@ -119,11 +119,10 @@ impl Answer {
 
     /// Which methods there are.
     fn allow(status: Status, methods: &str) -> Answer {
-        let mut answer = Answer::error(status);
-        if status.is_success() {
-            answer.body = Body::none();
-            answer.is_own = false;
-        }
+        let mut answer = match status.is_success() {
+            true => Answer::new(Head::Plain(ResponseHead::new(status)), Body::none()),
+            false => Answer::error(status),
+        };
         answer.push(b"Allow", methods.as_bytes());
         answer
     }

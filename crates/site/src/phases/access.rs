@@ -53,7 +53,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         asked.tx.state.user = None;
         asked.tx.state.auth_type = None;
         let settings = Arc::clone(&asked.settings);
-        let mut outside = Outside::new(self, &asked.path, asked.kind);
+        let mut outside = Outside::new(self, &asked.path, asked.kind).under(&settings, asked.slash);
         authz::check(&mut asked.tx, &settings, &mut outside).map_err(|refusal| match refusal {
             Refusal::Status(status) => Stop::Status(status),
             Refusal::Later => Stop::Later,

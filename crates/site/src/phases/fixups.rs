@@ -53,7 +53,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         let options = options_of(asked);
         asked.tx.state.links_forbidden =
             !options.has(Options::FOLLOW_SYM_LINKS) && !options.has(Options::SYM_LINKS_IF_OWNER_MATCH);
-        let mut outside = Outside::new(self, &asked.path, asked.kind);
+        let mut outside = Outside::new(self, &asked.path, asked.kind).under(&asked.settings, asked.slash);
         match rewrite::fixup(&mut asked.tx, &config, &mut outside) {
             rewrite::Outcome::Declined => Ok(()),
             rewrite::Outcome::Continue => {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use howdah_htaccess::modules::rewrite;
 use howdah_htaccess::world::Lookup;
 use howdah_htaccess::{State, Transaction};
 use howdah_http::{Fields, Method, Status};
@@ -13,8 +14,13 @@ use crate::ruled::Passed;
 
 impl<'r, D: Disk> Walk<'_, 'r, D> {
     /// What a rule or a condition learns of `uri`.
-    pub(super) fn lookup(&mut self, from: &mut Transaction<'_>, uri: &[u8]) -> Lookup {
-        let (asked, status) = self.sub_request(&mut from.state, uri, None);
+    pub(super) fn lookup(
+        &mut self,
+        from: &mut Transaction<'_>,
+        uri: &[u8],
+        passed: Option<&Passed>,
+    ) -> Lookup {
+        let (asked, status) = self.sub_request(&mut from.state, uri, passed);
         let state = asked.tx.state;
         self.scratch.reuse(asked.path);
         Lookup {
@@ -56,8 +62,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         asked
             .tx
             .trace(|| step("sub-request", shown(&whole), status.to_string()));
-        from.trace = asked.tx.state.trace.take();
-        from.complaints = std::mem::take(&mut asked.tx.state.complaints);
+        give_back(&mut asked.tx.state, from);
         (asked, status)
     }
 
@@ -81,7 +86,8 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
     }
 }
 
-/// What a sub-request begins with (`ap_set_sub_req_protocol`). The trace and the complaints go along.
+/// What a sub-request begins with (`ap_set_sub_req_protocol`). The trace, the complaints and the cookies that rules have set go
+/// along.
 fn below(from: &mut State) -> State {
     State {
         method: Method::Get,
@@ -94,8 +100,23 @@ fn below(from: &mut State) -> State {
         main_uri: Some(from.uri.clone()),
         trace: from.trace.take(),
         complaints: std::mem::take(&mut from.complaints),
+        rewriting: rewrite::Notes {
+            cookies: std::mem::take(&mut from.rewriting.cookies),
+            ..rewrite::Notes::default()
+        },
         ..State::default()
     }
+}
+
+/// What went along comes back; cookies are set for the client's request, whatever the sub-request is used for.
+fn give_back(from: &mut State, to: &mut State) {
+    to.trace = from.trace.take();
+    to.complaints = std::mem::take(&mut from.complaints);
+    to.rewriting.cookies = std::mem::take(&mut from.rewriting.cookies);
+    for cookie in from.error_fields.values(b"set-cookie") {
+        to.error_fields.push(b"Set-Cookie", cookie);
+    }
+    from.error_fields.remove(b"set-cookie");
 }
 
 /// Both, those of `above` first.

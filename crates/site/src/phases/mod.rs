@@ -33,12 +33,12 @@ mod types;
 
 use std::sync::Arc;
 
-use howdah_htaccess::Client;
 use howdah_htaccess::trace::Event;
+use howdah_htaccess::{Client, Settings};
 use howdah_http::Status;
 
 use crate::disk::{Disk, Kind};
-use crate::path::Scratch;
+use crate::path::{DocumentPath, Scratch};
 use crate::ruled::Passed;
 use crate::sites::Site;
 
@@ -108,10 +108,14 @@ impl<'a, 'r, D: Disk> Walk<'a, 'r, D> {
 
     /// Under which rules this request is, or has been let through.
     fn passed(&self, asked: &Asked<'r>) -> Passed {
-        let is_name = asked.kind != Kind::Directory || !asked.slash;
+        self.passed_as(&asked.settings, &asked.path, asked.kind, asked.slash)
+    }
+
+    fn passed_as(&self, settings: &Arc<Settings>, path: &DocumentPath, kind: Kind, slash: bool) -> Passed {
+        let is_name = kind != Kind::Directory || !slash;
         Passed {
-            settings: Arc::clone(&asked.settings),
-            is_script: is_name && self.site.names.runs(asked.path.file_name()),
+            settings: Arc::clone(settings),
+            is_script: is_name && self.site.names.runs(path.file_name()),
         }
     }
 

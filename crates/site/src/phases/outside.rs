@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use howdah_htaccess::Transaction;
 use howdah_htaccess::world::{Load, LookedUp, Lookup, Owners, Probe, ProbeKind, Verified, World};
+use howdah_htaccess::{Settings, Transaction};
 
 use super::Walk;
 use crate::disk::{Disk, Kind};
@@ -15,11 +15,24 @@ pub(super) struct Outside<'w, 'a, 'r, D> {
     walk: &'w mut Walk<'a, 'r, D>,
     path: &'w DocumentPath,
     kind: Kind,
+    /// What is in force for the request, and whether it ends with a slash.
+    under: Option<(&'w Arc<Settings>, bool)>,
 }
 
 impl<'w, 'a, 'r, D: Disk> Outside<'w, 'a, 'r, D> {
     pub(super) fn new(walk: &'w mut Walk<'a, 'r, D>, path: &'w DocumentPath, kind: Kind) -> Self {
-        Outside { walk, path, kind }
+        Outside {
+            walk,
+            path,
+            kind,
+            under: None,
+        }
+    }
+
+    /// For a request that has been let through under these settings: what it looks up under the same is let through as well.
+    pub(super) fn under(mut self, settings: &'w Arc<Settings>, slash: bool) -> Self {
+        self.under = Some((settings, slash));
+        self
     }
 }
 
@@ -57,7 +70,10 @@ impl<D: Disk> World for Outside<'_, '_, '_, D> {
     }
 
     fn lookup(&mut self, from: &mut Transaction<'_>, uri: &[u8]) -> Lookup {
-        self.walk.lookup(from, uri)
+        let passed = self
+            .under
+            .map(|(settings, slash)| self.walk.passed_as(settings, self.path, self.kind, slash));
+        self.walk.lookup(from, uri, passed.as_ref())
     }
 
     fn verify(&mut self, hash: &[u8], password: &[u8]) -> Verified {

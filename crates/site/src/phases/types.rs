@@ -28,10 +28,10 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
     fn choose(&mut self, asked: &mut Asked<'r>) -> Result<bool, Stop> {
         let settings = Arc::clone(&asked.settings);
         let fields = asked.tx.state.error_fields.clone();
-        let mut outside = Outside::new(self, &asked.path, asked.kind);
+        let mut outside = Outside::new(self, &asked.path, asked.kind).under(&settings, asked.slash);
         let name = negotiation::choose(&mut asked.tx, &settings, &mut outside, &D::media_type)?;
         let Some(name) = name else { return Ok(false) };
-        let uri = variant(asked, &name);
+        let uri = target::join(&variant(asked, &name), asked.tx.state.args.as_deref());
         let passed = self.passed(asked);
         let (found, status) = self.sub_request(&mut asked.tx.state, &uri, Some(&passed));
         if status != Status::OK {

@@ -47,15 +47,28 @@ impl Extension {
         *self.aspect(aspect) = None;
     }
 
+    /// Whether RemoveHandler is meant to end that the file is run. To Apache it is stronger than an AddHandler beside it, but who
+    /// writes both with a handler of PHP wants scripts to run, and under Debian's Apache they do.
+    pub(super) fn takes_away(&self) -> bool {
+        let gives_php = self.handler.as_ref().is_some_and(|handler| {
+            let lower = handler.to_ascii_lowercase();
+            memchr::memmem::find(&lower, b"php").is_some()
+                && !lower.ends_with(b"source")
+                && !lower.ends_with(b"phps")
+        });
+        self.unhandled && !gives_php
+    }
+
     /// What `closer` says comes before what is there.
     pub(super) fn overlay(&mut self, closer: &Extension) {
+        let takes_away = closer.takes_away();
         let mut closer = closer.clone();
         for aspect in ALL {
             if let Some(value) = closer.aspect(aspect).take() {
                 *self.aspect(aspect) = Some(value);
             }
         }
-        self.unhandled = closer.unhandled || (self.unhandled && self.handler.is_none());
+        self.unhandled = takes_away || (self.unhandled && self.handler.is_none());
     }
 }
 

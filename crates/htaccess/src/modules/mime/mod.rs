@@ -72,6 +72,9 @@ impl Merge for Config {
 impl Config {
     fn remaining(&self) -> BTreeMap<Box<[u8]>, Extension> {
         let mut extensions = self.extensions.clone();
+        for extension in extensions.values_mut() {
+            extension.unhandled = extension.takes_away();
+        }
         remove(&mut extensions, &self.removed);
         extensions
     }
@@ -81,13 +84,14 @@ impl Config {
         let Some(dot) = memchr::memrchr(b'.', name) else {
             return false;
         };
-        let extension = self.extension(&name[dot + 1..].to_ascii_lowercase());
-        extension.is_some_and(|extension| {
+        let name = name[dot + 1..].to_ascii_lowercase();
+        let takes_away = self.extensions.get(&name[..]).is_some_and(Extension::takes_away);
+        self.extension(&name).is_some_and(|extension| {
             let has_no_type = extension
                 .media_type
                 .as_ref()
                 .is_some_and(|media_type| media_type.is_empty());
-            extension.handler.is_none() && (extension.unhandled || has_no_type)
+            extension.handler.is_none() && (takes_away || has_no_type)
         })
     }
 

@@ -218,3 +218,37 @@ fn forcing_a_type_forces_the_charset_too() {
         assert_eq!(found.trim_end(), expected, "{line}");
     }
 }
+
+#[test]
+fn a_handler_that_is_taken_away() {
+    let php = "AddHandler application/x-httpd-php .php";
+    let table = [
+        ("", "RemoveHandler .php", true),
+        (php, "RemoveHandler .php", true),
+        ("RemoveHandler .php", php, false),
+        ("", "RemoveHandler .php\nAddHandler php-script .php", false),
+        ("", "AddHandler php-script .php\nRemoveHandler .php", false),
+        (
+            "RemoveHandler .php\nAddHandler php-script .php",
+            "# nothing\nAddType text/a .a",
+            false,
+        ),
+        ("", "RemoveHandler .php\nAddHandler cgi-script .php", true),
+        (
+            "",
+            "RemoveHandler .php\nAddHandler application/x-httpd-php-source .php",
+            true,
+        ),
+        ("", "RemoveType .php\nAddType application/x-httpd-php .php", false),
+        ("", "RemoveHandler .html", false),
+    ];
+    for (above, below, expected) in table {
+        let merged = settings(above).merge(&settings(below));
+        let alone = settings(&format!("{below}\n"));
+        let takes = |settings: &Settings| settings.mime.as_ref().unwrap().takes_handler_away(b"a.php");
+        assert_eq!(takes(&merged), expected, "{above} | {below}");
+        if above.is_empty() {
+            assert_eq!(takes(&alone), expected, "{below}");
+        }
+    }
+}

@@ -121,7 +121,12 @@ fn is_served(
     let Some(folder) = page.strip_suffix(asked) else {
         return true;
     };
-    let uri = [&escape::uri(folder)[..], &escape::segment(entry)].concat();
+    let mut uri = [&escape::uri(folder)[..], &escape::segment(entry)].concat();
+    uri.extend_from_slice(&escape::uri(&state.path_info));
+    if let Some(args) = &state.args {
+        uri.push(b'?');
+        uri.extend_from_slice(args);
+    }
     world.lookup(tx, &uri).status == Status::OK
 }
 

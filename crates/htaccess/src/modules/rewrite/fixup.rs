@@ -159,12 +159,14 @@ fn internal(run: &mut Run<'_, '_>, config: &Config) -> Outcome {
         return force_type(run, Outcome::Continue);
     }
     // The handler that `H=` names takes the place of the one that would begin the request anew, and looks for a file
-    // `redirect:/…`, which is not there; where there is a file for what was asked, it cannot be opened. A folder goes its way.
+    // `redirect:/…`, which is not there; where there is a file for what was asked, it cannot be opened. A folder without its
+    // slash gets it first.
     if let Some(handler) = &run.handler {
         let is_php = memchr::memmem::find(handler, b"php").is_some();
+        let is_whole = run.transaction.state.path_info.is_empty();
         match run.transaction.state.found {
-            Found::File if !is_php => return Outcome::Status(Status::FORBIDDEN),
-            Found::Directory => {}
+            Found::File if !is_php && is_whole => return Outcome::Status(Status::FORBIDDEN),
+            Found::Directory if !run.transaction.state.filename.ends_with(b"/") => {}
             _ => run.transaction.state.found = Found::Missing,
         }
         return force_type(run, Outcome::Continue);

@@ -300,13 +300,14 @@ fn request_line(transaction: &Transaction<'_>) -> Vec<u8> {
     [method.as_bytes(), b" ", &request.target, b" ", version.as_bytes()].concat()
 }
 
+/// The owner of a file, and of the folder where one is missing.
 fn owner(which: Server, transaction: &Transaction<'_>, world: &mut dyn World) -> Vec<u8> {
     let state = &transaction.state;
-    let owners = match state.found {
-        Found::Missing => None,
-        Found::File | Found::Directory => world.owners(&state.filename),
+    let end = match state.found {
+        Found::Missing => memchr::memrchr(b'/', &state.filename).unwrap_or_default(),
+        Found::File | Found::Directory => state.filename.len(),
     };
-    let owners = owners.unwrap_or_default();
+    let owners = world.owners(&state.filename[..end]).unwrap_or_default();
     let name = if which == Server::Owner {
         owners.user
     } else {
