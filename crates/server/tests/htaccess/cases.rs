@@ -11,7 +11,6 @@ use crate::servers::{Outcome, Servers, Sides, cases_folder, questions};
 use crate::support::has_php;
 
 #[test]
-#[ignore = "some comparisons still differ: run with --include-ignored"]
 fn cases_agree() {
     let version = Apache::version();
     let filter = std::env::var("HOWDAH_HTACCESS_FILTER").unwrap_or_default();

@@ -53,7 +53,8 @@ pub fn relative(value: &str, now: Option<i64>) -> String {
 
 fn named(time: i64, now: Option<i64>) -> String {
     let since = time - i64::try_from(MODIFIED).unwrap_or_default();
-    let from_modified = since > 0 && since % 86_400 == 0 && now.is_none_or(|now| (time - now) % 60 != 0);
+    let is_ambiguous = now.is_some_and(|now| (time - now) % 60 == 0 && time - now < YEARS);
+    let from_modified = since > 0 && since % 86_400 == 0 && !is_ambiguous;
     match now {
         _ if since == 0 => "{modified}".to_owned(),
         _ if from_modified => format!("{{modified+{since}}}"),
@@ -69,7 +70,7 @@ pub fn age_from_modified(value: &str, now: Option<i64>) -> String {
         .strip_prefix("max-age=")
         .and_then(|age| age.parse::<i64>().ok());
     match (age, now) {
-        (Some(age), Some(now)) if age > 100_000_000 && rounded(age + now) % 86_400 == 43_200 => {
+        (Some(age), Some(now)) if age > YEARS && rounded(age + now) % 86_400 == 43_200 => {
             format!(
                 "max-age={{modified+{}}}",
                 rounded(age + now) - i64::try_from(MODIFIED).unwrap_or_default()
@@ -78,6 +79,9 @@ pub fn age_from_modified(value: &str, now: Option<i64>) -> String {
         _ => value.to_owned(),
     }
 }
+
+/// So many seconds are years: few rules that count from now count so far.
+const YEARS: i64 = 100_000_000;
 
 /// A second may have passed between the request and the response's Date.
 fn rounded(seconds: i64) -> i64 {
@@ -117,5 +121,11 @@ fn dates_are_read_and_named() {
         "x; expires={now+3600}; y"
     );
     assert_eq!(relative("Wed, 01 Jan 2020 12:00:10 GMT", now), "{modified+10}");
+    // Twenty years, seen when that is a whole number of minutes away.
+    let twenty_years = i64::try_from(MODIFIED).unwrap() + 630_720_000;
+    assert_eq!(
+        named(twenty_years, Some(twenty_years - 413_320_140)),
+        "{modified+630720000}"
+    );
     assert_eq!(relative("t=123 D=4 x=5", now), "t={measured} D={measured} x=5");
 }

@@ -29,7 +29,21 @@ const fn line(cases: &'static str, apache: &'static str, howdah: &'static str, w
     }
 }
 
-/// Another answer altogether, known by its status.
+/// A difference in one line of the answers to some requests.
+const fn part(
+    cases: &'static str,
+    request: &'static str,
+    apache: &'static str,
+    howdah: &'static str,
+    why: &'static str,
+) -> Decided {
+    Decided {
+        request,
+        ..line(cases, apache, howdah, why)
+    }
+}
+
+/// Another answer altogether, known by a line of each.
 const fn answer(
     cases: &'static str,
     request: &'static str,
@@ -38,65 +52,96 @@ const fn answer(
     why: &'static str,
 ) -> Decided {
     Decided {
-        cases,
-        request,
-        apache,
-        howdah,
         is_all: true,
-        why,
+        ..part(cases, request, apache, howdah, why)
     }
 }
+
+const UNTYPED: &str =
+    "without a type a browser guesses, and a visitor's upload could become a page of the site";
+const UTF_8: &str = "messages are in the encoding in which files are written today";
+const NO_TRACE: &str =
+    "Howdah names the methods that it answers for a file; Apache names TRACE, too, or alone";
+const ITS_PATH: &str = "the path of a path: not what a rule, an index file or a fallback has made of it";
+const TAKEN_AWAY: &str =
+    "whoever takes PHP's handler or type away wants scripts not to run; they are not sent either";
+const NOT_SHOWN: &str = "the source of a script is never shown";
+const NO_SSL: &str = "the Apache beside has no mod_ssl";
+const NO_DIGEST: &str = "HTTP has dropped Content-MD5 (RFC 7231)";
+const HAS_PAGE: &str = "a 500 has a page; Apache's ends without any where a field cannot be sent";
+const NO_SCRIPT: &str = "there is no script of that name";
 
 /// All of them.
 #[rustfmt::skip] // One line each.
 pub const DECIDED: &[Decided] = &[
+    // All answers.
     line("*", "", "$HTTP_AUTHORIZATION=*", "scripts see it without the rules that every application carries for that"),
-    line("*", "", "content-type: application/octet-stream", "without a type a browser guesses, and a visitor's upload could become a page of the site"),
+    line("*", "", "content-type: application/octet-stream", UNTYPED),
     line("*", "content-type: application/x-trash", "", "mime.types has a type for backups; nothing else knows it"),
-    line("*", "allow: *", "allow: *", "Howdah names the methods that it answers for a file; Apache names TRACE, too, or alone"),
-    line("*", "content-type: text/html; charset=iso-8859-1", "content-type: text/html; charset=utf-8", "messages are in the encoding in which files are written today"),
-    line("*", "$PATH_TRANSLATED=redirect:*", "$PATH_TRANSLATED=*", "the path of a path, and not what a rule had made of a URL"),
-    line("*", "$PATH_TRANSLATED={root}/*", "$PATH_TRANSLATED={root}*", "the path of a path, without the index file or the fallback that a sub-request finds there"),
-    answer("*", "POST *", "200", "405", "a file takes no content; nginx says so, too"),
-    answer("*", "* | = *", "413", "413", "what is refused is not given to the script nevertheless"),
+    line("*", "allow: *", "allow: get, head, options", NO_TRACE),
+    line("*", "content-type: text/html; charset=iso-8859-1", "content-type: text/html; charset=utf-8", UTF_8),
+    line("*", "x-*text/html; charset=iso-8859-1*", "x-*text/html; charset=utf-8*", UTF_8),
+    line("*", "$PATH_TRANSLATED=redirect:*", "$PATH_TRANSLATED={root}*", ITS_PATH),
+    line("*", "$PATH_TRANSLATED={root}/*", "$PATH_TRANSLATED={root}*", ITS_PATH),
+    answer("*", "POST *", "as a file", "405", "a file takes no content; nginx says so, too"),
+    answer("*", "*", "body: <?php*", "403", "a script that PHP is not to run is not sent as text"),
+    answer("*", "*", "before it: *", "413", "content that is too long is refused, and not given to the script as well"),
+    part("*", "*%00*", "404", "400", "a NUL is never meant; 400 says whose mistake it is"),
+    part("*", "OPTIONS *", "200", "204", "an answer that has no content says so"),
+    part("*", "OPTIONS *", "content-type: *", "", "nor does it have a type"),
+    part("corpus: *roundcube*", "OPTIONS *", "vary: accept-encoding", "", "what has no content is not compressed"),
+
+    // Methods and names.
+    answer("core: methods on files", "OPTIONS /none", "200", "404", "nothing can be said of the methods of what is not there"),
+    part("core: methods on files", "* /none", "405", "404", "nothing can be said of the methods of what is not there"),
+    part("core: methods on files", "* /none", "allow: *", "", "nothing can be said of the methods of what is not there"),
+    part("core: methods on files", "FOO *", "501", "405", "the method is known well enough to be refused for a file"),
+    line("core: ErrorDocument 405*", "allow: trace", "", NO_TRACE),
+    part("core: a file of rules in a folder *", "*.ht*", "404", "403", "a name that is refused is refused whether it is there or not"),
+    answer("core: dot files and backups*", "/.htdir/x", "200", "403", "a name that is refused is refused for folders, too"),
+    part("core: *", "/dangling", "403", "404", "what a link leads to is not there"),
+    line("core: *ContentDigest*", "content-md5: *", "", NO_DIGEST),
+
+    // PHP.
+    answer("mime: Remove* .php", "/dump.php", "php: *", "403", TAKEN_AWAY),
+    answer("mime: Remove* .php", "/dump.php/x.txt", "php: *", "404", TAKEN_AWAY),
+    answer("mime: uploads in which nothing may run: Remove*", "/dir/*", "php: *", "403", TAKEN_AWAY),
+    answer("corpus: thirtybees*/upload/.htaccess", "*", "php: *", "40*", TAKEN_AWAY),
+    answer("corpus: mautic*/images/.htaccess", "*", "php: *", "40*", TAKEN_AWAY),
+    part("corpus: *", "*.php/*", "404", "403", "without PHP a script is not sent as text, whatever stands behind it"),
+    answer("mime: SetHandler cgi-script", "*", "as a file", "403", "programs that do not run are not sent either; Apache sends them where mod_cgi is not loaded"),
+    answer("mime: handlers for other names of PHP: *", "*", "body: <?php*", "body: run", "the names that hosts have given PHP's handler run PHP here; an Apache without them sends the source"),
+    answer("mime: handlers for other names of PHP: *source", "*", "body: <code>*", "403", NOT_SHOWN),
+    answer("rewrite-rounds: a handler*php", "*", "500", "404", NO_SCRIPT),
+    answer("rewrite-rounds: a handler*php", "*", "403", "404", NO_SCRIPT),
+    line("php: .user.ini*", "", "ini serialize_precision=6", "Howdah reads .user.ini, mod_php does not"),
+    answer("php: *", "*Status:+404", "200", "404", "Status is the status, as with every other way to run PHP"),
+
+    // Files, their fields and their filters.
     answer("filters: *", "*Range: *", "206", "200", "ranges of what is compressed anew each time fit no other answer's"),
-    answer("*", "*%00*", "404", "400", "a NUL is never meant; 400 says whose mistake it is"),
-    answer("*", "OPTIONS *", "200", "204", "an answer that has no content says so"),
+    answer("headers: headers on *", "*Range: bytes=99-", "416", "416", "the length is told instead of a page (RFC 9110, section 15.5.17)"),
     answer("headers: Header always set Content-Length 5", "*", "*", "*", "a length that is not the content's would break the connection: it is left out"),
-    line("headers: Header always set *", "", "body: default page", "a 500 has a page; Apache's ends without any where a field cannot be sent"),
-    answer("*", "*Range: bytes=99-", "416", "416", "the length is told instead of a page (RFC 9110, section 15.5.17)"),
+    line("headers: Header always set \"X A\" 1", "", "body: default page", HAS_PAGE),
+    line("headers: Header always set X-A \"line\\nline\"", "", "body: default page", HAS_PAGE),
+    line("expressions: functions by their short form: a*b", "", "body: default page", HAS_PAGE),
+    line("expressions: * HANDLER", "x-v: <*>", "x-v: <>", "no handler is made of a media type"),
+    line("rewrite-flags: T: *", "content-type: text/plain;charset=utf-8", "content-type: text/plain; charset=utf-8", "a space"),
+    answer("negotiation: MultiViews of folders and indexes", "/html/", "content-location: index.html.bak", "200", "a backup has no media type here, so it is no variant of the page"),
+    answer("negotiation: type maps", "/doc.var*", "200", "403", "type maps are not read, and not sent as text either"),
     line("autoindex: * ScanHTMLTitles", "body: listing *", "body: listing *", "files are not read for a listing"),
     line("autoindex: * TrackModified", "etag: *", "", "a folder's date does not change with its files, so a listing kept by it would be out of date"),
     line("autoindex: * TrackModified", "last-modified: *", "", "a folder's date does not change with its files, so a listing kept by it would be out of date"),
-    answer("mime: SetHandler cgi-script", "*", "200", "403", "programs that do not run are not sent either; Apache sends them where mod_cgi is not loaded"),
-    answer("mime: uploads in which nothing may run: *", "/dir/", "200", "403", "whoever takes PHP's handler or type away wants scripts not to run; they are not sent either"),
-    answer("mime: *", "*.php/*", "200", "404", "whoever takes PHP's handler or type away wants scripts not to run; files take no path behind them"),
-    answer("mime: handlers for other names of PHP: *", "*", "200", "200", "the names that hosts have given PHP's handler run PHP here; an Apache without them sends the source"),
-    answer("mime: handlers for other names of PHP: *source", "*", "200", "403", "the source of a script is never shown"),
-    answer("negotiation: MultiViews of folders and indexes", "/html/", "200", "200", "a backup has no media type here, so it is no variant of the page"),
-    answer("negotiation: type maps", "*", "200", "403", "type maps are not read, and not sent as text either"),
-    answer("*", "*", "body: <?php*", "403", "a script that PHP is not to run is not sent as text"),
-    answer("mime: *", "*.php*", "200", "403", "whoever takes PHP's handler or type away wants scripts not to run; they are not sent either"),
-    answer("language: a mistake: SSLRequireSSL", "*", "500", "403", "the Apache beside has no mod_ssl; with it, it is 403 as well"),
-    answer("language: a mistake: SSLOptions *", "*", "500", "*", "the Apache beside has no mod_ssl; with it, there is no mistake"),
-    line("language: IfModule: mod_ssl.c", "", "x-in: 1", "the Apache beside has no mod_ssl; what it does for a folder, Howdah does"),
-    line("language: a mistake: ContentDigest On", "content-md5: *", "", "HTTP has dropped Content-MD5"),
-    answer("mime: *", "/dir/", "200", "403", "the same, of an index file"),
-    answer("corpus: *upload/.htaccess", "*", "200", "40*", "the same, in a real file"),
-    line("rewrite-flags: T: *", "content-type: text/plain;charset=utf-8", "content-type: text/plain; charset=utf-8", "a space"),
-    line("expressions: * HANDLER", "x-v: <*>", "x-v: <>", "no handler is made of a media type"),
-    answer("rewrite-rounds: a handler*php", "*", "500", "404", "there is no script of that name"),
-    answer("*", "*.ht*", "404", "403", "a name that is refused is refused whether it is there or not"),
-    answer("*", "/.htdir/x", "200", "403", "a name that is refused is refused for folders, too"),
-    answer("core: *", "/dangling", "403", "404", "what a link leads to is not there"),
-    answer("core: methods on files", "* /none", "*", "404", "nothing can be said of the methods of what is not there"),
-    answer("core: methods on files", "FOO *", "501", "405", "the method is known well enough to be refused for a file"),
-    line("core: ErrorDocument 405*", "allow: trace", "", "Howdah names the methods that it answers for a file; Apache names TRACE, too, or alone"),
-    line("core: *ContentDigest*", "content-md5: *", "", "RFC 7231 has taken Content-MD5 away"),
-    line("php: .user.ini*", "", "ini serialize_precision=6", "Howdah reads .user.ini, mod_php does not"),
-    answer("php: *", "*Status:+404", "200", "404", "Status is the status, as with every other way to run PHP"),
-    line("expressions: *", "", "body: default page", "an error has its page, where a field that cannot be sent leaves Apache's without"),
-    line("*", "x-*text/html; charset=iso-8859-1*", "x-*text/html; charset=utf-8*", "messages are in the encoding in which files are written today"),
+
+    // What the Apache beside does not have.
+    answer("language: a mistake: SSLRequireSSL", "*", "500", "403", NO_SSL),
+    answer("language: a mistake: SSLOptions *", "*", "500", "*", NO_SSL),
+    line("language: IfModule: mod_ssl.c", "", "x-in: 1", NO_SSL),
+    line("language: a mistake: ContentDigest On", "content-md5: *", "", NO_DIGEST),
+
+    // Random rules.
+    line("random: *", "$PATH_TRANSLATED=http:*", "$PATH_TRANSLATED={root}*", ITS_PATH),
+    line("random: *", "", "$PATH_TRANSLATED={root}*", "the path of a path, also where Apache has no sub-request left to find it by"),
+    part("random: *", "*", "302", "500", "rules that go on for ever: Apache ends with a redirect that leads nowhere"),
 ];
 
 /// What is left of a comparison when the decided differences are taken out: lines of Apache's, lines of Howdah's.

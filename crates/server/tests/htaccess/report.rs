@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::answer::Answer;
 use crate::case::{Case, Entry, Request};
-use crate::differences::{DECIDED, left};
+use crate::differences::{DECIDED, Decided, left};
 use crate::servers::Outcome;
 
 /// Comparisons, and those that failed.
@@ -14,7 +14,8 @@ use crate::servers::Outcome;
 pub struct Report {
     compared: usize,
     failures: Vec<Failure>,
-    decided: BTreeMap<usize, usize>,
+    /// For each decided difference that was seen: where.
+    decided: BTreeMap<usize, Vec<String>>,
 }
 
 struct Failure {
@@ -38,7 +39,10 @@ impl Report {
         let name = case.name();
         let decided = &mut self.decided;
         let (theirs, ours) = left(&name, &request.text, &outcome.apache, &outcome.howdah, |number| {
-            *decided.entry(number).or_default() += 1
+            decided
+                .entry(number)
+                .or_default()
+                .push(format!("{name} > {}", request.text));
         });
         self.expect(case, request, "Apache", &outcome.apache);
         self.expect(case, request, "howdah", &outcome.howdah);
@@ -101,7 +105,9 @@ impl Report {
     /// Fails if a decided difference was seen nowhere.
     pub fn check_decided(&mut self) {
         for (number, decided) in DECIDED.iter().enumerate() {
-            let is_seen_elsewhere = decided.cases.starts_with("corpus: ");
+            let is_seen_elsewhere = ["corpus: ", "random: "]
+                .iter()
+                .any(|group| decided.cases.starts_with(group));
             if !is_seen_elsewhere && !self.decided.contains_key(&number) {
                 let text = format!(
                     "the difference {:?} {:?} is seen in no case\n",
@@ -115,7 +121,33 @@ impl Report {
         }
     }
 
-    /// Says how it went; fails if something failed. The whole of it is in a file called `name`.
+    /// The decided differences, each with the requests that showed it.
+    fn seen(&self) -> String {
+        let mut text = String::new();
+        for (&number, places) in &self.decided {
+            let Decided {
+                cases,
+                request,
+                apache,
+                howdah,
+                why,
+                ..
+            } = &DECIDED[number];
+            writeln!(
+                text,
+                "{cases:?} {request:?} {apache:?} {howdah:?}: {why} ({})",
+                places.len()
+            )
+            .unwrap();
+            places
+                .iter()
+                .for_each(|place| writeln!(text, "  {place}").unwrap());
+        }
+        text
+    }
+
+    /// Says how it went; fails if something failed. The whole of it is in a file called `name`, and where
+    /// decided differences were seen in another beside it.
     pub fn finish(self, name: &str) {
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.txt"));
         let all: String = self
@@ -129,7 +161,8 @@ impl Report {
         self.failures
             .iter()
             .for_each(|failure| *groups.entry(&failure.group).or_default() += 1);
-        let decided: usize = self.decided.values().sum();
+        let decided: usize = self.decided.values().map(Vec::len).sum();
+        std::fs::write(file.with_extension("decided.txt"), self.seen()).unwrap();
         println!(
             "{name}: {} comparisons, {decided} times a decided difference",
             self.compared

@@ -106,7 +106,6 @@ const FLAGS: &[&str] = &[
     "R=404",
     "CO=c:d:o.example",
     "DPI",
-    "H=default-handler",
 ];
 const STRINGS: &[&str] = &[
     "%{REQUEST_URI}",
