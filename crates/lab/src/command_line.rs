@@ -314,7 +314,10 @@ impl RunArguments {
 
     fn facts(&self, effort: Effort, wordpress: bool) -> Result<Facts, Wrong> {
         let read = |file: &Path| {
-            std::fs::read_to_string(file).map_err(|error| Wrong(format!("{}: {error}", file.display())))
+            // A log may hold any bytes that clients have sent.
+            std::fs::read(file)
+                .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+                .map_err(|error| Wrong(format!("{}: {error}", file.display())))
         };
         let mut urls = self.url.clone();
         if let Some(file) = &self.urls {

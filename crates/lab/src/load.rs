@@ -116,7 +116,7 @@ impl Load {
             Load::Ab(bench) => bench.at_most.max(SECOND),
             Load::OpenLoop(open) => open.time,
             Load::Beside(open, _) => 2 * open.time + PAUSE,
-            Load::Ramp(ramp) => ramp.time,
+            Load::Ramp(ramp) => ramp.time + BACKLOG,
             Load::Idle(closed) => {
                 closed.time + CONNECT * u32::try_from(closed.connections).unwrap_or(u32::MAX)
             }
@@ -125,6 +125,8 @@ impl Load {
     }
 }
 
+/// What a crowd that has gone leaves behind is still answered.
+const BACKLOG: Duration = Duration::from_secs(1);
 /// wrk and ab count time in these.
 const SECOND: Duration = Duration::from_secs(1);
 /// For PHP processes to become busy.

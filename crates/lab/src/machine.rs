@@ -15,7 +15,7 @@ pub fn facts() -> Vec<(String, String)> {
     vec![
         fact("processor", value_of("/proc/cpuinfo", "model name", ':')),
         fact("processors", cores().to_string()),
-        fact("memory", value_of("/proc/meminfo", "MemTotal", ':')),
+        fact("memory", memory()),
         fact("kernel", text_of("/proc/sys/kernel/osrelease")),
         fact(
             "distribution",
@@ -34,6 +34,14 @@ pub fn facts() -> Vec<(String, String)> {
         fact("load before", load()),
         fact("somaxconn", text_of("/proc/sys/net/core/somaxconn")),
     ]
+}
+
+fn memory() -> String {
+    let text = value_of("/proc/meminfo", "MemTotal", ':');
+    let kibibytes: Option<f64> = text.split(' ').next().and_then(|word| word.parse().ok());
+    kibibytes.map_or(text, |kibibytes| {
+        format!("{:.1} GiB", kibibytes / 1024.0 / 1024.0)
+    })
 }
 
 /// Processors that we may use.

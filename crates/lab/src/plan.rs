@@ -113,7 +113,7 @@ impl Group {
             all += START;
             if let Some(search) = &self.conditions.search {
                 let tries = u32::try_from(search.candidates.len()).unwrap_or(u32::MAX);
-                all += tries * (START + search.load.lasts());
+                all += tries * (START + effort.warm_up + search.load.lasts());
             }
             for cell in self.cells.iter().filter(|cell| self.asks(stack.as_ref(), cell)) {
                 all += cell.rounds(effort) * (cell.load.lasts() + BESIDE);

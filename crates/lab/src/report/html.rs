@@ -97,12 +97,35 @@ fn charts(run: &Run) -> String {
             escape(title),
             first.figure.title()
         );
+        if first.figure == Figure::Hits {
+            for figure in [Figure::Timeouts, Figure::Errors] {
+                text += &counted(run, &cells, figure);
+            }
+        }
     }
     text += "</div>";
     if is_bound {
         text += "<p class=small>† The load generator used over 90 % of its processor: it, not the server, was the limit.</p>";
     }
     text
+}
+
+/// What else a crowd has met with, beside its hits.
+fn counted(run: &Run, cells: &[&Cell], figure: Figure) -> String {
+    let cells: Vec<Cell> = cells
+        .iter()
+        .map(|cell| Cell {
+            figure,
+            study: Vec::new(),
+            ..(*cell).clone()
+        })
+        .collect();
+    let cells: Vec<&Cell> = cells.iter().collect();
+    let drawing = sweep(run, figure.title(), &cells).unwrap_or_default();
+    format!(
+        "<figure><h3>{0} in the ramp</h3>{drawing}<figcaption>{0}, less is better</figcaption></figure>",
+        figure.title()
+    )
 }
 
 /// A cell by itself: bars, the best first, then the study's.

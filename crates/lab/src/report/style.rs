@@ -13,7 +13,7 @@ h1{font-size:1.05rem;letter-spacing:.06em;text-transform:uppercase;color:var(--s
 h2{font-size:1.2rem;margin:2.6rem 0 .6rem}
 h3{font-size:1rem;margin:0 0 .5rem}h3::first-letter,.targets td:first-child::first-letter{text-transform:uppercase}figcaption{margin-top:.6rem}
 .meta,figcaption,.small{color:var(--soft);font-size:.9rem}
-.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,460px),1fr));gap:1.1rem}
+.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,460px),1fr));gap:1.1rem}
 figure{margin:0;background:var(--card);border:1px solid var(--rule);border-radius:8px;padding:1rem}
 svg{width:100%;height:auto;display:block}
 .grid{stroke:var(--rule)}.axis{fill:var(--soft);font-size:12.5px}
