@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::Path;
 
 use crate::answer::Answer;
@@ -12,7 +13,8 @@ use crate::servers::Outcome;
 /// Comparisons, and those that failed.
 #[derive(Default)]
 pub struct Report {
-    compared: usize,
+    /// How often each case was compared, by its name.
+    cases: BTreeMap<String, usize>,
     failures: Vec<Failure>,
     /// For each decided difference that was seen: where.
     decided: BTreeMap<usize, Vec<String>>,
@@ -35,8 +37,8 @@ impl Report {
         outcome: &Outcome,
         logs: impl FnOnce() -> String,
     ) {
-        self.compared += 1;
         let name = case.name();
+        *self.cases.entry(name.clone()).or_default() += 1;
         let decided = &mut self.decided;
         let (theirs, ours) = left(&name, &request.text, &outcome.apache, &outcome.howdah, |number| {
             decided
@@ -163,10 +165,11 @@ impl Report {
             .for_each(|failure| *groups.entry(&failure.group).or_default() += 1);
         let decided: usize = self.decided.values().map(Vec::len).sum();
         std::fs::write(file.with_extension("decided.txt"), self.seen()).unwrap();
-        println!(
-            "{name}: {} comparisons, {decided} times a decided difference",
-            self.compared
+        let (cases, compared) = (self.cases.len(), self.cases.values().sum::<usize>());
+        let line = format!(
+            "{name}: {cases} distinct cases, {compared} requests compared, {decided} decided differences"
         );
+        say(&line);
         if self.failures.is_empty() {
             return;
         }
@@ -174,10 +177,15 @@ impl Report {
             println!("{}", failure.text);
         }
         panic!(
-            "{} of {} differ, see {}: {groups:?}",
+            "{} of {compared} differ, see {}: {groups:?}",
             self.failures.len(),
-            self.compared,
             file.display()
         );
     }
+}
+
+/// Says something that is seen where the tests pass as well.
+#[allow(clippy::explicit_write)] // The test harness keeps what eprintln! prints to itself.
+pub fn say(line: &str) {
+    writeln!(std::io::stderr(), "{line}").unwrap();
 }

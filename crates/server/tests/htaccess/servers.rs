@@ -136,11 +136,6 @@ impl Servers {
         self.forest.overwrite(&self.hosts[place], tree);
     }
 
-    /// How many trees there are.
-    pub fn trees(&self) -> usize {
-        self.hosts.len()
-    }
-
     /// The last line that each wrote to its log about a host.
     pub fn logs(&self, tree: &Tree) -> String {
         let host = &self.hosts[tree];
