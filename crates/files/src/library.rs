@@ -156,11 +156,11 @@ impl Library {
         if let Some(known) = shard.known.get(&key)
             && known.digest == digest
             && let Some(compiled) = known.compiled.upgrade()
+            && still_holds(&compiled)
         {
             return compiled;
         }
-        let exists = &mut |path: &[u8]| Path::new(OsStr::from_bytes(path)).exists();
-        let compiled = Arc::new(compile_asking(content, &surroundings(), exists));
+        let compiled = Arc::new(compile_asking(content, &surroundings(), &mut exists));
         let known = Known {
             digest,
             compiled: Arc::downgrade(&compiled),
@@ -188,6 +188,15 @@ impl Library {
         // What is in a shard is whole at any moment: an entry is put in when it is complete.
         self.shards[number].lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether `<IfFile>` would still be told the same.
+pub(crate) fn still_holds(compiled: &Compiled) -> bool {
+    compiled.asked.iter().all(|(path, there)| exists(path) == *there)
+}
+
+fn exists(path: &[u8]) -> bool {
+    Path::new(OsStr::from_bytes(path)).exists()
 }
 
 impl Shard {

@@ -12,7 +12,7 @@ use howdah_sys::open::errno::{EMFILE, ENFILE};
 use crate::answer::{self, Answer, Manner};
 use crate::entry::{Entry, Found};
 use crate::folders::{Folders, Root};
-use crate::library::Library;
+use crate::library::{self, Library};
 use crate::limits::Limits;
 use crate::locate::{Obstacle, Reading, locate};
 use crate::media_type::{is_of_scripts, of_extension};
@@ -268,9 +268,12 @@ impl Store {
             return false;
         };
         let is_dated = matches!(&entry.found, Found::File(document) if document.is_dated());
+        let is_outdated =
+            matches!(&entry.found, Found::Directives(compiled, _) if !library::still_holds(compiled));
         if entry.root.number() != root.number()
             || !entry.settled
             || is_dated
+            || is_outdated
             || entry.folder.wants_another_try(now)
         {
             return false;

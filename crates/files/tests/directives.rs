@@ -386,6 +386,27 @@ fn what_the_configuration_says() {
 }
 
 #[test]
+fn a_file_that_a_section_asks_for_comes_and_goes() {
+    let folder = Folder::new();
+    let flag = folder.root().join("flags/maintenance");
+    let section = |not, name| format!("<IfFile {not}{}>\n{}</IfFile>\n", flag.display(), index(name));
+    folder.file(".htaccess", section("", "closed") + &section("!", "open"));
+    folder.file("a/file.txt", "");
+    let mut reader = Reader::new(&folder);
+    assert_eq!(reader.index("a/file.txt"), "open");
+    for expected in ["closed", "open", "closed"] {
+        match expected {
+            "closed" => {
+                folder.file("flags/maintenance", "");
+            }
+            _ => fs::remove_file(&flag).unwrap(),
+        }
+        reader.wait(1);
+        assert_eq!(reader.index("a/file.txt"), expected);
+    }
+}
+
+#[test]
 fn threads_share_what_is_compiled() {
     let folder = Folder::new();
     let path = folder.file(".htaccess", index("x"));
