@@ -78,6 +78,9 @@ struct RunArguments {
     /// What the studies' numbers of requests are multiplied with
     #[arg(long, value_name = "FACTOR")]
     scale: Option<f64>,
+    /// Run PHP without opcache
+    #[arg(long)]
+    no_opcache: bool,
     /// Only these stacks, separated by commas
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     stacks: Vec<String>,
@@ -236,6 +239,7 @@ impl RunArguments {
         let interrupted = watch_for_interrupts(
             "stopping after this round; what was measured is kept (once more: at once)",
         )?;
+        machine::allow_descriptors();
         let temporary = Temporary::new()?;
         let mut terminal = Terminal::new();
         let root = match &self.root {
@@ -264,6 +268,9 @@ impl RunArguments {
         let facts = self.facts(effort, wordpress.is_some())?;
         let (mut plan, effort) = scenario.within_budget(&facts, self.rounds).map_err(Wrong)?;
         plan.notes.splice(0..0, notes);
+        if self.no_opcache {
+            plan.without_opcache()?;
+        }
         let out = self
             .out
             .clone()
@@ -350,7 +357,11 @@ impl RunArguments {
     fn begin(&self, scenario: &Scenario, effort: Effort, out: &Path) -> Result<Run, Wrong> {
         if out.join("run.json").exists() {
             let run = report::read(out)?;
-            if run.scenario != scenario.name || run.quick != effort.quick || run.scale != effort.scale {
+            let is_another = run.scenario != scenario.name
+                || run.quick != effort.quick
+                || run.scale != effort.scale
+                || run.without_opcache != self.no_opcache;
+            if is_another {
                 let what = format!(
                     "{} holds another run ({}); name another folder with --out",
                     out.display(),
@@ -370,6 +381,7 @@ impl RunArguments {
             quick: effort.quick,
             scale: effort.scale,
             rounds: effort.rounds,
+            without_opcache: self.no_opcache,
             machine: machine::facts(),
             ..Run::default()
         };

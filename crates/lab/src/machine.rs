@@ -5,6 +5,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use crate::ground;
 use crate::process::find;
 use crate::stack::{Ground, Stack};
@@ -34,6 +36,25 @@ pub fn facts() -> Vec<(String, String)> {
         fact("load before", load()),
         fact("somaxconn", text_of("/proc/sys/net/core/somaxconn")),
     ]
+}
+
+/// Connections that the crowds need, on both sides of each.
+const DESCRIPTORS: u64 = 65_536;
+
+/// Raises our limit of open files, which servers inherit, as far as it may be raised.
+pub fn allow_descriptors() {
+    let limits = getrlimit(Resource::Nofile);
+    let most = limits.maximum.unwrap_or(DESCRIPTORS).min(DESCRIPTORS);
+    if limits.current.is_some_and(|current| current < most) {
+        // Where it is refused, `doctor` and the crowds that fail say so.
+        let _ = setrlimit(
+            Resource::Nofile,
+            Rlimit {
+                current: Some(most),
+                ..limits
+            },
+        );
+    }
 }
 
 fn memory() -> String {
@@ -120,23 +141,14 @@ pub fn doctor(ground: &Ground, stacks: &[std::rc::Rc<dyn Stack>]) -> Vec<Finding
 }
 
 fn descriptors() -> Finding {
-    let limits = text_of("/proc/self/limits");
-    let line = limits
-        .lines()
-        .find(|line| line.starts_with("Max open files"))
-        .unwrap_or_default();
-    let soft: u64 = line
-        .split_whitespace()
-        .nth(3)
-        .and_then(|word| word.parse().ok())
-        .unwrap_or(0);
+    let most = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
     Finding {
-        good: soft >= 20_000,
+        good: most >= 20_000,
         what: "open files".to_owned(),
-        text: if soft >= 20_000 {
-            format!("{soft} at once")
-        } else {
-            format!("{soft} at once; crowds of 10,000 connections need `ulimit -n 65536`")
+        text: match most {
+            u64::MAX => "without limit".to_owned(),
+            20_000.. => format!("{most} at once"),
+            _ => format!("{most} at once; crowds of 10,000 connections need 20,000 (`ulimit -Hn`)"),
         },
     }
 }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::load::{Load, Question};
+use crate::loads::Wrong;
 use crate::record::{Figure, Target};
 use crate::stack::Stack;
 
@@ -131,6 +132,22 @@ impl Group {
 }
 
 impl Plan {
+    /// The same with opcache off everywhere.
+    pub fn without_opcache(&mut self) -> Result<(), Wrong> {
+        let is_compared = self.groups.iter().any(|group| !group.conditions.opcache);
+        if is_compared {
+            return Err(Wrong(
+                "this scenario compares opcache on with opcache off by itself".to_owned(),
+            ));
+        }
+        for group in &mut self.groups {
+            group.conditions.opcache = false;
+        }
+        self.notes.push("opcache is off for all stacks".to_owned());
+        self.targets.clear();
+        Ok(())
+    }
+
     /// How long it takes, rather too long than too short.
     pub fn estimate(&self, effort: &Effort) -> Duration {
         self.groups.iter().map(|group| group.estimate(effort)).sum()

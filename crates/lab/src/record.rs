@@ -35,6 +35,9 @@ pub struct Run {
     /// What is to be reached.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<Target>,
+    /// Whether opcache was off for all of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_opcache: bool,
     /// Settings that were searched for, by stack: an interrupted run goes on with them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub searched: BTreeMap<String, u32>,

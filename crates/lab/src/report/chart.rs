@@ -17,9 +17,9 @@ pub(super) struct Series {
 }
 
 const WIDTH: f64 = 720.0;
-const HEIGHT: f64 = 300.0;
+const HEIGHT: f64 = 320.0;
 const LEFT: f64 = 70.0;
-const BOTTOM: f64 = 44.0;
+const BOTTOM: f64 = 58.0;
 const TOP: f64 = 12.0;
 const RIGHT: f64 = 12.0;
 
@@ -49,7 +49,7 @@ pub(super) fn lines(title: &str, axis: &str, series: &[Series]) -> String {
                 svg,
                 "<text class=axis x={:.1} y={:.1} text-anchor=middle>{}</text>",
                 x(*place),
-                HEIGHT - BOTTOM + 16.0,
+                HEIGHT - BOTTOM + 24.0,
                 number_of_axis(*place)
             );
         }
@@ -136,7 +136,7 @@ fn begin(title: &str, most: f64) -> String {
              text-anchor=end>{}</text>",
             WIDTH - RIGHT,
             LEFT - 6.0,
-            height + 4.0,
+            height + 6.0,
             short(value)
         );
     }

@@ -64,14 +64,33 @@ fn meta(run: &Run) -> String {
     )
 }
 
-/// A stack's colour, the same in every chart. The first is Howdah's.
+/// Those that take part in most scenarios have the same colour in all. The first is Howdah's.
+const COLOURED: [&str; COLOURS] = [
+    BASE,
+    "nginx-fpm",
+    "apache-prefork-mod_php",
+    "lighttpd-fpm",
+    "h2o",
+    "caddy",
+    "apache-event-fpm",
+    "nginx-fpm-keepalive",
+    "apache-prefork-mod_php-htaccess",
+    "apache-worker-fcgid",
+];
+
+/// A stack's colour, the same in every chart; those without one of their own get what is left.
 pub(super) fn colour(run: &Run, name: &str) -> usize {
-    let others = run.stacks.iter().filter(|stack| stack.name != BASE);
-    if name == BASE {
-        0
-    } else {
-        1 + others.take_while(|stack| stack.name != name).count() % (COLOURS - 1)
+    let own = |name: &str| COLOURED.iter().position(|known| *known == name);
+    if let Some(colour) = own(name) {
+        return colour;
     }
+    let is_there = |name: &str| run.stacks.iter().any(|stack| stack.name == name);
+    let free: Vec<usize> = (1..COLOURS)
+        .filter(|colour| !is_there(COLOURED[*colour]))
+        .collect();
+    let others = run.stacks.iter().filter(|stack| own(&stack.name).is_none());
+    let number = others.take_while(|stack| stack.name != name).count();
+    free.get(number % free.len().max(1)).copied().unwrap_or(5)
 }
 
 fn charts(run: &Run) -> String {

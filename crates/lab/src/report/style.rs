@@ -16,7 +16,7 @@ h3{font-size:1rem;margin:0 0 .5rem}h3::first-letter,.targets td:first-child::fir
 .charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,460px),1fr));gap:1.1rem}
 figure{margin:0;background:var(--card);border:1px solid var(--rule);border-radius:8px;padding:1rem}
 svg{width:100%;height:auto;display:block}
-.grid{stroke:var(--rule)}.axis{fill:var(--soft);font-size:12.5px}
+.grid{stroke:var(--rule)}.axis{fill:var(--soft);font-size:17px}
 .line{fill:none;stroke:var(--c);stroke-width:2.4}.line.study{stroke-dasharray:5 4;opacity:.75}
 .dot{fill:var(--c)}.key.study,.bar.study{background:none;border:1.5px dashed var(--c)}
 .bars{display:grid;gap:.32rem;font-size:.9rem}.row{display:grid;grid-template-columns:minmax(8rem,14rem) 1fr 5.6rem;gap:.7rem;align-items:center;line-height:1.25}
