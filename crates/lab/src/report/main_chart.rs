@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::chart::{escape, short};
-use super::html::colour;
+use super::charts::colour;
 use super::text::shown;
 use super::verdict::charts;
 use crate::record::{Cell, Figure, Outcome, Run};

@@ -2,6 +2,7 @@
 //! runs.
 
 mod chart;
+mod charts;
 mod html;
 mod main_chart;
 mod style;

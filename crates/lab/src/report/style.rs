@@ -34,6 +34,7 @@ tr:last-child td{border-bottom:0}th{color:var(--soft);font-weight:600}
 td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}td.remark{white-space:normal;color:var(--soft);min-width:10rem}
 tr.own td{font-weight:600}tr.study td{font-style:italic;color:var(--soft)}
 details{border-top:1px solid var(--rule);padding:.6rem 0}summary{cursor:pointer;font-weight:600}
+details.more{border:0;padding:.3rem 0 0}.more summary{font-weight:400;font-size:.9rem;color:var(--soft);margin-bottom:.5rem}
 pre{overflow-x:auto;background:var(--card);border:1px solid var(--rule);border-radius:8px;padding:.8rem;font-size:.8rem;line-height:1.45}
 a,button.link{color:var(--accent)}
 button.link{background:none;border:0;font:inherit;padding:0;text-decoration:underline;cursor:pointer}

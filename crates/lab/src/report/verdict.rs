@@ -42,11 +42,20 @@ pub(super) fn verdict(run: &Run) -> String {
     let parts: Vec<String> = winners
         .iter()
         .map(|name| {
+            let mut before = "";
             let items = won(name).into_iter().map(|one| {
-                let ratio = one.ratio.unwrap_or(1.0);
-                format!("{} ({} × {})", one.chart, times(ratio), title(run, one.second))
+                // Whom it is compared with is said again only where it changes.
+                let second = title(run, one.second);
+                let whom = if second == before {
+                    String::new()
+                } else {
+                    format!(" {second}")
+                };
+                before = second;
+                format!("{} ({} ×{whom})", one.chart, times(one.ratio.unwrap_or(1.0)))
             });
-            format!("{} for {}", title(run, name), some_of(items.collect()))
+            let items = some_of(items.collect());
+            format!("{} for {items}", title(run, name))
         })
         .collect();
     let even: Vec<String> = found
