@@ -273,6 +273,7 @@ fn outside<'b>(site: &Site, store: &'b RefCell<Store>, passwords: &'b Passwords)
         store,
         passwords,
         since: Instant::now(),
+        pool: None,
     }
 }
 

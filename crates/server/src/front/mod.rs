@@ -12,6 +12,7 @@ mod file;
 mod filtered;
 mod hosts;
 mod listing;
+mod load;
 mod nonces;
 mod outside;
 mod owners;

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use howdah_files::Store;
-use howdah_htaccess::world::{LookedUp, Owners, Probe, Verified};
+use howdah_htaccess::world::{Load, LookedUp, Owners, Probe, Verified};
+use howdah_php::Pool;
 use howdah_site::{Disk, DocumentPath, Kind, Look};
 use howdah_sys::zone;
 
 use super::passwords::Passwords;
-use super::{hosts, nonces, owners};
+use super::{hosts, load, nonces, owners};
 
 /// A thread's files, as one site sees them, and what all threads know of passwords.
 pub(crate) struct Outside<'t> {
@@ -20,6 +21,8 @@ pub(crate) struct Outside<'t> {
     pub(crate) passwords: &'t Passwords,
     /// When the request came.
     pub(crate) since: Instant,
+    /// Who runs the site's scripts.
+    pub(crate) pool: Option<&'t Pool>,
 }
 
 impl Disk for Outside<'_> {
@@ -85,5 +88,9 @@ impl Disk for Outside<'_> {
 
     fn elapsed(&mut self) -> u64 {
         u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    fn load(&mut self) -> Load {
+        load::of(self.pool)
     }
 }

@@ -216,6 +216,7 @@ impl Thread {
             store,
             passwords: &self.shared.passwords,
             since,
+            pool: self.shared.pools.get(site.number()).and_then(Option::as_deref),
         }
     }
 
