@@ -98,6 +98,11 @@ impl PlannedCell {
     pub fn rounds(&self, effort: &Effort) -> u32 {
         self.most_rounds.unwrap_or(u32::MAX).min(effort.rounds)
     }
+
+    /// How long a stack is asked before it is measured: pages that take long to load get more of it.
+    pub fn warm_up(&self, effort: &Effort) -> Duration {
+        effort.warm_up.max(self.load.lasts().min(Duration::from_secs(2)))
+    }
 }
 
 impl Group {
@@ -123,7 +128,7 @@ impl Group {
                 }
                 if cell.load.is_warmed_up() && !warmed.contains(&cell.question.path.as_str()) {
                     warmed.push(&cell.question.path);
-                    all += effort.warm_up.max(Duration::from_secs(1));
+                    all += cell.warm_up(effort);
                 }
             }
         }
