@@ -21,7 +21,7 @@ const HEIGHT: f64 = 320.0;
 const LEFT: f64 = 70.0;
 const BOTTOM: f64 = 58.0;
 const TOP: f64 = 12.0;
-const RIGHT: f64 = 12.0;
+const RIGHT: f64 = 26.0;
 
 /// Lines over an axis on which every place has the same distance from the next, as the studies drew sweeps of concurrency.
 pub(super) fn lines(title: &str, axis: &str, series: &[Series]) -> String {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::chart::{Bar, Series, bars, escape, lines};
+use super::main_chart::capital;
 use super::text::{BASE, shown, with_unit};
 use super::verdict;
 use crate::record::{Cell, Figure, Run};
@@ -63,7 +64,7 @@ pub(super) fn charts(run: &Run) -> String {
         let _ = write!(
             text,
             "<figure><h3>{}</h3>{drawing}<figcaption>{}, {direction}</figcaption>{}</figure>",
-            escape(title),
+            escape(&capital(title)),
             first.figure.title(),
             memory(run, &cells)
         );
@@ -74,10 +75,47 @@ pub(super) fn charts(run: &Run) -> String {
         }
     }
     text += "</div>";
+    text += &side_by_side(run);
     if is_bound {
         text += "<p class=small>† The load generator used over 90 % of its processor: it, not the server, was the limit.</p>";
     }
     text
+}
+
+/// For each server what the smallest page costs beside the smallest file, as the study of 2009 drew it.
+fn side_by_side(run: &Run) -> String {
+    let sweeps: Vec<(&str, Vec<&Cell>)> = verdict::charts(run)
+        .into_iter()
+        .filter(|(title, cells)| title.starts_with("HelloWorld.") && cells.len() > 1)
+        .collect();
+    if sweeps.len() < 2 {
+        return String::new();
+    }
+    let mut text = String::new();
+    for stack in &run.stacks {
+        let series = |(number, (title, cells)): (usize, &(&str, Vec<&Cell>))| Series {
+            title: (*title).to_owned(),
+            colour: number,
+            points: cells
+                .iter()
+                .filter_map(|cell| {
+                    let value = median(&cell.results.get(&stack.name)?.values(cell.figure))?;
+                    Some((cell.at.unwrap_or(0.0), value))
+                })
+                .collect(),
+            from_study: false,
+        };
+        let series: Vec<Series> = sweeps.iter().enumerate().map(series).collect();
+        let drawing = lines(&stack.title, "concurrent requests", &series);
+        let _ = write!(
+            text,
+            "<figure><h3>{}</h3>{drawing}</figure>",
+            escape(&stack.title)
+        );
+    }
+    format!(
+        "<details><summary>HelloWorld.php beside HelloWorld.txt, for each server</summary><div class=charts>{text}</div></details>"
+    )
 }
 
 /// The same cells by another figure.

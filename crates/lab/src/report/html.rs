@@ -133,6 +133,7 @@ fn tables(run: &Run) -> String {
             Figure::CpuPerRequest,
             Figure::SwitchesPerRequest,
             Figure::CallsPerRequest,
+            Figure::Latency50,
             Figure::Latency99,
             Figure::Latency99Idle,
             Figure::Errors,

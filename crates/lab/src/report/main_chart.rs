@@ -167,7 +167,8 @@ fn draw(svg: &mut String, panel: &Panel, left: f64, top: f64) {
     }
 }
 
-fn capital(title: &str) -> String {
+/// As a heading: the first letter is a capital.
+pub(super) fn capital(title: &str) -> String {
     let mut letters = title.chars();
     let first = letters.next().map(|first| first.to_uppercase().to_string());
     first.unwrap_or_default() + letters.as_str()

@@ -11,7 +11,7 @@ main{max-width:1120px;margin:0 auto;padding:2rem 1.2rem 4rem}
 h1{font-size:1.05rem;letter-spacing:.06em;text-transform:uppercase;color:var(--soft);font-weight:600;margin:0}
 .verdict{font-size:1.4rem;line-height:1.35;font-weight:600;margin:.5rem 0 1rem;max-width:56rem;text-wrap:pretty}
 h2{font-size:1.2rem;margin:2.6rem 0 .6rem}
-h3{font-size:1rem;margin:0 0 .5rem}h3::first-letter,.targets td:first-child::first-letter{text-transform:uppercase}figcaption{margin-top:.6rem}
+h3{font-size:1rem;margin:0 0 .5rem}.targets td:first-child::first-letter{text-transform:uppercase}figcaption{margin-top:.6rem}
 .meta,figcaption,.small{color:var(--soft);font-size:.9rem}
 .charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,460px),1fr));gap:1.1rem}
 figure{margin:0;background:var(--card);border:1px solid var(--rule);border-radius:8px;padding:1rem}
