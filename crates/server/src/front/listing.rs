@@ -2,8 +2,9 @@
 
 use howdah_files::Listed;
 use howdah_htaccess::modules::autoindex::Entry;
-use howdah_htaccess::world::ProbeKind;
-use howdah_http::{ResponseHead, Status};
+use howdah_htaccess::modules::core::EtagParts;
+use howdah_htaccess::world::{Probe, ProbeKind};
+use howdah_http::{ResponseHead, Status, date, etag};
 use howdah_site::{DocumentPath, Ruled, Site};
 
 use super::answer::{Answer, Body, Head};
@@ -39,6 +40,10 @@ pub(super) fn answer(
     if head.push(b"Content-Type", &page.content_type).is_err() {
         head.fields.push(b"Content-Type", b"text/html");
     }
+    if let Some(folder) = page.tracked {
+        let parts = ruled.settings.core.as_ref().map(|core| core.etag_parts());
+        push_date(&mut head, &folder, parts != Some(EtagParts::NONE));
+    }
     let all = 0..page.content.len();
     let body = Body::Memory(page.content.into(), all);
     rules::dress(
@@ -49,6 +54,20 @@ pub(super) fn answer(
         Some(ruled),
         Answer::new(Head::Plain(head), body),
     )
+}
+
+/// The folder's Last-Modified and ETag. It changes when an entry comes or goes, not when a file's content does.
+fn push_date(head: &mut ResponseHead, folder: &Probe, has_tag: bool) {
+    let Ok(microseconds) = u64::try_from(folder.modified) else {
+        return; // Before 1970 there is no date for it.
+    };
+    let (seconds, rest) = (microseconds / 1_000_000, microseconds % 1_000_000);
+    head.fields.push(b"Last-Modified", &date::format(seconds));
+    if has_tag {
+        let nanoseconds = u32::try_from(rest * 1000).unwrap_or_default();
+        let tag = etag::of_file(folder.size, seconds, nanoseconds, b"");
+        head.fields.push(b"ETag", &tag);
+    }
 }
 
 fn entry(listed: Listed) -> Entry {

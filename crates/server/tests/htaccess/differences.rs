@@ -129,8 +129,6 @@ pub const DECIDED: &[Decided] = &[
     answer("negotiation: MultiViews of folders and indexes", "/html/", "content-location: index.html.bak", "200", "a backup has no media type here, so it is no variant of the page"),
     answer("negotiation: type maps", "/doc.var*", "200", "403", "type maps are not read, and not sent as text either"),
     line("autoindex: * ScanHTMLTitles", "body: listing *", "body: listing *", "files are not read for a listing"),
-    line("autoindex: * TrackModified", "etag: *", "", "a folder's date does not change with its files, so a listing kept by it would be out of date"),
-    line("autoindex: * TrackModified", "last-modified: *", "", "a folder's date does not change with its files, so a listing kept by it would be out of date"),
 
     // What the Apache beside does not have.
     answer("language: a mistake: SSLRequireSSL", "*", "500", "403", NO_SSL),

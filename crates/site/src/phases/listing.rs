@@ -3,6 +3,7 @@
 
 use howdah_htaccess::modules::autoindex::{self, Entry, Insert, Listing};
 use howdah_htaccess::modules::core::ServerSignature;
+use howdah_htaccess::world::Probe;
 use howdah_htaccess::{Client, State, Transaction};
 use howdah_http::Status;
 
@@ -20,6 +21,8 @@ pub struct ListingPage {
     pub content_type: Vec<u8>,
     /// Its content.
     pub content: Vec<u8>,
+    /// The folder, where the page is to have its date (`IndexOptions TrackModified`).
+    pub tracked: Option<Probe>,
 }
 
 /// The page for the folder that `ruled` has been resolved to, in which `entries` are, in any order.
@@ -48,9 +51,11 @@ pub fn list(
     };
     let content = autoindex::page(&tx, &ruled.settings, &mut outside, &listing);
     ruled.state = tx.state;
+    let filename = &ruled.state.filename;
     ListingPage {
         content_type: config.content_type(),
         content,
+        tracked: config.tracks_modified().then(|| disk.probe(filename)).flatten(),
     }
 }
 

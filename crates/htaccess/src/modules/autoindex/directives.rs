@@ -279,9 +279,7 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
         },
     ),
     Directive {
-        support: Support::Differs(
-            "ScanHTMLTitles has no effect, since files are not read for a listing, nor has TrackModified, since a folder's date does not change with its files",
-        ),
+        support: Support::Differs("ScanHTMLTitles has no effect, since files are not read for a listing"),
         ..directive(
             "IndexOptions",
             Arguments::ANY,
