@@ -19,10 +19,11 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
         } else {
             "300 files, opcode cache off"
         };
-        let requests = if opcache { 1000 } else { 300 };
+        // Enough for a second or ten, in which a round of ab ends at the latest.
+        let requests = if opcache { 50_000 } else { 2_000 };
         let load = Load::Ab(Bench {
             requests: if facts.effort.quick {
-                requests / 5
+                requests / 10
             } else {
                 requests
             },
