@@ -30,7 +30,7 @@ pub use section::Key;
 pub use settings::{Config, Limits, Log, Php, Site};
 pub use values::{
     AccessFormat, AccessTarget, AllowOverride, Count, ErrorTarget, HostPattern, OverrideClass, RootTemplate,
-    Symlinks, TryStep,
+    Symlinks, TryStep, Upstream,
 };
 
 use diagnostic::Report;

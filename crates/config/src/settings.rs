@@ -7,12 +7,12 @@ use std::time::Duration;
 use crate::kinds::{
     Access, Addresses, AtLeast, Counted, DirectiveName, Environment, Errors, Extension, File, Flag, Format,
     Hosts, Ini, List, NamePattern, Optional, Overrides, PhpTable, PlainName, Root, Rules, Sites, Size, Span,
-    SymlinkPolicy, Table, Text, Try,
+    SymlinkPolicy, Table, Text, Try, UpstreamUrl,
 };
 use crate::section::section;
 use crate::values::{
     AccessFormat, AccessTarget, AllowOverride, Count, ErrorTarget, HostPattern, RootTemplate, Symlinks,
-    TryStep,
+    TryStep, Upstream,
 };
 
 section! {
@@ -171,6 +171,14 @@ section! {
         /// `htaccess` and `allow_override` say nothing about them.
         rules ("rules"): Option<String> as Optional<Rules> = None,
             "Most sites have their own in `.htaccess`.";
+        /// Servers that `RewriteRule … [P]` may hand requests on to: `"http://127.0.0.1:3000"`, or on a socket
+        /// `"unix:/run/app.sock|http://app"`. A rule whose URL begins with none of them is answered with 403.
+        upstreams ("upstreams"): Vec<Upstream> as List<UpstreamUrl> = Vec::new(),
+            "A file in a folder must not be able to make the server ask whatever machine it names.";
+        /// How long an upstream may take to be reached, to take more of a request or to send more of its response. Beyond it: 504,
+        /// or where the response is on its way, its end.
+        upstream_timeout ("upstream_timeout"): Duration as Span = Duration::from_secs(60),
+            "Apache's own for proxied requests, its Timeout.";
         /// PHP: `false` for none, or a `[site.php]` table.
         php ("php"): Option<Php> as PhpTable = Some(Php::default()),
             "Howdah is a server for PHP sites. Without PHP its files are refused, never sent as text.";

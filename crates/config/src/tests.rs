@@ -53,6 +53,8 @@ fn every_key_reaches_its_field() {
         htaccess = false
         allow_override = ["FileInfo", "Options=Indexes"]
         allow_override_list = "Redirect"
+        upstreams = ["http://127.0.0.1:3000/", "unix:/run/app.sock|http://app"]
+        upstream_timeout = "13s"
         rules = """
         DirectoryIndex x.html
         """
@@ -165,6 +167,19 @@ fn every_key_reaches_its_field() {
         },
         allow_override_list: vec!["Redirect".into()],
         rules: Some("        DirectoryIndex x.html\n        ".into()),
+        upstreams: vec![
+            Upstream {
+                socket: None,
+                host: "127.0.0.1".into(),
+                port: 3000,
+            },
+            Upstream {
+                socket: Some("/run/app.sock".into()),
+                host: "app".into(),
+                port: 80,
+            },
+        ],
+        upstream_timeout: seconds(13),
         php: Some(php),
     };
     assert_eq!(config.sites, [site]);

@@ -214,3 +214,95 @@ pub enum ErrorTarget {
     /// The end of this file.
     File(PathBuf),
 }
+
+/// A server that requests may be handed on to, over HTTP/1.1 without TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upstream {
+    /// The socket in the file system that it listens on, instead of a port.
+    pub socket: Option<PathBuf>,
+    /// Its address, IPv6 in brackets, or its name, in small letters.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+}
+
+impl Upstream {
+    /// The server that a URL names, as `http://host:port/path` or `unix:/socket|http://host/path`, and what follows behind it.
+    pub(crate) fn split(url: &[u8]) -> Option<(Upstream, &[u8])> {
+        let (socket, url) = match strip(url, b"unix:") {
+            Some(rest) => {
+                // A rule's URL has been escaped.
+                let is_bar = |at: &usize| rest[*at] == b'|' || strip(&rest[*at..], b"%7c").is_some();
+                let bar = (0..rest.len()).find(is_bar)?;
+                let length = if rest[bar] == b'|' { 1 } else { 3 };
+                let socket = std::str::from_utf8(&rest[..bar]).ok()?;
+                let socket = Path::new(socket);
+                if !socket.is_absolute() {
+                    return None;
+                }
+                (Some(socket), &rest[bar + length..])
+            }
+            None => (None, url),
+        };
+        let rest = strip(url, b"http://")?;
+        let end = rest
+            .iter()
+            .position(|byte| b"/?#".contains(byte))
+            .unwrap_or(rest.len());
+        let (host, port) = host_and_port(std::str::from_utf8(&rest[..end]).ok()?)?;
+        let upstream = Upstream {
+            socket: socket.map(Path::to_path_buf),
+            host: host.to_ascii_lowercase(),
+            port,
+        };
+        Some((upstream, &rest[end..]))
+    }
+
+    /// What follows the server in `url`, path and query, if `url` is this server's. A URL that names no socket is also that of a
+    /// server on one.
+    pub fn path_of<'u>(&self, url: &'u [u8]) -> Option<&'u [u8]> {
+        let (named, rest) = Upstream::split(url)?;
+        let is_same = named.host == self.host && named.port == self.port;
+        (is_same && (named.socket.is_none() || named.socket == self.socket)).then_some(rest)
+    }
+
+    /// Host and port as Host and URLs have them.
+    pub fn authority(&self) -> String {
+        match self.port {
+            80 => self.host.clone(),
+            port => format!("{}:{port}", self.host),
+        }
+    }
+}
+
+impl fmt::Display for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(socket) = &self.socket {
+            write!(f, "unix:{}|", socket.display())?;
+        }
+        write!(f, "http://{}", self.authority())
+    }
+}
+
+/// What follows `prefix`, whose letters may be of any case.
+fn strip<'t>(text: &'t [u8], prefix: &[u8]) -> Option<&'t [u8]> {
+    let (start, rest) = text.split_at_checked(prefix.len())?;
+    start.eq_ignore_ascii_case(prefix).then_some(rest)
+}
+
+/// The parts of a URL's authority; a name, an address, or one in brackets, and nothing else.
+fn host_and_port(authority: &str) -> Option<(&str, u16)> {
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if is_digits(port) => (host, port.parse().ok().filter(|port| *port > 0)?),
+        _ => (authority, 80),
+    };
+    let is_sound = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+            !host.is_empty() && host.bytes().all(plain)
+        }
+    };
+    is_sound.then_some((host, port))
+}

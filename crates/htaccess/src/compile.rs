@@ -63,6 +63,9 @@ pub struct Surroundings {
     pub defines: Vec<Box<str>>,
     /// What stands for `${name}`: Apache takes its `Define`s and the environment of the server.
     pub variables: Vec<Variable>,
+    /// The servers that rules may hand requests on to, as `http://host:port` or `unix:/socket|http://host`, for
+    /// [`lint`](crate::lint); `None` if that is not known.
+    pub upstreams: Option<Vec<Box<str>>>,
     /// Whether a directive that is not allowed is passed over with a warning: `AllowOverride Nonfatal=Override`.
     pub nonfatal_override: bool,
     /// Whether a directive that is not known is passed over with a warning: `AllowOverride Nonfatal=Unknown`.

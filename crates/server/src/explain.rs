@@ -70,6 +70,8 @@ pub(crate) enum Outcome {
     },
     /// A folder's list.
     Listing(String),
+    /// What a server makes of it that the request is handed on to: the URL there.
+    Proxy(String),
     /// An error, a redirect, or a text of the directives.
     Page,
 }
@@ -190,6 +192,11 @@ impl Bench<'_> {
                 };
                 to.head.fields.push(b"Content-Type", b"text/html; charset=UTF-8");
                 to.head.status = rules.map_or(Status::OK, |rules| rules.state.status);
+            }
+            Resolution::Proxy { upstream, target } => {
+                let server = self.site.config().upstreams.get(upstream);
+                let server = server.map(ToString::to_string).unwrap_or_default();
+                to.outcome = Outcome::Proxy(server + &String::from_utf8_lossy(&target));
             }
             Resolution::Listing { path } => {
                 to.outcome = Outcome::Listing(shown(&path));

@@ -118,7 +118,9 @@ fn check(resolution: &Resolution) {
         }
         Resolution::Allow { status, methods } => assert!(status.code() > 200 && !methods.is_empty()),
         Resolution::Status(status) | Resolution::Page { status, .. } => assert!(status.code() >= 400),
-        Resolution::Verify { .. } | Resolution::Discard { .. } => unreachable!("no directive asks for that"),
+        Resolution::Verify { .. } | Resolution::Proxy { .. } | Resolution::Discard { .. } => {
+            unreachable!("no directive asks for that")
+        }
     }
 }
 

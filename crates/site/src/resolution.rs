@@ -63,6 +63,13 @@ pub enum Resolution {
         /// As the client sent it.
         password: Vec<u8>,
     },
+    /// A request to be handed on (`RewriteRule … [P]`).
+    Proxy {
+        /// To which of the site's `upstreams`, by its place among them.
+        upstream: usize,
+        /// With which path and query: printable ASCII, starting with a slash.
+        target: Vec<u8>,
+    },
     /// Nobody wants the request's content, but there may be no more of it than that, and how much there is does not stand in its
     /// head: receive it, forget it, set the request's length (to more than `most` where it is longer), and resolve again.
     Discard {

@@ -33,6 +33,7 @@ impl Site {
             overrides: classes.fold(Overrides::NONE, Overrides::or),
             override_list: texts(&config.allow_override_list),
             options: config.allow_override.options.as_deref().map(texts),
+            upstreams: Some(self.upstreams()),
             ..Surroundings::default()
         }
     }
@@ -44,9 +45,15 @@ impl Site {
             file: Arc::from(format!("rules of site {}", self.name())),
             folder: folder.into(),
             overrides: Overrides::ALL,
+            upstreams: Some(self.upstreams()),
             ..Surroundings::default()
         };
         Some((rules, surroundings))
+    }
+
+    fn upstreams(&self) -> Vec<Box<str>> {
+        let upstreams = self.config().upstreams.iter();
+        upstreams.map(|upstream| upstream.to_string().into()).collect()
     }
 
     /// Whether directives mean the same on both sites, so that what is known of them can be shared.

@@ -8,6 +8,7 @@ mod network;
 mod overrides;
 mod paths;
 mod tables;
+mod upstreams;
 
 use std::marker::PhantomData;
 
@@ -22,6 +23,7 @@ pub use network::listen_addresses;
 pub(crate) use overrides::{DirectiveName, Overrides, Rules};
 pub(crate) use paths::{File, Root, SymlinkPolicy, Try};
 pub(crate) use tables::{Environment, Ini, PhpTable, Sites, Table};
+pub(crate) use upstreams::UpstreamUrl;
 
 use crate::diagnostic::Report;
 

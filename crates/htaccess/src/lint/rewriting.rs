@@ -14,7 +14,10 @@ pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
         let place = places.entry(directive.scope).or_default();
         match &*directive.name {
             "rewritecond" => condition(directive, place, report),
-            "rewriterule" => rule(directive, place, report),
+            "rewriterule" => {
+                rule(directive, place, report);
+                upstream(directive, file, report);
+            }
             _ => {}
         }
     }
@@ -139,6 +142,49 @@ fn rule<'f>(directive: &'f Use<'f>, place: &mut Place<'f>, report: &mut Report<'
             .entry(pattern.to_vec())
             .or_insert(Taken { line, caseless });
     }
+}
+
+/// A rule that hands requests on to a server that the configuration does not have.
+fn upstream(rule: &Use<'_>, file: &File<'_>, report: &mut Report<'_>) {
+    let (Some(words), Some(upstreams)) = (arguments::split(&rule.item.raw), &file.surroundings.upstreams)
+    else {
+        return;
+    };
+    if !Flags::read(words.flags).has(&["P", "proxy"]) {
+        return;
+    }
+    let (server, is_known) = server(words.second, upstreams);
+    if !is_known {
+        let message = format!(
+            "{} is none of the site's `upstreams`: what this rule is for is answered with 403",
+            String::from_utf8_lossy(server)
+        );
+        let hint = "add it to the site's key `upstreams`, as in `upstreams = [\"http://127.0.0.1:3000\"]`";
+        report.say(Kind::Doubtful, rule.item, Complaint::new(message).hint(hint));
+    }
+}
+
+/// The server in a rule's URL, and whether it is one of these, or depends on the request.
+fn server<'u>(url: &'u [u8], upstreams: &[Box<str>]) -> (&'u [u8], bool) {
+    let bare = |url: &'u [u8]| {
+        let bar = memchr::memchr(b'|', url).map_or(0, |at| at + 1);
+        let start = memchr::memmem::find(&url[bar..], b"://").map_or(bar, |at| bar + at + 3);
+        let length = url[start..].iter().position(|byte| b"/?#".contains(byte));
+        &url[..length.map_or(url.len(), |length| start + length)]
+    };
+    let server = bare(url);
+    let plain = server.strip_suffix(b":80").unwrap_or(server);
+    let is_same = |upstream: &str| {
+        let named = upstream.rsplit('|').next().unwrap_or(upstream);
+        [upstream, named]
+            .iter()
+            .any(|one| one.as_bytes().eq_ignore_ascii_case(plain))
+    };
+    let varies = server.iter().any(|byte| b"$%".contains(byte));
+    (
+        server,
+        varies || upstreams.iter().any(|upstream| is_same(upstream)),
+    )
 }
 
 /// Patterns that match whatever there is.

@@ -307,3 +307,38 @@ fn mistakes_and_remarks_come_in_the_order_of_lines() {
         .collect();
     assert_eq!(kinds, [Kind::Dangerous, Kind::Unknown, Kind::Ignored]);
 }
+
+#[test]
+fn servers_that_the_configuration_lacks() {
+    let rows = [
+        ("http://127.0.0.1:3000/$1 [P]", true),
+        ("http://127.0.0.1:80/$1 [L,P]", true),
+        ("unix:/run/a.sock|http://app/$1 [proxy]", true),
+        ("http://App/$1 [P]", true),
+        ("http://%{HTTP_HOST}/$1 [P]", true),
+        ("http://127.0.0.1:3001/$1 [P]", false),
+        ("unix:/run/b.sock|http://app/ [P]", false),
+        ("https://127.0.0.1/ [P]", false),
+        ("http://127.0.0.1:3001/$1 [R]", true),
+    ];
+    for (rule, is_known) in rows {
+        let text = format!("RewriteEngine On\nRewriteRule ^x/(.*)$ {rule}\n");
+        let upstreams = [
+            "http://127.0.0.1:3000",
+            "http://127.0.0.1",
+            "unix:/run/a.sock|http://app",
+        ];
+        let mut surroundings = Surroundings::new("f", b"/site/");
+        assert!(
+            check(text.as_bytes(), &surroundings, &mut |_| true).is_empty(),
+            "{rule}"
+        );
+        surroundings.upstreams = Some(upstreams.map(Box::from).to_vec());
+        let found = check(text.as_bytes(), &surroundings, &mut |_| true);
+        assert_eq!(found.is_empty(), is_known, "{rule}: {found:?}");
+        assert!(
+            found.iter().all(|remark| remark.message.contains("`upstreams`")),
+            "{found:?}"
+        );
+    }
+}

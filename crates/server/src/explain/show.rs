@@ -119,6 +119,7 @@ impl Page {
             Outcome::File(path) => format!("the file {path}"),
             Outcome::Script { path, .. } => format!("what {path} makes of it (it was not run)"),
             Outcome::Listing(path) => format!("a list of the folder {path}"),
+            Outcome::Proxy(url) => format!("proxy: {url} (it was not asked)"),
             Outcome::Page if status.is_redirection() => "a redirect".to_owned(),
             Outcome::Page => "a page of the server's own, or of ErrorDocument".to_owned(),
         };
@@ -214,6 +215,7 @@ pub(crate) fn json(explanation: &Explanation) -> String {
             "settings": object(settings),
         }),
         Outcome::Listing(path) => value!({ "kind": "listing", "path": path }),
+        Outcome::Proxy(url) => value!({ "kind": "proxy", "url": url }),
         Outcome::Page => value!({ "kind": "page" }),
     };
     let page = value!({

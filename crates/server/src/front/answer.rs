@@ -9,6 +9,8 @@ use howdah_http::{ResponseHead, Status};
 use howdah_php::Exchange;
 use howdah_site::Resolution;
 
+use super::upstream::Reply;
+
 /// A response before it is encoded for a protocol.
 #[derive(Debug)]
 pub(super) struct Answer {
@@ -50,6 +52,8 @@ pub(super) enum Body {
     Pieces(Vec<Body>),
     /// What a worker makes of it.
     Script(Exchange),
+    /// What an upstream sends.
+    Upstream(Box<Reply>),
 }
 
 impl Answer {
@@ -97,6 +101,7 @@ impl Answer {
             | Resolution::Php(_)
             | Resolution::Listing { .. }
             | Resolution::Verify { .. }
+            | Resolution::Proxy { .. }
             | Resolution::Discard { .. } => Answer::error(Status::INTERNAL_SERVER_ERROR),
         }
     }
@@ -162,6 +167,7 @@ impl Body {
             Body::File { length, .. } => Some(*length),
             Body::Pieces(pieces) => pieces.iter().map(Body::length).sum(),
             Body::Script(_) => None,
+            Body::Upstream(reply) => reply.length(),
         }
     }
 }

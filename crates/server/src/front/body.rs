@@ -17,6 +17,16 @@ pub(super) enum Received {
     File(File, u64),
 }
 
+impl Received {
+    /// Bytes of it.
+    pub(super) fn length(&self) -> u64 {
+        match self {
+            Received::Memory(bytes) => bytes.len() as u64,
+            Received::File(_, length) => *length,
+        }
+    }
+}
+
 /// Why the content did not come.
 #[derive(Debug)]
 pub(super) enum BodyError {

@@ -5,7 +5,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, ReadBuf};
-use tokio::net::TcpStream;
 
 /// Bytes read at once. A usual head is a tenth of it; an upload goes through in pieces of this size.
 const ROOM: usize = 16 * 1024;
@@ -46,7 +45,7 @@ impl Buffer {
     /// Reads once from `stream`; 0 bytes are its end.
     pub(super) fn poll_fill(
         &mut self,
-        stream: &mut TcpStream,
+        stream: &mut (impl AsyncRead + Unpin),
         context: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
         if self.bytes.len() - self.end < ROOM / 4 {

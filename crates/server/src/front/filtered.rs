@@ -305,7 +305,7 @@ impl Content<'_> {
             length: match body {
                 Body::Memory(..) | Body::File { .. } => body.length().unwrap_or(0),
                 // Parts are parts of the content as it is: no filter is chosen for them.
-                Body::Pieces(_) | Body::Script(_) => 0,
+                Body::Pieces(_) | Body::Script(_) | Body::Upstream(_) => 0,
             },
         }
     }
@@ -329,7 +329,7 @@ impl Content<'_> {
                 }
                 into.truncate(read);
             }
-            Body::Pieces(_) | Body::Script(_) => {}
+            Body::Pieces(_) | Body::Script(_) | Body::Upstream(_) => {}
         }
         Ok(())
     }

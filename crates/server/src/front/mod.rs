@@ -26,6 +26,7 @@ mod spool;
 mod stream;
 mod thread;
 mod trouble;
+mod upstream;
 pub(crate) mod wardrobe;
 mod workspace;
 

@@ -17,6 +17,8 @@ pub(crate) enum Phase {
     WaitingForWorker,
     /// A worker runs the script and has not answered yet.
     WaitingForScript,
+    /// An upstream has not answered yet.
+    WaitingForUpstream,
     /// The response is on its way.
     Sending,
 }
@@ -29,7 +31,7 @@ impl fmt::Display for Phase {
             Phase::Resolving => "while resolving",
             Phase::ReadingBody => "while reading the body of",
             Phase::WaitingForWorker => "while waiting for a worker for",
-            Phase::WaitingForScript => "while waiting for the response to",
+            Phase::WaitingForScript | Phase::WaitingForUpstream => "while waiting for the response to",
             Phase::Sending => "while sending the response to",
         })
     }

@@ -12,7 +12,7 @@ use super::connection::{After, Connection};
 use super::rules::{self, Arrival};
 use super::trouble::Trouble;
 use super::workspace::Workspace;
-use super::{file, listing, script, send};
+use super::{file, listing, script, send, upstream};
 
 /// Serves the request that `work` holds. Who has read this function and the next knows the server.
 ///
@@ -80,6 +80,10 @@ async fn answer(
             Resolution::File { path } => file::answer(connection, work, site, arrival, rules, path),
             Resolution::Php(found) => {
                 script::answer(connection, work, site, arrival, rules, &found, is_error).await
+            }
+            Resolution::Proxy { upstream, target } => {
+                let to = (upstream, &target[..]);
+                upstream::answer(connection, work, site, arrival, rules, to, is_error).await
             }
             Resolution::Discard { most } => {
                 let wait = arrival.expects_continue;

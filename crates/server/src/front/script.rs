@@ -36,17 +36,7 @@ pub(super) async fn answer(
     let Some(desk) = thread.desk(site.number()) else {
         return Err(Failed::Status(Status::FORBIDDEN));
     };
-    let is_gone = is_error || ruled.as_deref().is_some_and(|ruled| ruled.is_content_gone);
-    let received = match is_gone {
-        true => Received::Memory(Vec::new()),
-        false => {
-            let most = ruled.as_deref().and_then(body_limit);
-            let received = connection
-                .receive_body(work, arrival.expects_continue, most)
-                .await;
-            received.map_err(|error| Trouble::body(connection, &work.request, site, &error))?
-        }
-    };
+    let received = content(connection, work, site, arrival, ruled.as_deref(), is_error).await?;
     loop {
         connection.set_phase(Phase::WaitingForWorker);
         let request = &work.request;
@@ -84,6 +74,25 @@ pub(super) async fn answer(
             Err(NoHead::Gone) => return Err(Trouble::gone(connection, &work.request, site).into()),
         }
     }
+}
+
+/// The request's content, as far as it is for whoever makes the response.
+pub(super) async fn content(
+    connection: &mut Connection,
+    work: &mut Workspace,
+    site: &Site,
+    arrival: &Arrival,
+    ruled: Option<&Ruled>,
+    is_error: bool,
+) -> Result<Received, Failed> {
+    if is_error || ruled.is_some_and(|ruled| ruled.is_content_gone) {
+        return Ok(Received::Memory(Vec::new()));
+    }
+    let most = ruled.and_then(body_limit);
+    let received = connection
+        .receive_body(work, arrival.expects_continue, most)
+        .await;
+    received.map_err(|error| Trouble::body(connection, &work.request, site, &error).into())
 }
 
 /// LimitRequestBody. The server's own limit stays what it is.
@@ -159,7 +168,10 @@ async fn final_head(
 }
 
 /// Runs `wait` unless `gone` says that its result is not wanted any more.
-async fn unless<T>(gone: impl Fn(&mut Context<'_>) -> bool, wait: impl Future<Output = T>) -> Option<T> {
+pub(super) async fn unless<T>(
+    gone: impl Fn(&mut Context<'_>) -> bool,
+    wait: impl Future<Output = T>,
+) -> Option<T> {
     let mut wait = pin!(wait);
     poll_fn(|context| match wait.as_mut().poll(context) {
         Poll::Ready(done) => Poll::Ready(Some(done)),

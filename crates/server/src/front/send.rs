@@ -17,6 +17,7 @@ use super::filtered::{self, Chain};
 use super::phase::Phase;
 use super::stream::Stream;
 use super::trouble::Trouble;
+use super::upstream;
 use super::workspace::Workspace;
 
 /// A body up to this size is copied behind its head: one plain `write` is then cheaper than gathering.
@@ -71,6 +72,9 @@ pub(super) async fn send(
     match (answer.head, answer.body) {
         (Head::Plain(head), Body::Script(exchange)) => {
             send_script(connection, work, &head, exchange, &answer.filters, persistent).await
+        }
+        (Head::Plain(head), Body::Upstream(reply)) => {
+            upstream::send(connection, work, &head, *reply, &answer.filters, persistent).await
         }
         (head, body) if !answer.filters.is_empty() => {
             let answer = Answer { head, body, ..answer };
@@ -157,7 +161,7 @@ async fn send_body(connection: &mut Connection, work: &mut Workspace, body: &Bod
             send_file(connection, &work.out, part).await
         }
         Body::Pieces(pieces) => send_pieces(connection, work, pieces).await,
-        Body::Script(_) => Ok(()),
+        Body::Script(_) | Body::Upstream(_) => Ok(()),
     };
     match result {
         Ok(()) => Sent::new(length, Ok(()), after),
@@ -191,7 +195,7 @@ async fn send_pieces(
                 };
                 send_file(connection, &work.out, part).await?;
             }
-            Body::Pieces(_) | Body::Script(_) => {}
+            Body::Pieces(_) | Body::Script(_) | Body::Upstream(_) => {}
         }
         work.out.clear();
     }

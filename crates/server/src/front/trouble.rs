@@ -10,6 +10,7 @@ use howdah_site::{Script, Site};
 use super::body::BodyError;
 use super::connection::Connection;
 use super::rules::Complaint;
+use super::upstream;
 use crate::log::Level;
 
 /// Something that kept a request from its usual answer.
@@ -58,6 +59,8 @@ impl From<Trouble> for Failed {
 pub(super) enum Culprit {
     Client,
     Script,
+    /// A server that a rule hands requests on to.
+    Upstream,
     /// What the site's directives say.
     Site,
     /// The pool has no room.
@@ -192,6 +195,22 @@ impl Trouble {
         }
     }
 
+    /// An upstream did not answer as it should.
+    pub(super) fn upstream(
+        connection: &Connection,
+        request: &Request,
+        upstream: &str,
+        failure: &upstream::Failure,
+    ) -> Trouble {
+        let text = format!("{upstream}: {failure}, {}", While(connection, request));
+        Trouble {
+            culprit: Culprit::Upstream,
+            status: Some(failure.status()),
+            site: None,
+            text,
+        }
+    }
+
     /// What directives had to say.
     pub(super) fn directives(
         connection: &Connection,
@@ -238,7 +257,7 @@ impl Trouble {
         match self.culprit {
             Culprit::Client => Level::Info,
             Culprit::Load | Culprit::Site => Level::Warning,
-            Culprit::Script | Culprit::Server => Level::Error,
+            Culprit::Script | Culprit::Upstream | Culprit::Server => Level::Error,
         }
     }
 }

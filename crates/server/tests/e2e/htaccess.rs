@@ -6,3 +6,4 @@ mod listing;
 mod live;
 mod passwords;
 mod scripts;
+mod upstreams;

@@ -144,6 +144,33 @@ fn a_request_is_explained() {
 }
 
 #[test]
+fn upstreams_are_checked_and_explained() {
+    let folder = Folder::new();
+    let root = folder.folder("site").display().to_string();
+    folder.file(
+        "site/.htaccess",
+        "RewriteEngine On\nRewriteRule ^app/(.*)$ http://127.0.0.1:3000/$1 [P]\n\
+         RewriteRule ^other$ http://127.0.0.1:3001/ [P]\n",
+    );
+    let text = format!("[[site]]\nroot = {root:?}\nphp = false\nupstreams = \"http://127.0.0.1:3000\"\n");
+    let file = folder.file("howdah.toml", text);
+    let file = file.to_str().unwrap();
+    let (status, output, _) = Setup::with(&["check", "--config", file]).run();
+    let expected = "/.htaccess:3:1: warning: http://127.0.0.1:3001 is none of the site's `upstreams`";
+    assert_eq!(status, Some(0), "{output}");
+    assert!(
+        output.contains(expected) && output.contains("1 warning"),
+        "{output}"
+    );
+    let explain = |arguments: &[&str]| Setup::with(&["explain", "--config", file]).and(arguments).run().1;
+    let output = explain(&["/app/x?y"]);
+    assert!(output.contains("proxy: http://127.0.0.1:3000/x?y"), "{output}");
+    let page: serde_json::Value = serde_json::from_str(&explain(&["--json", "/app/x"])).unwrap();
+    assert_eq!(page["outcome"]["url"], "http://127.0.0.1:3000/x");
+    assert!(explain(&["/other"]).contains("403 Forbidden"));
+}
+
+#[test]
 fn php_that_does_not_start() {
     if !has_php() {
         return;

@@ -47,6 +47,8 @@ pub(crate) struct Asked<'r> {
     pub(super) is_first: bool,
     /// The path and the query that take the place of this request's, once the fixups are through. They are to be parsed as a URL.
     pub(super) internal: Option<(Vec<u8>, Option<Vec<u8>>)>,
+    /// Which of the site's upstreams it is for, and the path and the query there.
+    pub(super) proxied: Option<(usize, Vec<u8>)>,
     /// Whether a sub-request has taken its place.
     pub(super) has_become_other: bool,
     /// The URL that a `try` step of the site stands in for.
@@ -69,6 +71,7 @@ impl<'r> Asked<'r> {
             section_sets_handler: false,
             is_first: false,
             internal: None,
+            proxied: None,
             has_become_other: false,
             redirect_url: None,
         }

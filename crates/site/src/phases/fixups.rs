@@ -6,11 +6,14 @@ use howdah_htaccess::transaction::Found;
 
 use super::handler::options_of;
 use super::outside::Outside;
-use super::{Asked, Stop, Walk, shown};
+use super::{Asked, Stop, Walk, shown, step, target};
 use crate::disk::{Disk, Kind};
 
 /// The handler of PHP scripts, as mod_php calls it.
 pub(super) const PHP: &[u8] = b"application/x-httpd-php";
+
+/// The handler of what is handed on, as mod_proxy calls it.
+pub(super) const PROXY: &[u8] = b"proxy-server";
 
 impl<'r, D: Disk> Walk<'_, 'r, D> {
     /// All fixups, in the order of a Debian Apache's modules.
@@ -73,11 +76,35 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             }
             rewrite::Outcome::Status(status) => Err(Stop::Status(status)),
             rewrite::Outcome::Proxy { url } => {
-                let text = format!("RewriteRule [P]: there is no upstream for {}", shown(&url));
-                asked.tx.complain(None, text);
-                Err(Stop::FORBIDDEN)
+                asked.proxied = Some(self.upstream_of(asked, &url)?);
+                asked.tx.state.handler = Some(PROXY.to_vec());
+                Ok(())
             }
         }
+    }
+
+    /// Which of the site's upstreams a URL is for, and what it asks for there.
+    fn upstream_of(&self, asked: &mut Asked<'r>, url: &[u8]) -> Result<(usize, Vec<u8>), Stop> {
+        let upstreams = self.site.config().upstreams.iter();
+        let found = upstreams.map(|upstream| upstream.path_of(url));
+        let found = found.enumerate().find_map(|(number, path)| Some((number, path?)));
+        let Some((upstream, path)) = found else {
+            let text = format!(
+                "RewriteRule [P]: {} is for none of the site's `upstreams` in the configuration",
+                shown(url)
+            );
+            asked.tx.complain(None, text);
+            return Err(Stop::FORBIDDEN);
+        };
+        let target = target::for_upstream(path);
+        asked.tx.trace(|| {
+            step(
+                "proxy",
+                shown(url),
+                self.site.config().upstreams[upstream].to_string(),
+            )
+        });
+        Ok((upstream, target))
     }
 
     /// Redirect and RedirectMatch.

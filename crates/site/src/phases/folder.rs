@@ -19,7 +19,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             Kind::Missing => self.fall_back(asked)?,
             Kind::File | Kind::Forbidden => {}
         }
-        if asked.internal.is_none() && !asked.tx.state.is_subrequest {
+        if asked.internal.is_none() && asked.proxied.is_none() && !asked.tx.state.is_subrequest {
             self.try_steps(asked)?;
         }
         Ok(())
@@ -67,7 +67,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             let passed = self.passed(asked);
             let uri = target::join(name, asked.tx.state.args.as_deref());
             let (found, status) = self.sub_request(&mut asked.tx.state, &uri, Some(&passed));
-            if status == Status::OK && found.kind == Kind::File {
+            if status == Status::OK && (found.kind == Kind::File || found.proxied.is_some()) {
                 return self.take_index(asked, found);
             }
             let is_final = matches!(status, Status::NOT_ACCEPTABLE | Status::UNAUTHORIZED) && number == last;
@@ -207,6 +207,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         asked.section_sets_handler = found.section_sets_handler;
         asked.is_silent = found.is_silent;
         asked.internal = found.internal;
+        asked.proxied = found.proxied;
         asked.has_become_other = true;
         let (state, new) = (&mut asked.tx.state, found.tx.state);
         state.env = overlay(&new.env, &state.env);

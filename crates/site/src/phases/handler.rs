@@ -71,6 +71,9 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         if let Some((uri, args)) = asked.internal.take() {
             return Ok(Handled::Internal(target::join(&uri, args.as_deref())));
         }
+        if let Some((upstream, target)) = asked.proxied.take() {
+            return Ok(Handled::Answer(Resolution::Proxy { upstream, target }));
+        }
         let resolution = match Handler::of(asked) {
             Handler::Php => self.run_script(asked),
             Handler::Default => self.send_file(asked),

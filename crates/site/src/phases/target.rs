@@ -49,6 +49,20 @@ pub(super) fn escape(path: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// What follows the server in a rule's URL, as it may stand in a request line: it begins with a slash, and whatever could end the
+/// line is escaped.
+pub(super) fn for_upstream(rest: &[u8]) -> Vec<u8> {
+    let rest = &rest[..memchr::memchr(b'#', rest).unwrap_or(rest.len())];
+    let mut target = Vec::with_capacity(rest.len() + 1);
+    if !rest.starts_with(b"/") {
+        target.push(b'/');
+    }
+    for &byte in rest {
+        crate::redirect::push(byte, byte.is_ascii_graphic(), &mut target);
+    }
+    target
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,6 +83,24 @@ mod tests {
         for (target, (path, args)) in rows {
             let expected = (path.as_bytes(), args.map(str::as_bytes));
             assert_eq!(split(target.as_bytes()), expected, "{target}");
+        }
+    }
+
+    #[test]
+    fn targets_of_upstreams_are_one_word() {
+        let rows = [
+            ("", "/"),
+            ("?a=b", "/?a=b"),
+            ("/a%20b?c=%2F", "/a%20b?c=%2F"),
+            ("/a b\r\nX: y#z", "/a%20b%0D%0AX:%20y"),
+            ("/\u{e4}\u{7f}", "/%C3%A4%7F"),
+        ];
+        for (rest, expected) in rows {
+            assert_eq!(
+                String::from_utf8(for_upstream(rest.as_bytes())).unwrap(),
+                expected,
+                "{rest:?}"
+            );
         }
     }
 

@@ -61,6 +61,9 @@ fn check_ruled(resolution: &Resolution) {
         Resolution::Redirect { status, .. } => assert!(status.is_redirection()),
         Resolution::Status(_) | Resolution::Page { .. } => {}
         Resolution::Verify { .. } | Resolution::Discard { .. } => {}
+        Resolution::Proxy { target, .. } => {
+            assert!(target.starts_with(b"/") && target.iter().all(u8::is_ascii_graphic));
+        }
         other => check(other),
     }
 }

@@ -21,6 +21,47 @@ const FILES: &str =
     "index.php a.css wp-admin/index.php wp-admin/style.css wp-content/uploads/pic.jpg empty/ wp-login.php";
 
 #[test]
+fn requests_that_are_handed_on() {
+    let rules = "RewriteEngine On\nRewriteRule ^app/(.*)$ http://127.0.0.1:3000/in/$1 [P]\nRewriteRule ^b$ http://app/ [P]\n\
+                 RewriteRule ^other http://127.0.0.1:3001/ [P]\nRewriteRule ^dir/(.*)$ http://127.0.0.1:3000/dir/$1 [P]\n\
+                 ErrorDocument 403 default\nErrorDocument 404 /app/404\nRedirect /app/moved /elsewhere\n";
+    let upstreams = || {
+        let upstream = |socket: Option<&str>, host: &str, port| howdah_config::Upstream {
+            socket: socket.map(Into::into),
+            host: host.to_owned(),
+            port,
+        };
+        vec![
+            upstream(None, "127.0.0.1", 3000),
+            upstream(Some("/run/a"), "app", 80),
+        ]
+    };
+    let htaccess = [("", rules)];
+    let mut tree = Tree::with("a.txt app/x.txt dir/index.php none/", &htaccess, |site| {
+        site.upstreams = upstreams();
+        site.try_files = vec![
+            howdah_config::TryStep::Uri,
+            howdah_config::TryStep::Path("/a.txt".into()),
+        ];
+    });
+    check(
+        &mut tree,
+        &[
+            ("/app/x.txt", "proxy 0 /in/x.txt"),
+            ("/app/y%20z?q=%2F", "proxy 0 /in/y%20z?q=%2F"),
+            ("/b", "proxy 1 /"),
+            ("/other", "403"),
+            ("/app/moved", "302 http://example.org/elsewhere"),
+            ("/a.txt", "file a.txt"),
+            // As in Apache, mod_dir sees the folder, too: its slash, and its index file, which the rule is for as well.
+            ("/dir", "301 /dir/"),
+            ("/dir/", "proxy 0 /dir/index.php"),
+        ],
+    );
+    assert_eq!(tree.request("DELETE", "/app/x", ""), "proxy 0 /in/x");
+}
+
+#[test]
 fn wordpress() {
     let mut tree = Tree::new(FILES, &[("", WORDPRESS)]);
     check(

@@ -301,6 +301,7 @@ pub fn shown(resolved: &Resolved) -> String {
         Resolution::Redirect { status, location } => format!("{} {}", status.code(), text(location)),
         Resolution::Allow { status, .. } | Resolution::Status(status) => status.code().to_string(),
         Resolution::Verify { .. } => "verify".to_owned(),
+        Resolution::Proxy { upstream, target } => format!("{status}proxy {upstream} {}", text(target)),
         Resolution::Discard { most } => format!("discard {most}"),
     }
 }

@@ -56,6 +56,7 @@ pub(super) fn shown(resolution: &Resolution) -> String {
         Resolution::Listing { path } => format!("listing {}", text(path.relative())),
         Resolution::Page { status, body } => format!("{status} {}", text(body)),
         Resolution::Verify { .. } => "verify".to_owned(),
+        Resolution::Proxy { upstream, target } => format!("proxy {upstream} {}", text(target)),
         Resolution::Discard { most } => format!("discard {most}"),
         Resolution::Allow { status, methods } => format!("{status} {methods}"),
         Resolution::Status(status) => status.to_string(),

@@ -1,0 +1,127 @@
+//! Servers that requests may be handed on to.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::{Kind, Problem, quoted, read_string};
+use crate::diagnostic::Report;
+use crate::values::Upstream;
+
+/// `http://127.0.0.1:3000`, `unix:/run/app.sock|http://app`.
+pub(crate) struct UpstreamUrl;
+
+impl Kind for UpstreamUrl {
+    type Value = Upstream;
+
+    fn name() -> String {
+        "the URL of a server".to_owned()
+    }
+
+    fn show(value: &Upstream) -> String {
+        quoted(&value.to_string())
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<Upstream> {
+        read_string(value, report, "a URL such as `\"http://127.0.0.1:3000\"`", parse)
+    }
+}
+
+fn parse(text: &str) -> Result<Upstream, Problem> {
+    const FORMS: &str = "write `\"http://127.0.0.1:3000\"` or `\"unix:/run/app.sock|http://app\"`";
+    let wrong = |message: &str, help: &str| Err(Problem::new(format!("`{text}` {message}"), help));
+    if text.to_ascii_lowercase().contains("https://") {
+        return wrong("asks for TLS", "only plain `http://` is spoken to upstreams");
+    }
+    let Some((upstream, rest)) = Upstream::split(text.as_bytes()) else {
+        return wrong("is not the URL of a server", FORMS);
+    };
+    if !matches!(rest, b"" | b"/") {
+        return wrong(
+            "goes on behind the server's name",
+            "leave out the path: rules give it",
+        );
+    }
+    let host = upstream.host.trim_matches(['[', ']']);
+    let is_address = host.parse::<Ipv4Addr>().is_ok() || host.parse::<Ipv6Addr>().is_ok();
+    if upstream.socket.is_none() && !is_address && host != "localhost" {
+        return wrong(
+            "names a host",
+            "write its address, or `localhost`: names are not looked up while requests wait",
+        );
+    }
+    Ok(upstream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn upstreams() {
+        let rows = [
+            ("http://127.0.0.1:3000", "http://127.0.0.1:3000"),
+            ("HTTP://LocalHost/", "http://localhost"),
+            ("http://127.0.0.1:80", "http://127.0.0.1"),
+            ("http://[::1]:3000/", "http://[::1]:3000"),
+            ("unix:/run/App.sock|http://App", "unix:/run/App.sock|http://app"),
+            ("", ""),
+            ("127.0.0.1:3000", ""),
+            ("https://127.0.0.1", ""),
+            ("unix:/run/a.sock|https://a/", ""),
+            ("http://127.0.0.1/app", ""),
+            ("http://user@127.0.0.1", ""),
+            ("http://app.example:3000", ""),
+            ("http://127.0.0.1:0", ""),
+            ("http://127.0.0.1:65536", ""),
+            ("http://127.0.0.1:+1", ""),
+            ("http://::1", ""),
+            ("http://", ""),
+            ("unix:run/a.sock|http://a", ""),
+            ("unix:/run/a.sock", ""),
+            ("unix:|http://a", ""),
+        ];
+        for (text, expected) in rows {
+            let found = parse(text)
+                .map(|upstream| upstream.to_string())
+                .unwrap_or_default();
+            assert_eq!(found, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_an_upstream_serves() {
+        let served = |upstream: &str, url: &str| {
+            let Ok(upstream) = parse(upstream) else {
+                panic!("{upstream}")
+            };
+            upstream
+                .path_of(url.as_bytes())
+                .map(|rest| String::from_utf8_lossy(rest).into_owned())
+        };
+        let tcp = "http://127.0.0.1:3000";
+        let unix = "unix:/run/a.sock|http://app";
+        let rows = [
+            (tcp, "http://127.0.0.1:3000/a?b=c", Some("/a?b=c")),
+            (tcp, "HTTP://127.0.0.1:3000", Some("")),
+            (tcp, "http://127.0.0.1:3000?x", Some("?x")),
+            (tcp, "http://127.0.0.1:30001/", None),
+            (tcp, "http://127.0.0.1/", None),
+            (tcp, "http://127.0.0.1:3000@evil.example/", None),
+            (tcp, "http://127.0.0.1:3000.evil.example/", None),
+            (tcp, "http://127.0.0.1:3000\\@evil.example/", None),
+            (tcp, "https://127.0.0.1:3000/", None),
+            (tcp, "unix:/run/a.sock|http://127.0.0.1:3000/", None),
+            (tcp, "/a", None),
+            (unix, "unix:/run/a.sock|http://app/x", Some("/x")),
+            (unix, "unix:/run/a.sock%7chttp://app/%7c", Some("/%7c")),
+            (unix, "unix:/run/b.sock|http://app/x", None),
+            (unix, "unix:/run/a.sock|http://other/x", None),
+            (unix, "http://app/x", Some("/x")),
+        ];
+        for (upstream, url, expected) in rows {
+            assert_eq!(served(upstream, url).as_deref(), expected, "{upstream} {url}");
+        }
+    }
+}

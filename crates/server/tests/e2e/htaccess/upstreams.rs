@@ -1,0 +1,331 @@
+//! `RewriteRule … [P]`: what upstreams get, and what becomes of their responses.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::site::{Options, Site};
+use crate::support::wait_until;
+
+/// Starts an upstream that answers each connection with what its path says; its URL.
+fn upstream() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            thread::spawn(move || serve(stream.try_clone().unwrap(), stream));
+        }
+    });
+    url
+}
+
+fn serve(mut input: impl Read, mut output: impl Write) {
+    let mut bytes = Vec::new();
+    let head = loop {
+        let mut more = [0; 4096];
+        let count = input.read(&mut more).unwrap_or(0);
+        bytes.extend_from_slice(&more[..count]);
+        if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+            break end + 4;
+        }
+        if count == 0 {
+            return;
+        }
+    };
+    let text = String::from_utf8_lossy(&bytes[..head]).into_owned();
+    let lower = text.to_ascii_lowercase();
+    let length = lower
+        .split("content-length: ")
+        .nth(1)
+        .map_or(0, |rest| rest.lines().next().unwrap().parse().unwrap());
+    let mut content = bytes.split_off(head);
+    let already = content.len();
+    content.resize(length, 0);
+    input.read_exact(&mut content[already.min(length)..]).unwrap();
+    let path = text.split(' ').nth(1).unwrap().to_owned();
+    let sum: u64 = content.iter().map(|byte| u64::from(*byte)).sum();
+    let mut say = |text: &str| drop(output.write_all(text.as_bytes()).and_then(|()| output.flush()));
+    match path.split('?').next().unwrap() {
+        "/echo" => {
+            let body = format!("{text}{length} bytes, sum {sum}");
+            say(&format!(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\nX-End: 2\r\nContent-Length: {}\r\n\r\n",
+                body.len()
+            ));
+            // HEAD has no content.
+            if !text.starts_with("HEAD") {
+                say(&body);
+            }
+        }
+        "/chunks" => {
+            say(
+                "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 203 Mine\r\nTransfer-Encoding: chunked\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\n\r\n",
+            );
+            say("5\r\nfirst\r\n");
+            thread::sleep(Duration::from_millis(600));
+            say("6\r\nsecond\r\n0\r\n\r\n");
+        }
+        "/close" => say("HTTP/1.0 200 OK\r\n\r\nuntil the end"),
+        "/large" => {
+            say("HTTP/1.1 200 OK\r\nContent-Length: 5000000\r\n\r\n");
+            (0..50).for_each(|_| say(&"x".repeat(100_000)));
+        }
+        "/short" => say("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"),
+        "/own404" => say("HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nmine"),
+        "/moved" => {
+            say("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:3000/inside\r\nContent-Length: 0\r\n\r\n")
+        }
+        "/rubbish" => say("nonsense\r\n\r\n"),
+        "/silent" => thread::sleep(Duration::from_secs(20)),
+        _ => {} // Closes without a word.
+    }
+}
+
+fn site(upstreams: &str, files: &[(&str, &str)]) -> Site {
+    Site::with(
+        files,
+        &Options {
+            site: &format!("upstreams = {upstreams}\nupstream_timeout = \"1s\""),
+            ..Options::default()
+        },
+    )
+}
+
+#[test]
+fn requests_are_handed_on() {
+    let url = upstream();
+    let rules = format!(
+        "DirectoryIndex disabled\nRewriteEngine On\nRewriteRule ^file.txt$ - [L]\nRewriteRule ^app/(.*)$ {url}/$1 [P]\n\
+         RequestHeader set X-Made by-hand\nHeader set X-Site yes\nErrorDocument 502 \"bad\"\nErrorDocument 504 \"late\"\n\
+         <Files close>\nSetOutputFilter DEFLATE\n</Files>\nLimitRequestBody 3000000\n"
+    );
+    let site = site(
+        &format!("[{url:?}]"),
+        &[
+            (".htaccess", &rules),
+            ("file.txt", "a file"),
+            ("app/chunks", "a file"),
+        ],
+    );
+    let mut wire = site.connect();
+    let fields = [
+        ("X-Forwarded-For", "192.0.2.9"),
+        ("Connection", "X-Own"),
+        ("X-Own", "1"),
+        ("Proxy", "x"),
+    ];
+    let reply = wire.ask("GET", "/app/echo?a=b%20c", &fields, b"");
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    let authority = url.strip_prefix("http://").unwrap();
+    assert!(
+        reply
+            .text()
+            .starts_with(&format!("GET /echo?a=b%20c HTTP/1.1\r\nHost: {authority}\r\n")),
+        "{}",
+        reply.text()
+    );
+    assert!(
+        reply.text().ends_with("Connection: close\r\n\r\n0 bytes, sum 0"),
+        "{}",
+        reply.text()
+    );
+    for line in [
+        "X-Made: by-hand",
+        "X-Forwarded-For: 192.0.2.9, 127.0.0.1",
+        "X-Forwarded-Host: ",
+    ] {
+        assert!(reply.text().contains(line), "{line}: {}", reply.text());
+    }
+    assert!(
+        !reply.text().contains("X-Own") && !reply.text().contains("Proxy"),
+        "{}",
+        reply.text()
+    );
+    assert_eq!(
+        (reply.field("x-end"), reply.field("x-hop"), reply.field("x-site")),
+        (Some("2"), None, Some("yes"))
+    );
+
+    for length in [0, 10, 2_500_000] {
+        let reply = wire.ask("POST", "/app/echo", &[], &vec![1; length]);
+        assert!(
+            reply.text().ends_with(&format!("{length} bytes, sum {length}")),
+            "{}",
+            reply.text()
+        );
+    }
+    wire.send(
+        "POST /app/echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+    );
+    assert!(wire.reply("POST").text().ends_with("3 bytes, sum 294"));
+    let reply = wire.ask("HEAD", "/app/echo", &[], b"");
+    assert!(reply.field("content-length").is_some(), "{reply:?}");
+
+    let reply = wire.get("/app/chunks");
+    assert_eq!(
+        (reply.status, reply.text()),
+        (203, "firstsecond"),
+        "though a file of the name is there"
+    );
+    assert_eq!(reply.all("set-cookie"), ["a=1", "b=2"]);
+    let began = Instant::now();
+    wire.request("GET", "/app/chunks", &[], b"");
+    wire.until("first");
+    assert!(
+        began.elapsed() < Duration::from_millis(500),
+        "it is sent as it comes"
+    );
+    wire.until("second");
+    wire.until("0\r\n\r\n");
+    assert_eq!(wire.get("/app/close").text(), "until the end");
+    assert_eq!(wire.get("/app/large").text().len(), 5_000_000);
+    let reply = wire.get("/app/own404");
+    assert_eq!(
+        (reply.status, reply.text()),
+        (404, "mine"),
+        "its errors are its own"
+    );
+    assert_eq!(
+        wire.get("/app/moved").field("location"),
+        Some("http://127.0.0.1:3000/inside")
+    );
+    assert_eq!(wire.get("/file.txt").text(), "a file");
+
+    for (target, status, text) in [
+        ("/app/none", 502, "bad"),
+        ("/app/rubbish", 502, "bad"),
+        ("/app/silent", 504, "late"),
+    ] {
+        let reply = site.get(target);
+        assert_eq!((reply.status, reply.text()), (status, text), "{target}");
+    }
+    site.server.wait_for_log("has not gone on for upstream_timeout");
+    let mut wire = site.connect();
+    wire.send("GET /app/short HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(wire.rest().ends_with(b"half"), "and the connection is closed");
+    let upgrade = [("Connection", "Upgrade"), ("Upgrade", "websocket")];
+    assert_eq!(site.ask("GET", "/app/echo", &upgrade, b"").status, 501);
+    assert_eq!(
+        site.ask("POST", "/app/echo", &[], &vec![1; 3_000_001]).status,
+        413
+    );
+}
+
+#[test]
+fn only_to_upstreams_of_the_site() {
+    let (url, other) = (upstream(), upstream());
+    let rules = format!(
+        "RewriteEngine On\nRewriteRule ^other$ {other}/echo [P]\nRewriteRule ^as/(.*)$ http://$1/ [P]\n\
+         RewriteRule ^at/(.*)$ {url}$1/echo [P]\nRewriteRule ^tls$ https://127.0.0.1/ [P]\n\
+         RewriteRule ^query {url}/echo?%{{QUERY_STRING}} [P,NE]\n"
+    );
+    let site = site(&format!("[{url:?}]"), &[(".htaccess", &rules)]);
+    let host = other.strip_prefix("http://").unwrap();
+    let unlisted = [
+        "/other".to_owned(),
+        format!("/as/{host}"),
+        format!("/at/@{host}"),
+        "/at/1".to_owned(),
+        "/at/.example".to_owned(),
+        "/tls".to_owned(),
+    ];
+    for target in unlisted {
+        assert_eq!(site.get(&target).status, 403, "{target}");
+    }
+    site.server.wait_for_log("`upstreams`");
+    let reply = site.get("/query?a%0D%0AX-Forged:%201");
+    assert!(
+        reply.status == 403 || !reply.text().contains("\r\nX-Forged"),
+        "{}",
+        reply.text()
+    );
+    let without = site_without();
+    assert_eq!(without.get("/x").status, 403);
+    wait_until("it is in the log", || {
+        !without.log_lines("`upstreams`").is_empty()
+    });
+}
+
+fn site_without() -> Site {
+    Site::new(&[(
+        ".htaccess",
+        "RewriteEngine On\nRewriteRule ^x$ http://127.0.0.1:1/ [P]\n",
+    )])
+}
+
+#[test]
+fn sockets_and_upstreams_that_are_not_there() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = folder.path().join("app.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            serve(stream.try_clone().unwrap(), stream);
+        }
+    });
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap();
+    let gone = format!("http://{}", unused.local_addr().unwrap());
+    drop(unused);
+    let socket = format!("unix:{}|http://app", path.display());
+    let rules = format!(
+        "RewriteEngine On\nRewriteRule ^a/(.*)$ {socket}/$1 [P]\nRewriteRule ^b/(.*)$ http://app/$1 [P]\n\
+         RewriteRule ^gone {gone}/ [P]\nErrorDocument 503 \"soon\"\n"
+    );
+    let site = site(&format!("[{socket:?}, {gone:?}]"), &[(".htaccess", &rules)]);
+    for target in ["/a/echo", "/b/echo"] {
+        let reply = site.get(target);
+        assert!(
+            reply.text().contains("\r\nHost: app\r\n"),
+            "{target}: {} {}",
+            reply.status,
+            reply.text()
+        );
+    }
+    let reply = site.get("/gone");
+    assert_eq!((reply.status, reply.text()), (503, "soon"), "as mod_proxy");
+    assert!(reply.field("retry-after").is_some());
+    site.server.wait_for_log("it cannot be reached");
+}
+
+#[test]
+fn a_client_that_leaves_is_not_waited_for() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let rules = format!("RewriteEngine On\nRewriteRule ^app$ {url}/ [P]\n");
+    let site = Site::with(
+        &[(".htaccess", &rules), ("file.txt", "a file")],
+        &Options {
+            site: &format!("upstreams = {url:?}"),
+            ..Options::default()
+        },
+    );
+    let mut wire = site.connect();
+    wire.request("GET", "/app", &[], b"");
+    let (mut stream, _) = listener.accept().unwrap();
+    assert!(stream.read(&mut [0; 4096]).unwrap() > 0);
+    drop(wire);
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    assert_eq!(stream.read(&mut [0; 16]).unwrap(), 0, "the upstream is told");
+    assert_eq!(site.get("/file.txt").text(), "a file");
+}
+
+/// Somebody who reads slowly gets all of it, and keeps nobody else waiting.
+#[test]
+fn slow_readers() {
+    let url = upstream();
+    let rules = format!("RewriteEngine On\nRewriteRule ^app/(.*)$ {url}/$1 [P]\n");
+    let site = site(&format!("[{url:?}]"), &[(".htaccess", &rules)]);
+    let mut slow = TcpStream::connect(site.server.address()).unwrap();
+    slow.write_all(b"GET /app/large HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(site.get("/app/own404").text(), "mine");
+    let mut all = Vec::new();
+    slow.read_to_end(&mut all).unwrap();
+    assert!(all.len() > 5_000_000);
+}
