@@ -158,8 +158,8 @@ fn tables(run: &Run) -> String {
             .collect();
         let _ = write!(
             text,
-            "<details><summary>{}</summary><div class=scroll><table><tr><th>stack</th><th class=n>{}</th><th>Howdah is better by</th>{heads}\
-             <th>remarks</th></tr>",
+            "<details><summary>{}</summary><div class=scroll><table><tr><th>stack</th><th class=n>{}</th><th>Howdah is better by</th>\
+             <th>remarks</th>{heads}</tr>",
             escape(&cell.name),
             cell.figure.title()
         );
@@ -183,7 +183,7 @@ fn tables(run: &Run) -> String {
                 .collect();
             let _ = write!(
                 text,
-                "<tr{}><td>{}</td><td class=n>{}</td><td>{ratio}</td>{cells}<td class=remark>{}</td></tr>",
+                "<tr{}><td>{}</td><td class=n>{}</td><td>{ratio}</td><td class=remark>{}</td>{cells}</tr>",
                 if own { " class=own" } else { "" },
                 escape(&stack.title),
                 value(cell.figure),
@@ -193,9 +193,10 @@ fn tables(run: &Run) -> String {
         for (name, value) in &cell.study {
             let _ = write!(
                 text,
-                "<tr class=study><td>the study: {}</td><td class=n>{}</td></tr>",
+                "<tr class=study><td>the study: {}</td><td class=n>{}</td><td colspan={}></td></tr>",
                 escape(name),
-                with_unit(cell.figure, *value)
+                with_unit(cell.figure, *value),
+                extra.len() + 2
             );
         }
         text += "</table></div></details>";
@@ -247,7 +248,10 @@ fn calls(run: &Run) -> String {
         for name in names {
             let values: String = counts
                 .iter()
-                .map(|(_, calls)| format!("<td class=n>{:.2}</td>", calls.get(name).copied().unwrap_or(0.0)))
+                .map(|(_, calls)| match calls.get(name) {
+                    Some(count) if *count >= 0.005 => format!("<td class=n>{count:.2}</td>"),
+                    _ => "<td></td>".to_owned(),
+                })
                 .collect();
             let _ = write!(text, "<tr><td>{}</td>{values}</tr>", escape(name));
         }

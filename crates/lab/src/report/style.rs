@@ -29,9 +29,9 @@ svg{width:100%;height:auto;display:block}
 .key{display:inline-block;width:.8em;height:.8em;border-radius:2px;background:var(--c);margin-right:.4em}
 .scroll{overflow-x:auto;border:1px solid var(--rule);border-radius:8px;background:var(--card);margin:.6rem 0}
 table{border-collapse:collapse;width:100%;font-size:.9rem}
-th,td{padding:.42rem .8rem;text-align:left;border-bottom:1px solid var(--rule);white-space:nowrap}
-tr:last-child td{border-bottom:0}th{color:var(--soft);font-weight:600}
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}td.remark{white-space:normal;color:var(--soft);min-width:10rem}
+th,td{padding:.42rem .65rem;text-align:left;border-bottom:1px solid var(--rule);white-space:nowrap}
+tr:last-child td{border-bottom:0}th{color:var(--soft);font-weight:600;white-space:normal;vertical-align:bottom;line-height:1.25}
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}td.remark{white-space:normal;color:var(--soft);max-width:16rem}
 tr.own td{font-weight:600}tr.study td{font-style:italic;color:var(--soft)}
 details{border-top:1px solid var(--rule);padding:.6rem 0}summary{cursor:pointer;font-weight:600}
 details.more{border:0;padding:.3rem 0 0}.more summary{font-weight:400;font-size:.9rem;color:var(--soft);margin-bottom:.5rem}
