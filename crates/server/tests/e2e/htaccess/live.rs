@@ -91,6 +91,10 @@ fn a_secret_is_never_served_while_files_come_and_go() {
                     let status = client.get("/secret/file.txt").status;
                     assert!(status == 403, "{status}");
                     asked += 1;
+                    if asked % 1000 == 0 {
+                        // No connection is kept for more than keep_alive_requests.
+                        client = Client::connect(address);
+                    }
                 }
                 asked
             })
