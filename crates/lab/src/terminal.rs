@@ -82,7 +82,9 @@ impl Progress for Terminal {
             self.values.clear();
             self.line(&format!("  {}", cell.name));
         }
+        let is_memory = cell.figure.is_memory();
         let value = round.figures.get(&cell.figure).copied();
+        let value = value.map(|value| if is_memory { value / 1024.0 } else { value });
         let said = match (&round.void, value) {
             (Some(why), _) => format!("VOID: {why}"),
             (None, Some(value)) => {
@@ -94,8 +96,9 @@ impl Progress for Terminal {
                     .figures
                     .get(&Figure::CpuPerRequest)
                     .map_or(String::new(), |cpu| format!(", {cpu:.1} µs CPU"));
+                let unit = if is_memory { " MiB" } else { "" };
                 format!(
-                    "{value:>12.1} {} (median {middle:.1}){processor}{bound}",
+                    "{value:>12.1}{unit} {} (median {middle:.1}){processor}{bound}",
                     cell.figure.title()
                 )
             }

@@ -35,11 +35,11 @@ pub(super) fn all() -> [Howdah; 4] {
         },
         Howdah {
             rules: Some("wordpress"),
-            ..howdah("howdah-wordpress-rules", "Howdah, WordPress's .htaccess")
+            ..howdah("howdah-wordpress-rules", "Howdah, WordPress rules")
         },
         Howdah {
             rules: Some("drupal"),
-            ..howdah("howdah-drupal-rules", "Howdah, Drupal's .htaccess")
+            ..howdah("howdah-drupal-rules", "Howdah, Drupal rules")
         },
     ]
 }
