@@ -57,6 +57,7 @@ const fn answer(
     }
 }
 
+const NO_CONTENT: &str = "a file takes no content; nginx says so, too";
 const UNTYPED: &str =
     "without a type a browser guesses, and a visitor's upload could become a page of the site";
 const UTF_8: &str = "messages are in the encoding in which files are written today";
@@ -83,7 +84,7 @@ pub const DECIDED: &[Decided] = &[
     line("*", "x-*text/html; charset=iso-8859-1*", "x-*text/html; charset=utf-8*", UTF_8),
     line("*", "$PATH_TRANSLATED=redirect:*", "$PATH_TRANSLATED={root}*", ITS_PATH),
     line("*", "$PATH_TRANSLATED={root}/*", "$PATH_TRANSLATED={root}*", ITS_PATH),
-    answer("*", "POST *", "as a file", "405", "a file takes no content; nginx says so, too"),
+    answer("*", "POST *", "as a file", "405", NO_CONTENT),
     answer("*", "*", "body: <?php*", "403", "a script that PHP is not to run is not sent as text"),
     answer("*", "*", "before it: *", "413", "content that is too long is refused, and not given to the script as well"),
     part("*", "*%00*", "404", "400", "a NUL is never meant; 400 says whose mistake it is"),
@@ -139,6 +140,10 @@ pub const DECIDED: &[Decided] = &[
     // Random rules.
     line("random: *", "$PATH_TRANSLATED=http:*", "$PATH_TRANSLATED={root}*", ITS_PATH),
     line("random: *", "", "$PATH_TRANSLATED={root}*", "the path of a path, also where Apache has no sub-request left to find it by"),
+    answer("random: *", "POST *", "as a file", "301", NO_CONTENT),
+    answer("random: *", "POST *", "accept-ranges: bytes", "405", NO_CONTENT),
+    part("random: *", "/dump.php/info", "$SCRIPT_NAME=/dump.php/info", "", "a script's name is its path, also where DPI has left out what stands behind it"),
+    part("random: *", "/dump.php/info", "set-cookie: *", "", "no rules are asked for PATH_TRANSLATED"),
     part("random: *", "*", "302", "500", "rules that go on for ever: Apache ends with a redirect that leads nowhere"),
 ];
 

@@ -107,7 +107,9 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             asked.tx.complain(None, text);
             return Err(Stop::FORBIDDEN);
         }
-        if asked.has_become_other {
+        // What SetEnv or another request has said comes behind what was there, and a script sees the last (`ap_add_common_vars`);
+        // from here on fields of the response do as well.
+        if asked.has_become_other || asked.settings.env.is_some() {
             asked.tx.state.env = each_once(&asked.tx.state.env);
         }
         Ok(Resolution::Php(Script {
