@@ -11,7 +11,7 @@ use crate::statistics::{Comparison, compare, interval, median};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     Reached,
-    /// The interval holds the bound.
+    /// The interval holds the bound, or there is none since there is one round only.
     Unclear,
     Missed,
     NotMeasured,
@@ -94,6 +94,9 @@ fn standing(bound: Bound, found: &Comparison) -> Standing {
         Bound::AtLeast(least) => (found.low >= least, found.high < least),
         Bound::AtMost(most) => (found.high <= most, found.low > most),
     };
+    if found.rounds < 2 {
+        return Standing::Unclear;
+    }
     match (all_good, all_bad) {
         (true, _) => Standing::Reached,
         (_, true) => Standing::Missed,

@@ -43,6 +43,7 @@ pub(super) fn title<'r>(run: &'r Run, name: &'r str) -> &'r str {
 pub(super) fn ratio_text(found: Option<Comparison>) -> String {
     match found {
         None => "–".to_owned(),
+        Some(found) if found.rounds < 2 => format!("{:.2} (one round)", found.ratio),
         Some(found) if found.is_no_difference() => {
             format!("no difference ({:.2}–{:.2})", found.low, found.high)
         }
@@ -320,8 +321,8 @@ pub(super) mod tests {
         let text = diff_text(&run(&[40.0], &[20.0]), &run(&[60.0], &[20.0]));
         assert!(
             text.contains("+50.0 %")
-                && text.contains("2.00 (2.00–2.00)")
-                && text.contains("3.00 (3.00–3.00)"),
+                && text.contains("2.00 (one round)")
+                && text.contains("3.00 (one round)"),
             "{text}"
         );
     }
