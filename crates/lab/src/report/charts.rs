@@ -133,7 +133,8 @@ fn counted(run: &Run, cells: &[&Cell], figure: Figure) -> String {
     let cells = by_figure(cells, figure);
     let drawing = sweep(run, figure.title(), &cells.iter().collect::<Vec<_>>()).unwrap_or_default();
     format!(
-        "<figure><h3>{0} in the ramp</h3>{drawing}<figcaption>{0}, less is better</figcaption></figure>",
+        "<figure><h3>{} in the ramp</h3>{drawing}<figcaption>{}, less is better</figcaption></figure>",
+        capital(figure.title()),
         figure.title()
     )
 }
