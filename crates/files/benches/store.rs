@@ -161,12 +161,7 @@ fn path(sites: &Sites, url: &str) -> DocumentPath {
 
 fn client(request: &Request) -> Client<'_> {
     let end = SocketAddr::from(([127, 0, 0, 1], 80));
-    Client {
-        request,
-        remote: end,
-        local: end,
-        time: 0,
-    }
+    Client::new(request, end, end, 0)
 }
 
 struct Folder(PathBuf);

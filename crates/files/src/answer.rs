@@ -121,7 +121,10 @@ pub(crate) fn answer_in_manner(
     manner: Manner,
     now: u64,
 ) -> Answer {
-    let made = stat.and_then(|stat| tag_of(manner.tag, stat));
+    let made = match manner.tag {
+        EtagParts::NONE | EtagParts::DEFAULT => None,
+        parts => stat.and_then(|stat| tag_of(parts, stat)),
+    };
     let tag = match manner.tag {
         EtagParts::NONE => None,
         // The file's own tells length and time, and of a small file a digest of its bytes.

@@ -75,6 +75,11 @@ impl Store {
             && entry.watched
         {
             entry.in_force = in_force.clone();
+        } else {
+            self.answer_unsteadily();
+        }
+        if in_force.stamp == 0 {
+            self.answer_unsteadily();
         }
         in_force
     }

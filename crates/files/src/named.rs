@@ -53,16 +53,19 @@ impl Store {
                 return answer;
             }
         }
+        self.answer_unsteadily();
         Some(probe(&Stat::of_path(&CString::new(absolute).ok()?).ok()?))
     }
 
     /// The same without following a link at its end.
     pub(crate) fn probe_link_path(&mut self, absolute: &[u8]) -> Option<Probe> {
+        self.answer_unsteadily();
         Some(probe(&Stat::of_link(&CString::new(absolute).ok()?).ok()?))
     }
 
     /// The content of a file; `None` where it cannot be read or is too long. It is compared with the disk every time.
     pub(crate) fn read_path(&mut self, absolute: &[u8]) -> Option<Arc<[u8]>> {
+        self.answer_unsteadily();
         let name = CString::new(absolute).ok()?;
         if let Some(read) = self.named.read.get(absolute)
             && read.settled
@@ -91,6 +94,7 @@ impl Store {
 
     /// The names in a folder, in no order.
     pub(crate) fn names_in(&mut self, absolute: &[u8]) -> Vec<Box<[u8]>> {
+        self.answer_unsteadily();
         let names = || {
             folder::names(
                 open::folder(&CString::new(absolute).ok()?).ok()?.as_fd(),

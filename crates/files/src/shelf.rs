@@ -25,6 +25,8 @@ pub(crate) struct Shelf {
     descriptors: usize,
     /// How many entries of `.htaccess` files were taken away so far.
     htaccess_removed: u64,
+    /// How many entries were taken away so far.
+    removed: u64,
 }
 
 impl Shelf {
@@ -39,6 +41,7 @@ impl Shelf {
             memory: 0,
             descriptors: 0,
             htaccess_removed: 0,
+            removed: 0,
         }
     }
 
@@ -109,6 +112,7 @@ impl Shelf {
         if let Ok(found) = self.index.find_entry(entry.hash, |&other| other == place) {
             found.remove();
         }
+        self.removed += 1;
         self.htaccess_removed += u64::from(entry.path.is_htaccess());
         self.free.push(place);
         self.memory -= entry.memory();
@@ -146,6 +150,12 @@ impl Shelf {
     /// How many entries of `.htaccess` files were taken away so far, for whatever reason.
     pub(crate) fn htaccess_removed(&self) -> u64 {
         self.htaccess_removed
+    }
+
+    /// How many entries were taken away so far, for whatever reason.
+    #[inline]
+    pub(crate) fn removed(&self) -> u64 {
+        self.removed
     }
 
     pub(crate) fn len(&self) -> usize {

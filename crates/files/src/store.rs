@@ -35,6 +35,8 @@ pub struct Store {
     pub(crate) stamp: u64,
     /// How often the second has changed.
     ticks: u64,
+    /// How often something was answered that will have to be looked up again.
+    unsteady: u64,
     /// The place of the entry that was last used: `answer` asks for what `kind` was asked for.
     pub(crate) last: u32,
     /// Whether the entry at `last` has been found to agree with the disk for the request that is being served. So what cannot
@@ -78,6 +80,7 @@ impl Store {
             reads: false,
             stamp: 1,
             ticks: 0,
+            unsteady: 0,
             last: u32::MAX,
             vouched: false,
             named: Named::default(),
@@ -117,6 +120,11 @@ impl Store {
             self.ticks += 1;
             self.restamp();
         }
+    }
+
+    /// To be called wherever something is answered that may be otherwise next time with nobody telling.
+    pub(crate) fn answer_unsteadily(&mut self) {
+        self.unsteady += 1;
     }
 
     /// To be called wherever an entry may have been taken away.
@@ -198,11 +206,14 @@ impl Store {
     /// that what is asked for once goes before what is asked for again.
     #[inline]
     pub(crate) fn entry(&mut self, path: &DocumentPath, counts: bool) -> Result<&Entry, Obstacle> {
-        let vouched = std::mem::take(&mut self.vouched) && !counts;
-        if !(self.shelf.is_at(self.last, path, self.realm) && (self.is_fresh(self.last, counts) || vouched)) {
+        let was_vouched = std::mem::take(&mut self.vouched);
+        let vouched = was_vouched && !counts;
+        // Whoever remembers what a request came to asks only for the file itself.
+        let is_use = counts || !was_vouched;
+        if !(self.shelf.is_at(self.last, path, self.realm) && (self.is_fresh(self.last, is_use) || vouched)) {
             let hash = self.shelf.hash(path, self.realm);
             self.last = match self.shelf.find(hash, path, self.realm) {
-                Some(place) if self.is_fresh(place, counts) => place,
+                Some(place) if self.is_fresh(place, is_use) => place,
                 found => self.ask(hash, path, found)?,
             };
         }
@@ -237,6 +248,13 @@ impl Store {
     #[cold]
     fn ask(&mut self, hash: u64, path: &DocumentPath, known: Option<u32>) -> Result<u32, Obstacle> {
         let found = self.ask_disk(hash, path, known);
+        let place = found.as_ref().ok().copied();
+        if !place
+            .and_then(|place| self.shelf.at(place))
+            .is_some_and(|entry| entry.watched)
+        {
+            self.answer_unsteadily();
+        }
         self.restamp();
         found
     }
@@ -304,6 +322,11 @@ impl Disk for Store {
     #[inline]
     fn look(&mut self, path: &DocumentPath) -> Look {
         self.look_with_rules(path)
+    }
+
+    #[inline]
+    fn epoch(&self) -> Option<u64> {
+        Some(self.ticks + self.shelf.removed() + self.unsteady)
     }
 
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {

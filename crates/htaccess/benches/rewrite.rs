@@ -127,12 +127,7 @@ fn measure(name: &str, path: &str, found: Found, evaluate: impl Fn(&mut Transact
         ..State::default()
     };
     let address = "192.0.2.1:80".parse().expect("an address");
-    let client = Client {
-        request: &request,
-        remote: address,
-        local: address,
-        time: 1_700_000_000_000_000,
-    };
+    let client = Client::new(&request, address, address, 1_700_000_000_000_000);
     let mut best = f64::MAX;
     for _ in 0..200 {
         let mut transactions: Vec<Transaction<'_>> = (0..200)

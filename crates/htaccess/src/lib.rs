@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod client;
 pub mod compile;
 pub mod directive;
 mod escape;
@@ -36,8 +37,9 @@ pub mod transaction;
 pub mod wildcard;
 pub mod world;
 
+pub use client::{Answers, Client, Reads};
 pub use compile::{Compiled, Surroundings, compile};
 pub use mistake::{Complaint, Kind, Mistake, Place, Severity};
 pub use settings::Settings;
-pub use transaction::{Client, State, Transaction};
+pub use transaction::{State, Transaction};
 pub use world::World;

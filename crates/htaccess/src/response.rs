@@ -15,7 +15,7 @@ use crate::Settings;
 use crate::modules::core::DefaultCharset;
 use crate::modules::filter::Filter;
 use crate::modules::{expires, filter, headers};
-use crate::transaction::Transaction;
+use crate::transaction::{State, Transaction};
 use crate::world::World;
 
 /// What is known of a response besides its head.
@@ -58,6 +58,73 @@ pub fn respond(
     Ok(filters)
 }
 
+/// Whether directives have nothing to add to, or to change in, any response to this request, but for its media type.
+pub fn is_left_alone(state: &State, settings: &Settings) -> bool {
+    let headers = settings.headers.as_ref();
+    let expires = settings.expires.as_ref();
+    !adds_charset(settings)
+        && !headers.is_some_and(|headers| headers.changes_responses())
+        && !expires.is_some_and(|expires| expires.is_active())
+        && !passes_filters(state, settings)
+        && state.fields.is_empty()
+        && state.error_fields.is_empty()
+        && state.encoding.is_none()
+        && state.languages.is_empty()
+}
+
+fn adds_charset(settings: &Settings) -> bool {
+    let core = settings.core.as_ref();
+    core.is_some_and(|core| matches!(core.default_charset, Some(DefaultCharset::Named(_))))
+}
+
+/// Whether the content may have to pass a filter.
+pub fn passes_filters(state: &State, settings: &Settings) -> bool {
+    let core = settings.core.as_ref();
+    let by_folder = core.is_some_and(|core| core.output_filters.is_some());
+    settings.filter.is_some() || by_folder || !state.output_filters.is_empty()
+}
+
+/// The part of a request's state that a response's head can depend on: all of it, unless what directives say is always the
+/// same. Then most of it need not be copied.
+pub fn part_for_response(state: &State, settings: &Settings) -> State {
+    let headers = settings.headers.as_ref();
+    if !headers.is_none_or(|headers| headers.is_constant()) || passes_filters(state, settings) {
+        return state.clone();
+    }
+    State {
+        status: state.status,
+        // Whose age ExpiresDefault may ask for.
+        filename: state.filename.clone(),
+        fields: state.fields.clone(),
+        error_fields: state.error_fields.clone(),
+        encoding: state.encoding.clone(),
+        languages: state.languages.clone(),
+        ..State::default()
+    }
+}
+
+/// What [`respond`] does where that depends on nothing but the head and takes no more than setting and unsetting fields, as it does
+/// for most sites. `false` where it takes more; then nothing is changed.
+pub fn respond_plainly(state: &State, settings: &Settings, head: &mut ResponseHead, is_error: bool) -> bool {
+    let is_bare = state.fields.is_empty()
+        && state.error_fields.is_empty()
+        && state.encoding.is_none()
+        && state.languages.is_empty()
+        && state.trace.is_none();
+    let expires = settings.expires.as_ref();
+    let is_simple = is_bare
+        && !adds_charset(settings)
+        && !expires.is_some_and(|expires| expires.is_active())
+        && !passes_filters(state, settings);
+    let headers = settings.headers.as_ref();
+    if !is_simple || !headers.is_none_or(|headers| headers.apply_plainly(head, is_error)) {
+        return false;
+    }
+    one_vary(head);
+    drop_description(head);
+    true
+}
+
 /// Brings what modules have set before the handler ran together with what the handler says, which wins.
 fn gather(tx: &mut Transaction<'_>, head: &mut ResponseHead, is_error: bool) {
     let state = &mut tx.state;
@@ -90,9 +157,7 @@ fn join(tx: &mut Transaction<'_>, settings: &Settings, head: &mut ResponseHead, 
         }
     }
     one_vary(head);
-    if matches!(head.status.code(), 204 | 304) {
-        head.fields.remove(b"Content-Type");
-        head.fields.remove(b"Content-Length");
+    if drop_description(head) {
         return;
     }
     default_charset(settings, head);
@@ -103,6 +168,16 @@ fn join(tx: &mut Transaction<'_>, settings: &Settings, head: &mut ResponseHead, 
         head.fields.set(b"Content-Encoding", encoding);
     }
     languages(&state.languages, head);
+}
+
+/// A response without content does not describe any. Says whether it is one.
+fn drop_description(head: &mut ResponseHead) -> bool {
+    let has_none = matches!(head.status.code(), 204 | 304);
+    if has_none {
+        head.fields.remove(b"Content-Type");
+        head.fields.remove(b"Content-Length");
+    }
+    has_none
 }
 
 /// Content-Language: what mod_mime or mod_negotiation found, then what a script or `Header` named besides.

@@ -46,12 +46,12 @@ pub(crate) fn request(target: &str, fields: &str) -> Request {
 pub(crate) fn transaction(request: &Request) -> Transaction<'_> {
     let address = |text: &str| -> SocketAddr { text.parse().expect("an address") };
     Transaction {
-        client: Client {
+        client: Client::new(
             request,
-            remote: address("192.0.2.1:1234"),
-            local: address("192.0.2.2:80"),
-            time: 1_700_000_000_000_000,
-        },
+            address("192.0.2.1:1234"),
+            address("192.0.2.2:80"),
+            1_700_000_000_000_000,
+        ),
         state: State {
             uri: request.path().to_vec(),
             document_root: (*b"/srv").into(),

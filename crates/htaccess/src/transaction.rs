@@ -1,25 +1,12 @@
 //! A request as Apache's modules see it, and change it (`request_rec`).
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use howdah_http::{Fields, Method, Request, Status};
+use howdah_http::{Fields, Method, Status};
 
+use crate::client::Client;
 use crate::mistake::Place;
 use crate::trace::Trace;
-
-/// What does not change while a request is served.
-#[derive(Clone, Copy, Debug)]
-pub struct Client<'r> {
-    /// The request as it came.
-    pub request: &'r Request,
-    /// The client's end of the connection.
-    pub remote: SocketAddr,
-    /// Our end.
-    pub local: SocketAddr,
-    /// When the request came, in microseconds since 1970.
-    pub time: u64,
-}
 
 /// A request on its way through the phases.
 #[derive(Debug)]
@@ -137,7 +124,17 @@ impl State {
 impl<'r> Transaction<'r> {
     /// The first value of a request field, as RequestHeader has left it.
     pub fn request_field(&self, name: &[u8]) -> Option<&[u8]> {
-        self.request_fields().value(name)
+        self.fields_named(name).value(name)
+    }
+
+    /// Every value of a request field, as RequestHeader has left it.
+    pub fn request_values<'t>(&'t self, name: &'t [u8]) -> impl Iterator<Item = &'t [u8]> {
+        self.fields_named(name).values(name)
+    }
+
+    fn fields_named(&self, name: &[u8]) -> &Fields {
+        let edited = self.state.request_fields.as_ref();
+        edited.unwrap_or_else(|| self.client.fields_named(name))
     }
 
     /// The request's fields, as RequestHeader has left them.
@@ -145,13 +142,15 @@ impl<'r> Transaction<'r> {
         self.state
             .request_fields
             .as_ref()
-            .unwrap_or(&self.client.request.fields)
+            .unwrap_or_else(|| &self.client.request().fields)
     }
 
     /// The request's fields, to be changed.
     pub fn edit_request_fields(&mut self) -> &mut Fields {
-        let sent = &self.client.request.fields;
-        self.state.request_fields.get_or_insert_with(|| sent.clone())
+        let client = self.client;
+        self.state
+            .request_fields
+            .get_or_insert_with(|| client.request().fields.clone())
     }
 
     /// Notes a line for the error log.

@@ -5,6 +5,7 @@ mod show;
 
 use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -125,9 +126,9 @@ impl Bench<'_> {
     fn run(&mut self) -> Explanation {
         let Resolved { resolution, ruled } = self.resolve();
         let mut explanation = Explanation {
-            request: self.client.request.clone(),
+            request: self.client.request().clone(),
             site: self.site.name().to_owned(),
-            root: String::from_utf8_lossy(&self.site.document_root(self.client.request.host())).into_owned(),
+            root: String::from_utf8_lossy(&self.site.document_root(self.client.host())).into_owned(),
             events: Vec::new(),
             set: Vec::new(),
             complaints: Vec::new(),
@@ -136,8 +137,8 @@ impl Bench<'_> {
             filters: Vec::new(),
         };
         let mut ruled = ruled;
-        self.answer(resolution, ruled.as_deref_mut(), &mut explanation);
-        if let Some(ruled) = ruled {
+        self.answer(resolution, ruled.as_mut(), &mut explanation);
+        if let Some(ruled) = ruled.map(Rc::unwrap_or_clone) {
             explanation.events = ruled.state.trace.map(|trace| trace.events).unwrap_or_default();
             let set = ruled.state.env.iter();
             explanation.set = set
@@ -170,16 +171,16 @@ impl Bench<'_> {
         }
     }
 
-    fn answer(&mut self, resolution: Resolution, ruled: Option<&mut Ruled>, to: &mut Explanation) {
+    fn answer(&mut self, resolution: Resolution, ruled: Option<&mut Rc<Ruled>>, to: &mut Explanation) {
         let mut about = About::default();
         match resolution {
             Resolution::File { path } => {
                 to.outcome = Outcome::File(shown(&path));
-                to.head = self.file(&path, ruled.as_deref());
+                to.head = self.file(&path, ruled.as_deref().map(Rc::as_ref));
                 about.is_error = !to.head.status.is_success();
             }
             Resolution::Php(script) => {
-                let rules = ruled.as_deref();
+                let rules = ruled.as_deref().map(Rc::as_ref);
                 let mut variables = Pairs::new();
                 server_variables(&self.client, &script, rules, &mut |name, value| {
                     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
@@ -252,7 +253,9 @@ impl Bench<'_> {
             tag: core.map_or(EtagParts::DEFAULT, |core| core.etag_parts()),
         };
         let mut outside = outside(self.site, &self.store, &self.passwords);
-        let answer = outside.store.answer_in_manner(self.client.request, path, manner);
+        let answer = outside
+            .store
+            .answer_in_manner(self.client.request(), path, manner);
         let (document, tag) = match answer {
             Answer::Composed { head, .. } => return head,
             Answer::Status(status) => return ResponseHead::new(status),
@@ -338,12 +341,12 @@ fn usual_host(config: &Config) -> String {
 
 fn client<'r>(config: &Config, question: &Question, request: &'r Request) -> Client<'r> {
     let local = config.listen.first().copied();
-    Client {
+    Client::new(
         request,
-        remote: SocketAddr::new(question.from, 50_000),
-        local: local.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 80))),
-        time: now(),
-    }
+        SocketAddr::new(question.from, 50_000),
+        local.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 80))),
+        now(),
+    )
 }
 
 /// Microseconds since 1970.

@@ -99,12 +99,7 @@ fn measure(name: &str, text: &str, target: &str) {
         b"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
     );
     let end = SocketAddr::from(([127, 0, 0, 1], 80));
-    let client = Client {
-        request: &request,
-        remote: end,
-        local: end,
-        time: 0,
-    };
+    let client = Client::new(&request, end, end, 0);
     let mut scratch = Scratch::default();
     let mut once = || {
         let resolved = resolve(site, black_box(&client), &mut disk, &mut scratch);

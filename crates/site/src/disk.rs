@@ -48,6 +48,12 @@ pub trait Disk {
         }
     }
 
+    /// As long as this stays the same, every question that was put to this disk since it first was so would be answered as it
+    /// was. `None` where nobody can tell.
+    fn epoch(&self) -> Option<u64> {
+        None
+    }
+
     /// What is at an absolute path, links followed. Directives name any path.
     fn probe(&mut self, _path: &[u8]) -> Option<Probe> {
         None

@@ -1,12 +1,14 @@
 //! What an error is answered with that came after a request was resolved.
 
+use std::rc::Rc;
+
 use howdah_htaccess::Client;
 use howdah_http::Status;
 
 use crate::disk::Disk;
 use crate::path::Scratch;
 use crate::phases::Walk;
-use crate::resolution::{Resolution, Resolved};
+use crate::resolution::Resolved;
 use crate::ruled::Ruled;
 use crate::sites::Site;
 
@@ -15,16 +17,13 @@ use crate::sites::Site;
 pub fn error(
     site: &Site,
     client: &Client<'_>,
-    ruled: Option<Box<Ruled>>,
+    ruled: Option<Rc<Ruled>>,
     status: Status,
     disk: &mut impl Disk,
     scratch: &mut Scratch,
 ) -> Resolved {
     match ruled {
-        Some(ruled) => Walk::new(site, *client, disk, scratch).fail(*ruled, status),
-        None => Resolved {
-            resolution: Resolution::Status(status),
-            ruled: None,
-        },
+        Some(ruled) => Walk::new(site, *client, disk, scratch).fail(Rc::unwrap_or_clone(ruled), status),
+        None => Resolved::status(status),
     }
 }

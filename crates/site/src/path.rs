@@ -124,6 +124,15 @@ impl DocumentPath {
         }
     }
 
+    /// Makes this what `other` is, in its own memory.
+    #[inline]
+    pub(crate) fn assign(&mut self, other: &DocumentPath) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.root = other.root;
+        self.symlinks = other.symlinks;
+    }
+
     pub(crate) fn root_bytes(&self) -> &[u8] {
         &self.bytes[..self.root.max(1)]
     }

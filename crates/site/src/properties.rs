@@ -35,12 +35,7 @@ pub fn resolution(data: &[u8]) {
         ..Request::default()
     };
     let end = SocketAddr::from(([127, 0, 0, 1], 80));
-    let client = Client {
-        request: &request,
-        remote: end,
-        local: end,
-        time: 0,
-    };
+    let client = Client::new(&request, end, end, 0);
     let mut scratch = Scratch::default();
     for sites in [one_root(), root_per_host()] {
         let Some(site) = sites.find(request.host()) else {

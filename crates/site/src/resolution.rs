@@ -1,5 +1,7 @@
 //! What a URL turned out to be.
 
+use std::rc::Rc;
+
 use howdah_http::Status;
 
 use crate::path::DocumentPath;
@@ -11,7 +13,17 @@ pub struct Resolved {
     /// What is to be sent.
     pub resolution: Resolution,
     /// What directives made of the request; `None` where none applies to it.
-    pub ruled: Option<Box<Ruled>>,
+    pub ruled: Option<Rc<Ruled>>,
+}
+
+impl Resolved {
+    /// Nothing but this status.
+    pub(crate) fn status(status: Status) -> Resolved {
+        Resolved {
+            resolution: Resolution::Status(status),
+            ruled: None,
+        }
+    }
 }
 
 /// What a request's URL turned out to be.
@@ -92,6 +104,15 @@ impl Script {
     /// The script's file.
     pub fn path(&self) -> &DocumentPath {
         &self.path
+    }
+
+    /// The same script, in the memory of another path, which is its file.
+    pub(crate) fn at(&self, path: DocumentPath) -> Script {
+        Script {
+            path,
+            path_info: self.path_info.clone(),
+            redirect_url: self.redirect_url.clone(),
+        }
     }
 
     /// The script's file, to be handed back to a [`Scratch`](crate::Scratch).

@@ -12,11 +12,12 @@
 //! ```
 
 use howdah_config::TryStep;
-use howdah_htaccess::Client;
-use howdah_http::{Method, Request, Status};
+use howdah_htaccess::{Client, Reads};
+use howdah_http::{Content, Method, Request, Status};
 use memchr::memrchr;
 
 use crate::disk::{Disk, Kind, Look};
+use crate::memory::{self, Memory};
 use crate::names::FileClass;
 use crate::normal::normalize;
 use crate::path::{DocumentPath, Scratch};
@@ -28,7 +29,7 @@ use crate::sites::Site;
 /// What the request of `client` stands for on `site`. Where no directive applies, the usual request asks `disk` once, and the
 /// only memory that it needs is the path's, which `scratch` provides once a path has been [given back](Scratch::reuse).
 pub fn resolve(site: &Site, client: &Client<'_>, disk: &mut impl Disk, scratch: &mut Scratch) -> Resolved {
-    match unruled(site, client.request, disk, scratch) {
+    match unruled(site, client.request(), disk, scratch) {
         Unruled::Resolved(resolution) => Resolved {
             resolution,
             ruled: None,
@@ -37,9 +38,72 @@ pub fn resolve(site: &Site, client: &Client<'_>, disk: &mut impl Disk, scratch: 
     }
 }
 
+/// The same, with the help of what earlier requests came to.
+pub fn resolve_from_memory(
+    site: &Site,
+    client: &Client<'_>,
+    disk: &mut impl Disk,
+    scratch: &mut Scratch,
+    memory: &mut Memory,
+) -> Resolved {
+    let reads_only =
+        matches!(client.method(), Method::Get | Method::Head) && client.content() == Content::None;
+    let Some(epoch) = disk.epoch().filter(|_| reads_only) else {
+        return resolve(site, client, disk, scratch);
+    };
+    let request = client.request();
+    let mut asked = match Asked::new(site, request, scratch) {
+        Ok(asked) => asked,
+        Err(status) => return Resolved::status(status),
+    };
+    if !memory.is_empty()
+        && let Some(resolved) = memory.recall(site, client, asked.slash, &mut asked.path, epoch)
+    {
+        return resolved;
+    }
+    match asked.find(disk, scratch) {
+        Unruled::Resolved(resolution) => Resolved {
+            resolution,
+            ruled: None,
+        },
+        Unruled::Ruled(start) => evaluate(site, client, start, epoch, disk, scratch, memory),
+    }
+}
+
+/// Has the directives evaluated, and what they came to remembered if that is of use.
+#[cold]
+fn evaluate(
+    site: &Site,
+    client: &Client<'_>,
+    start: Option<Start>,
+    epoch: u64,
+    disk: &mut impl Disk,
+    scratch: &mut Scratch,
+    memory: &mut Memory,
+) -> Resolved {
+    // The path has changed since, or belongs to the evaluation.
+    let Ok(asked) = Asked::new(site, client.request(), &mut Scratch::default()) else {
+        return Walk::new(site, *client, disk, scratch).run(start, None);
+    };
+    let question = memory::Asked {
+        site: site.number(),
+        path: &asked.path,
+        slash: asked.slash,
+    };
+    if !memory.wants(client, question) {
+        return Walk::new(site, *client, disk, scratch).run(start, None);
+    }
+    let reads = Reads::default();
+    let resolved = Walk::new(site, client.noting(&reads), disk, scratch).run(start, None);
+    if disk.epoch() == Some(epoch) {
+        memory.keep(client, question, &reads, epoch, &resolved);
+    }
+    resolved
+}
+
 /// The same, with everything noted that happens on the way: in the `trace` of what is [ruled](Resolved::ruled).
 pub fn explain(site: &Site, client: &Client<'_>, disk: &mut impl Disk, scratch: &mut Scratch) -> Resolved {
-    match without_path(client.request) {
+    match without_path(client.request()) {
         Some(resolution) => Resolved {
             resolution,
             ruled: None,
@@ -68,26 +132,10 @@ fn unruled(site: &Site, request: &Request, disk: &mut impl Disk, scratch: &mut S
     if let Some(resolution) = without_path(request) {
         return Unruled::Resolved(resolution);
     }
-    let mut asked = match Asked::new(site, request, scratch) {
-        Ok(asked) => asked,
-        Err(status) => return Unruled::Resolved(Resolution::Status(status)),
-    };
-    let length = asked.path.relative().len();
-    let verdict = asked.verdict(disk);
-    let Some(look) = asked.ruled else {
-        return Unruled::Resolved(asked.finish(verdict));
-    };
-    let begins_with_uri = matches!(site.steps().first(), Some(TryStep::Uri | TryStep::UriDirectory));
-    if asked.questions == 1 && begins_with_uri && asked.path.relative().len() == length {
-        return Unruled::Ruled(Some(Start {
-            path: asked.path,
-            slash: asked.slash,
-            dotted: asked.dotted,
-            look,
-        }));
+    match Asked::new(site, request, scratch) {
+        Ok(asked) => asked.find(disk, scratch),
+        Err(status) => Unruled::Resolved(Resolution::Status(status)),
     }
-    scratch.reuse(asked.path);
-    Unruled::Ruled(None)
 }
 
 /// A request's path below its site's root.
@@ -142,6 +190,27 @@ impl<'a> Asked<'a> {
             ruled: None,
             questions: 0,
         })
+    }
+
+    /// What it comes to, as long as no directive is met.
+    fn find(mut self, disk: &mut impl Disk, scratch: &mut Scratch) -> Unruled {
+        let length = self.path.relative().len();
+        let verdict = self.verdict(disk);
+        let Some(look) = self.ruled else {
+            return Unruled::Resolved(self.finish(verdict));
+        };
+        let steps = self.site.steps();
+        let begins_with_uri = matches!(steps.first(), Some(TryStep::Uri | TryStep::UriDirectory));
+        if self.questions == 1 && begins_with_uri && self.path.relative().len() == length {
+            return Unruled::Ruled(Some(Start {
+                path: self.path,
+                slash: self.slash,
+                dotted: self.dotted,
+                look,
+            }));
+        }
+        scratch.reuse(self.path);
+        Unruled::Ruled(None)
     }
 
     /// What is at the path. Where rules are in force for that, it is as good as forbidden, which ends every attempt.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use howdah_htaccess::{Settings, State};
 
 /// What directives made of a request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Ruled {
     /// The request as the last internal redirect has left it. `state.status` is what a file or a script is sent with: that of
     /// the error where it is an ErrorDocument.

@@ -55,7 +55,7 @@ fn everything(
     ruled: Option<&Ruled>,
     out: &mut impl FnMut(&[u8], &[u8]),
 ) {
-    let request = client.request;
+    let request = client.request();
     about_the_script(script, ruled, out);
     match ruled {
         Some(ruled) => ruled::about_the_way(client, ruled, out),
@@ -136,10 +136,10 @@ fn about_the_request(request: &Request, ruled: Option<&Ruled>, out: &mut impl Fn
 }
 
 fn about_the_connection(client: &Client<'_>, out: &mut impl FnMut(&[u8], &[u8])) {
-    let request = client.request;
+    let request = client.request();
     out(b"SERVER_SOFTWARE", SOFTWARE);
     out(b"SERVER_SIGNATURE", b"");
-    with_address(client.local.ip(), |local| {
+    with_address(client.local().ip(), |local| {
         out(b"SERVER_ADDR", local);
         // Without a Host, from HTTP/1.0, the address is all that is known of the name.
         out(
@@ -152,10 +152,12 @@ fn about_the_connection(client: &Client<'_>, out: &mut impl FnMut(&[u8], &[u8]))
         );
     });
     // The port that the client names, else the one that it reached: Apache's UseCanonicalPhysicalPort Off.
-    let port = request.port().unwrap_or(client.local.port());
+    let port = request.port().unwrap_or(client.local().port());
     with_number(u64::from(port), |text| out(b"SERVER_PORT", text));
-    with_address(client.remote.ip(), |remote| out(b"REMOTE_ADDR", remote));
-    with_number(u64::from(client.remote.port()), |text| out(b"REMOTE_PORT", text));
+    with_address(client.remote().ip(), |remote| out(b"REMOTE_ADDR", remote));
+    with_number(u64::from(client.remote().port()), |text| {
+        out(b"REMOTE_PORT", text)
+    });
 }
 
 /// `HTTP_` variables, one per field name: several lines of a field are joined as RFC 9110 §5.3 allows.
@@ -221,6 +223,7 @@ fn repeated_marks(fields: &Fields) -> u64 {
 }
 
 /// One bit out of 64, the same for names that differ only in case.
+#[inline]
 fn mark(field: &[u8]) -> u64 {
     let letter = |byte: Option<&u8>| usize::from(byte.map_or(0, |byte| byte & 0x1f));
     let sum = letter(field.first()) + 7 * letter(field.last()) + 11 * field.len();

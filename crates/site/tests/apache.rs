@@ -295,12 +295,7 @@ fn ours(sites: &Sites, head: &str, ends: &Ends) -> Outcome {
     let site = sites
         .find(request.host())
         .expect("the only site answers for every host");
-    let client = Client {
-        request: &request,
-        remote: ends.remote,
-        local: ends.local,
-        time: 0,
-    };
+    let client = Client::new(&request, ends.remote, ends.local, 0);
     match resolve(site, &client, &mut RealDisk, &mut Scratch::default()).resolution {
         Resolution::Php(script) => {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

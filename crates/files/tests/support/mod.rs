@@ -157,12 +157,7 @@ impl Counter {
 /// A client of this machine with that request.
 pub fn client(request: &Request) -> Client<'_> {
     let end = SocketAddr::from(([127, 0, 0, 1], 80));
-    Client {
-        request,
-        remote: end,
-        local: end,
-        time: 0,
-    }
+    Client::new(request, end, end, 0)
 }
 
 /// An answer, with its content as a client gets it.

@@ -97,7 +97,7 @@ impl Evaluation<'_, '_> {
                 let address = self.value(word, depth)?;
                 address_of(&address).is_some_and(|address| subnet.contains(address))
             }
-            Condition::ClientIn(subnet) => subnet.contains(self.transaction.client.remote.ip()),
+            Condition::ClientIn(subnet) => subnet.contains(self.transaction.client.remote().ip()),
             Condition::Shell(shell, word, pattern) => {
                 let (pattern, word) = (self.value(pattern, depth)?, self.value(word, depth)?);
                 match shell {

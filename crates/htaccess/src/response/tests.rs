@@ -12,6 +12,8 @@ fn sent(directives: &str, status: u16, head: &str, about: About, edit: impl Fn(&
         let (name, value) = line.split_once(": ").unwrap();
         response_head.fields.push(name.as_bytes(), value.as_bytes());
     }
+    let mut plain = response_head.clone();
+    let is_plain = respond_plainly(&tx.state, &settings(directives), &mut plain, about.is_error);
     respond(
         &mut tx,
         &settings(directives),
@@ -20,6 +22,9 @@ fn sent(directives: &str, status: u16, head: &str, about: About, edit: impl Fn(&
         about,
     )
     .unwrap();
+    if is_plain {
+        assert_eq!(plain.fields, response_head.fields, "{directives}");
+    }
     let line = |(name, value)| String::from_utf8([name, &b": "[..], value].concat()).unwrap();
     response_head
         .fields
@@ -159,4 +164,56 @@ fn a_redirect_gets_expires_and_what_is_for_all() {
     let found = sent(directives, 301, head, ERROR, nothing);
     assert!(found.contains("Cache-Control: max-age=60"), "{found}");
     assert!(found.ends_with("B: 2") && !found.contains("A: 1"), "{found}");
+}
+
+#[test]
+fn the_plain_way_leads_to_the_same() {
+    let rows = [
+        ("Header set A b\nHeader always set B c\nHeader unset C", true),
+        ("Header set Vary B\nHeader always set Vary C", true),
+        ("Header always unset C\nHeader set a d", true),
+        ("Header set X y early", true),
+        ("Header always set B c\nHeader always set b d", false),
+        ("Header always set B c\nHeader always unset B", false),
+        ("Header append A b", false),
+        ("Header set A b env=x", false),
+        ("Header set A %t", false),
+        ("Header set Content-Type a/b", false),
+        ("Header set A b\nAddDefaultCharset utf-8", false),
+        ("Header set A b\nExpiresActive On\nExpiresDefault A60", false),
+        ("Header set A b\nSetOutputFilter DEFLATE", false),
+    ];
+    let heads = ["", "A: x\nB: y\nC: z\na: w", "Vary: A\nVary: a, B"];
+    for (directives, expected) in rows {
+        for (status, about) in [(200, About::default()), (304, About::default()), (404, ERROR)] {
+            for head in heads {
+                sent(
+                    directives,
+                    status,
+                    &format!("Content-Type: text/html\n{head}"),
+                    about,
+                    nothing,
+                );
+            }
+        }
+        let mut head = ResponseHead::new(Status::OK);
+        let request = request("/", "");
+        let state = transaction(&request).state;
+        assert_eq!(
+            respond_plainly(&state, &settings(directives), &mut head, false),
+            expected,
+            "{directives}"
+        );
+    }
+    // What modules have set before takes more than that.
+    let request = request("/", "");
+    let mut state = transaction(&request).state;
+    state.error_fields.push(b"Set-Cookie", b"a=b");
+    let mut head = ResponseHead::new(Status::OK);
+    assert!(!respond_plainly(
+        &state,
+        &settings("Header set A b"),
+        &mut head,
+        false
+    ));
 }

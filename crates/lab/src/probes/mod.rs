@@ -209,10 +209,9 @@ mod tests {
     fn work_is_seen() {
         let own = [std::process::id()];
         let before = Reading::take(&own);
-        // On a busy machine a tenth of a second of work may take long.
-        let (ticks, began) = (crate::process::own_ticks(), Instant::now());
+        let began = std::time::Instant::now();
         let mut sum = 0u64;
-        while crate::process::own_ticks() < ticks + 10 && began.elapsed().as_secs() < 30 {
+        while began.elapsed().as_millis() < 150 {
             sum = sum.wrapping_add(std::hint::black_box(1));
         }
         std::thread::sleep(std::time::Duration::from_millis(1));

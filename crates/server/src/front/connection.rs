@@ -112,12 +112,7 @@ pub(super) async fn run(thread: Rc<Thread>, stream: TcpStream, remote: SocketAdd
 impl Connection {
     /// Who sent `request`, and when it came.
     pub(super) fn client<'r>(&self, request: &'r Request, began: Now) -> Client<'r> {
-        Client {
-            request,
-            remote: self.remote,
-            local: self.local,
-            time: began.microseconds,
-        }
+        Client::new(request, self.remote, self.local, began.microseconds)
     }
 
     pub(super) fn thread(&self) -> &Rc<Thread> {

@@ -2,9 +2,11 @@
 
 use howdah_files::{self as files, FileBody, Manner};
 use howdah_htaccess::modules::core::EtagParts;
+use howdah_htaccess::response::passes_filters;
 use howdah_http::conditional::{self, Decision, Validators};
 use howdah_http::{Method, ResponseHead, Status, Text, date};
 use howdah_site::{DocumentPath, Ruled, Site};
+use std::rc::Rc;
 
 use super::answer::{Answer, Body, Head};
 use super::connection::Connection;
@@ -19,7 +21,7 @@ pub(super) fn answer(
     work: &mut Workspace,
     site: &Site,
     arrival: &Arrival,
-    ruled: Option<&mut Ruled>,
+    ruled: Option<&mut Rc<Ruled>>,
     path: DocumentPath,
 ) -> Result<Answer, Failed> {
     if let Some(ruled) = ruled {
@@ -42,7 +44,7 @@ fn answer_ruled(
     work: &mut Workspace,
     site: &Site,
     arrival: &Arrival,
-    ruled: &mut Ruled,
+    ruled: &mut Rc<Ruled>,
     path: DocumentPath,
 ) -> Result<Answer, Failed> {
     let core = ruled.settings.core.as_ref();
@@ -56,7 +58,7 @@ fn answer_ruled(
     };
     let mut found = ask(work, manner);
     let status = found.status();
-    if status == Status::PARTIAL_CONTENT && wardrobe::passes_filters(&ruled.state, &ruled.settings) {
+    if status == Status::PARTIAL_CONTENT && passes_filters(&ruled.state, &ruled.settings) {
         // A part of compressed content is no part of the content compressed. RFC 9110 §14.2 lets a server leave Range alone.
         let kept = (ruled.state.fields.clone(), ruled.state.error_fields.clone());
         let is_error_page = true;
@@ -72,7 +74,8 @@ fn answer_ruled(
             work.scratch.reuse(path);
             return Ok(answer);
         }
-        (ruled.state.fields, ruled.state.error_fields) = kept;
+        let state = &mut Rc::make_mut(ruled).state;
+        (state.fields, state.error_fields) = kept;
         found = ask(work, manner);
     }
     work.scratch.reuse(path);
@@ -85,7 +88,7 @@ fn dressed(
     work: &mut Workspace,
     site: &Site,
     arrival: &Arrival,
-    ruled: &mut Ruled,
+    ruled: &mut Rc<Ruled>,
     found: files::Answer,
 ) -> Result<Answer, Failed> {
     let thread = connection.thread();
@@ -163,7 +166,7 @@ fn composed(
     work: &mut Workspace,
     site: &Site,
     arrival: &Arrival,
-    ruled: &mut Ruled,
+    ruled: &mut Rc<Ruled>,
     mut head: ResponseHead,
     body: FileBody,
 ) -> Result<Answer, Failed> {

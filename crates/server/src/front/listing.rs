@@ -6,6 +6,7 @@ use howdah_htaccess::modules::core::EtagParts;
 use howdah_htaccess::world::{Probe, ProbeKind};
 use howdah_http::{ResponseHead, Status, date, etag};
 use howdah_site::{DocumentPath, Ruled, Site};
+use std::rc::Rc;
 
 use super::answer::{Answer, Body, Head};
 use super::connection::Connection;
@@ -19,7 +20,7 @@ pub(super) fn answer(
     work: &mut Workspace,
     site: &Site,
     arrival: &Arrival,
-    ruled: Option<&mut Ruled>,
+    ruled: Option<&mut Rc<Ruled>>,
     path: DocumentPath,
 ) -> Result<Answer, Failed> {
     let Some(ruled) = ruled else {
@@ -33,7 +34,14 @@ pub(super) fn answer(
     };
     let entries = listed.into_iter().map(entry).collect();
     let client = connection.client(&work.request, arrival.began);
-    let page = howdah_site::list(site, &client, ruled, entries, &mut outside, &mut work.scratch);
+    let page = howdah_site::list(
+        site,
+        &client,
+        Rc::make_mut(ruled),
+        entries,
+        &mut outside,
+        &mut work.scratch,
+    );
     drop(outside);
     let mut head = ResponseHead::new(ruled.state.status);
     // A charset from a directive may hold anything.

@@ -36,6 +36,11 @@ impl Disk for Outside<'_> {
         self.store.look(path)
     }
 
+    #[inline]
+    fn epoch(&self) -> Option<u64> {
+        self.store.epoch()
+    }
+
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {
         self.store.probe(path)
     }

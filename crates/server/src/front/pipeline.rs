@@ -75,7 +75,7 @@ async fn answer(
             resolution,
             mut ruled,
         } = resolved;
-        let rules = ruled.as_deref_mut();
+        let rules = ruled.as_mut();
         let made = match resolution {
             Resolution::File { path } => file::answer(connection, work, site, arrival, rules, path),
             Resolution::Php(found) => {
@@ -98,8 +98,8 @@ async fn answer(
             Resolution::Listing { path } => listing::answer(connection, work, site, arrival, rules, path),
             other => rules::dress(connection, work, site, arrival, rules, Answer::of(other)),
         };
-        let user = ruled.as_mut().and_then(|ruled| ruled.state.user.clone());
-        rules::complain(connection, work, site, ruled.as_deref_mut());
+        let user = ruled.as_ref().and_then(|ruled| ruled.state.user.clone());
+        rules::complain(connection, work, site, ruled.as_mut());
         let failed = match made {
             Ok(answer) if is_error => return (Some(answer.of_trouble()), user),
             Ok(answer) => return (Some(answer), user),

@@ -2,6 +2,7 @@
 //! disk and the log.
 
 use std::collections::HashSet;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -70,7 +71,8 @@ pub(super) async fn resolve(
         let resolved = {
             let client = connection.client(&work.request, arrival.began);
             let mut outside = thread.outside(site, arrival.started);
-            howdah_site::resolve(site, &client, &mut outside, &mut work.scratch)
+            let mut memory = thread.memory();
+            howdah_site::resolve_from_memory(site, &client, &mut outside, &mut work.scratch, &mut memory)
         };
         match resolved.resolution {
             Resolution::Verify { hash, password } => {
@@ -93,7 +95,7 @@ pub(super) fn error(
     work: &mut Workspace,
     site: &Site,
     arrival: &Arrival,
-    ruled: Option<Box<Ruled>>,
+    ruled: Option<Rc<Ruled>>,
     status: Status,
 ) -> Resolved {
     let client = connection.client(&work.request, arrival.began);
@@ -107,7 +109,7 @@ pub(super) fn dress(
     work: &mut Workspace,
     site: &Site,
     arrival: &Arrival,
-    ruled: Option<&mut Ruled>,
+    ruled: Option<&mut Rc<Ruled>>,
     mut answer: Answer,
 ) -> Result<Answer, Failed> {
     let Some(ruled) = ruled else { return Ok(answer) };
@@ -128,8 +130,14 @@ pub(super) fn dress(
 }
 
 /// Says in the error log what the directives had to say.
-pub(super) fn complain(connection: &Connection, work: &Workspace, site: &Site, ruled: Option<&mut Ruled>) {
-    let complaints = ruled.map(|ruled| std::mem::take(&mut ruled.state.complaints));
+pub(super) fn complain(
+    connection: &Connection,
+    work: &Workspace,
+    site: &Site,
+    ruled: Option<&mut Rc<Ruled>>,
+) {
+    let ruled = ruled.filter(|ruled| !ruled.state.complaints.is_empty());
+    let complaints = ruled.map(|ruled| std::mem::take(&mut Rc::make_mut(ruled).state.complaints));
     for complaint in complaints.iter().flatten() {
         if connection.thread().is_news(complaint, Instant::now()) {
             let trouble = Trouble::directives(connection, &work.request, site, complaint);

@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::pin::pin;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use howdah_htaccess::modules::filter;
@@ -28,7 +29,7 @@ pub(super) async fn answer(
     work: &mut Workspace,
     site: &Site,
     arrival: &Arrival,
-    mut ruled: Option<&mut Ruled>,
+    mut ruled: Option<&mut Rc<Ruled>>,
     script: &Script,
     is_error: bool,
 ) -> Result<Answer, Failed> {
@@ -36,7 +37,15 @@ pub(super) async fn answer(
     let Some(desk) = thread.desk(site.number()) else {
         return Err(Failed::Status(Status::FORBIDDEN));
     };
-    let received = content(connection, work, site, arrival, ruled.as_deref(), is_error).await?;
+    let received = content(
+        connection,
+        work,
+        site,
+        arrival,
+        ruled.as_deref().map(Rc::as_ref),
+        is_error,
+    )
+    .await?;
     loop {
         connection.set_phase(Phase::WaitingForWorker);
         let request = &work.request;
@@ -45,7 +54,7 @@ pub(super) async fn answer(
             Received::File(file, length) => Input::File(file.as_fd(), *length),
         };
         let client = connection.client(request, arrival.began);
-        let rules = ruled.as_deref();
+        let rules = ruled.as_deref().map(Rc::as_ref);
         let encode = |encoder: &mut Encoder| encode(encoder, &client, script, rules);
         // Who leaves the queue makes room in it, so here a closed connection is enough.
         let dispatch = desk.dispatch(thread.encoder(), encode, input);
@@ -58,7 +67,7 @@ pub(super) async fn answer(
         connection.set_phase(Phase::WaitingForScript);
         match final_head(connection, work, &mut exchange).await {
             Ok(head) => {
-                let length = short_length(ruled.as_deref(), &mut exchange).await;
+                let length = short_length(ruled.as_deref().map(Rc::as_ref), &mut exchange).await;
                 let mut answer = Answer::new(Head::Plain(head), Body::Script(exchange));
                 answer.length = length;
                 answer.modified = ruled
@@ -183,7 +192,7 @@ pub(super) async fn unless<T>(
 
 /// The request as its worker gets it, and as directives have left it.
 fn encode(encoder: &mut Encoder, client: &Client<'_>, script: &Script, ruled: Option<&Ruled>) {
-    let request = client.request;
+    let request = client.request();
     let state = ruled.map(|ruled| &ruled.state);
     let fields = state
         .and_then(|state| state.request_fields.as_ref())
@@ -191,7 +200,7 @@ fn encode(encoder: &mut Encoder, client: &Client<'_>, script: &Script, ruled: Op
     let cookie = cookie(fields);
     let path = script.path();
     encoder.begin(
-        client.time,
+        client.time(),
         [
             Some(
                 state

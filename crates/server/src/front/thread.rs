@@ -12,7 +12,7 @@ use howdah_config::Config;
 use howdah_files::{Library, Store};
 use howdah_http::{Limits, Status};
 use howdah_php::{Desk, Encoder, Pool};
-use howdah_site::{Site, Sites};
+use howdah_site::{Memory, Site, Sites};
 use howdah_sys::readiness::Readable;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
@@ -77,6 +77,7 @@ pub(super) struct Thread {
     limits: Limits,
     spill: SpoolLimits,
     store: RefCell<Store>,
+    memory: RefCell<Memory>,
     wardrobe: RefCell<Wardrobe>,
     pressed: RefCell<Pressed>,
     desks: Vec<Option<Rc<Desk>>>,
@@ -174,6 +175,7 @@ impl Thread {
                 howdah_files::Limits::default(),
                 Arc::clone(&shared.library),
             )),
+            memory: RefCell::default(),
             wardrobe: RefCell::default(),
             pressed: RefCell::default(),
             desks,
@@ -218,6 +220,11 @@ impl Thread {
             since,
             pool: self.shared.pools.get(site.number()).and_then(Option::as_deref),
         }
+    }
+
+    /// What requests came to that directives had a say in.
+    pub(super) fn memory(&self) -> RefMut<'_, Memory> {
+        self.memory.borrow_mut()
     }
 
     pub(super) fn wardrobe(&self) -> RefMut<'_, Wardrobe> {

@@ -8,6 +8,7 @@ mod reply;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::rc::Rc;
 use std::time::Duration;
 
 use howdah_config::Upstream;
@@ -54,7 +55,7 @@ pub(super) async fn answer(
     work: &mut Workspace,
     site: &Site,
     arrival: &Arrival,
-    ruled: Option<&mut Ruled>,
+    ruled: Option<&mut Rc<Ruled>>,
     (number, target): (usize, &[u8]),
     is_error: bool,
 ) -> Result<Answer, Failed> {
@@ -64,14 +65,22 @@ pub(super) async fn answer(
     if asks_for_websocket(&work.request.fields) {
         return Err(Status::NOT_IMPLEMENTED.into());
     }
-    let content = script::content(connection, work, site, arrival, ruled.as_deref(), is_error).await?;
+    let content = script::content(
+        connection,
+        work,
+        site,
+        arrival,
+        ruled.as_deref().map(Rc::as_ref),
+        is_error,
+    )
+    .await?;
     connection.set_phase(Phase::WaitingForUpstream);
     let client = connection.client(&work.request, arrival.began);
     let has_content = !is_error && work.request.content != Content::None;
     let request = Request {
         head: request_head(
             &client,
-            ruled.as_deref(),
+            ruled.as_deref().map(Rc::as_ref),
             upstream,
             target,
             has_content.then(|| content.length()),
@@ -120,9 +129,9 @@ fn request_head(
     length: Option<u64>,
 ) -> Vec<u8> {
     let state = ruled.map(|ruled| &ruled.state);
-    let method = state.map_or(&client.request.method, |state| &state.method);
+    let method = state.map_or(&client.request().method, |state| &state.method);
     let edited = state.and_then(|state| state.request_fields.as_ref());
-    let fields = edited.unwrap_or(&client.request.fields);
+    let fields = edited.unwrap_or(&client.request().fields);
     let mut head = [method.as_str().as_bytes(), b" ", target, b" HTTP/1.1\r\n"].concat();
     let mut push = |name: &[u8], value: &[u8]| {
         if is_token(name) && is_field_value(value) {
@@ -135,12 +144,12 @@ fn request_head(
             push(name, value);
         }
     }
-    let remote = client.remote.ip().to_canonical().to_string();
-    let host = fields.value(b"host").unwrap_or(&client.request.authority);
+    let remote = client.remote().ip().to_canonical().to_string();
+    let host = fields.value(b"host").unwrap_or(&client.request().authority);
     for (name, value) in [
         (&b"X-Forwarded-For"[..], remote.as_bytes()),
         (b"X-Forwarded-Host", host),
-        (b"X-Forwarded-Server", client.request.host()),
+        (b"X-Forwarded-Server", client.host()),
     ] {
         let sent = fields.values(name).chain([value]);
         let all: Vec<&[u8]> = sent.filter(|value| !value.is_empty()).collect();

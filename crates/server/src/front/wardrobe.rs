@@ -7,9 +7,9 @@ use std::hash::BuildHasher;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use howdah_htaccess::modules::core::DefaultCharset;
 use howdah_htaccess::modules::filter::Filter;
 use howdah_htaccess::modules::{filter, mime};
+use howdah_htaccess::response::{self, passes_filters};
 use howdah_htaccess::{Settings, State};
 use howdah_http::h1::encode_kept_head;
 use howdah_http::{Request, ResponseHead, Status};
@@ -166,36 +166,11 @@ fn accepts<'r>(state: &'r State, request: &'r Request) -> Cow<'r, [u8]> {
 
 /// Whether the directives have nothing to say about the head of a file, which has that media type by itself.
 pub(super) fn is_left_alone(ruled: &Ruled, document: &[u8]) -> bool {
-    let (state, settings) = (&ruled.state, &ruled.settings);
-    let core = settings.core.as_ref();
-    let adds_charset =
-        core.is_some_and(|core| matches!(core.default_charset, Some(DefaultCharset::Named(_))));
+    let state = &ruled.state;
     state.status == Status::OK
-        && !settings
-            .headers
-            .as_ref()
-            .is_some_and(|headers| headers.changes_responses())
-        && !settings
-            .expires
-            .as_ref()
-            .is_some_and(|expires| expires.is_active())
-        && !adds_charset
-        && !passes_filters(state, settings)
-        && state.fields.is_empty()
-        && state.error_fields.is_empty()
-        && state.encoding.is_none()
-        && state.languages.is_empty()
         && state.charset.is_none()
         && (is_by_name(ruled) || state.content_type.as_deref() == content_type(document))
-}
-
-/// Whether the content may have to pass a filter.
-pub(super) fn passes_filters(state: &State, settings: &Settings) -> bool {
-    let by_folder = settings
-        .core
-        .as_ref()
-        .is_some_and(|core| core.output_filters.is_some());
-    settings.filter.is_some() || by_folder || !state.output_filters.is_empty()
+        && response::is_left_alone(state, &ruled.settings)
 }
 
 /// Content-Type as `files` prepares it: the third line.

@@ -144,8 +144,6 @@ pub const DECIDED: &[Decided] = &[
     answer("random: *", "POST *", "accept-ranges: bytes", "405", NO_CONTENT),
     part("random: *", "/dump.php/info", "$SCRIPT_NAME=/dump.php/info", "", "a script's name is its path, also where DPI has left out what stands behind it"),
     part("random: *", "/dump.php/info", "set-cookie: *", "", "no rules are asked for PATH_TRANSLATED"),
-    part("random: *", "*/", "content-type: text/x-r", "content-type: text/plain", "T= of a rule that leaves a folder as it is says nothing of its index file"),
-    answer("random: *", "POST *", "413", "set-cookie: *", "cookies that rules have set are not lost where content is too long"),
     part("random: *", "*", "302", "500", "rules that go on for ever: Apache ends with a redirect that leads nowhere"),
 ];
 

@@ -120,9 +120,16 @@ impl Servers {
             };
             Answer::new(&place, request, client.ask(host, request))
         };
+        let howdah = self.howdah.as_ref().map(Server::address);
+        // The first time it evaluates the rules, the second time it notes what that depends on, the third time it remembers.
+        for _ in 0..2 {
+            if matches!(&*request.method, "GET" | "HEAD") {
+                ask(&mut clients.howdah, howdah);
+            }
+        }
         Outcome {
             apache: ask(&mut clients.apache, self.apache.as_ref().map(Apache::address)),
-            howdah: ask(&mut clients.howdah, self.howdah.as_ref().map(Server::address)),
+            howdah: ask(&mut clients.howdah, howdah),
         }
     }
 

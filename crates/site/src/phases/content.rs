@@ -17,7 +17,7 @@ pub(super) fn discard(asked: &Asked<'_>) -> Result<(), Stop> {
     if drops_connection(asked.tx.state.status) {
         return Ok(());
     }
-    match asked.tx.client.request.content {
+    match asked.tx.client.content() {
         Content::Length(length) if length > most => Err(Stop::Status(Status::CONTENT_TOO_LARGE)),
         Content::Chunked => Err(Stop::Discard { most }),
         Content::Length(_) | Content::None => Ok(()),

@@ -11,7 +11,7 @@ use crate::normal::normalize;
 impl<'r, D: Disk> Walk<'_, 'r, D> {
     /// Makes `path`, as a URL has it, the request's.
     pub(super) fn translate(&mut self, asked: &mut Asked<'r>, path: &[u8]) -> Result<(), Stop> {
-        asked.path = self.site.root(self.client.request.host(), self.scratch.take())?;
+        asked.path = self.site.root(self.client.host(), self.scratch.take())?;
         let shape = asked.path.write_relative(|bytes| normalize(path, bytes))?;
         asked.slash = shape.slash;
         asked.dotted = shape.dotted;

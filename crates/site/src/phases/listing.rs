@@ -134,8 +134,8 @@ fn signature(client: &Client<'_>, ruled: &Ruled) -> Vec<u8> {
         None | Some(ServerSignature::Off) => Vec::new(),
         // There is no administrator's address to tell.
         Some(ServerSignature::On | ServerSignature::Email) => {
-            let request = client.request;
-            let port = request.port().unwrap_or(client.local.port());
+            let request = client.request();
+            let port = request.port().unwrap_or(client.local().port());
             // The authority is a checked one: it holds nothing that HTML would take for its own.
             let host = String::from_utf8_lossy(request.host()).into_owned();
             format!("<address>Howdah Server at {host} Port {port}</address>\n").into_bytes()

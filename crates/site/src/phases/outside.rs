@@ -77,6 +77,7 @@ impl<D: Disk> World for Outside<'_, '_, '_, D> {
     }
 
     fn verify(&mut self, hash: &[u8], password: &[u8]) -> Verified {
+        self.walk.client.depends_on_everything();
         let verified = self.walk.disk.verify(hash, password);
         if verified == Verified::Later {
             self.walk.unverified = Some((hash.to_vec(), password.to_vec()));
@@ -89,30 +90,37 @@ impl<D: Disk> World for Outside<'_, '_, '_, D> {
     }
 
     fn zone(&mut self, seconds: u64) -> i32 {
+        self.walk.client.depends_on_everything();
         self.walk.disk.zone(seconds)
     }
 
     fn owners(&mut self, path: &[u8]) -> Option<Owners> {
+        self.walk.client.depends_on_everything();
         self.walk.disk.owners(path)
     }
 
     fn host_name(&mut self, address: IpAddr) -> LookedUp<Vec<u8>> {
+        self.walk.client.depends_on_everything();
         self.walk.disk.host_name(address)
     }
 
     fn addresses(&mut self, name: &[u8]) -> LookedUp<Vec<IpAddr>> {
+        self.walk.client.depends_on_everything();
         self.walk.disk.addresses(name)
     }
 
     fn nonce_secret(&mut self) -> Option<[u8; 32]> {
+        self.walk.client.depends_on_everything();
         self.walk.disk.nonce_secret()
     }
 
     fn elapsed(&mut self) -> u64 {
+        self.walk.client.depends_on_everything();
         self.walk.disk.elapsed()
     }
 
     fn load(&mut self) -> Load {
+        self.walk.client.depends_on_everything();
         self.walk.disk.load()
     }
 }

@@ -1,5 +1,8 @@
 //! The last word of the directives: what becomes of a response's head.
 
+use std::rc::Rc;
+use std::sync::Arc;
+
 use howdah_htaccess::modules::filter::Filter;
 use howdah_htaccess::response::{self, About};
 use howdah_htaccess::{Client, Transaction};
@@ -20,20 +23,31 @@ use crate::sites::Site;
 pub fn respond(
     site: &Site,
     client: &Client<'_>,
-    ruled: &mut Ruled,
+    ruled: &mut Rc<Ruled>,
     head: &mut ResponseHead,
     about: About,
     disk: &mut impl Disk,
     scratch: &mut Scratch,
 ) -> Result<Vec<Filter>, Status> {
+    if response::respond_plainly(&ruled.state, &ruled.settings, head, about.is_error) {
+        return Ok(Vec::new());
+    }
+    let settings = Arc::clone(&ruled.settings);
     let mut walk = Walk::new(site, *client, disk, scratch);
     let nowhere = DocumentPath::nowhere();
     let mut outside = Outside::new(&mut walk, &nowhere, Kind::Forbidden);
-    let mut tx = Transaction {
-        client: *client,
-        state: std::mem::take(&mut ruled.state),
+    let state = match Rc::get_mut(ruled) {
+        Some(ruled) => std::mem::take(&mut ruled.state),
+        // It is remembered for other requests.
+        None => response::part_for_response(&ruled.state, &settings),
     };
-    let filters = response::respond(&mut tx, &ruled.settings, &mut outside, head, about);
-    ruled.state = tx.state;
+    let client = *client;
+    let mut tx = Transaction { client, state };
+    let filters = response::respond(&mut tx, &settings, &mut outside, head, about);
+    match Rc::get_mut(ruled) {
+        Some(ruled) => ruled.state = tx.state,
+        None if tx.state.complaints.is_empty() => {}
+        None => Rc::make_mut(ruled).state.complaints = tx.state.complaints,
+    }
     filters
 }

@@ -1,11 +1,12 @@
 //! Round after round through the phases: internal redirects, and ErrorDocument (`ap_internal_redirect`, `ap_die`).
 
+use std::rc::Rc;
 use std::sync::Arc;
 
-use howdah_htaccess::State;
 use howdah_htaccess::modules::core::{Destination, ErrorDocument, destination};
 use howdah_htaccess::trace::Trace;
-use howdah_http::{Fields, Method, Request, Status};
+use howdah_htaccess::{Client, State};
+use howdah_http::{Fields, Method, Status};
 
 use super::content;
 use super::handler::Handled;
@@ -19,11 +20,10 @@ use crate::ruled::{Passed, Ruled};
 impl<'r, D: Disk> Walk<'_, 'r, D> {
     /// Serves the client's request.
     pub(crate) fn run(mut self, start: Option<Start>, trace: Option<Box<Trace>>) -> Resolved {
-        let request = self.client.request;
         let state = State {
-            method: request.method.clone(),
-            document_root: self.site.document_root(request.host()),
-            args: request.query().map(<[u8]>::to_vec),
+            method: self.client.method().clone(),
+            document_root: self.site.document_root(self.client.host()),
+            args: self.client.query().map(<[u8]>::to_vec),
             trace,
             uri: self.scratch.text(),
             filename: self.scratch.text(),
@@ -34,14 +34,14 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         if let Some(start) = start {
             asked.start(start);
         }
-        let ended = self.round(&mut asked, request.path(), None);
+        let ended = self.round(&mut asked, self.client.path(), None);
         self.go_on(&mut asked, Vec::new(), ended)
     }
 
     /// Answers a request that has come to `status` after it was resolved.
     pub(crate) fn fail(mut self, ruled: Ruled, status: Status) -> Resolved {
         let mut asked = Asked::new(self.client, ruled.state, &ruled.settings);
-        if let Ok(path) = self.site.root(self.client.request.host(), self.scratch.take()) {
+        if let Ok(path) = self.site.root(self.client.host(), self.scratch.take()) {
             asked.path = path;
         }
         asked.is_silent = false;
@@ -219,7 +219,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             .trace(|| step("resolution", format!("{resolution:?}"), ""));
         self.scratch.reuse(asked.take_path());
         let state = &mut asked.tx.state;
-        if asked.is_silent && is_plain(state, self.client.request, &resolution) {
+        if asked.is_silent && is_plain(state, &self.client, &resolution) {
             self.scratch.reuse_text(std::mem::take(&mut state.uri));
             self.scratch.reuse_text(std::mem::take(&mut state.filename));
             return Resolved {
@@ -229,7 +229,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         }
         Resolved {
             resolution,
-            ruled: Some(Box::new(Ruled {
+            ruled: Some(Rc::new(Ruled {
                 state: std::mem::take(state),
                 settings: Arc::clone(&asked.settings),
                 is_content_gone: self.is_content_gone,
@@ -248,14 +248,14 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
 }
 
 /// Whether nothing that directives have done to the request can be seen in what is sent for it.
-fn is_plain(state: &State, request: &Request, resolution: &Resolution) -> bool {
+fn is_plain(state: &State, client: &Client<'_>, resolution: &Resolution) -> bool {
     let is_same = match resolution {
         Resolution::Php(script) => {
             state.env.is_empty()
                 && state.request_fields.is_none()
                 && state.user.is_none()
                 && state.auth_type.is_none()
-                && state.args.as_deref() == request.query()
+                && state.args.as_deref() == client.query()
                 && script.redirect_url.is_none()
         }
         Resolution::File { .. } => true,

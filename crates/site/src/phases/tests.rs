@@ -5,7 +5,7 @@ mod errors;
 mod folders;
 mod handlers;
 mod rewriting;
-mod tree;
+pub(crate) mod tree;
 
 use tree::Tree;
 

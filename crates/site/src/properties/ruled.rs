@@ -31,12 +31,7 @@ pub fn directives(data: &[u8]) {
         ..Request::default()
     };
     let end = std::net::SocketAddr::from(([127, 0, 0, 1], 80));
-    let client = Client {
-        request: &request,
-        remote: end,
-        local: end,
-        time: 0,
-    };
+    let client = Client::new(&request, end, end, 0);
     let sites = one_root();
     let Some(site) = sites.find(b"example.org") else {
         return;

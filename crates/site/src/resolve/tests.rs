@@ -70,12 +70,7 @@ fn resolved(sites: &Sites, method: &str, target: &str, tree: &mut Tree) -> Strin
 
 fn resolution(site: &Site, request: &Request, tree: &mut Tree, scratch: &mut Scratch) -> Resolution {
     let end = SocketAddr::from(([127, 0, 0, 1], 80));
-    let client = Client {
-        request,
-        remote: end,
-        local: end,
-        time: 0,
-    };
+    let client = Client::new(request, end, end, 0);
     let resolved = resolve(site, &client, tree, scratch);
     assert!(resolved.ruled.is_none());
     resolved.resolution

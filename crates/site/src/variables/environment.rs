@@ -2,9 +2,13 @@
 
 use howdah_http::Fields;
 
+use super::mark;
+
 /// Those that scripts get, each name once: where it is set again, what was set last (`APR_OVERLAP_TABLES_SET`).
 pub(super) struct Variables<'e> {
     lines: Vec<Option<(&'e [u8], &'e [u8])>>,
+    /// The marks of their names.
+    marks: u64,
 }
 
 impl<'e> Variables<'e> {
@@ -17,11 +21,18 @@ impl<'e> Variables<'e> {
                 None => lines.push(Some((name, value))),
             }
         }
-        Variables { lines }
+        let marks = lines
+            .iter()
+            .flatten()
+            .fold(0, |marks, (name, _)| marks | mark(name));
+        Variables { lines, marks }
     }
 
     /// The server sets this one itself.
     pub(super) fn leave_out(&mut self, name: &[u8]) {
+        if self.marks & mark(name) == 0 {
+            return;
+        }
         for line in &mut self.lines {
             if line.is_some_and(|(other, _)| other.eq_ignore_ascii_case(name)) {
                 *line = None;

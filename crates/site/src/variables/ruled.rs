@@ -23,7 +23,7 @@ pub(super) fn about_the_way(client: &Client<'_>, ruled: &Ruled, out: &mut impl F
     if let Some(previous) = &state.previous {
         let core = ruled.settings.core.as_ref();
         if core.and_then(|core| core.qualify_redirect_url) == Some(true) {
-            out(b"REDIRECT_URL", &qualified(client.request, previous));
+            out(b"REDIRECT_URL", &qualified(client.request(), previous));
         } else {
             out(b"REDIRECT_URL", &previous.uri);
         }

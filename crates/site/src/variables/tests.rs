@@ -30,12 +30,12 @@ fn variables(root: &str, request: &Request) -> BTreeMap<String, String> {
         sites: vec![site],
         ..Config::default()
     });
-    let client = Client {
+    let client = Client::new(
         request,
-        remote: "[::ffff:192.0.2.7]:41000".parse().unwrap(),
-        local: "[2001:db8::1]:8080".parse().unwrap(),
-        time: 0,
-    };
+        "[::ffff:192.0.2.7]:41000".parse().unwrap(),
+        "[2001:db8::1]:8080".parse().unwrap(),
+        0,
+    );
     let found = crate::resolve(
         sites.find(b"").unwrap(),
         &client,

@@ -125,9 +125,9 @@ fn matches(
     for rule in rules.iter().filter(|rule| rule.methods.meets(method)) {
         let is_match = match &rule.clients {
             Clients::All => true,
-            Clients::Address(subnet) => subnet.contains(tx.client.remote.ip()),
+            Clients::Address(subnet) => subnet.contains(tx.client.remote().ip()),
             Clients::Variable(is_set, name) => tx.state.env.contains(name) == *is_set,
-            Clients::Host(domain) => match world.host_name(tx.client.remote.ip()) {
+            Clients::Host(domain) => match world.host_name(tx.client.remote().ip()) {
                 LookedUp::Found(host) => in_domain(domain, &host),
                 LookedUp::Nothing => false,
                 LookedUp::Later => return Err(Refusal::Later),

@@ -48,7 +48,7 @@ pub(super) fn authenticate(
         secret,
         world,
     };
-    let sent = Response::of(tx.client.request);
+    let sent = Response::of(tx.client.request());
     match check.run(tx, sent) {
         Ok(()) => Ok(()),
         Err(Failure::Status(status)) => Err(Refusal::Status(status)),
@@ -179,7 +179,7 @@ impl Check<'_> {
     }
 
     fn digest_fits(&self, tx: &Transaction<'_>, response: &Response, secret: &[u8]) -> Result<(), Failure> {
-        let method = tx.client.request.method.as_str().as_bytes();
+        let method = tx.client.method().as_str().as_bytes();
         let request = md5(&[method, &response.uri]);
         if !response.qop.eq_ignore_ascii_case(b"auth") {
             return Err(again("it is not with qop auth"));
@@ -212,7 +212,7 @@ impl Check<'_> {
         let Some(lifetime) = self.lifetime() else {
             return Ok(made);
         };
-        match tx.client.time.checked_sub(made) {
+        match tx.client.time().checked_sub(made) {
             None => Err(stale("the nonce is from the future")),
             Some(age) if age > lifetime => Err(stale("the nonce is too old")),
             Some(_) => Ok(made),
@@ -251,7 +251,7 @@ impl Check<'_> {
     }
 
     fn challenge(&self, tx: &mut Transaction<'_>, is_stale: bool) -> Status {
-        let nonce = self.nonce(tx.client.time);
+        let nonce = self.nonce(tx.client.time());
         let mut value = [
             &b"Digest realm=\""[..],
             &self.realm,
@@ -274,12 +274,12 @@ impl Check<'_> {
     fn inform(&self, tx: &mut Transaction<'_>, response: &Response, secret: &[u8], made: u64) {
         let proof = self.digest(response, secret, &md5(&[b"", &response.uri]));
         let mut value = [&b"rspauth=\""[..], &proof, b"\""].concat();
-        let age = tx.client.time.saturating_sub(made);
+        let age = tx.client.time().saturating_sub(made);
         if self
             .lifetime()
             .is_some_and(|lifetime| age > lifetime.saturating_sub(NEXT_NONCE_BEFORE))
         {
-            value.extend([&b", nextnonce=\""[..], &self.nonce(tx.client.time), b"\""].concat());
+            value.extend([&b", nextnonce=\""[..], &self.nonce(tx.client.time()), b"\""].concat());
         }
         let (cnonce, nc, qop) = (quoted(&response.cnonce), &response.nc, &response.qop);
         value.extend([b", cnonce=\"", &cnonce[..], b"\", nc=", nc, b", qop=", qop].concat());

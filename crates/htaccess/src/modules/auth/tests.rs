@@ -3,6 +3,7 @@ use md5::{Digest, Md5};
 
 use super::basic::hexadecimal;
 use super::*;
+use crate::Client;
 use crate::modules::authz::check;
 use crate::modules::authz::tests::{Asked, Site, USERS_OF, code, merged, run};
 use crate::testing::try_settings;
@@ -212,7 +213,9 @@ fn nonces_end() {
     let later = |lines: &str, seconds: i64| {
         let asked = Asked::new("GET").field("Authorization", &value);
         let mut tx = asked.transaction();
-        tx.client.time = tx.client.time.checked_add_signed(seconds * 1_000_000).unwrap();
+        let (client, time) = (tx.client, tx.client.time());
+        let time = time.checked_add_signed(seconds * 1_000_000).unwrap();
+        tx.client = Client::new(client.request(), client.remote(), client.local(), time);
         let code = code(check(&mut tx, &merged(&[DIGEST, lines]), &mut Site::default()));
         let info = tx.state.fields.value(b"Authentication-Info").unwrap_or_default();
         let challenge = tx

@@ -94,16 +94,16 @@ impl Judge<'_, '_> {
         is_inverted: bool,
     ) -> Result<Verdict, Refusal> {
         let client = self.tx.client;
-        let remote = client.remote.ip();
+        let remote = client.remote().ip();
         Ok(match &requirement.kind {
             Asked::All(is_granted) => granted(*is_granted),
             Asked::Address(subnets) => granted(subnets.iter().any(|subnet| subnet.contains(remote))),
             Asked::Host(names) => self.host(section, names, remote, is_inverted)?,
             Asked::ForwardDns(names) => self.forward_dns(section, names, remote, is_inverted)?,
-            Asked::Local => granted(is_local(remote, client.local.ip())),
+            Asked::Local => granted(is_local(remote, client.local().ip())),
             Asked::Environment(names) => granted(names.iter().any(|name| self.tx.state.env.contains(name))),
             Asked::Method(methods) => granted(methods.meets(self.method)),
-            Asked::Tls => granted(client.request.scheme == Scheme::Https),
+            Asked::Tls => granted(client.scheme() == Scheme::Https),
             Asked::Expression {
                 condition,
                 wants_user,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use howdah_http::{Method, Request, Scheme, Status};
 
 use super::{Refusal, check};
+use crate::Client;
 use crate::Settings;
 use crate::modules::auth::password;
 use crate::testing::{request, settings, transaction};
@@ -144,7 +145,9 @@ impl Asked {
         let mut tx = transaction(&self.request);
         tx.state.method = self.request.method.clone();
         if let Some(address) = self.from {
-            tx.client.remote.set_ip(address);
+            let (client, mut remote) = (tx.client, tx.client.remote());
+            remote.set_ip(address);
+            tx.client = Client::new(client.request(), remote, client.local(), client.time());
         }
         for name in &self.variables {
             tx.state.env.set(name.as_bytes(), b"1");

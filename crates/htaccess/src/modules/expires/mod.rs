@@ -95,7 +95,7 @@ pub fn response(
     let Some(code) = config.code(head.fields.value(b"content-type").unwrap_or_default()) else {
         return;
     };
-    let now = i64::try_from(tx.client.time).unwrap_or(i64::MAX);
+    let now = i64::try_from(tx.client.time()).unwrap_or(i64::MAX);
     let mut dated = || modified.or_else(|| Some(world.probe(&tx.state.filename)?.modified));
     let base = match code.base {
         Base::Access => now,

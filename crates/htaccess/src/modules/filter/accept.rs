@@ -4,7 +4,7 @@ use crate::transaction::Transaction;
 
 /// Whether the client takes a coding: it names it, and not with `q=0`. `*` is not looked at.
 pub(super) fn accepts(tx: &Transaction<'_>, coding: &[u8]) -> bool {
-    let mut values = tx.request_fields().values(b"accept-encoding");
+    let mut values = tx.request_values(b"accept-encoding");
     let Some(first) = values.next() else { return false };
     let more: Vec<&[u8]> = values.collect();
     match more.is_empty() {

@@ -1,16 +1,11 @@
-//! The common case: fields that are always the same, ready to be added to a head that is kept.
+//! The common cases: rules whose outcome depends on nothing but the head, and among them those that only set and unset.
+
+use std::sync::Arc;
+
+use howdah_http::{ResponseHead, is_field_value, is_token};
 
 use super::Config;
 use super::rule::{Action, Condition, Rule, Value};
-
-/// What unconditional rules with constant values do to the head of a successful response.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ConstantLines {
-    /// Names of the fields that the head loses first.
-    pub removed: Vec<Box<[u8]>>,
-    /// Lines that it gets, each with its CRLF.
-    pub lines: Box<[u8]>,
-}
 
 impl Config {
     /// Whether what [`response`](super::response) does depends on nothing but the head: no variable, no expression, nothing
@@ -23,22 +18,30 @@ impl Config {
         })
     }
 
-    /// The lines to add to the head of a successful response where every rule is a plain `set` or `unset`, of other fields than
-    /// Content-Type; else `None`.
-    pub fn constant_lines(&self) -> Option<ConstantLines> {
-        let always = table(&self.always)?;
-        let success = table(&self.success)?;
-        let removed = success.iter().map(|(name, _)| (*name).into()).collect();
-        let mut lines = Vec::new();
-        for (name, value) in always.iter().chain(&success) {
-            if let Some(value) = value {
-                lines.extend_from_slice(&[name, &b": "[..], value, b"\r\n"].concat());
+    /// Does to a head what [`response`](super::response) and the joining of both tables come to, where every rule is a plain `set`
+    /// or `unset` of another field than Content-Type, and no field has been set otherwise. `false` where it is not so easy; then
+    /// nothing is changed.
+    pub(crate) fn apply_plainly(&self, head: &mut ResponseHead, is_error: bool) -> bool {
+        let mut all = self.always.iter().chain(&self.success);
+        if !all.all(|rule| rule.is_plain) || has_twice(&self.always) {
+            return false;
+        }
+        let success = if is_error { &[][..] } else { &self.success };
+        for rule in acting(success) {
+            match rule.plain_value() {
+                Some(value) => head.fields.set(&rule.name, value),
+                None => {
+                    head.fields.remove(&rule.name);
+                }
             }
         }
-        Some(ConstantLines {
-            removed,
-            lines: lines.into(),
-        })
+        // There is nothing yet that `always` could unset.
+        for rule in acting(&self.always) {
+            if let Some(value) = rule.plain_value() {
+                head.fields.push(&rule.name, value);
+            }
+        }
+        true
     }
 
     /// Whether a rule for responses is about the media type, or evaluates an expression, which may ask for it.
@@ -51,25 +54,41 @@ impl Config {
     }
 }
 
-/// What a field comes to; `None` is not there.
-type Entry<'r> = (&'r [u8], Option<&'r [u8]>);
-
-/// What the rules come to, one after the other.
-fn table(rules: &[std::sync::Arc<Rule>]) -> Option<Vec<Entry<'_>>> {
-    let mut entries: Vec<Entry<'_>> = Vec::new();
-    for rule in rules {
-        let entry = match (&rule.condition, &rule.action, &rule.value) {
-            (Condition::Never, ..) => continue,
-            (Condition::Always, Action::Set, Value::Constant(value)) => (&*rule.name, Some(&**value)),
-            (Condition::Always, Action::Unset, _) => (&*rule.name, None),
-            _ => return None,
+impl Rule {
+    /// The same, with it noted whether it is plain.
+    pub(super) fn classified(self) -> Rule {
+        let is_plain = match (&self.condition, &self.action, &self.value) {
+            (Condition::Never, ..) => true,
+            (Condition::Always, Action::Set, Value::Constant(value)) => is_field_value(value),
+            (Condition::Always, Action::Unset, _) => true,
+            _ => false,
         };
-        let sendable = howdah_http::is_token(entry.0) && entry.1.is_none_or(howdah_http::is_field_value);
-        if rule.is_content_type() || !sendable {
-            return None;
-        }
-        entries.retain(|(name, _)| !name.eq_ignore_ascii_case(entry.0));
-        entries.push(entry);
+        let is_plain = is_plain && is_token(&self.name) && !self.is_content_type();
+        Rule { is_plain, ..self }
     }
-    Some(entries)
+
+    /// What a plain rule sets; `None` where it unsets.
+    fn plain_value(&self) -> Option<&[u8]> {
+        match (&self.action, &self.value) {
+            (Action::Set, Value::Constant(value)) => Some(value),
+            _ => None,
+        }
+    }
 }
+
+fn acting(rules: &[Arc<Rule>]) -> impl Iterator<Item = &Rule> {
+    let acts = |rule: &&Rule| !matches!(rule.condition, Condition::Never);
+    rules.iter().map(|rule| &**rule).filter(acts)
+}
+
+/// Whether two rules are about one field, or there are too many to compare.
+fn has_twice(rules: &[Arc<Rule>]) -> bool {
+    rules.len() > MOST_COMPARED
+        || rules.iter().enumerate().any(|(at, rule)| {
+            let mut before = rules[..at].iter();
+            before.any(|other| other.name.eq_ignore_ascii_case(&rule.name))
+        })
+}
+
+/// Rules that are compared with each other for every response.
+const MOST_COMPARED: usize = 16;

@@ -111,7 +111,7 @@ fn render_part(part: &Part, tx: &Transaction<'_>, world: &mut dyn World, out: &m
     // Writing to a Vec cannot fail.
     let _ = match part {
         Part::Text(text) => out.write_all(text),
-        Part::Time => write!(out, "t={}", tx.client.time),
+        Part::Time => write!(out, "t={}", tx.client.time()),
         Part::Duration => write!(out, "D={}", world.elapsed()),
         Part::Load => {
             let [one, five, fifteen] = world.load().averages;

@@ -20,7 +20,6 @@ use crate::settings::Merge;
 use crate::transaction::Transaction;
 use crate::world::World;
 
-pub use constant::ConstantLines;
 use rule::Rule;
 use run::Table;
 pub(crate) use run::{append, substitute};

@@ -93,7 +93,9 @@ fn rule(call: &Call<'_>, action: &[u8], rest: &[u8], is_response: bool) -> Resul
         name: field.into(),
         value,
         condition: clause.map_or(Ok(Condition::Always), |clause| condition(&clause))?,
-    })
+        is_plain: false,
+    }
+    .classified())
 }
 
 /// Which word is what depends on the action: only `edit` has a replacement, and `unset` and `echo` have no value.

@@ -22,6 +22,8 @@ pub(super) struct Rule {
     pub value: Value,
     /// When it acts.
     pub condition: Condition,
+    /// Whether it always sets or unsets another field than Content-Type to what can be sent.
+    pub is_plain: bool,
 }
 
 /// What is done to a field.

@@ -43,6 +43,13 @@ impl Table {
         self != Table::Request && rule.is_content_type()
     }
 
+    fn contains(self, tx: &Transaction<'_>, name: &[u8]) -> bool {
+        match self {
+            Table::Request => tx.request_field(name).is_some(),
+            Table::Success | Table::Always => self.read(tx).contains(name),
+        }
+    }
+
     fn read<'t>(self, tx: &'t Transaction<'_>) -> &'t Fields {
         match self {
             Table::Request => tx.request_fields(),
@@ -134,7 +141,7 @@ fn idle(tx: &mut Transaction<'_>, rule: &Rule, world: &mut dyn World) -> Option<
 fn act(tx: &mut Transaction<'_>, rule: &Rule, table: Table, world: &mut dyn World) -> Result<(), Status> {
     match &rule.action {
         Action::Unset => {
-            if table.read(tx).contains(&rule.name) {
+            if table.contains(tx, &rule.name) {
                 table.edit(tx).remove(&rule.name);
             }
             if table.holds_media_type(rule) {
@@ -156,7 +163,7 @@ fn act(tx: &mut Transaction<'_>, rule: &Rule, table: Table, world: &mut dyn Worl
             let value = checked(tx, rule, value)?;
             let sets = match rule.action {
                 Action::Set => true,
-                Action::SetIfEmpty => !table.read(tx).contains(&rule.name),
+                Action::SetIfEmpty => !table.contains(tx, &rule.name),
                 _ => false,
             };
             if sets && table.holds_media_type(rule) {

@@ -157,7 +157,7 @@ impl Item {
 
 /// The members of a request field; `None` where it was not sent.
 pub(super) fn items(tx: &Transaction<'_>, field: &[u8]) -> Option<Vec<Item>> {
-    let lines: Vec<&[u8]> = tx.request_fields().values(field).collect();
+    let lines: Vec<&[u8]> = tx.request_values(field).collect();
     if lines.is_empty() {
         return None;
     }

@@ -36,7 +36,7 @@ pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), 
     ]
     .concat();
     if let Some(minutes) = minutes.map(number).filter(|&minutes| minutes != 0) {
-        let now = transaction.client.time / 1_000_000;
+        let now = transaction.client.time() / 1_000_000;
         line.extend_from_slice(b"; expires=");
         line.extend_from_slice(&expiry(now.saturating_add_signed(i64::from(minutes) * 60)));
     }

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use howdah_http::{Request, Status};
 
 use super::{Outcome, fixup, url};
+use crate::client::Client;
 use crate::compile::{Surroundings, compile};
 use crate::trace::Trace;
-use crate::transaction::{Client, Found, State, Transaction};
+use crate::transaction::{Found, State, Transaction};
 use crate::world::{Lookup, Probe, ProbeKind, Verified, World};
 
 /// A file of directives, a path, a query and a request field's value, with zero bytes between them. The rules end within a
@@ -75,12 +76,7 @@ fn bounded(outcome: &Outcome, state: &State) {
 
 fn client(request: &Request) -> Client<'_> {
     let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 80);
-    Client {
-        request,
-        remote: address,
-        local: address,
-        time: 1_700_000_000_000_000,
-    }
+    Client::new(request, address, address, 1_700_000_000_000_000)
 }
 
 fn state(path: &[u8], query: &[u8]) -> State {

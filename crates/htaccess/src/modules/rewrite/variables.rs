@@ -205,25 +205,25 @@ impl Server {
             Server::DocumentRoot => &state.document_root,
             Server::RemoteUser => state.user.as_deref().unwrap_or_default(),
             Server::AuthType => state.auth_type.unwrap_or_default().as_bytes(),
-            Server::Https if client.request.scheme == Scheme::Https => b"on",
+            Server::Https if client.scheme() == Scheme::Https => b"on",
             Server::Https => b"off",
             Server::Scheme => scheme(transaction),
             Server::IsSubrequest if state.is_subrequest => b"true",
             Server::IsSubrequest => b"false",
             Server::Protocol if state.is_subrequest => b"INCLUDED",
-            Server::Protocol => client.request.version.as_str().as_bytes(),
-            Server::Name if !client.request.authority.is_empty() => client.request.host(),
+            Server::Protocol => client.version().as_str().as_bytes(),
+            Server::Name if !client.authority().is_empty() => client.host(),
             Server::Name => return server_name(transaction).into_owned().into(),
-            Server::Ipv6 if is_ipv6(client.remote.ip()) => b"on",
+            Server::Ipv6 if is_ipv6(client.remote().ip()) => b"on",
             Server::Ipv6 => b"off",
             Server::Software => SOFTWARE,
             Server::Administrator => b"[no address given]",
             Server::ApiVersion => b"20120211:142",
             Server::Owner | Server::OwnerGroup => return owner(self, transaction, world).into(),
-            Server::LocalAddress => return printed(client.local.ip().to_canonical()),
+            Server::LocalAddress => return printed(client.local().ip().to_canonical()),
             Server::LocalPort => return printed(server_port(transaction)),
-            Server::RemoteAddress => return printed(client.remote.ip().to_canonical()),
-            Server::RemotePort => return printed(client.remote.port()),
+            Server::RemoteAddress => return printed(client.remote().ip().to_canonical()),
+            Server::RemotePort => return printed(client.remote().port()),
             Server::RequestLine => return request_line(transaction).into(),
             Server::Time(part) => return time(part, transaction, world).into(),
         })
@@ -232,7 +232,7 @@ impl Server {
 
 /// A field of the request; several lines of it are joined by commas.
 pub(crate) fn field_value<'s>(transaction: &'s Transaction<'_>, name: &'s [u8]) -> Cow<'s, [u8]> {
-    let mut values = transaction.request_fields().values(name);
+    let mut values = transaction.request_values(name);
     let first = values.next().unwrap_or_default();
     let mut joined = Cow::Borrowed(first);
     for value in values {
@@ -244,7 +244,7 @@ pub(crate) fn field_value<'s>(transaction: &'s Transaction<'_>, name: &'s [u8]) 
 
 /// `http` or `https`.
 pub(crate) fn scheme(transaction: &Transaction<'_>) -> &'static [u8] {
-    match transaction.client.request.scheme {
+    match transaction.client.scheme() {
         Scheme::Http => b"http",
         Scheme::Https => b"https",
     }
@@ -253,8 +253,8 @@ pub(crate) fn scheme(transaction: &Transaction<'_>) -> &'static [u8] {
 /// The host that the client named; without one, from HTTP/1.0, the address that it reached.
 fn server_name<'t>(transaction: &'t Transaction<'_>) -> Cow<'t, [u8]> {
     let client = &transaction.client;
-    match client.local.ip().to_canonical() {
-        _ if !client.request.authority.is_empty() => Cow::Borrowed(client.request.host()),
+    match client.local().ip().to_canonical() {
+        _ if !client.authority().is_empty() => Cow::Borrowed(client.host()),
         IpAddr::V4(address) => printed(address),
         IpAddr::V6(address) => Cow::Owned(format!("[{address}]").into_bytes()),
     }
@@ -263,12 +263,12 @@ fn server_name<'t>(transaction: &'t Transaction<'_>) -> Cow<'t, [u8]> {
 /// The port that the client named, else the one that it reached.
 pub(super) fn server_port(transaction: &Transaction<'_>) -> u16 {
     let client = &transaction.client;
-    client.request.port().unwrap_or(client.local.port())
+    client.port().unwrap_or(client.local().port())
 }
 
 /// The port of the request's scheme.
 pub(super) fn default_port(transaction: &Transaction<'_>) -> u16 {
-    match transaction.client.request.scheme {
+    match transaction.client.scheme() {
         Scheme::Http => 80,
         Scheme::Https => 443,
     }
@@ -295,7 +295,7 @@ pub(super) fn qualify(url: Vec<u8>, transaction: &Transaction<'_>) -> Vec<u8> {
 }
 
 fn request_line(transaction: &Transaction<'_>) -> Vec<u8> {
-    let request = transaction.client.request;
+    let request = transaction.client.request();
     let (method, version) = (request.method.as_str(), request.version.as_str());
     [method.as_bytes(), b" ", &request.target, b" ", version.as_bytes()].concat()
 }
@@ -321,7 +321,7 @@ fn is_ipv6(address: IpAddr) -> bool {
 }
 
 fn time(part: Time, transaction: &Transaction<'_>, world: &mut dyn World) -> Vec<u8> {
-    let seconds = transaction.client.time / 1_000_000;
+    let seconds = transaction.client.time() / 1_000_000;
     let local = seconds.saturating_add_signed(i64::from(world.zone(seconds)));
     // Such as `Sun, 06 Nov 1994 08:49:37 GMT`.
     let text = date::format(local);

@@ -168,12 +168,12 @@ fn is_same(last: Option<&[u8]>, name: Option<&[u8]>) -> bool {
 fn value_of<'t>(tx: &'t Transaction<'_>, attribute: &Attribute, name: &'t [u8]) -> Cow<'t, [u8]> {
     let text = |text: String| Cow::Owned(text.into_bytes());
     match attribute {
-        Attribute::RemoteAddress => text(tx.client.remote.ip().to_canonical().to_string()),
-        Attribute::ServerAddress => text(tx.client.local.ip().to_canonical().to_string()),
+        Attribute::RemoteAddress => text(tx.client.remote().ip().to_canonical().to_string()),
+        Attribute::ServerAddress => text(tx.client.local().ip().to_canonical().to_string()),
         Attribute::Uri => Cow::Borrowed(&tx.state.uri),
         Attribute::Method => Cow::Borrowed(tx.state.method.as_str().as_bytes()),
-        Attribute::Protocol => Cow::Borrowed(tx.client.request.version.as_str().as_bytes()),
-        Attribute::Field if tx.request_fields().contains(name) => field_value(tx, name),
+        Attribute::Protocol => Cow::Borrowed(tx.client.version().as_str().as_bytes()),
+        Attribute::Field if tx.request_field(name).is_some() => field_value(tx, name),
         Attribute::Field => Cow::Borrowed(tx.state.env.value(name).unwrap_or_default()),
         Attribute::Fields(names) => {
             let fields = tx.request_fields();

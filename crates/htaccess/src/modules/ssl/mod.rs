@@ -24,7 +24,7 @@ pub struct Config {
 impl Config {
     /// Whether not even a user can make up for the connection (`Satisfy Any`).
     pub(crate) fn forbids_all(&self, tx: &Transaction<'_>) -> bool {
-        self.strict == Some(true) && self.required.is_some() && tx.client.request.scheme != Scheme::Https
+        self.strict == Some(true) && self.required.is_some() && tx.client.scheme() != Scheme::Https
     }
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn check(tx: &mut Transaction<'_>, config: &Config) -> Result<(), Sta
     let Some(place) = config.required.as_ref() else {
         return Ok(());
     };
-    let is_encrypted = tx.client.request.scheme == Scheme::Https;
+    let is_encrypted = tx.client.scheme() == Scheme::Https;
     tx.trace(|| Event {
         step: "access",
         place: Some(place.clone()),

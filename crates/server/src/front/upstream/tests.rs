@@ -29,12 +29,12 @@ fn request() -> howdah_http::Request {
 #[test]
 fn the_head_for_an_upstream() {
     let request = request();
-    let client = Client {
-        request: &request,
-        remote: "[::ffff:192.0.2.7]:41000".parse().unwrap(),
-        local: "192.0.2.1:80".parse().unwrap(),
-        time: 0,
-    };
+    let client = Client::new(
+        &request,
+        "[::ffff:192.0.2.7]:41000".parse().unwrap(),
+        "192.0.2.1:80".parse().unwrap(),
+        0,
+    );
     let upstream = Upstream {
         socket: None,
         host: "127.0.0.1".to_owned(),

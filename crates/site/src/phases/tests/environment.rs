@@ -1,10 +1,12 @@
 //! Variables: who sets them when, and what becomes of them in redirects.
 
+use std::rc::Rc;
+
 use super::tree::Tree;
 
 fn env(tree: &mut Tree, target: &str, fields: &str, name: &str) -> Option<String> {
     let resolved = tree.resolved("GET", target, fields);
-    let state = resolved.ruled?.state;
+    let state = Rc::unwrap_or_clone(resolved.ruled?).state;
     let value = state.env.value(name.as_bytes())?;
     Some(String::from_utf8_lossy(value).into_owned())
 }

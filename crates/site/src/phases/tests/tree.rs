@@ -12,11 +12,12 @@ use howdah_htaccess::{Client, compile};
 use howdah_http::{Method, Request, Status};
 
 use crate::disk::{Disk, Kind, Look};
+use crate::memory::Memory;
 use crate::path::{DocumentPath, Scratch};
 use crate::resolution::{Resolution, Resolved};
 use crate::ruled::Ruled;
 use crate::rules::Rules;
-use crate::sites::Sites;
+use crate::sites::{Site, Sites};
 
 /// The document root of every tree.
 pub const ROOT: &str = "/srv/www";
@@ -33,6 +34,9 @@ pub struct Tree {
     links: HashSet<String>,
     /// How often the disk was asked.
     pub asked: usize,
+    /// Changes with the files.
+    pub epoch: u64,
+    pub memory: Memory,
 }
 
 impl Tree {
@@ -61,6 +65,8 @@ impl Tree {
             contents: HashMap::new(),
             links: HashSet::new(),
             asked: 0,
+            epoch: 0,
+            memory: Memory::new(),
         };
         files.split_whitespace().for_each(|name| tree.add(name));
         for (folder, text) in htaccess {
@@ -73,10 +79,12 @@ impl Tree {
 
     /// A file that directives may name.
     pub fn put(&mut self, path: &str, content: &str) {
+        self.epoch += 1;
         self.contents.insert(path.to_owned(), content.to_owned());
     }
 
-    fn add(&mut self, name: &str) {
+    pub fn add(&mut self, name: &str) {
+        self.epoch += 1;
         for (at, _) in name.match_indices('/') {
             self.kinds.insert(name[..at].to_owned(), Kind::Directory);
         }
@@ -153,14 +161,33 @@ impl Tree {
         if explained {
             crate::explain(site, &client, self, scratch)
         } else {
-            crate::resolve(site, &client, self, scratch)
+            let resolved = crate::resolve(site, &client, self, scratch);
+            self.ask_memory(site, &client, scratch, &resolved);
+            resolved
         }
+    }
+
+    /// Whoever remembers comes to the same: at first, when it takes note, and when it knows.
+    fn ask_memory(&mut self, site: &Site, client: &Client<'_>, scratch: &mut Scratch, expected: &Resolved) {
+        let mut memory = std::mem::take(&mut self.memory);
+        let asked = self.asked;
+        for round in 1..=3 {
+            let resolved = crate::resolve_from_memory(site, client, self, scratch, &mut memory);
+            assert_eq!(
+                format!("{resolved:?}"),
+                format!("{expected:?}"),
+                "round {round} of {:?}",
+                client.request()
+            );
+        }
+        self.asked = asked;
+        self.memory = memory;
     }
 }
 
 impl Tree {
     /// What an error comes to that is found after `target` was resolved.
-    pub fn later(&mut self, target: &str, ruled: Option<Box<Ruled>>, status: u16) -> String {
+    pub fn later(&mut self, target: &str, ruled: Option<Rc<Ruled>>, status: u16) -> String {
         let request = Request {
             target: target.as_bytes().to_vec(),
             ..Request::default()
@@ -181,15 +208,19 @@ impl Tree {
 
 /// Somebody on 192.0.2.1, at a fixed time.
 pub fn client(request: &Request) -> Client<'_> {
-    Client {
+    Client::new(
         request,
-        remote: SocketAddr::from(([192, 0, 2, 1], 41000)),
-        local: SocketAddr::from(([192, 0, 2, 2], 80)),
-        time: 1_700_000_000_000_000,
-    }
+        SocketAddr::from(([192, 0, 2, 1], 41000)),
+        SocketAddr::from(([192, 0, 2, 2], 80)),
+        1_700_000_000_000_000,
+    )
 }
 
 impl Disk for Tree {
+    fn epoch(&self) -> Option<u64> {
+        Some(self.epoch)
+    }
+
     fn kind(&mut self, path: &DocumentPath) -> Kind {
         self.asked += 1;
         let name = std::str::from_utf8(path.relative()).unwrap_or("?");

@@ -6,7 +6,7 @@ use crate::transaction::Transaction;
 
 /// Whether the `uri` of a digest is the request's target, which proxies may have written differently.
 pub(super) fn fits(uri: &[u8], tx: &Transaction<'_>) -> bool {
-    let target = &tx.client.request.target;
+    let target = &tx.client.request().target;
     if uri == target {
         return true;
     }
@@ -17,7 +17,7 @@ pub(super) fn fits(uri: &[u8], tx: &Transaction<'_>) -> bool {
         }
         _ => (&b""[..], uri),
     };
-    if !authority.is_empty() && !authority.eq_ignore_ascii_case(&tx.client.request.authority) {
+    if !authority.is_empty() && !authority.eq_ignore_ascii_case(tx.client.authority()) {
         return false;
     }
     let (path, query) = split(rest);

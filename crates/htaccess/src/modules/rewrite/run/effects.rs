@@ -139,13 +139,12 @@ impl Run<'_, '_> {
 
     /// Adds the request fields that the rule depended on to Vary.
     pub(super) fn note_vary(&mut self, rule: &Rule) {
-        let request = self.transaction.request_fields();
         let names: Vec<&[u8]> = self
             .vary
             .iter()
             .flat_map(|&at| &rule.conditions[at].vary)
             .map(|name| &**name)
-            .filter(|name| request.contains(name))
+            .filter(|name| self.transaction.request_field(name).is_some())
             .collect();
         if names.is_empty() {
             return;

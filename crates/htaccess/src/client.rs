@@ -1,0 +1,298 @@
+//! What came from the client, and what of it has been looked at.
+
+use std::cell::{Cell, RefCell};
+use std::net::{IpAddr, SocketAddr};
+
+use howdah_http::{Content, Fields, Method, Request, Scheme, Version};
+
+/// What does not change while a request is served.
+///
+/// Everything that can differ between two requests for the same URL is reached by a method that notes the question, where
+/// somebody wants to know: an answer that was found without asking holds for the other request as well.
+#[derive(Clone, Copy, Debug)]
+pub struct Client<'r> {
+    request: &'r Request,
+    remote: SocketAddr,
+    local: SocketAddr,
+    time: u64,
+    reads: Option<&'r Reads>,
+}
+
+/// What has been looked at of a request, besides its method, its URL without the spelling, its authority, scheme and version,
+/// whether it has content, and our end of the connection.
+#[derive(Debug, Default)]
+pub struct Reads {
+    everything: Cell<bool>,
+    remote: Cell<bool>,
+    fields: RefCell<Vec<Box<[u8]>>>,
+}
+
+impl<'r> Client<'r> {
+    /// A request that came from `remote` to `local` at `time`, in microseconds since 1970.
+    pub fn new(request: &'r Request, remote: SocketAddr, local: SocketAddr, time: u64) -> Client<'r> {
+        Client {
+            request,
+            remote,
+            local,
+            time,
+            reads: None,
+        }
+    }
+
+    /// The same, with a note in `reads` of what is looked at.
+    pub fn noting(self, reads: &'r Reads) -> Client<'r> {
+        Client {
+            reads: Some(reads),
+            ..self
+        }
+    }
+
+    /// The request as it came: anything in it.
+    pub fn request(&self) -> &'r Request {
+        self.depends_on_everything();
+        self.request
+    }
+
+    /// Notes that something is asked of which no two requests need get the same answer.
+    #[inline]
+    pub fn depends_on_everything(&self) {
+        if let Some(reads) = self.reads {
+            reads.everything.set(true);
+        }
+    }
+
+    /// The fields as sent, of which only those of that name are looked at.
+    #[inline]
+    pub fn fields_named(&self, name: &[u8]) -> &'r Fields {
+        if let Some(reads) = self.reads {
+            reads.note_field(name);
+        }
+        &self.request.fields
+    }
+
+    /// The client's end of the connection.
+    #[inline]
+    pub fn remote(&self) -> SocketAddr {
+        if let Some(reads) = self.reads {
+            reads.remote.set(true);
+        }
+        self.remote
+    }
+
+    /// When the request came, in microseconds since 1970.
+    #[inline]
+    pub fn time(&self) -> u64 {
+        self.depends_on_everything();
+        self.time
+    }
+
+    /// Our end of the connection.
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// The method, as sent.
+    pub fn method(&self) -> &'r Method {
+        &self.request.method
+    }
+
+    /// How the client reached us.
+    pub fn scheme(&self) -> Scheme {
+        self.request.scheme
+    }
+
+    /// The protocol version.
+    pub fn version(&self) -> Version {
+        self.request.version
+    }
+
+    /// `host[:port]` that the client named; empty where it named none.
+    pub fn authority(&self) -> &'r [u8] {
+        &self.request.authority
+    }
+
+    /// The authority without its port.
+    pub fn host(&self) -> &'r [u8] {
+        self.request.host()
+    }
+
+    /// The port that the client named.
+    pub fn port(&self) -> Option<u16> {
+        self.request.port()
+    }
+
+    /// How the request's content is delimited.
+    pub fn content(&self) -> Content {
+        self.request.content
+    }
+
+    /// The URL's path, as sent. What it means does not depend on how it is spelled.
+    pub fn path(&self) -> &'r [u8] {
+        self.request.path()
+    }
+
+    /// The URL's query, as sent.
+    pub fn query(&self) -> Option<&'r [u8]> {
+        self.request.query()
+    }
+}
+
+impl Reads {
+    fn note_field(&self, name: &[u8]) {
+        let mut fields = self.fields.borrow_mut();
+        if fields.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            return;
+        }
+        if fields.len() < MOST_FIELDS {
+            fields.push(name.into());
+        } else {
+            self.everything.set(true);
+        }
+    }
+
+    /// What the same questions come to for `client`; `None` where they are too many, or such that no two requests need agree.
+    pub fn answers(&self, client: &Client<'_>) -> Option<Answers> {
+        if self.everything.get() {
+            return None;
+        }
+        let mut fields = Vec::new();
+        for name in self.fields.borrow().iter() {
+            let values = client.request.fields.values(name).map(Box::from);
+            let values: Vec<Box<[u8]>> = values.collect();
+            let is_personal = SECRETS.iter().any(|secret| name.eq_ignore_ascii_case(secret));
+            let length: usize = values.iter().map(|value| value.len()).sum();
+            if length > LONGEST || (is_personal && length > 0) {
+                return None;
+            }
+            fields.push(Field {
+                name: name.clone(),
+                values: values.into(),
+            });
+        }
+        Some(Answers {
+            remote: self.remote.get().then(|| client.remote.ip()),
+            fields: fields.into(),
+        })
+    }
+}
+
+/// What the questions came to that were asked of a request.
+#[derive(Debug)]
+pub struct Answers {
+    remote: Option<IpAddr>,
+    fields: Box<[Field]>,
+}
+
+/// A field of the request that was asked for.
+#[derive(Debug)]
+struct Field {
+    name: Box<[u8]>,
+    values: Box<[Box<[u8]>]>,
+}
+
+impl Answers {
+    /// Whether another request answers them alike.
+    #[inline]
+    pub fn are_those_of(&self, client: &Client<'_>) -> bool {
+        self.remote.is_none_or(|remote| remote == client.remote.ip())
+            && self.fields.iter().all(|field| {
+                let mut sent = client.request.fields.values(&field.name);
+                field.values.iter().all(|value| sent.next() == Some(value)) && sent.next().is_none()
+            })
+    }
+}
+
+/// Fields of a request that can be asked for before it is taken that all of them count.
+const MOST_FIELDS: usize = 8;
+
+/// Bytes of a field that are kept to be compared.
+const LONGEST: usize = 512;
+
+/// Fields that tell who somebody is: they are not kept, and nobody else sends the same.
+const SECRETS: [&[u8]; 3] = [b"Authorization", b"Proxy-Authorization", b"Cookie"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Transaction;
+    use crate::testing::{request, transaction};
+
+    #[test]
+    fn an_answer_holds_for_requests_that_answer_the_same_questions_alike() {
+        let request_of = |fields| request("/x", fields);
+        let first = request_of("User-Agent: a\nAccept: b\nAccept: c");
+        let rows = [
+            ("User-Agent: a\nAccept: b\nAccept: c", true),
+            ("Other: x\nAccept: b\nUSER-AGENT: a\naccept: c", true),
+            ("User-Agent: b\nAccept: b\nAccept: c", false),
+            ("User-Agent: a\nAccept: b", false),
+            ("User-Agent: a\nAccept: b\nAccept: c\nAccept: d", false),
+            ("Accept: b\nAccept: c", false),
+            ("User-Agent: a\nAccept: b\nAccept: c\nReferer: x", false),
+        ];
+        let reads = Reads::default();
+        let mut tx = transaction(&first);
+        tx.client = tx.client.noting(&reads);
+        assert_eq!(tx.request_field(b"User-Agent"), Some(&b"a"[..]));
+        assert_eq!(tx.request_values(b"accept").count(), 2);
+        assert_eq!(tx.request_field(b"Referer"), None);
+        let answers = reads.answers(&tx.client).expect("three fields are few");
+        for (fields, expected) in rows {
+            let other = request_of(fields);
+            assert_eq!(
+                answers.are_those_of(&transaction(&other).client),
+                expected,
+                "{fields}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_address_counts_where_it_was_asked_for() {
+        let request = request("/", "");
+        let elsewhere = "192.0.2.99:1".parse().expect("an address");
+        for asks in [false, true] {
+            let reads = Reads::default();
+            let client = transaction(&request).client.noting(&reads);
+            if asks {
+                client.remote();
+            }
+            let answers = reads.answers(&client).expect("it is little");
+            let other = Client::new(&request, elsewhere, client.local(), 0);
+            assert_eq!(answers.are_those_of(&other), !asks);
+        }
+    }
+
+    #[test]
+    fn what_is_nobody_elses_is_not_kept() {
+        type Ask = fn(&Transaction<'_>) -> usize;
+        let rows: [(&str, Ask, bool); 7] = [
+            ("", |tx| tx.request_values(b"authorization").count(), true),
+            (
+                "Authorization: Basic eDp5",
+                |tx| tx.request_values(b"authorization").count(),
+                false,
+            ),
+            ("Cookie: a=b", |tx| tx.request_values(b"Cookie").count(), false),
+            ("Cookie: a=b", |tx| tx.request_values(b"Accept").count(), true),
+            ("", |tx| tx.client.time() as usize, false),
+            ("", |tx| tx.request_fields().len(), false),
+            ("", |tx| tx.client.authority().len(), true),
+        ];
+        for (number, (fields, ask, expected)) in rows.into_iter().enumerate() {
+            let request = request("/", fields);
+            let reads = Reads::default();
+            let mut tx = transaction(&request);
+            tx.client = tx.client.noting(&reads);
+            ask(&tx);
+            assert_eq!(reads.answers(&tx.client).is_some(), expected, "row {number}");
+        }
+        let request = request("/", "");
+        let reads = Reads::default();
+        let client = transaction(&request).client.noting(&reads);
+        for name in 0..=MOST_FIELDS as u8 {
+            client.fields_named(&[name]);
+        }
+        assert!(reads.answers(&client).is_none());
+    }
+}
