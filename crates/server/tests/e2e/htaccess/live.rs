@@ -30,6 +30,39 @@ fn an_edit_is_seen_at_the_next_request() {
 }
 
 #[test]
+fn what_is_remembered_is_forgotten_in_time() {
+    let rules = "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteRule . /fallback.txt [L]\n\
+        RewriteCond %{HTTP:X-Door} =closed\nRewriteRule ^ - [F]\n";
+    let site = Site::new(&[
+        (".htaccess", rules),
+        ("fallback.txt", "fallback"),
+        ("a/kept.txt", "kept"),
+    ]);
+    let root = site.root();
+    let mut wires = [site.connect(), site.connect()];
+    for round in 0..20 {
+        let mut all = |target: &str, status: u16, body: &str| {
+            for number in 0..8 {
+                let reply = wires[number % 2].get(target);
+                assert_eq!(
+                    (reply.status, reply.text()),
+                    (status, body.into()),
+                    "{round}: {target}"
+                );
+            }
+        };
+        all("/a/new.txt", 200, "fallback");
+        all("/a/kept.txt", 200, "kept");
+        fs::write(root.join("a/new.txt"), format!("new {round}")).unwrap();
+        all("/a/new.txt", 200, &format!("new {round}"));
+        all("/a/kept.txt", 200, "kept");
+        let refused = wires[0].ask("GET", "/a/kept.txt", &[("X-Door", "closed")], b"");
+        assert_eq!(refused.status, 403);
+        fs::remove_file(root.join("a/new.txt")).unwrap();
+    }
+}
+
+#[test]
 fn every_way_to_put_one_there() {
     let site = Site::new(&[("a/file.txt", "x")]);
     let mut wire = site.connect();
