@@ -282,13 +282,12 @@ impl Scanner<'_> {
         let digits = self.run(self.at + 1, |byte| byte.is_ascii_digit());
         if digits > 0 {
             let octal = &self.text[self.at + 1..self.at + 1 + digits];
-            let value = (octal.iter()).try_fold(0u32, |value, digit| match digit {
-                b'0'..=b'7' => Some(value * 8 + u32::from(digit - b'0')),
-                _ => None,
-            });
-            let Some(value) = value.filter(|_| digits <= 3) else {
+            if digits > 3 || !octal.iter().all(|digit| matches!(digit, b'0'..=b'7')) {
                 return self.fail("bad escape sequence");
-            };
+            }
+            let value = octal
+                .iter()
+                .fold(0, |value, digit| value * 8 + u32::from(digit - b'0'));
             let Ok(byte) = u8::try_from(value) else {
                 return self.fail("escape sequence out of bounds");
             };
