@@ -44,11 +44,7 @@ fn what_is_remembered_is_forgotten_in_time() {
         let mut all = |target: &str, status: u16, body: &str| {
             for number in 0..8 {
                 let reply = wires[number % 2].get(target);
-                assert_eq!(
-                    (reply.status, reply.text()),
-                    (status, body.into()),
-                    "{round}: {target}"
-                );
+                assert_eq!((reply.status, reply.text()), (status, body), "{round}: {target}");
             }
         };
         all("/a/new.txt", 200, "fallback");
