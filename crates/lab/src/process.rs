@@ -169,6 +169,8 @@ pub struct Stat {
     pub parent: u32,
     /// User and system time of the process and of its ended children that were waited for, in clock ticks.
     pub ticks: u64,
+    /// Those of the ended children alone.
+    pub of_children: u64,
     /// When it began, in clock ticks after the machine.
     pub started: u64,
     /// Whether it has ended, and its parent has not waited for it.
@@ -180,9 +182,11 @@ pub fn stat(pid: u32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields: Vec<&str> = text[text.rfind(')')? + 2..].split(' ').collect();
     let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+    let of_children = number(13)? + number(14)?;
     Some(Stat {
         parent: u32::try_from(number(1)?).ok()?,
-        ticks: number(11)? + number(12)? + number(13)? + number(14)?,
+        ticks: number(11)? + number(12)? + of_children,
+        of_children,
         started: number(19)?,
         is_zombie: fields.first() == Some(&"Z"),
     })
