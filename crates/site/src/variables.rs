@@ -223,7 +223,6 @@ fn repeated_marks(fields: &Fields) -> u64 {
 }
 
 /// One bit out of 64, the same for names that differ only in case.
-#[inline]
 fn mark(field: &[u8]) -> u64 {
     let letter = |byte: Option<&u8>| usize::from(byte.map_or(0, |byte| byte & 0x1f));
     let sum = letter(field.first()) + 7 * letter(field.last()) + 11 * field.len();

@@ -105,16 +105,26 @@ fn dressed(
         ruled.state.status != Status::OK,
     );
     let content = |body: Body| if is_head { Body::none() } else { body };
-    if matches!(tag, Tag::Own) && wardrobe::is_left_alone(ruled, &document) {
-        return Ok(Answer::new(Head::Prepared(document), content(body.into())));
-    }
     let second = arrival.began.seconds();
     let fields = &work.request.fields;
     let is_plain = !is_error_page && !fields.contains(b"if-none-match") && !fields.contains(b"range");
-    if is_plain && let Some((head, filters)) = thread.wardrobe().find(&document, ruled, &work.request, second)
-    {
-        let pressed = thread.pressed().of(&document, filters);
+    if is_plain && let Some(head) = thread.wardrobe().recent(&document, ruled, second) {
+        return Ok(Answer::new(Head::Prepared(head), content(body.into())));
+    }
+    if matches!(tag, Tag::Own) && wardrobe::is_left_alone(ruled, &document) {
+        return Ok(Answer::new(Head::Prepared(document), content(body.into())));
+    }
+    let found = match is_plain {
+        true => thread
+            .wardrobe()
+            .find(&document, ruled, &work.request, second)
+            .map(|(head, filters)| (head, filters.to_vec())),
+        false => None,
+    };
+    if let Some((head, filters)) = found {
+        let pressed = thread.pressed().of(&document, &filters);
         if filters.is_empty() || pressed.is_some() {
+            thread.wardrobe().note(&document, ruled, second, &head);
             let body = pressed.map_or_else(|| body.into(), Body::whole);
             return Ok(Answer::new(Head::Prepared(head), content(body)));
         }

@@ -18,11 +18,25 @@ use howdah_site::Ruled;
 /// Heads that a thread keeps. Beyond, all are forgotten.
 const MOST_KEPT: usize = 2048;
 
+/// Remembered requests whose heads are found without comparing anything.
+const MOST_RECENT: usize = 256;
+
 /// Dressed heads, by the heads that they were made of, by what was in force, and by what codings clients take.
 #[derive(Debug, Default)]
 pub(super) struct Wardrobe {
     kept: HashMap<Key, Kept, foldhash::fast::RandomState>,
     hasher: foldhash::fast::RandomState,
+    /// What was found lately for requests that are remembered, by the last bits of the address of what is remembered of them.
+    recent: Box<[Option<Recent>]>,
+}
+
+/// The head that a remembered request was answered with. The first two are held for their addresses, as in [`Kept`].
+#[derive(Debug)]
+struct Recent {
+    ruled: Rc<Ruled>,
+    document: Rc<[u8]>,
+    second: u64,
+    head: Rc<[u8]>,
 }
 
 /// Addresses of the file's head and of the settings, and a digest of Accept-Encoding where that counts.
@@ -83,6 +97,33 @@ impl Dress {
 }
 
 impl Wardrobe {
+    /// The head that the same remembered request was answered with before, if it still holds.
+    #[inline]
+    pub(super) fn recent(&self, document: &Rc<[u8]>, ruled: &Rc<Ruled>, second: u64) -> Option<Rc<[u8]>> {
+        let recent = self.recent.get(place(ruled))?.as_ref()?;
+        let holds = Rc::ptr_eq(&recent.ruled, ruled)
+            && Rc::ptr_eq(&recent.document, document)
+            && (recent.second == second || recent.second == ALWAYS);
+        holds.then(|| Rc::clone(&recent.head))
+    }
+
+    /// Notes what a remembered request was answered with, if nothing else of the request went into it.
+    pub(super) fn note(&mut self, document: &Rc<[u8]>, ruled: &Rc<Ruled>, second: u64, head: &Rc<[u8]>) {
+        if Rc::strong_count(ruled) == 1 || passes_filters(&ruled.state, &ruled.settings) {
+            return;
+        }
+        if self.recent.is_empty() {
+            self.recent = (0..MOST_RECENT).map(|_| None).collect();
+        }
+        let tells_time = tells_time(&ruled.settings);
+        self.recent[place(ruled)] = Some(Recent {
+            ruled: Rc::clone(ruled),
+            document: Rc::clone(document),
+            second: if tells_time { second } else { ALWAYS },
+            head: Rc::clone(head),
+        });
+    }
+
     /// The head that was made of the file's own, if it still holds, and what the content has passed for it.
     pub(super) fn find(
         &self,
@@ -118,8 +159,7 @@ impl Wardrobe {
         let mut bytes = Vec::new();
         encode_kept_head(&mut bytes, head, length);
         let bytes: Rc<[u8]> = bytes.into();
-        let expires = ruled.settings.expires.as_ref();
-        let tells_time = expires.is_some_and(|expires| expires.is_active());
+        let tells_time = tells_time(&ruled.settings);
         if self.kept.len() >= MOST_KEPT {
             self.kept.clear();
         }
@@ -140,6 +180,16 @@ impl Wardrobe {
         let digest = accepts.map_or(0, |accepts| self.hasher.hash_one(accepts));
         (document.as_ptr() as usize, Arc::as_ptr(settings) as usize, digest)
     }
+}
+
+/// Whether heads hold for a second only.
+fn tells_time(settings: &Settings) -> bool {
+    let expires = settings.expires.as_ref();
+    expires.is_some_and(|expires| expires.is_active())
+}
+
+fn place(ruled: &Rc<Ruled>) -> usize {
+    Rc::as_ptr(ruled).addr() / size_of::<Ruled>() % MOST_RECENT
 }
 
 /// Whether the request has fields or filters that its settings do not tell.

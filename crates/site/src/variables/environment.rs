@@ -2,13 +2,11 @@
 
 use howdah_http::Fields;
 
-use super::mark;
-
 /// Those that scripts get, each name once: where it is set again, what was set last (`APR_OVERLAP_TABLES_SET`).
 pub(super) struct Variables<'e> {
     lines: Vec<Option<(&'e [u8], &'e [u8])>>,
-    /// The marks of their names.
-    marks: u64,
+    /// A bit for each length that their names have, those beyond 63 with the others.
+    lengths: u64,
 }
 
 impl<'e> Variables<'e> {
@@ -21,16 +19,15 @@ impl<'e> Variables<'e> {
                 None => lines.push(Some((name, value))),
             }
         }
-        let marks = lines
-            .iter()
-            .flatten()
-            .fold(0, |marks, (name, _)| marks | mark(name));
-        Variables { lines, marks }
+        let names = lines.iter().flatten().map(|(name, _)| name);
+        let lengths = names.fold(0, |lengths, name| lengths | length_bit(name));
+        Variables { lines, lengths }
     }
 
     /// The server sets this one itself.
+    #[inline]
     pub(super) fn leave_out(&mut self, name: &[u8]) {
-        if self.marks & mark(name) == 0 {
+        if self.lengths & length_bit(name) == 0 {
             return;
         }
         for line in &mut self.lines {
@@ -49,4 +46,8 @@ impl<'e> Variables<'e> {
         }
         count
     }
+}
+
+fn length_bit(name: &[u8]) -> u64 {
+    1 << (name.len() % 64)
 }
