@@ -3,11 +3,14 @@
 //!
 //! `^$`, `^(.*)$`, `^index\.php$`, `^old/(.*)$`, `^(.+)\.html$`, `\.(css|js|png)$`, `bot|crawl|spider`, `^feed/?$`.
 
+mod part;
+
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 use memchr::memmem;
 
 use super::Spans;
-use super::syntax::{Branch, Item, Node, Tree};
+use super::syntax::{Item, Node, Tree};
+use part::{Part, fits};
 
 /// A pattern that is matched by hand.
 pub(super) enum Shape {
@@ -61,11 +64,8 @@ struct Found<'s> {
     at: usize,
 }
 
-/// More words than this are PCRE2's where they are compared one after the other, and in any case.
+/// More words than this are PCRE2's where they are compared one after the other.
 const COMPARED: usize = 64;
-const WORDS: usize = 4096;
-/// All words together, in bytes.
-const BYTES: usize = 64 << 10;
 
 impl Shape {
     pub(super) fn of(tree: &Tree) -> Option<Shape> {
@@ -349,153 +349,4 @@ impl Finder {
             .ok()?;
         Some(Finder::Many(Box::new(automaton)))
     }
-}
-
-/// A branch, taken apart.
-struct Part {
-    lead: Option<Run>,
-    words: Vec<Word>,
-    trail: Option<Run>,
-    at_start: bool,
-    at_end: bool,
-}
-
-impl Part {
-    fn of(branch: &Branch) -> Option<Part> {
-        let mut items = &branch[..];
-        let mut part = Part {
-            lead: None,
-            words: vec![Word::default()],
-            trail: None,
-            at_start: false,
-            at_end: false,
-        };
-        if let [
-            Item {
-                node: Node::Start, ..
-            },
-            rest @ ..,
-        ] = items
-        {
-            (part.at_start, items) = (true, rest);
-        }
-        if let [rest @ .., Item { node: Node::End, .. }] = items {
-            (part.at_end, items) = (true, rest);
-        }
-        if let [first, rest @ ..] = items
-            && let Some(run) = Run::of(first)
-        {
-            (part.lead, items) = (Some(run), rest);
-        }
-        if let [rest @ .., last] = items
-            && let Some(run) = Run::of(last)
-        {
-            (part.trail, items) = (Some(run), rest);
-        }
-        for item in items {
-            part.words = followed_by(part.words, item)?;
-        }
-        Some(part)
-    }
-}
-
-impl Run {
-    /// `.*`, `.+`, `(.*)` or `(.+)`.
-    fn of(item: &Item) -> Option<Run> {
-        match &item.node {
-            Node::Any if item.greedy && item.max.is_none() && item.min <= 1 => Some(Run {
-                captures: false,
-                min: item.min as usize,
-            }),
-            Node::Group {
-                captures,
-                plain: true,
-                branches,
-            } if item.is_once() => match &branches[..] {
-                [branch] => match &branch[..] {
-                    [inner] if matches!(inner.node, Node::Any) => Run::of(inner).map(|run| Run {
-                        captures: *captures,
-                        ..run
-                    }),
-                    _ => None,
-                },
-                _ => None,
-            },
-            _ => None,
-        }
-    }
-}
-
-/// Every word with each of what an item may be behind it, in PCRE2's order of trying.
-fn followed_by(words: Vec<Word>, item: &Item) -> Option<Vec<Word>> {
-    let once = match &item.node {
-        Node::Byte(byte) => vec![Word {
-            bytes: [*byte].into(),
-            groups: [].into(),
-        }],
-        Node::Group {
-            captures,
-            plain: true,
-            branches,
-        } => group_words(*captures, branches)?,
-        _ => return None,
-    };
-    let mut ends = once;
-    match (item.min, item.max) {
-        (1, Some(1)) => {}
-        // A group that took no part has captured nothing, which is not what a word can say.
-        (0, Some(1)) if item.greedy && ends.iter().all(|word| word.groups.is_empty()) => {
-            ends.push(Word::default())
-        }
-        _ => return None,
-    }
-    if words.len() * ends.len() > WORDS {
-        return None;
-    }
-    let joined: Vec<Word> = words
-        .iter()
-        .flat_map(|word| ends.iter().map(|end| word.followed_by(end)))
-        .collect();
-    fits(&joined)?;
-    Some(joined)
-}
-
-fn group_words(captures: bool, branches: &[Branch]) -> Option<Vec<Word>> {
-    let mut words = Vec::new();
-    for branch in branches {
-        let mut own = vec![Word::default()];
-        for item in branch {
-            own = followed_by(own, item)?;
-        }
-        words.extend(own);
-    }
-    fits(&words)?;
-    // Groups in one branch take no part when another matches.
-    if branches.len() > 1 && words.iter().any(|word| !word.groups.is_empty()) {
-        return None;
-    }
-    if captures {
-        for word in &mut words {
-            let whole = (0, word.bytes.len() as u32);
-            word.groups = [&[whole], &word.groups[..]].concat().into();
-        }
-    }
-    Some(words)
-}
-
-impl Word {
-    fn followed_by(&self, end: &Word) -> Word {
-        let shift = self.bytes.len() as u32;
-        let shifted = end.groups.iter().map(|(start, end)| (start + shift, end + shift));
-        Word {
-            bytes: [&self.bytes[..], &end.bytes].concat().into(),
-            groups: self.groups.iter().copied().chain(shifted).collect(),
-        }
-    }
-}
-
-/// Whether there are not too many words.
-fn fits(words: &[Word]) -> Option<()> {
-    let bytes: usize = words.iter().map(|word| word.bytes.len()).sum();
-    (words.len() <= WORDS && bytes <= BYTES).then_some(())
 }
