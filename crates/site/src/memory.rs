@@ -28,8 +28,8 @@ pub struct Memory {
 /// A place for one request.
 #[derive(Debug, Default)]
 struct Slot {
-    /// The upper half of the hash of the last request that asked for this place and was not remembered.
-    seen: u32,
+    /// The hash of the last request that asked for this place and was not remembered.
+    seen: u64,
     /// Requests that are still to be evaluated without being remembered.
     wait: u8,
     /// How many that will be if what is remembered next is of no use either.
@@ -40,6 +40,7 @@ struct Slot {
 /// What one request came to.
 #[derive(Debug)]
 struct Kept {
+    hash: u64,
     question: Question,
     answers: Answers,
     epoch: u64,
@@ -109,16 +110,32 @@ impl Memory {
         }
     }
 
-    /// Whether nothing has ever been remembered.
+    /// The hash of a request, by which the others below know it; `None` as long as nothing has been [begun](Self::begin).
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+    pub(crate) fn hash(&self, client: &Client<'_>, path: &DocumentPath) -> Option<u64> {
+        if self.slots.is_empty() {
+            return None;
+        }
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(path.absolute_bytes());
+        if let Some(query) = client.query() {
+            hasher.write(query);
+        }
+        Some(hasher.finish())
     }
 
-    /// What the request of `client` comes to, if that is known, with the path in `path`'s memory. `path` is what `asked` had.
+    /// Makes room, for the first request that directives have a say in.
+    pub(crate) fn begin(&mut self) {
+        if self.slots.is_empty() {
+            self.slots = (0..SLOTS).map(|_| Slot::default()).collect();
+        }
+    }
+
+    /// What a request comes to, if that is known, with the path in `path`'s memory, which is the request's.
     #[inline]
     pub(crate) fn recall(
         &mut self,
+        hash: u64,
         site: &Site,
         client: &Client<'_>,
         slash: bool,
@@ -130,9 +147,7 @@ impl Memory {
             path,
             slash,
         };
-        let hash = self.hash(client, asked);
-        let at = self.at(hash);
-        let kept = self.slots[at].kept.as_deref_mut()?;
+        let kept = self.slot(hash).kept.as_deref_mut()?;
         if kept.epoch != epoch || !kept.question.is(client, asked) || !kept.answers.are_those_of(client) {
             return None;
         }
@@ -158,16 +173,10 @@ impl Memory {
 
     /// Whether it is worth while to remember what this request will come to: it has been asked for before, and what was
     /// remembered in its place is of no use any more.
-    pub(crate) fn wants(&mut self, client: &Client<'_>, asked: Asked<'_>) -> bool {
-        if self.slots.is_empty() {
-            self.slots = (0..SLOTS).map(|_| Slot::default()).collect();
-        }
-        let hash = self.hash(client, asked);
-        let at = self.at(hash);
-        let slot = &mut self.slots[at];
-        let before = std::mem::replace(&mut slot.seen, (hash >> 32) as u32);
-        let is_known =
-            before == slot.seen || matches!(&slot.kept, Some(kept) if kept.question.is(client, asked));
+    pub(crate) fn wants(&mut self, hash: u64) -> bool {
+        let slot = self.slot(hash);
+        let before = std::mem::replace(&mut slot.seen, hash);
+        let is_known = before == hash || slot.kept.as_ref().is_some_and(|kept| kept.hash == hash);
         if is_known && slot.wait == 0 {
             return true;
         }
@@ -178,15 +187,14 @@ impl Memory {
     /// Remembers what the request of `client` came to at that epoch of the disk.
     pub(crate) fn keep(
         &mut self,
+        hash: u64,
         client: &Client<'_>,
         asked: Asked<'_>,
         reads: &Reads,
         epoch: u64,
         resolved: &Resolved,
     ) {
-        let hash = self.hash(client, asked);
-        let at = self.at(hash);
-        let slot = &mut self.slots[at];
+        let slot = self.slot(hash);
         let was_of_use = slot.kept.as_ref().is_some_and(|kept| kept.was_used);
         slot.patience = match was_of_use || slot.kept.is_none() {
             true => 0,
@@ -196,6 +204,7 @@ impl Memory {
         let answers = reads.answers(client).filter(|_| can_be_kept(resolved));
         slot.kept = answers.map(|answers| {
             Box::new(Kept {
+                hash,
                 question: Question::new(client, asked),
                 answers,
                 epoch,
@@ -210,19 +219,10 @@ impl Memory {
         }
     }
 
+    /// The place of a request, once there is room.
     #[inline]
-    fn hash(&self, client: &Client<'_>, asked: Asked<'_>) -> u64 {
-        let mut hasher = self.hasher.build_hasher();
-        hasher.write(asked.path.absolute_bytes());
-        if let Some(query) = client.query() {
-            hasher.write(query);
-        }
-        hasher.finish()
-    }
-
-    #[inline]
-    fn at(&self, hash: u64) -> usize {
-        hash as usize % SLOTS
+    fn slot(&mut self, hash: u64) -> &mut Slot {
+        &mut self.slots[hash as usize % SLOTS]
     }
 }
 

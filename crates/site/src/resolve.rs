@@ -51,54 +51,53 @@ pub fn resolve_from_memory(
     let Some(epoch) = disk.epoch().filter(|_| reads_only) else {
         return resolve(site, client, disk, scratch);
     };
-    let request = client.request();
-    let mut asked = match Asked::new(site, request, scratch) {
+    let mut asked = match Asked::new(site, client.request(), scratch) {
         Ok(asked) => asked,
         Err(status) => return Resolved::status(status),
     };
-    if !memory.is_empty()
-        && let Some(resolved) = memory.recall(site, client, asked.slash, &mut asked.path, epoch)
+    let hash = memory.hash(client, &asked.path);
+    if let Some(hash) = hash
+        && let Some(resolved) = memory.recall(hash, site, client, asked.slash, &mut asked.path, epoch)
     {
         return resolved;
     }
-    match asked.find(disk, scratch) {
-        Unruled::Resolved(resolution) => Resolved {
-            resolution,
-            ruled: None,
-        },
-        Unruled::Ruled(start) => evaluate(site, client, start, epoch, disk, scratch, memory),
+    let start = match asked.find(disk, scratch) {
+        Unruled::Ruled(start) => start,
+        Unruled::Resolved(resolution) => {
+            return Resolved {
+                resolution,
+                ruled: None,
+            };
+        }
+    };
+    let hash = hash.or_else(|| {
+        memory.begin();
+        memory.hash(client, &again(site, client)?.path)
+    });
+    match hash.filter(|hash| memory.wants(*hash)) {
+        None => Walk::new(site, *client, disk, scratch).run(start, None),
+        Some(hash) => {
+            let reads = Reads::default();
+            let resolved = Walk::new(site, client.noting(&reads), disk, scratch).run(start, None);
+            if disk.epoch() == Some(epoch)
+                && let Some(asked) = again(site, client)
+            {
+                let asked = memory::Asked {
+                    site: site.number(),
+                    path: &asked.path,
+                    slash: asked.slash,
+                };
+                memory.keep(hash, client, asked, &reads, epoch, &resolved);
+            }
+            resolved
+        }
     }
 }
 
-/// Has the directives evaluated, and what they came to remembered if that is of use.
+/// A request's path anew: what was made of it first has become something else.
 #[cold]
-fn evaluate(
-    site: &Site,
-    client: &Client<'_>,
-    start: Option<Start>,
-    epoch: u64,
-    disk: &mut impl Disk,
-    scratch: &mut Scratch,
-    memory: &mut Memory,
-) -> Resolved {
-    // The path has changed since, or belongs to the evaluation.
-    let Ok(asked) = Asked::new(site, client.request(), &mut Scratch::default()) else {
-        return Walk::new(site, *client, disk, scratch).run(start, None);
-    };
-    let question = memory::Asked {
-        site: site.number(),
-        path: &asked.path,
-        slash: asked.slash,
-    };
-    if !memory.wants(client, question) {
-        return Walk::new(site, *client, disk, scratch).run(start, None);
-    }
-    let reads = Reads::default();
-    let resolved = Walk::new(site, client.noting(&reads), disk, scratch).run(start, None);
-    if disk.epoch() == Some(epoch) {
-        memory.keep(client, question, &reads, epoch, &resolved);
-    }
-    resolved
+fn again<'a>(site: &'a Site, client: &Client<'a>) -> Option<Asked<'a>> {
+    Asked::new(site, client.request(), &mut Scratch::default()).ok()
 }
 
 /// The same, with everything noted that happens on the way: in the `trace` of what is [ruled](Resolved::ruled).

@@ -115,7 +115,7 @@ fn where_no_directive_applies_there_is_nothing_to_remember() {
     for _ in 0..3 {
         ask(&mut tree, &mut memory, &request("GET", "/a.txt", ""));
     }
-    assert!(memory.is_empty());
+    assert!(memory.slots.is_empty());
 }
 
 #[test]
