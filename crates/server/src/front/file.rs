@@ -1,12 +1,13 @@
 //! Answering from a file.
 
+use std::rc::Rc;
+
 use howdah_files::{self as files, FileBody, Manner};
 use howdah_htaccess::modules::core::EtagParts;
 use howdah_htaccess::response::passes_filters;
 use howdah_http::conditional::{self, Decision, Validators};
 use howdah_http::{Method, ResponseHead, Status, Text, date};
 use howdah_site::{DocumentPath, Ruled, Site};
-use std::rc::Rc;
 
 use super::answer::{Answer, Body, Head};
 use super::connection::Connection;
@@ -108,23 +109,16 @@ fn dressed(
     let second = arrival.began.seconds();
     let fields = &work.request.fields;
     let is_plain = !is_error_page && !fields.contains(b"if-none-match") && !fields.contains(b"range");
-    if is_plain && let Some(head) = thread.wardrobe().recent(&document, ruled, second) {
+    if is_plain && let Some(head) = thread.wardrobe().find_recent(&document, ruled, second) {
         return Ok(Answer::new(Head::Prepared(head), content(body.into())));
     }
     if matches!(tag, Tag::Own) && wardrobe::is_left_alone(ruled, &document) {
         return Ok(Answer::new(Head::Prepared(document), content(body.into())));
     }
-    let found = match is_plain {
-        true => thread
-            .wardrobe()
-            .find(&document, ruled, &work.request, second)
-            .map(|(head, filters)| (head, filters.to_vec())),
-        false => None,
-    };
-    if let Some((head, filters)) = found {
-        let pressed = thread.pressed().of(&document, &filters);
+    if is_plain && let Some((head, filters)) = thread.wardrobe().find(&document, ruled, &work.request, second)
+    {
+        let pressed = thread.pressed().of(&document, filters);
         if filters.is_empty() || pressed.is_some() {
-            thread.wardrobe().note(&document, ruled, second, &head);
             let body = pressed.map_or_else(|| body.into(), Body::whole);
             return Ok(Answer::new(Head::Prepared(head), content(body)));
         }

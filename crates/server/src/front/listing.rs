@@ -1,12 +1,13 @@
 //! Listing a folder.
 
+use std::rc::Rc;
+
 use howdah_files::Listed;
 use howdah_htaccess::modules::autoindex::Entry;
 use howdah_htaccess::modules::core::EtagParts;
 use howdah_htaccess::world::{Probe, ProbeKind};
 use howdah_http::{ResponseHead, Status, date, etag};
 use howdah_site::{DocumentPath, Ruled, Site};
-use std::rc::Rc;
 
 use super::answer::{Answer, Body, Head};
 use super::connection::Connection;

@@ -18,7 +18,7 @@ use howdah_site::Ruled;
 /// Heads that a thread keeps. Beyond, all are forgotten.
 const MOST_KEPT: usize = 2048;
 
-/// Remembered requests whose heads are found without comparing anything.
+/// Remembered requests whose heads are at hand.
 const MOST_RECENT: usize = 256;
 
 /// Dressed heads, by the heads that they were made of, by what was in force, and by what codings clients take.
@@ -26,13 +26,17 @@ const MOST_RECENT: usize = 256;
 pub(super) struct Wardrobe {
     kept: HashMap<Key, Kept, foldhash::fast::RandomState>,
     hasher: foldhash::fast::RandomState,
-    /// What was found lately for requests that are remembered, by the last bits of the address of what is remembered of them.
-    recent: Box<[Option<Recent>]>,
+    recent: Recent,
 }
 
-/// The head that a remembered request was answered with. The first two are held for their addresses, as in [`Kept`].
+/// Heads that remembered requests were answered with lately, found without comparing anything, by the last bits of the address of what
+/// is remembered. Empty until there is one.
+#[derive(Debug, Default)]
+struct Recent(Box<[Option<Answered>]>);
+
+/// The first two are held for their addresses, as in [`Kept`].
 #[derive(Debug)]
-struct Recent {
+struct Answered {
     ruled: Rc<Ruled>,
     document: Rc<[u8]>,
     second: u64,
@@ -99,49 +103,40 @@ impl Dress {
 impl Wardrobe {
     /// The head that the same remembered request was answered with before, if it still holds.
     #[inline]
-    pub(super) fn recent(&self, document: &Rc<[u8]>, ruled: &Rc<Ruled>, second: u64) -> Option<Rc<[u8]>> {
-        let recent = self.recent.get(place(ruled))?.as_ref()?;
-        let holds = Rc::ptr_eq(&recent.ruled, ruled)
-            && Rc::ptr_eq(&recent.document, document)
-            && (recent.second == second || recent.second == ALWAYS);
-        holds.then(|| Rc::clone(&recent.head))
-    }
-
-    /// Notes what a remembered request was answered with, if nothing else of the request went into it.
-    pub(super) fn note(&mut self, document: &Rc<[u8]>, ruled: &Rc<Ruled>, second: u64, head: &Rc<[u8]>) {
-        if Rc::strong_count(ruled) == 1 || passes_filters(&ruled.state, &ruled.settings) {
-            return;
-        }
-        if self.recent.is_empty() {
-            self.recent = (0..MOST_RECENT).map(|_| None).collect();
-        }
-        let tells_time = tells_time(&ruled.settings);
-        self.recent[place(ruled)] = Some(Recent {
-            ruled: Rc::clone(ruled),
-            document: Rc::clone(document),
-            second: if tells_time { second } else { ALWAYS },
-            head: Rc::clone(head),
-        });
+    pub(super) fn find_recent(
+        &self,
+        document: &Rc<[u8]>,
+        ruled: &Rc<Ruled>,
+        second: u64,
+    ) -> Option<Rc<[u8]>> {
+        self.recent.find(document, ruled, second)
     }
 
     /// The head that was made of the file's own, if it still holds, and what the content has passed for it.
     pub(super) fn find(
-        &self,
+        &mut self,
         document: &Rc<[u8]>,
-        ruled: &Ruled,
+        ruled: &Rc<Ruled>,
         request: &Request,
         second: u64,
     ) -> Option<(Rc<[u8]>, &[Filter])> {
         let (state, settings) = (&ruled.state, &ruled.settings);
         let is_filtered = passes_filters(state, settings);
         let accepts = is_filtered.then(|| accepts(state, request));
-        let kept = self.kept.get(&self.key(document, settings, accepts.as_deref()))?;
+        let key = self.key(document, settings, accepts.as_deref());
+        let kept = self.kept.get(&key)?;
         let is_in_time = kept.second == second || kept.second == ALWAYS;
         let holds = is_in_time
             && kept.dress.fits(state, accepts.as_deref())
             && !has_its_own(state)
             && !(is_filtered && has_filter_variables(state));
-        holds.then(|| (Rc::clone(&kept.head), &kept.filters[..]))
+        if !holds {
+            return None;
+        }
+        if !is_filtered {
+            self.recent.note(document, ruled, kept);
+        }
+        Some((Rc::clone(&kept.head), &kept.filters[..]))
     }
 
     /// Keeps a head, for content that has that length once it has passed the filters, and gives it back as it is kept.
@@ -159,7 +154,8 @@ impl Wardrobe {
         let mut bytes = Vec::new();
         encode_kept_head(&mut bytes, head, length);
         let bytes: Rc<[u8]> = bytes.into();
-        let tells_time = tells_time(&ruled.settings);
+        let expires = ruled.settings.expires.as_ref();
+        let tells_time = expires.is_some_and(|expires| expires.is_active());
         if self.kept.len() >= MOST_KEPT {
             self.kept.clear();
         }
@@ -182,14 +178,35 @@ impl Wardrobe {
     }
 }
 
-/// Whether heads hold for a second only.
-fn tells_time(settings: &Settings) -> bool {
-    let expires = settings.expires.as_ref();
-    expires.is_some_and(|expires| expires.is_active())
-}
+impl Recent {
+    #[inline]
+    fn find(&self, document: &Rc<[u8]>, ruled: &Rc<Ruled>, second: u64) -> Option<Rc<[u8]>> {
+        let answered = self.0.get(Recent::place(ruled))?.as_ref()?;
+        let holds = Rc::ptr_eq(&answered.ruled, ruled)
+            && Rc::ptr_eq(&answered.document, document)
+            && (answered.second == second || answered.second == ALWAYS);
+        holds.then(|| Rc::clone(&answered.head))
+    }
 
-fn place(ruled: &Rc<Ruled>) -> usize {
-    Rc::as_ptr(ruled).addr() / size_of::<Ruled>() % MOST_RECENT
+    fn note(&mut self, document: &Rc<[u8]>, ruled: &Rc<Ruled>, kept: &Kept) {
+        let is_remembered = Rc::strong_count(ruled) > 1;
+        if !is_remembered {
+            return;
+        }
+        if self.0.is_empty() {
+            self.0 = (0..MOST_RECENT).map(|_| None).collect();
+        }
+        self.0[Recent::place(ruled)] = Some(Answered {
+            ruled: Rc::clone(ruled),
+            document: Rc::clone(document),
+            second: kept.second,
+            head: Rc::clone(&kept.head),
+        });
+    }
+
+    fn place(ruled: &Rc<Ruled>) -> usize {
+        Rc::as_ptr(ruled).addr() / size_of::<Ruled>() % MOST_RECENT
+    }
 }
 
 /// Whether the request has fields or filters that its settings do not tell.
