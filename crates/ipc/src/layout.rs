@@ -2,6 +2,8 @@
 
 /// Bytes of a cache line: words with different writers never share one.
 const LINE: usize = 64;
+/// Bytes of a slot's words: two lines.
+const SLOT: usize = 2 * LINE;
 /// Bytes of a page: areas start at one, so that untouched ones cost no memory.
 const PAGE: usize = 4096;
 
@@ -77,50 +79,79 @@ impl Geometry {
         self.slots.div_ceil(64)
     }
 
-    pub(crate) fn queue_head(&self) -> usize {
-        0
-    }
-
-    pub(crate) fn queue_tail(&self) -> usize {
-        LINE
-    }
-
-    pub(crate) fn awake_limit(&self) -> usize {
-        LINE + 4
-    }
-
-    pub(crate) fn queue_entry(&self) -> usize {
-        2 * LINE
-    }
-
-    pub(crate) fn idle(&self) -> usize {
-        (self.queue_entry() + self.queue_entries() * 4).next_multiple_of(LINE)
-    }
-
-    pub(crate) fn worker(&self, worker: usize) -> usize {
-        (self.idle() + self.idle_words() * 8).next_multiple_of(LINE) + worker * LINE
-    }
-
-    pub(crate) fn thread(&self, thread: usize) -> usize {
-        let line = (LINE + self.ready_words() * 8).next_multiple_of(LINE);
-        self.worker(self.workers) + thread * line
-    }
-
-    pub(crate) fn slot(&self, slot: usize) -> usize {
-        self.thread(self.threads) + slot * 2 * LINE
-    }
-
-    pub(crate) fn request(&self, slot: usize) -> usize {
-        self.slot(self.slots).next_multiple_of(PAGE) + slot * self.request_bytes
-    }
-
-    pub(crate) fn ring(&self, slot: usize) -> usize {
-        self.request(self.slots) + slot * self.ring_bytes
-    }
-
     /// Bytes of the whole region.
     pub fn length(&self) -> usize {
-        self.ring(self.slots)
+        Layout::of(self).length
+    }
+}
+
+/// Where each part of a region of some [`Geometry`] starts, in bytes. Computed once: it is asked for dozens of times in a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Layout {
+    /// The set of idle workers.
+    pub(crate) idle: usize,
+    worker: usize,
+    thread: usize,
+    thread_bytes: usize,
+    slot: usize,
+    request: usize,
+    request_bytes: usize,
+    ring: usize,
+    ring_bytes: usize,
+    length: usize,
+}
+
+impl Layout {
+    pub(crate) const QUEUE_HEAD: usize = 0;
+    pub(crate) const QUEUE_TAIL: usize = LINE;
+    pub(crate) const AWAKE_LIMIT: usize = LINE + 4;
+    pub(crate) const QUEUE_ENTRY: usize = 2 * LINE;
+
+    pub(crate) fn of(geometry: &Geometry) -> Layout {
+        let idle = (Layout::QUEUE_ENTRY + geometry.queue_entries() * 4).next_multiple_of(LINE);
+        let worker = (idle + geometry.idle_words() * 8).next_multiple_of(LINE);
+        let thread = worker + geometry.workers * LINE;
+        let thread_bytes = (LINE + geometry.ready_words() * 8).next_multiple_of(LINE);
+        let slot = thread + geometry.threads * thread_bytes;
+        let request = (slot + geometry.slots * SLOT).next_multiple_of(PAGE);
+        let ring = request + geometry.slots * geometry.request_bytes;
+        Layout {
+            idle,
+            worker,
+            thread,
+            thread_bytes,
+            slot,
+            request,
+            request_bytes: geometry.request_bytes,
+            ring,
+            ring_bytes: geometry.ring_bytes,
+            length: ring + geometry.slots * geometry.ring_bytes,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn worker(&self, worker: usize) -> usize {
+        self.worker + worker * LINE
+    }
+
+    #[inline]
+    pub(crate) fn thread(&self, thread: usize) -> usize {
+        self.thread + thread * self.thread_bytes
+    }
+
+    #[inline]
+    pub(crate) fn slot(&self, slot: usize) -> usize {
+        self.slot + slot * SLOT
+    }
+
+    #[inline]
+    pub(crate) fn request(&self, slot: usize) -> usize {
+        self.request + slot * self.request_bytes
+    }
+
+    #[inline]
+    pub(crate) fn ring(&self, slot: usize) -> usize {
+        self.ring + slot * self.ring_bytes
     }
 }
 
@@ -219,24 +250,23 @@ mod tests {
         for (workers, threads) in [(1, 1), (4, 2), (65, 3), (1024, 256)] {
             let geometry = Geometry::for_pool(workers, threads);
             assert!(geometry.is_valid());
+            let layout = Layout::of(&geometry);
             let starts = [
-                geometry.queue_head(),
-                geometry.queue_tail(),
-                geometry.queue_entry(),
-                geometry.idle(),
-                geometry.worker(0),
-                geometry.thread(0),
-                geometry.slot(0),
-                geometry.request(0),
-                geometry.ring(0),
+                Layout::QUEUE_HEAD,
+                Layout::QUEUE_TAIL,
+                Layout::QUEUE_ENTRY,
+                layout.idle,
+                layout.worker(0),
+                layout.thread(0),
+                layout.slot(0),
+                layout.request(0),
+                layout.ring(0),
                 geometry.length(),
             ];
             assert!(starts.is_sorted_by(|a, b| a < b), "{starts:?}");
             assert!(starts.iter().all(|start| start % LINE == 0), "{starts:?}");
-            assert!(geometry.idle() + geometry.idle_words() * 8 <= geometry.worker(0));
-            assert!(
-                geometry.thread(0) + thread_line::READY + geometry.ready_words() * 8 <= geometry.thread(1)
-            );
+            assert!(layout.idle + geometry.idle_words() * 8 <= layout.worker(0));
+            assert!(layout.thread(0) + thread_line::READY + geometry.ready_words() * 8 <= layout.thread(1));
         }
     }
 

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use howdah_sys::memory::{self, Mapping};
 
-use crate::layout::{Geometry, slot_line, thread_line, worker_line};
+use crate::layout::{Geometry, Layout, slot_line, thread_line, worker_line};
 use crate::queue::{Doorbell, IdleSet, Queue};
 use crate::room::Room;
 use crate::slot::StateWord;
@@ -17,6 +17,7 @@ pub(crate) struct Region {
     file: OwnedFd,
     mapping: Mapping,
     geometry: Geometry,
+    layout: Layout,
 }
 
 impl Region {
@@ -44,6 +45,7 @@ impl Region {
             file,
             mapping,
             geometry,
+            layout: Layout::of(&geometry),
         })
     }
 
@@ -57,24 +59,24 @@ impl Region {
 
     pub(crate) fn queue(&self) -> Queue<'_> {
         Queue {
-            head: self.word(self.geometry.queue_head()),
-            tail: self.word(self.geometry.queue_tail()),
-            entries: self.words(self.geometry.queue_entry(), self.geometry.queue_entries()),
+            head: self.word(Layout::QUEUE_HEAD),
+            tail: self.word(Layout::QUEUE_TAIL),
+            entries: self.words(Layout::QUEUE_ENTRY, self.geometry.queue_entries()),
         }
     }
 
     /// How many workers should be awake at most; 0: all.
     pub(crate) fn awake_limit(&self) -> &AtomicU32 {
-        self.word(self.geometry.awake_limit())
+        self.word(Layout::AWAKE_LIMIT)
     }
 
     pub(crate) fn idle(&self) -> IdleSet<'_> {
-        IdleSet(self.longs(self.geometry.idle(), self.geometry.idle_words()))
+        IdleSet(self.longs(self.layout.idle, self.geometry.idle_words()))
     }
 
     pub(crate) fn doorbell(&self, thread: usize) -> Doorbell<'_> {
         assert!(thread < self.geometry.threads);
-        let line = self.geometry.thread(thread);
+        let line = self.layout.thread(thread);
         Doorbell {
             sleeping: self.word(line + thread_line::SLEEPING),
             ready: self.longs(line + thread_line::READY, self.geometry.ready_words()),
@@ -83,7 +85,7 @@ impl Region {
 
     pub(crate) fn worker(&self, worker: usize) -> WorkerLine<'_> {
         assert!(worker < self.geometry.workers);
-        let line = self.geometry.worker(worker);
+        let line = self.layout.worker(worker);
         WorkerLine {
             wake: self.word(line + worker_line::WAKE),
             requests: self.long(line + worker_line::REQUESTS),
@@ -92,7 +94,7 @@ impl Region {
 
     pub(crate) fn slot(&self, slot: usize) -> SlotLine<'_> {
         assert!(slot < self.geometry.slots);
-        let line = self.geometry.slot(slot);
+        let line = self.layout.slot(slot);
         SlotLine {
             state: StateWord(self.long(line + slot_line::STATE)),
             written: self.long(line + slot_line::WRITTEN),
@@ -113,7 +115,7 @@ impl Region {
         assert!(slot < self.geometry.slots && bytes.len() <= self.geometry.request_bytes);
         // SAFETY: the area lies inside the mapping (asserted), and `bytes` is memory of our own, not part of it.
         unsafe {
-            self.at(self.geometry.request(slot))
+            self.at(self.layout.request(slot))
                 .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
         };
     }
@@ -123,7 +125,7 @@ impl Region {
         assert!(slot < self.geometry.slots && into.len() <= self.geometry.request_bytes);
         // SAFETY: as in `write_request`; a concurrent write by a broken peer yields wrong bytes, which the decoder checks.
         unsafe {
-            self.at(self.geometry.request(slot))
+            self.at(self.layout.request(slot))
                 .copy_to_nonoverlapping(into.as_mut_ptr(), into.len())
         };
     }
@@ -157,7 +159,7 @@ impl Region {
         assert!(slot < self.geometry.slots && length <= self.geometry.ring_bytes);
         let start = (position & (self.geometry.ring_bytes as u64 - 1)) as usize;
         let first = length.min(self.geometry.ring_bytes - start);
-        let ring = self.geometry.ring(slot);
+        let ring = self.layout.ring(slot);
         [(self.at(ring + start), first), (self.at(ring), length - first)]
     }
 
@@ -168,7 +170,7 @@ impl Region {
         if length == 0 {
             return Ok(());
         }
-        memory::release(&self.file, self.geometry.ring(slot) + kept, length)
+        memory::release(&self.file, self.layout.ring(slot) + kept, length)
     }
 
     fn word(&self, offset: usize) -> &AtomicU32 {
