@@ -502,10 +502,15 @@ static void shim_apply_request_ini(void *context)
 	struct howdah_pair pair;
 
 	for (int first = 1; rust->next_ini(context, first, &pair); first = 0) {
-		zend_string *name = zend_string_init(pair.name.at, pair.name.length, 0);
+		zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), pair.name.at, pair.name.length);
+		if (!entry) {
+			continue;
+		}
+		/* The entry's own name has its hash, and there is a string for each single character: usually nothing is allocated. */
+		zend_string *value = zend_string_init_fast(pair.value.at, pair.value.length);
 		/* As mod_php does for .htaccess: not what is PHP_INI_SYSTEM, and open_basedir can only be tightened. */
-		zend_alter_ini_entry_chars(name, pair.value.at, pair.value.length, PHP_INI_PERDIR, PHP_INI_STAGE_HTACCESS);
-		zend_string_release(name);
+		zend_alter_ini_entry(entry->name, value, PHP_INI_PERDIR, PHP_INI_STAGE_HTACCESS);
+		zend_string_release(value);
 	}
 }
 
