@@ -31,6 +31,14 @@ impl Fields {
         }
     }
 
+    /// No fields, but memory for so many lines, whose names and values take so many bytes together.
+    pub fn with_capacity(lines: usize, bytes: usize) -> Fields {
+        Fields {
+            bytes: Vec::with_capacity(bytes),
+            lines: Vec::with_capacity(lines),
+        }
+    }
+
     /// Forgets every field and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();

@@ -5,7 +5,7 @@
 //! again, gives the bytes that it was decoded from, so nothing was read that is not there, and nothing read twice.
 
 use crate::control::{FromZygote, ToZygote};
-use crate::request::{Body, Encoder, Fixed, HEADER, Request};
+use crate::request::{Block, Body, Encoder, Fixed, HEADER, Request};
 use crate::response::{self, Head, HeadEncoder, MOST_HEAD, PREFIX};
 
 /// A response's head with its prefix.
@@ -39,14 +39,20 @@ pub fn request(data: &[u8]) {
     let mut encoder = Encoder::default();
     encoder.begin(request.time, fixed);
     encoder.status(request.status);
-    for (name, value) in request.variables() {
-        encoder.variable(name, value);
+    let own = request.own_variables().count();
+    let environment = request.variables().count() - own;
+    for (name, value) in request.own_variables() {
+        encoder.entries().variable(name, value);
     }
-    let environment = request.variables().count() - request.own_variables().count();
-    encoder.environment(environment as u32);
+    let mut rest = Block::default();
+    for (name, value) in request.variables().skip(own) {
+        rest.variable(name, value);
+    }
+    rest.environment(environment as u32);
     for (name, value) in request.ini() {
-        encoder.ini(name, value);
+        rest.ini(name, value);
     }
+    encoder.entries().add(&rest);
     let texts = encoder.length();
     let texts_again = &encoder.finish_file(request.body_length)[HEADER..];
     assert_eq!(
@@ -188,9 +194,11 @@ mod tests {
         fixed[Fixed::Method as usize] = Some(&b"POST"[..]);
         fixed[Fixed::Cookie as usize] = Some(&b""[..]);
         encoder.begin(9, fixed);
-        encoder.variable(b"A", b"b");
-        encoder.variable(b"C", b"");
-        encoder.ini(b"memory_limit", b"1M");
+        let entries = encoder.entries();
+        entries.variable(b"A", b"b");
+        entries.variable(b"C", b"");
+        entries.environment(1);
+        entries.ini(b"memory_limit", b"1M");
         let inline = encoder.finish_inline(b"a=1&b=2").to_vec();
         encoder.begin(9, [Some(b"x"); 8]);
         let file = encoder.finish_file(1 << 40).to_vec();

@@ -48,40 +48,17 @@ pub enum Body {
     File,
 }
 
-/// Puts a request together in a buffer that is used again and again.
+/// Variables and ini values, encoded. What many requests have in common is put together once, and [added](Block::add) to each.
 #[derive(Debug, Default)]
-pub struct Encoder {
-    buffer: Vec<u8>,
+pub struct Block {
+    bytes: Vec<u8>,
     variables: u32,
     environment: u32,
     ini: u32,
-    status: u16,
 }
 
-impl Encoder {
-    /// Begins a request: `fixed` in the order of [`Fixed`], `time` in microseconds since 1970.
-    pub fn begin(&mut self, time: u64, fixed: [Option<&[u8]>; FIXED]) {
-        self.buffer.clear();
-        self.buffer.resize(HEADER, 0);
-        self.buffer[24..32].copy_from_slice(&time.to_ne_bytes());
-        self.variables = 0;
-        self.environment = 0;
-        self.ini = 0;
-        self.status = 0;
-        for text in fixed {
-            match text {
-                Some(text) => self.text(text),
-                None => self.buffer.extend_from_slice(&ABSENT.to_ne_bytes()),
-            }
-        }
-    }
-
-    /// Says with which status the script's response begins, if not with 200: it makes the page of an error.
-    pub fn status(&mut self, status: u16) {
-        self.status = status;
-    }
-
-    /// Adds an entry of `$_SERVER`. All of them come before the first [`Encoder::ini`].
+impl Block {
+    /// Adds an entry of `$_SERVER`. All of them come before the first [`Block::ini`].
     pub fn variable(&mut self, name: &[u8], value: &[u8]) {
         debug_assert_eq!(self.ini, 0, "variables come before ini values");
         self.text(name);
@@ -103,9 +80,63 @@ impl Encoder {
         self.ini += 1;
     }
 
+    /// Adds all that `other` has. Behind an environment, or ini values, there are no variables any more.
+    pub fn add(&mut self, other: &Block) {
+        debug_assert!(self.environment + self.ini == 0 || other.variables == 0);
+        self.bytes.extend_from_slice(&other.bytes);
+        self.variables += other.variables;
+        self.environment += other.environment;
+        self.ini += other.ini;
+    }
+
+    fn text(&mut self, text: &[u8]) {
+        self.bytes.extend_from_slice(&(text.len() as u32).to_ne_bytes());
+        self.bytes.extend_from_slice(text);
+        self.bytes.push(0);
+    }
+}
+
+/// Puts a request together in a buffer that is used again and again.
+#[derive(Debug, Default)]
+pub struct Encoder {
+    /// The request from its first byte, and how many entries it has.
+    block: Block,
+    status: u16,
+}
+
+impl Encoder {
+    /// Begins a request: `fixed` in the order of [`Fixed`], `time` in microseconds since 1970.
+    pub fn begin(&mut self, time: u64, fixed: [Option<&[u8]>; FIXED]) {
+        let mut bytes = std::mem::take(&mut self.block.bytes);
+        bytes.clear();
+        bytes.resize(HEADER, 0);
+        bytes[24..32].copy_from_slice(&time.to_ne_bytes());
+        self.block = Block {
+            bytes,
+            ..Block::default()
+        };
+        self.status = 0;
+        for text in fixed {
+            match text {
+                Some(text) => self.block.text(text),
+                None => self.block.bytes.extend_from_slice(&ABSENT.to_ne_bytes()),
+            }
+        }
+    }
+
+    /// Says with which status the script's response begins, if not with 200: it makes the page of an error.
+    pub fn status(&mut self, status: u16) {
+        self.status = status;
+    }
+
+    /// The request's variables and ini values, to be added to until it is finished.
+    pub fn entries(&mut self) -> &mut Block {
+        &mut self.block
+    }
+
     /// Adds a body that stands right here.
     pub fn finish_inline(&mut self, body: &[u8]) -> &[u8] {
-        self.buffer.extend_from_slice(body);
+        self.block.bytes.extend_from_slice(body);
         let kind = if body.is_empty() { Body::None } else { Body::Inline };
         self.finish(kind, body.len() as u64)
     }
@@ -117,25 +148,25 @@ impl Encoder {
 
     /// Bytes so far, to see whether a body still fits.
     pub fn length(&self) -> usize {
-        self.buffer.len()
+        self.block.bytes.len()
     }
 
     fn finish(&mut self, kind: Body, body: u64) -> &[u8] {
-        let length = self.buffer.len() as u32;
-        self.buffer[0..4].copy_from_slice(&length.to_ne_bytes());
-        self.buffer[4..8].copy_from_slice(&self.variables.to_ne_bytes());
-        self.buffer[8..12].copy_from_slice(&self.ini.to_ne_bytes());
-        self.buffer[12..14].copy_from_slice(&(kind as u16).to_ne_bytes());
-        self.buffer[14..16].copy_from_slice(&self.status.to_ne_bytes());
-        self.buffer[16..24].copy_from_slice(&body.to_ne_bytes());
-        self.buffer[32..36].copy_from_slice(&self.environment.to_ne_bytes());
-        &self.buffer
-    }
-
-    fn text(&mut self, text: &[u8]) {
-        self.buffer.extend_from_slice(&(text.len() as u32).to_ne_bytes());
-        self.buffer.extend_from_slice(text);
-        self.buffer.push(0);
+        let Block {
+            bytes,
+            variables,
+            environment,
+            ini,
+        } = &mut self.block;
+        let length = bytes.len() as u32;
+        bytes[0..4].copy_from_slice(&length.to_ne_bytes());
+        bytes[4..8].copy_from_slice(&variables.to_ne_bytes());
+        bytes[8..12].copy_from_slice(&ini.to_ne_bytes());
+        bytes[12..14].copy_from_slice(&(kind as u16).to_ne_bytes());
+        bytes[14..16].copy_from_slice(&self.status.to_ne_bytes());
+        bytes[16..24].copy_from_slice(&body.to_ne_bytes());
+        bytes[32..36].copy_from_slice(&environment.to_ne_bytes());
+        bytes
     }
 }
 
@@ -277,10 +308,12 @@ mod tests {
         fixed[Fixed::Script as usize] = Some(&b"/srv/a.php"[..]);
         encoder.begin(1_700_000_000_000_000, fixed);
         encoder.status(404);
-        encoder.variable(b"HTTP_HOST", b"a.example");
-        encoder.variable(b"EMPTY", b"");
-        encoder.environment(1);
-        encoder.ini(b"memory_limit", b"64M");
+        encoder.entries().variable(b"HTTP_HOST", b"a.example");
+        let mut block = Block::default();
+        block.variable(b"EMPTY", b"");
+        block.environment(1);
+        block.ini(b"memory_limit", b"64M");
+        encoder.entries().add(&block);
         encoder.finish_inline(b"a=1").to_vec()
     }
 

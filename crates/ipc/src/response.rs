@@ -112,6 +112,11 @@ impl<'b> Head<'b> {
         }
     }
 
+    /// How many field lines there are.
+    pub fn field_count(&self) -> usize {
+        self.count
+    }
+
     /// Name and value of each field line, in order.
     pub fn fields(&self) -> impl Iterator<Item = (&'b [u8], &'b [u8])> + use<'b> {
         let mut rest = self.fields;

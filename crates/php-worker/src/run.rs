@@ -180,14 +180,15 @@ impl Options {
             ("SCRIPT_FILENAME", script),
             ("SCRIPT_NAME", script_name.as_bytes()),
         ];
+        let entries = encoder.entries();
         for (name, value) in variables {
-            encoder.variable(name.as_bytes(), value);
+            entries.variable(name.as_bytes(), value);
         }
         if !self.path_info.is_empty() {
-            encoder.variable(b"PATH_INFO", self.path_info.as_bytes());
+            entries.variable(b"PATH_INFO", self.path_info.as_bytes());
         }
         if body_length > 0 {
-            encoder.variable(b"CONTENT_LENGTH", body_length.to_string().as_bytes());
+            entries.variable(b"CONTENT_LENGTH", body_length.to_string().as_bytes());
         }
         for (name, value) in &self.fields {
             let name = name.to_ascii_uppercase().replace('-', "_");
@@ -196,10 +197,10 @@ impl Options {
             } else {
                 format!("HTTP_{name}")
             };
-            encoder.variable(name.as_bytes(), value.as_bytes());
+            entries.variable(name.as_bytes(), value.as_bytes());
         }
         for (name, value) in &self.request_ini {
-            encoder.ini(name.as_bytes(), value.as_bytes());
+            entries.ini(name.as_bytes(), value.as_bytes());
         }
         let inline = self.inline_body || body_length == 0;
         Ok(if inline {

@@ -13,7 +13,7 @@ mod pool;
 
 pub use desk::{Body, Desk};
 pub use exchange::{Exchange, Failure, News, decode_head};
-pub use howdah_ipc::request::Encoder;
+pub use howdah_ipc::request::{Block, Encoder};
 pub use howdah_ipc::response::{Head, Kind};
 pub use pool::{Pool, PoolEvent, PoolLimits, Refused, WorkerFacts};
 

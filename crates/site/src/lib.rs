@@ -46,4 +46,4 @@ pub use resolve::{explain, resolve, resolve_from_memory};
 pub use ruled::Ruled;
 pub use rules::Rules;
 pub use sites::{Site, Sites};
-pub use variables::server_variables;
+pub use variables::{Environment, common_variables, own_variables, server_variables};

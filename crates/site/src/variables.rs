@@ -11,6 +11,7 @@ use howdah_http::{Content, Fields, Request, Scheme};
 
 use crate::resolution::Script;
 use crate::ruled::Ruled;
+pub use environment::Environment;
 
 /// Gives `out` every server variable of `script`, run for the request of `client`, as name and value. The answer is how many of
 /// them, the last ones, directives have set: the `HTTP_` names among those are no fields of the request.
@@ -33,23 +34,23 @@ pub fn server_variables(
     ruled: Option<&Ruled>,
     out: &mut impl FnMut(&[u8], &[u8]),
 ) -> u32 {
-    match ruled.filter(|ruled| !ruled.state.env.is_empty()) {
-        None => {
-            everything(client, script, ruled, out);
-            0
-        }
-        Some(ruled) => {
-            let mut set = environment::Variables::of(&ruled.state.env);
-            everything(client, script, Some(ruled), &mut |name, value| {
-                set.leave_out(name);
-                out(name, value);
-            });
-            set.give(out)
-        }
-    }
+    let Some(ruled) = ruled else {
+        common_variables(client, script, None, out);
+        own_variables(client, None, out);
+        return 0;
+    };
+    let mut environment = Environment::of(ruled);
+    let mut out_of_the_server = |name: &[u8], value: &[u8]| {
+        environment.leave_out(name);
+        out(name, value);
+    };
+    common_variables(client, script, Some(ruled), &mut out_of_the_server);
+    own_variables(client, Some(ruled), &mut out_of_the_server);
+    environment.give(out)
 }
 
-fn everything(
+/// The first of them: what is the same for all requests that one [remembered](crate::Memory) request stands for.
+pub fn common_variables(
     client: &Client<'_>,
     script: &Script,
     ruled: Option<&Ruled>,
@@ -61,9 +62,43 @@ fn everything(
         Some(ruled) => ruled::about_the_way(client, ruled, out),
         None => about_the_try_step(request, script, out),
     }
-    about_the_request(request, ruled, out);
-    about_the_connection(client, out);
-    match ruled.and_then(|ruled| ruled.state.request_fields.as_ref()) {
+    about_the_server(client, out);
+    out(b"SERVER_PROTOCOL", request.version.as_str().as_bytes());
+    let (method, query) = match ruled {
+        Some(ruled) => (&ruled.state.method, ruled.state.args.as_deref()),
+        None => (&request.method, request.query()),
+    };
+    out(b"REQUEST_METHOD", method.as_str().as_bytes());
+    out(b"QUERY_STRING", query.unwrap_or_default());
+    let scheme: &[u8] = match request.scheme {
+        Scheme::Http => b"http",
+        Scheme::Https => b"https",
+    };
+    out(b"REQUEST_SCHEME", scheme);
+    if request.scheme == Scheme::Https {
+        out(b"HTTPS", b"on");
+    }
+}
+
+/// The others that the server sets: what each request has of its own.
+pub fn own_variables(client: &Client<'_>, ruled: Option<&Ruled>, out: &mut impl FnMut(&[u8], &[u8])) {
+    let request = client.request();
+    out(
+        b"REQUEST_URI",
+        ruled.map_or(&request.target, |ruled| ruled::uri(request, ruled)),
+    );
+    with_address(client.remote().ip(), |remote| out(b"REMOTE_ADDR", remote));
+    with_number(u64::from(client.remote().port()), |text| {
+        out(b"REMOTE_PORT", text)
+    });
+    let edited = ruled.and_then(|ruled| ruled.state.request_fields.as_ref());
+    if let Some(kind) = edited.unwrap_or(&request.fields).value(b"content-type") {
+        out(b"CONTENT_TYPE", kind);
+    }
+    if let Content::Length(length) = request.content {
+        with_number(length, |text| out(b"CONTENT_LENGTH", text));
+    }
+    match edited {
         None => fields(request, &request.fields, out),
         Some(edited) => fields(request, &ruled::as_read(&request.fields, edited), out),
     }
@@ -108,56 +143,20 @@ fn about_the_try_step(request: &Request, script: &Script, out: &mut impl FnMut(&
     }
 }
 
-fn about_the_request(request: &Request, ruled: Option<&Ruled>, out: &mut impl FnMut(&[u8], &[u8])) {
-    out(b"GATEWAY_INTERFACE", b"CGI/1.1");
-    out(b"SERVER_PROTOCOL", request.version.as_str().as_bytes());
-    let (method, uri, query) = match ruled {
-        Some(ruled) => ruled::request_line(request, ruled),
-        None => (&request.method, &request.target[..], request.query()),
-    };
-    out(b"REQUEST_METHOD", method.as_str().as_bytes());
-    out(b"REQUEST_URI", uri);
-    out(b"QUERY_STRING", query.unwrap_or_default());
-    let scheme: &[u8] = match request.scheme {
-        Scheme::Http => b"http",
-        Scheme::Https => b"https",
-    };
-    out(b"REQUEST_SCHEME", scheme);
-    if request.scheme == Scheme::Https {
-        out(b"HTTPS", b"on");
-    }
-    let edited = ruled.and_then(|ruled| ruled.state.request_fields.as_ref());
-    if let Some(kind) = edited.unwrap_or(&request.fields).value(b"content-type") {
-        out(b"CONTENT_TYPE", kind);
-    }
-    if let Content::Length(length) = request.content {
-        with_number(length, |text| out(b"CONTENT_LENGTH", text));
-    }
-}
-
-fn about_the_connection(client: &Client<'_>, out: &mut impl FnMut(&[u8], &[u8])) {
+fn about_the_server(client: &Client<'_>, out: &mut impl FnMut(&[u8], &[u8])) {
     let request = client.request();
+    out(b"GATEWAY_INTERFACE", b"CGI/1.1");
     out(b"SERVER_SOFTWARE", SOFTWARE);
     out(b"SERVER_SIGNATURE", b"");
     with_address(client.local().ip(), |local| {
         out(b"SERVER_ADDR", local);
         // Without a Host, from HTTP/1.0, the address is all that is known of the name.
-        out(
-            b"SERVER_NAME",
-            if request.authority.is_empty() {
-                local
-            } else {
-                request.host()
-            },
-        );
+        let is_named = !request.authority.is_empty();
+        out(b"SERVER_NAME", if is_named { request.host() } else { local });
     });
     // The port that the client names, else the one that it reached: Apache's UseCanonicalPhysicalPort Off.
     let port = request.port().unwrap_or(client.local().port());
     with_number(u64::from(port), |text| out(b"SERVER_PORT", text));
-    with_address(client.remote().ip(), |remote| out(b"REMOTE_ADDR", remote));
-    with_number(u64::from(client.remote().port()), |text| {
-        out(b"REMOTE_PORT", text)
-    });
 }
 
 /// `HTTP_` variables, one per field name: several lines of a field are joined as RFC 9110 §5.3 allows.

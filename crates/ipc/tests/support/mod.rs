@@ -100,7 +100,7 @@ impl Order {
     /// The request, encoded.
     pub fn encode<'e>(&self, encoder: &'e mut Encoder, file: bool) -> &'e [u8] {
         encoder.begin(0, [None; 8]);
-        encoder.variable(b"REQUEST_METHOD", b"POST");
+        encoder.entries().variable(b"REQUEST_METHOD", b"POST");
         if file {
             encoder.finish_file(Order::LENGTH as u64)
         } else {

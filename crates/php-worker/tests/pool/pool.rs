@@ -214,7 +214,7 @@ impl Pool {
                 Some(root.as_bytes()),
             ],
         );
-        self.encoder.variable(b"HTTP_HOST", b"a.example");
+        self.encoder.entries().variable(b"HTTP_HOST", b"a.example");
         let body = as_file.then(|| {
             let path = site.root.join("content");
             let mut file = File::options()

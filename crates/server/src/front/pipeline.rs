@@ -79,7 +79,9 @@ async fn answer(
         let made = match resolution {
             Resolution::File { path } => file::answer(connection, work, site, arrival, rules, path),
             Resolution::Php(found) => {
-                script::answer(connection, work, site, arrival, rules, &found, is_error).await
+                let made = script::answer(connection, work, site, arrival, rules, &found, is_error).await;
+                work.scratch.reuse(found.into_path());
+                made
             }
             Resolution::Proxy { upstream, target } => {
                 let to = (upstream, &target[..]);

@@ -1,6 +1,5 @@
 //! Having a pool run a script.
 
-use std::borrow::Cow;
 use std::future::poll_fn;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
@@ -11,10 +10,11 @@ use std::task::{Context, Poll};
 use howdah_htaccess::modules::filter;
 use howdah_http::{Fields, ResponseHead, Status, Version};
 use howdah_php::{Body as Input, Encoder, Exchange, Failure, Kind, decode_head};
-use howdah_site::{Client, Disk, Ruled, Script, Site, server_variables};
+use howdah_site::{Disk, Ruled, Script, Site};
 
 use super::answer::{Answer, Body, Head};
 use super::body::Received;
+use super::call::Call;
 use super::connection::Connection;
 use super::phase::Phase;
 use super::rules::{self, Arrival};
@@ -54,8 +54,13 @@ pub(super) async fn answer(
             Received::File(file, length) => Input::File(file.as_fd(), *length),
         };
         let client = connection.client(request, arrival.began);
-        let rules = ruled.as_deref().map(Rc::as_ref);
-        let encode = |encoder: &mut Encoder| encode(encoder, &client, script, rules);
+        let encode = |encoder: &mut Encoder| {
+            let call = Call { client, script };
+            match ruled.as_deref() {
+                Some(ruled) => thread.calls().encode(encoder, &call, ruled),
+                None => call.encode(encoder, None),
+            }
+        };
         // Who leaves the queue makes room in it, so here a closed connection is enough.
         let dispatch = desk.dispatch(thread.encoder(), encode, input);
         let dispatched = match unless(|context| connection.poll_closed(context), dispatch).await {
@@ -190,61 +195,6 @@ pub(super) async fn unless<T>(
     .await
 }
 
-/// The request as its worker gets it, and as directives have left it.
-fn encode(encoder: &mut Encoder, client: &Client<'_>, script: &Script, ruled: Option<&Ruled>) {
-    let request = client.request();
-    let state = ruled.map(|ruled| &ruled.state);
-    let fields = state
-        .and_then(|state| state.request_fields.as_ref())
-        .unwrap_or(&request.fields);
-    let cookie = cookie(fields);
-    let path = script.path();
-    encoder.begin(
-        client.time(),
-        [
-            Some(
-                state
-                    .map_or(&request.method, |state| &state.method)
-                    .as_str()
-                    .as_bytes(),
-            ),
-            Some(path.absolute().as_os_str().as_bytes()),
-            Some(&request.target),
-            state.map_or(request.query(), |state| state.args.as_deref()),
-            fields.value(b"content-type"),
-            cookie.as_deref(),
-            fields.value(b"authorization"),
-            Some(path.root().as_os_str().as_bytes()),
-        ],
-    );
-    if let Some(status) = state
-        .map(|state| state.status)
-        .filter(|status| *status != Status::OK)
-    {
-        encoder.status(status.code());
-    }
-    let environment = server_variables(client, script, ruled, &mut |name, value| {
-        encoder.variable(name, value)
-    });
-    encoder.environment(environment);
-    let Some(ruled) = ruled else { return };
-    for (name, value) in ruled.settings.php.iter().flat_map(|php| &php.values) {
-        encoder.ini(name, value);
-    }
-}
-
-/// All lines of Cookie in one.
-fn cookie(fields: &Fields) -> Option<Cow<'_, [u8]>> {
-    let mut cookies = fields.values(b"cookie");
-    match (cookies.next(), cookies.next()) {
-        (Some(first), Some(second)) => {
-            let all: Vec<&[u8]> = [first, second].into_iter().chain(cookies).collect();
-            Some(all.join(&b"; "[..]).into())
-        }
-        (only, _) => only.map(Cow::Borrowed),
-    }
-}
-
 /// A worker's head as HTTP. Fields that cannot be sent are left out. A script may name any number as its status; one that no
 /// final response can have becomes 500.
 fn checked_head(kind: Kind, bytes: &[u8]) -> Result<ResponseHead, Failure> {
@@ -254,6 +204,8 @@ fn checked_head(kind: Kind, bytes: &[u8]) -> Result<ResponseHead, Failure> {
         .filter(fits)
         .unwrap_or(Status::INTERNAL_SERVER_ERROR);
     let mut head = ResponseHead::new(status);
+    // Directives may add a few.
+    head.fields = Fields::with_capacity(sent.field_count() + 8, bytes.len() + 256);
     if !sent.reason.is_empty() {
         head.reason = Some(sent.reason.into());
     }

@@ -18,6 +18,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
 
 use super::access::{AccessLog, Record};
+use super::call::Calls;
 use super::clock::Clock;
 use super::deadline::{SWEEP, Watches};
 use super::filtered::Pressed;
@@ -79,6 +80,7 @@ pub(super) struct Thread {
     store: RefCell<Store>,
     memory: RefCell<Memory>,
     wardrobe: RefCell<Wardrobe>,
+    calls: RefCell<Calls>,
     pressed: RefCell<Pressed>,
     desks: Vec<Option<Rc<Desk>>>,
     encoder: RefCell<Encoder>,
@@ -177,6 +179,7 @@ impl Thread {
             )),
             memory: RefCell::default(),
             wardrobe: RefCell::default(),
+            calls: RefCell::default(),
             pressed: RefCell::default(),
             desks,
             encoder: RefCell::new(Encoder::default()),
@@ -225,6 +228,10 @@ impl Thread {
     /// What requests came to that directives had a say in.
     pub(super) fn memory(&self) -> RefMut<'_, Memory> {
         self.memory.borrow_mut()
+    }
+
+    pub(super) fn calls(&self) -> RefMut<'_, Calls> {
+        self.calls.borrow_mut()
     }
 
     pub(super) fn wardrobe(&self) -> RefMut<'_, Wardrobe> {

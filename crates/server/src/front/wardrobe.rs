@@ -15,29 +15,23 @@ use howdah_http::h1::encode_kept_head;
 use howdah_http::{Request, ResponseHead, Status};
 use howdah_site::Ruled;
 
+use super::recent::Recent;
+
 /// Heads that a thread keeps. Beyond, all are forgotten.
 const MOST_KEPT: usize = 2048;
-
-/// Remembered requests whose heads are at hand.
-const MOST_RECENT: usize = 256;
 
 /// Dressed heads, by the heads that they were made of, by what was in force, and by what codings clients take.
 #[derive(Debug, Default)]
 pub(super) struct Wardrobe {
     kept: HashMap<Key, Kept, foldhash::fast::RandomState>,
     hasher: foldhash::fast::RandomState,
-    recent: Recent,
+    recent: Recent<Answered>,
 }
 
-/// Heads that remembered requests were answered with lately, found without comparing anything, by the last bits of the address of what
-/// is remembered. Empty until there is one.
-#[derive(Debug, Default)]
-struct Recent(Box<[Option<Answered>]>);
-
-/// The first two are held for their addresses, as in [`Kept`].
+/// The head that a remembered request was answered with.
 #[derive(Debug)]
 struct Answered {
-    ruled: Rc<Ruled>,
+    /// Held for its address, as in [`Kept`].
     document: Rc<[u8]>,
     second: u64,
     head: Rc<[u8]>,
@@ -109,7 +103,10 @@ impl Wardrobe {
         ruled: &Rc<Ruled>,
         second: u64,
     ) -> Option<Rc<[u8]>> {
-        self.recent.find(document, ruled, second)
+        let answered = self.recent.find(ruled)?;
+        let holds = Rc::ptr_eq(&answered.document, document)
+            && (answered.second == second || answered.second == ALWAYS);
+        holds.then(|| Rc::clone(&answered.head))
     }
 
     /// The head that was made of the file's own, if it still holds, and what the content has passed for it.
@@ -134,7 +131,11 @@ impl Wardrobe {
             return None;
         }
         if !is_filtered {
-            self.recent.note(document, ruled, kept);
+            self.recent.note(ruled, || Answered {
+                document: Rc::clone(document),
+                second: kept.second,
+                head: Rc::clone(&kept.head),
+            });
         }
         Some((Rc::clone(&kept.head), &kept.filters[..]))
     }
@@ -175,37 +176,6 @@ impl Wardrobe {
     fn key(&self, document: &Rc<[u8]>, settings: &Arc<Settings>, accepts: Option<&[u8]>) -> Key {
         let digest = accepts.map_or(0, |accepts| self.hasher.hash_one(accepts));
         (document.as_ptr() as usize, Arc::as_ptr(settings) as usize, digest)
-    }
-}
-
-impl Recent {
-    #[inline]
-    fn find(&self, document: &Rc<[u8]>, ruled: &Rc<Ruled>, second: u64) -> Option<Rc<[u8]>> {
-        let answered = self.0.get(Recent::place(ruled))?.as_ref()?;
-        let holds = Rc::ptr_eq(&answered.ruled, ruled)
-            && Rc::ptr_eq(&answered.document, document)
-            && (answered.second == second || answered.second == ALWAYS);
-        holds.then(|| Rc::clone(&answered.head))
-    }
-
-    fn note(&mut self, document: &Rc<[u8]>, ruled: &Rc<Ruled>, kept: &Kept) {
-        let is_remembered = Rc::strong_count(ruled) > 1;
-        if !is_remembered {
-            return;
-        }
-        if self.0.is_empty() {
-            self.0 = (0..MOST_RECENT).map(|_| None).collect();
-        }
-        self.0[Recent::place(ruled)] = Some(Answered {
-            ruled: Rc::clone(ruled),
-            document: Rc::clone(document),
-            second: kept.second,
-            head: Rc::clone(&kept.head),
-        });
-    }
-
-    fn place(ruled: &Rc<Ruled>) -> usize {
-        Rc::as_ptr(ruled).addr() / size_of::<Ruled>() % MOST_RECENT
     }
 }
 

@@ -2,52 +2,63 @@
 
 use howdah_http::Fields;
 
+use super::mark;
+use crate::ruled::Ruled;
+
 /// Those that scripts get, each name once: where it is set again, what was set last (`APR_OVERLAP_TABLES_SET`).
-pub(super) struct Variables<'e> {
-    lines: Vec<Option<(&'e [u8], &'e [u8])>>,
-    /// A bit for each length that their names have, those beyond 63 with the others.
-    lengths: u64,
+#[derive(Debug)]
+pub struct Environment<'e> {
+    env: &'e Fields,
+    /// The [marks](mark) of their names.
+    marks: u64,
+    /// Names that the server has given already.
+    given: Vec<&'e [u8]>,
 }
 
-impl<'e> Variables<'e> {
-    pub(super) fn of(env: &'e Fields) -> Variables<'e> {
-        let mut lines: Vec<Option<(&[u8], &[u8])>> = Vec::with_capacity(env.len());
-        for (name, value) in env.iter() {
-            let mut known = lines.iter_mut().flatten();
-            match known.find(|(other, _)| other.eq_ignore_ascii_case(name)) {
-                Some(line) => *line = (name, value),
-                None => lines.push(Some((name, value))),
-            }
+impl<'e> Environment<'e> {
+    /// Of a request that directives have a say in.
+    pub fn of(ruled: &'e Ruled) -> Environment<'e> {
+        let env = &ruled.state.env;
+        Environment {
+            env,
+            marks: env.iter().fold(0, |marks, (name, _)| marks | mark(name)),
+            given: Vec::new(),
         }
-        let names = lines.iter().flatten().map(|(name, _)| name);
-        let lengths = names.fold(0, |lengths, name| lengths | length_bit(name));
-        Variables { lines, lengths }
+    }
+
+    /// Whether directives set that one.
+    #[inline]
+    pub fn has(&self, name: &[u8]) -> bool {
+        self.marks & mark(name) != 0 && self.env.contains(name)
     }
 
     /// The server sets this one itself.
     #[inline]
-    pub(super) fn leave_out(&mut self, name: &[u8]) {
-        if self.lengths & length_bit(name) == 0 {
-            return;
-        }
-        for line in &mut self.lines {
-            if line.is_some_and(|(other, _)| other.eq_ignore_ascii_case(name)) {
-                *line = None;
-            }
+    pub fn leave_out(&mut self, name: &[u8]) {
+        if self.marks & mark(name) != 0 {
+            let mut names = self.env.iter().map(|(other, _)| other);
+            self.given
+                .extend(names.find(|other| other.eq_ignore_ascii_case(name)));
         }
     }
 
-    /// What is left, and how much that is.
-    pub(super) fn give(&self, out: &mut impl FnMut(&[u8], &[u8])) -> u32 {
+    /// Gives `out` what is left, as name and value. How much that is.
+    pub fn give(&self, mut out: impl FnMut(&[u8], &[u8])) -> u32 {
         let mut count = 0;
-        for (name, value) in self.lines.iter().flatten() {
+        for (number, (name, value)) in self.env.iter().enumerate() {
+            let is_same = |other: &[u8]| other.eq_ignore_ascii_case(name);
+            let mut earlier = self.env.iter().take(number);
+            if self.given.iter().any(|given| is_same(given)) || earlier.any(|(other, _)| is_same(other)) {
+                continue;
+            }
+            let later = self.env.iter().skip(number + 1);
+            let (name, value) = later
+                .filter(|(other, _)| is_same(other))
+                .last()
+                .unwrap_or((name, value));
             out(name, value);
             count += 1;
         }
         count
     }
-}
-
-fn length_bit(name: &[u8]) -> u64 {
-    1 << (name.len() % 64)
 }

@@ -1,7 +1,7 @@
 //! What directives have made of a request, as a script sees it.
 
 use howdah_htaccess::{Client, State};
-use howdah_http::{Fields, Method, Request, Scheme};
+use howdah_http::{Fields, Request, Scheme};
 
 use crate::ruled::Ruled;
 
@@ -33,16 +33,15 @@ pub(super) fn about_the_way(client: &Client<'_>, ruled: &Ruled, out: &mut impl F
     }
 }
 
-/// Method, URI and query as they are in force.
-pub(super) fn request_line<'r>(
-    request: &'r Request,
-    ruled: &'r Ruled,
-) -> (&'r Method, &'r [u8], Option<&'r [u8]>) {
-    let state = &ruled.state;
+/// REQUEST_URI: what the client asked for, or what it has become (`CGIVar REQUEST_URI current-uri`).
+pub(super) fn uri<'r>(request: &'r Request, ruled: &'r Ruled) -> &'r [u8] {
     let core = ruled.settings.core.as_ref();
     let is_current = core.and_then(|core| core.request_uri_is_current) == Some(true);
-    let uri = if is_current { &state.uri } else { &request.target };
-    (&state.method, uri, state.args.as_deref())
+    if is_current {
+        &ruled.state.uri
+    } else {
+        &request.target
+    }
 }
 
 /// The part of the URL's path that names the script (`ap_find_path_info`): what PATH_INFO and it have at their ends is cut off,
