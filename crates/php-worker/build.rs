@@ -11,10 +11,14 @@ use std::process::Command;
 /// What is asked for, in this order, when the environment names none.
 const PHP_CONFIGS: [&str; 4] = ["php-config8.4", "php-config8.3", "php-config8.2", "php-config"];
 
+/// The shim.
+const SOURCES: [&str; 2] = ["shim/shim.c", "shim/ini.c"];
+
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(no_php)");
     println!("cargo::rerun-if-env-changed=HOWDAH_PHP_CONFIG");
-    for file in ["build.rs", "shim/shim.c", "shim/shim.h", "shim/shim_versions.h"] {
+    let headers = ["shim/shim.h", "shim/shim_internal.h", "shim/shim_versions.h"];
+    for file in ["build.rs"].iter().chain(&SOURCES).chain(&headers) {
         println!("cargo::rerun-if-changed={file}");
     }
     match Php::find() {
@@ -92,7 +96,7 @@ impl Php {
 
     fn build(&self) {
         let mut shim = cc::Build::new();
-        shim.file("shim/shim.c")
+        shim.files(SOURCES)
             .std("gnu11")
             .warnings(true)
             .extra_warnings(true);

@@ -253,6 +253,11 @@ impl<'b> Request<'b> {
         Pairs(self.ini)
     }
 
+    /// The same, as they are encoded: the same bytes for the same values.
+    pub fn ini_bytes(&self) -> &'b [u8] {
+        self.ini
+    }
+
     /// The body, if it is inline.
     pub fn inline_body(&self) -> &'b [u8] {
         self.inline

@@ -2,8 +2,8 @@
  * The server interface (SAPI) between PHP and Howdah's worker.
  *
  * This file translates and decides nothing: what a request is, what becomes of its output and which .user.ini files count
- * is known to Rust (src/sapi.rs); how PHP wants to be told is known here. It is also the only place where PHP's bail-out
- * (zend_bailout, a longjmp) can start or end.
+ * is known to Rust (src/sapi.rs); how PHP wants to be told is known here and, where it is about ini values, in ini.c. Between
+ * them PHP's bail-out (zend_bailout, a longjmp) starts and ends.
  */
 #include <signal.h>
 #include <unistd.h>
@@ -22,10 +22,9 @@
 #include "zend_signal.h"
 #include "zend_stream.h"
 
-#include "shim.h"
-#include "shim_versions.h"
+#include "shim_internal.h"
 
-static const struct howdah_callbacks *rust;
+const struct howdah_callbacks *rust;
 static const struct howdah_request *current; /* null between requests */
 static HashTable *script_environment;        /* what apache_setenv() set in this request */
 static volatile sig_atomic_t timed_out;      /* a time-out signal came and was not yet looked at */
@@ -372,10 +371,12 @@ PHP_MINFO_FUNCTION(howdah)
 	php_info_print_table_end();
 }
 
-/* The front keeps what is left of the request's body; without this, PHP would read it to the end to throw it away. */
 static zend_result shim_post_deactivate(void)
 {
+	/* The front keeps what is left of the request's body; without this, PHP would read it to the end to throw it away. */
 	SG(post_read) = 1;
+	/* By now PHP has undone what the script has set. */
+	shim_settle_ini();
 	return SUCCESS;
 }
 
@@ -447,6 +448,7 @@ int howdah_start(const struct howdah_settings *settings)
 void howdah_stop(void)
 {
 	current = NULL;
+	shim_forget_ini();
 	php_module_shutdown();
 	sapi_shutdown();
 }
@@ -456,132 +458,6 @@ const char *howdah_php_version(void)
 	zval *version = zend_get_constant_str("PHP_VERSION", sizeof("PHP_VERSION") - 1);
 
 	return version && Z_TYPE_P(version) == IS_STRING ? Z_STRVAL_P(version) : PHP_VERSION;
-}
-
-/* ---- Ini values ---- */
-
-static zend_ini_entry *shim_ini_entry(const char *name)
-{
-	return zend_hash_str_find_ptr(EG(ini_directives), name, strlen(name));
-}
-
-const char *howdah_ini_value(const char *name)
-{
-	zend_ini_entry *entry = shim_ini_entry(name);
-
-	return !entry ? NULL : entry->value ? ZSTR_VAL(entry->value) : "";
-}
-
-int howdah_ini_protect(const char *name)
-{
-	zend_ini_entry *entry = shim_ini_entry(name);
-
-	if (!entry) {
-		return -1;
-	}
-	entry->modifiable = ZEND_INI_SYSTEM;
-	return 0;
-}
-
-void howdah_disable_functions(const char *list)
-{
-	zend_disable_functions(list);
-}
-
-void howdah_disable_classes(const char *list)
-{
-	for (const char *at = list + strspn(list, ", "); *at; at += strspn(at, ", ")) {
-		size_t length = strcspn(at, ", ");
-		zend_disable_class(at, length);
-		at += length;
-	}
-}
-
-static void shim_apply_request_ini(void *context)
-{
-	struct howdah_pair pair;
-
-	for (int first = 1; rust->next_ini(context, first, &pair); first = 0) {
-		zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), pair.name.at, pair.name.length);
-		if (!entry) {
-			continue;
-		}
-		/* The entry's own name has its hash, and there is a string for each single character: usually nothing is allocated. */
-		zend_string *value = zend_string_init_fast(pair.value.at, pair.value.length);
-		/* As mod_php does for .htaccess: not what is PHP_INI_SYSTEM, and open_basedir can only be tightened. */
-		zend_alter_ini_entry(entry->name, value, PHP_INI_PERDIR, PHP_INI_STAGE_HTACCESS);
-		zend_string_release(value);
-	}
-}
-
-/* As php_ini_activate_config(), which takes the array that `[HOST=...]` or `name[]=` leaves in the table for a text. */
-static void shim_activate_table(HashTable *table)
-{
-	zend_string *name;
-	zval *value;
-
-	ZEND_HASH_FOREACH_STR_KEY_VAL(table, name, value) {
-		if (name && Z_TYPE_P(value) == IS_STRING) {
-			zend_alter_ini_entry_chars(name, Z_STRVAL_P(value), Z_STRLEN_P(value), PHP_INI_PERDIR,
-				PHP_INI_STAGE_HTACCESS);
-		}
-	} ZEND_HASH_FOREACH_END();
-}
-
-static void shim_apply_user_ini(void *context)
-{
-	struct howdah_user_ini plan;
-
-	if (!PG(user_ini_filename) || !*PG(user_ini_filename)
-			|| !rust->user_ini(context, PG(user_ini_cache_ttl), &plan)) {
-		return;
-	}
-	if (plan.directory_count > 0) {
-		if (*plan.table) {
-			zend_hash_clean(*plan.table);
-		} else {
-			*plan.table = pemalloc(sizeof(HashTable), 1);
-			zend_hash_init((HashTable *) *plan.table, 0, NULL, config_zval_dtor, 1);
-		}
-		for (size_t i = 0; i < plan.directory_count; i++) {
-			php_parse_user_ini_file(plan.directories[i], PG(user_ini_filename), *plan.table);
-		}
-	}
-	if (*plan.table) {
-		shim_activate_table(*plan.table);
-	}
-}
-
-void howdah_user_ini_free(void *table)
-{
-	zend_hash_destroy(table);
-	pefree(table, 1);
-}
-
-/* [HOST=...] and [PATH=...] sections of php.ini, and .user.ini files. */
-static void shim_apply_configuration(const struct howdah_request *request)
-{
-	if (php_ini_has_per_host_config()) {
-		const char *host = rust->variable(request->context, "SERVER_NAME", sizeof("SERVER_NAME") - 1);
-		if (host) {
-			char *lower = zend_str_tolower_dup(host, strlen(host));
-			php_ini_activate_per_host_config(lower, strlen(lower));
-			efree(lower);
-		}
-	}
-	if (php_ini_has_per_dir_config()) {
-		char *path = estrdup(request->script);
-		char *slash = strrchr(path, '/');
-		if (slash) {
-			slash[1] = '\0';
-			php_ini_activate_per_dir_config(path, strlen(path));
-		}
-		efree(path);
-	}
-	shim_apply_user_ini(request->context);
-	if (request->has_ini) {
-		shim_apply_request_ini(request->context);
-	}
 }
 
 /* ---- A request ---- */
@@ -668,7 +544,7 @@ int howdah_execute(const struct howdah_request *request)
 
 	zend_first_try {
 		shim_begin(request);
-		shim_apply_configuration(request);
+		shim_apply_ini(request);
 		if (php_request_startup() == SUCCESS) {
 			if (request->status) {
 				SG(sapi_headers).http_response_code = request->status;

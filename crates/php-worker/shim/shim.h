@@ -32,8 +32,8 @@ struct howdah_request {
 	const char *authorization;
 	int64_t content_length;
 	double time; /* seconds since 1970 */
-	int has_ini; /* whether next_ini has anything to give */
-	int status;  /* what the response begins with; 0 is 200 */
+	struct howdah_text ini; /* all that next_ini gives, in a form of Rust's: the same bytes for the same values, none for none */
+	int status;             /* what the response begins with; 0 is 200 */
 };
 
 /* What to do about the .user.ini files that cover a script. */

@@ -139,7 +139,7 @@ impl<'c> Call<'c> {
             authorization: text(Fixed::Authorization),
             content_length: i64::try_from(self.request.body_length).unwrap_or(i64::MAX),
             time: self.request.time as f64 / 1e6,
-            has_ini: self.request.ini().next().is_some().into(),
+            ini: raw_bytes(self.request.ini_bytes()),
             status: self.request.status.into(),
         }
     }
@@ -317,9 +317,13 @@ fn raw_pair((name, value): (&[u8], &[u8])) -> raw::Pair {
 
 /// `text` must be followed by a NUL, as those of a request are.
 fn raw_text(text: &[u8]) -> raw::Text {
+    raw_bytes(text)
+}
+
+fn raw_bytes(bytes: &[u8]) -> raw::Text {
     raw::Text {
-        at: text.as_ptr().cast(),
-        length: text.len(),
+        at: bytes.as_ptr().cast(),
+        length: bytes.len(),
     }
 }
 

@@ -40,7 +40,7 @@ pub mod raw {
         pub authorization: *const c_char,
         pub content_length: i64,
         pub time: c_double,
-        pub has_ini: c_int,
+        pub ini: Text,
         pub status: c_int,
     }
 

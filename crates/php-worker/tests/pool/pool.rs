@@ -55,6 +55,8 @@ pub struct Pool {
     log: std::io::PipeReader,
     workers: Vec<Option<u64>>,
     encoder: Encoder,
+    /// Ini values for the next requests.
+    pub ini: Vec<(&'static str, String)>,
     pub php_version: String,
     pub opcache: String,
 }
@@ -149,6 +151,7 @@ impl Pool {
             log,
             workers: vec![None; workers],
             encoder: Encoder::default(),
+            ini: Vec::new(),
             php_version: String::new(),
             opcache: String::new(),
         }
@@ -214,7 +217,11 @@ impl Pool {
                 Some(root.as_bytes()),
             ],
         );
-        self.encoder.entries().variable(b"HTTP_HOST", b"a.example");
+        let entries = self.encoder.entries();
+        entries.variable(b"HTTP_HOST", b"a.example");
+        for (name, value) in &self.ini {
+            entries.ini(name.as_bytes(), value.as_bytes());
+        }
         let body = as_file.then(|| {
             let path = site.root.join("content");
             let mut file = File::options()

@@ -76,6 +76,36 @@ fn values_of_a_request_are_gone_with_it() {
 }
 
 #[test]
+fn values_of_a_request_look_like_values_of_a_request() {
+    // Of the first kind PHP only has a copy; setting the second does something.
+    let settings = [("user_agent", "mine", "theirs"), ("memory_limit", "64M", "96M")];
+    for (name, own, wanted) in settings {
+        let script = Script::new(&format!(
+            "$all = ini_get_all(null)['{name}']; echo \"\\n\", $all['global_value'], ' ', $all['local_value'], ' ';
+             ini_restore('{name}'); echo ini_get('{name}'), ' ';
+             ini_set('{name}', '{wanted}'); echo ini_get('{name}'), '.';"
+        ))
+        .with(&["-d", &format!("{name}={own}"), "--repeat", "3"])
+        .with(&["--request-ini", &format!("{name}={wanted}")]);
+        let output = String::from_utf8_lossy(&script.output().stdout).into_owned();
+        let expected = format!("\n{own} {wanted} {own} {wanted}.");
+        assert_eq!(output.matches(&expected).count(), 3, "{output}");
+    }
+}
+
+#[test]
+fn values_of_a_request_come_after_those_of_user_ini() {
+    let script =
+        Script::new("echo \"\\n\", ini_get('user_agent'), ini_get('from'), ini_get('memory_limit'), '.';");
+    script.file(".user.ini", "user_agent=file\nfrom=file\nmemory_limit=96M\n");
+    let script = script
+        .with(&["--repeat", "3", "--request-ini", "user_agent=rule"])
+        .with(&["--request-ini", "memory_limit=64M"]);
+    let output = String::from_utf8_lossy(&script.output().stdout).into_owned();
+    assert_eq!(output.matches("\nrulefile64M.").count(), 3, "{output}");
+}
+
+#[test]
 fn a_request_cannot_touch_what_is_the_systems_or_the_administrators() {
     let script = Script::new(
         "echo ini_get('allow_url_fopen'), ini_get('precision'), ini_get('post_max_size');",

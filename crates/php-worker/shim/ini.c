@@ -1,0 +1,294 @@
+/*
+ * Ini values: the pool's, those of php.ini and .user.ini for a folder, and those that directives set for a request.
+ */
+#include "php.h"
+#include "php_ini.h"
+#include "zend_ini.h"
+
+#include "shim_internal.h"
+
+static zend_ini_entry *shim_ini_entry(const char *name, size_t length)
+{
+	return zend_hash_str_find_ptr(EG(ini_directives), name, length);
+}
+
+const char *howdah_ini_value(const char *name)
+{
+	zend_ini_entry *entry = shim_ini_entry(name, strlen(name));
+
+	return !entry ? NULL : entry->value ? ZSTR_VAL(entry->value) : "";
+}
+
+int howdah_ini_protect(const char *name)
+{
+	zend_ini_entry *entry = shim_ini_entry(name, strlen(name));
+
+	if (!entry) {
+		return -1;
+	}
+	entry->modifiable = ZEND_INI_SYSTEM;
+	return 0;
+}
+
+void howdah_disable_functions(const char *list)
+{
+	zend_disable_functions(list);
+}
+
+void howdah_disable_classes(const char *list)
+{
+	for (const char *at = list + strspn(list, ", "); *at; at += strspn(at, ", ")) {
+		size_t length = strcspn(at, ", ");
+		zend_disable_class(at, length);
+		at += length;
+	}
+}
+
+/* ---- Of php.ini and .user.ini ---- */
+
+/* As php_ini_activate_config(), which takes the array that `[HOST=...]` or `name[]=` leaves in the table for a text. */
+static void shim_activate_table(HashTable *table)
+{
+	zend_string *name;
+	zval *value;
+
+	ZEND_HASH_FOREACH_STR_KEY_VAL(table, name, value) {
+		if (name && Z_TYPE_P(value) == IS_STRING) {
+			zend_alter_ini_entry_chars(name, Z_STRVAL_P(value), Z_STRLEN_P(value), PHP_INI_PERDIR,
+				PHP_INI_STAGE_HTACCESS);
+		}
+	} ZEND_HASH_FOREACH_END();
+}
+
+static void shim_apply_user_ini(void *context)
+{
+	struct howdah_user_ini plan;
+
+	if (!PG(user_ini_filename) || !*PG(user_ini_filename)
+			|| !rust->user_ini(context, PG(user_ini_cache_ttl), &plan)) {
+		return;
+	}
+	if (plan.directory_count > 0) {
+		if (*plan.table) {
+			zend_hash_clean(*plan.table);
+		} else {
+			*plan.table = pemalloc(sizeof(HashTable), 1);
+			zend_hash_init((HashTable *) *plan.table, 0, NULL, config_zval_dtor, 1);
+		}
+		for (size_t i = 0; i < plan.directory_count; i++) {
+			php_parse_user_ini_file(plan.directories[i], PG(user_ini_filename), *plan.table);
+		}
+	}
+	if (*plan.table) {
+		shim_activate_table(*plan.table);
+	}
+}
+
+void howdah_user_ini_free(void *table)
+{
+	zend_hash_destroy(table);
+	pefree(table, 1);
+}
+
+/* [HOST=...] and [PATH=...] sections of php.ini, and .user.ini files. */
+static void shim_apply_files(const struct howdah_request *request)
+{
+	if (php_ini_has_per_host_config()) {
+		const char *host = rust->variable(request->context, "SERVER_NAME", sizeof("SERVER_NAME") - 1);
+		if (host) {
+			char *lower = zend_str_tolower_dup(host, strlen(host));
+			php_ini_activate_per_host_config(lower, strlen(lower));
+			efree(lower);
+		}
+	}
+	if (php_ini_has_per_dir_config()) {
+		char *path = estrdup(request->script);
+		char *slash = strrchr(path, '/');
+		if (slash) {
+			slash[1] = '\0';
+			php_ini_activate_per_dir_config(path, strlen(path));
+		}
+		efree(path);
+	}
+	shim_apply_user_ini(request->context);
+}
+
+/* ---- Of directives: php_value and php_flag ---- */
+
+/*
+ * What is set in a request, PHP undoes at its end. The requests for a site mostly come with the same values, so those that PHP
+ * merely copies to a variable are kept: they stay set until a request comes with others or with none. To scripts they look like
+ * any value that was set for their request. The others, whose setting does something (memory_limit, error_reporting), are set
+ * anew each time.
+ */
+#define MOST_KEPT 16
+#define LONGEST_LIST 1024
+
+static struct kept {
+	zend_ini_entry *entry;
+	zend_string *value; /* not of the request's memory */
+} kept[MOST_KEPT];
+static size_t kept_count;
+static char known[LONGEST_LIST]; /* the values that they came with, as the request had them */
+static size_t known_length;
+static bool has_others; /* whether some of those are not kept */
+
+static bool is_copied(const zend_ini_entry *entry)
+{
+	return !entry->on_modify || entry->on_modify == OnUpdateBool || entry->on_modify == OnUpdateLong
+		|| entry->on_modify == OnUpdateLongGEZero || entry->on_modify == OnUpdateReal
+		|| entry->on_modify == OnUpdateString || entry->on_modify == OnUpdateStringUnempty;
+}
+
+static struct kept *find_kept(const zend_ini_entry *entry)
+{
+	for (size_t i = 0; i < kept_count; i++) {
+		if (kept[i].entry == entry) {
+			return &kept[i];
+		}
+	}
+	return NULL;
+}
+
+static bool tell(zend_ini_entry *entry, zend_string *value, int stage)
+{
+	return !entry->on_modify || entry->on_modify(entry, value, entry->mh_arg1, entry->mh_arg2, entry->mh_arg3, stage) == SUCCESS;
+}
+
+static void drop_value(zend_ini_entry *entry)
+{
+	if (entry->modified && entry->value && entry->value != entry->orig_value) {
+		zend_string_release(entry->value);
+	}
+}
+
+/* As zend_alter_ini_entry(), but without a note that this is to be undone. */
+static bool set_for_long(zend_ini_entry *entry, zend_string *value)
+{
+	if (!tell(entry, value, PHP_INI_STAGE_HTACCESS)) {
+		return false;
+	}
+	drop_value(entry);
+	if (!entry->modified) {
+		entry->orig_value = entry->value;
+		entry->orig_modifiable = entry->modifiable;
+		entry->modified = 1;
+	}
+	entry->value = zend_string_copy(value);
+	return true;
+}
+
+static void undo(zend_ini_entry *entry)
+{
+	if (!entry->modified) {
+		return;
+	}
+	tell(entry, entry->orig_value, PHP_INI_STAGE_DEACTIVATE);
+	drop_value(entry);
+	entry->value = entry->orig_value;
+	entry->modifiable = entry->orig_modifiable;
+	entry->orig_value = NULL;
+	entry->orig_modifiable = 0;
+	entry->modified = 0;
+}
+
+void shim_forget_ini(void)
+{
+	while (kept_count > 0) {
+		kept_count--;
+		undo(kept[kept_count].entry);
+		zend_string_release(kept[kept_count].value);
+	}
+	known_length = 0;
+	has_others = false;
+}
+
+/* What a script has set over a kept value PHP does not undo, and is gone with the request's memory. */
+void shim_settle_ini(void)
+{
+	for (size_t i = 0; i < kept_count; i++) {
+		if (kept[i].entry->value != kept[i].value) {
+			set_for_long(kept[i].entry, kept[i].value);
+		}
+	}
+}
+
+static bool keep(zend_ini_entry *entry, const struct howdah_text *text)
+{
+	struct kept *place = find_kept(entry);
+
+	if (!is_copied(entry) || (!place && kept_count == MOST_KEPT)) {
+		return false;
+	}
+	zend_string *value = zend_string_init(text->at, text->length, 1);
+	if (!set_for_long(entry, value)) {
+		zend_string_release(value);
+		return true; /* It is no value for this setting, and will be none next time. */
+	}
+	if (place) {
+		zend_string_release(place->value);
+	} else {
+		place = &kept[kept_count++];
+	}
+	place->entry = entry;
+	place->value = value;
+	return true;
+}
+
+static void set_for_request(zend_ini_entry *entry, const struct howdah_text *text)
+{
+	/* There is a string for each single character. */
+	zend_string *value = zend_string_init_fast(text->at, text->length);
+
+	zend_alter_ini_entry(entry->name, value, PHP_INI_PERDIR, PHP_INI_STAGE_HTACCESS);
+	zend_string_release(value);
+}
+
+static void apply_list(const struct howdah_request *request, bool is_new)
+{
+	struct howdah_pair pair;
+
+	for (int first = 1; rust->next_ini(request->context, first, &pair); first = 0) {
+		zend_ini_entry *entry = shim_ini_entry(pair.name.at, pair.name.length);
+		/* As mod_php does for .htaccess: not what is PHP_INI_SYSTEM, and open_basedir can only be tightened. */
+		if (!entry || !(entry->modifiable & PHP_INI_PERDIR)) {
+			continue;
+		}
+		if (is_new ? !keep(entry, &pair.value) : !find_kept(entry)) {
+			set_for_request(entry, &pair.value);
+			has_others = true;
+		}
+	}
+}
+
+static bool is_known(const struct howdah_text *ini)
+{
+	return ini->length == known_length && memcmp(ini->at, known, known_length) == 0;
+}
+
+void shim_apply_ini(const struct howdah_request *request)
+{
+	bool is_new = !is_known(&request->ini);
+
+	if (is_new) {
+		shim_forget_ini();
+	}
+	shim_apply_files(request);
+	if (!is_new) {
+		shim_settle_ini(); /* A file may have set the same. */
+		if (has_others) {
+			apply_list(request, false);
+		}
+	} else if (request->ini.length <= LONGEST_LIST) {
+		apply_list(request, true);
+		memcpy(known, request->ini.at, request->ini.length);
+		known_length = request->ini.length;
+	} else {
+		apply_list(request, false);
+	}
+	if (kept_count > 0 && !EG(modified_ini_directives)) {
+		/* Without this table ini_restore() takes nothing for modified. */
+		ALLOC_HASHTABLE(EG(modified_ini_directives));
+		zend_hash_init(EG(modified_ini_directives), 8, NULL, NULL, 0);
+	}
+}
