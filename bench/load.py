@@ -75,20 +75,28 @@ def difference(body: bytes, expected: bytes) -> str:
     return f"{len(expected)} expected, first difference at {at}: {body[at:at + 60]!r}"
 
 
-def run_wrk(wrk: str, script: str, port: int, cell: Cell, connections: int, seconds: float) -> Load:
+def wrk_command(wrk: str, script: str, port: int, cell: Cell, connections: int, seconds: float) -> list[str]:
     """One thread: on a small machine more of them would only take cores from the server."""
     command = [wrk, "-t1", f"-c{connections}", f"-d{max(1, round(seconds))}s", "--timeout", "30s", "-s", script]
     for name, value in cell.all_fields().items():
         command += ["-H", f"{name}: {value}"]
+    return [*command, f"http://127.0.0.1:{port}{cell.path}"]
+
+
+def run_wrk(wrk: str, script: str, port: int, cell: Cell, connections: int, seconds: float) -> Load:
     started = time.monotonic()
     process = subprocess.Popen(
-        [*command, f"http://127.0.0.1:{port}{cell.path}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        wrk_command(wrk, script, port, cell, connections, seconds), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     output = process.stdout.read().decode()
     process.stdout.close()
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    elapsed = time.monotonic() - started
+    return read_summary(output, loader_share=(usage.ru_utime + usage.ru_stime) / (time.monotonic() - started))
+
+
+def read_summary(output: str, loader_share: float) -> Load:
+    """What the script above has written."""
     line = next((line for line in output.splitlines() if line.startswith("SUMMARY ")), None)
     if line is None:
         raise Wrong(f"wrk said: {output.strip()[-300:]}")
@@ -98,7 +106,7 @@ def run_wrk(wrk: str, script: str, port: int, cell: Cell, connections: int, seco
         seconds=summary["microseconds"] / 1e6,
         bytes=summary["bytes"],
         errors={kind: summary[kind] for kind in ("connect", "read", "write", "status", "timeout") if summary[kind]},
-        loader_share=(usage.ru_utime + usage.ru_stime) / elapsed,
+        loader_share=loader_share,
     )
 
 

@@ -96,8 +96,13 @@ def bad_bots() -> str:
 
 
 def rulesets() -> dict[str, str | None]:
-    """By name; `none` is a folder without the file."""
-    return {"none": None, "wordpress": WORDPRESS, "drupal": DRUPAL, "redirects": redirects(), "bad-bots": bad_bots()}
+    """By name; `none` is a folder without the file, and `again` another: what differs between these two is chance."""
+    return {"none": None, "again": None, "wordpress": WORDPRESS, "drupal": DRUPAL, "redirects": redirects(), "bad-bots": bad_bots()}
+
+
+def host(name: str) -> str:
+    """The host, and the folder, of a set of rules: all of one length, since PHP's allocator has sizes."""
+    return f"{name:0<9}"
 
 
 FOLDER_RULES = """

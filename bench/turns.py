@@ -1,0 +1,98 @@
+"""Loads that take turns on one server: each of them for a tenth of a second, then the next, again and again.
+
+What disturbs a shared machine lasts longer than that, so it disturbs all of them alike. A load that has no turn is stopped."""
+
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from load import Wrong, check_load, check_sample, read_summary, wrk_command
+from measure import SAMPLE_COUNT, Loader, Round
+from pages import Cell
+from peers import Peer
+from processes import tree
+
+TURN_SECONDS = 0.1
+SETTLE_SECONDS = 0.003  # For the server to finish with what a stopped load has asked for.
+
+
+class Turns:
+    """One load: a wrk that runs only while it has its turn."""
+
+    def __init__(self, cell: Cell, peer: Peer, loader: Loader, seconds: float):
+        self.cell, self.peer, self.loader = cell, peer, loader
+        self.seconds = self.cpu_seconds = 0.0
+        self.command = wrk_command(loader.wrk, loader.script, peer.port, cell, loader.connections, seconds)
+        self.process: subprocess.Popen | None = None
+
+    def run(self) -> None:
+        """One turn."""
+        began, spent = time.monotonic(), processor_seconds(self.peer.roots())
+        if self.process:
+            self.process.send_signal(signal.SIGCONT)
+        else:
+            self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        time.sleep(TURN_SECONDS)
+        self.process.send_signal(signal.SIGSTOP)
+        time.sleep(SETTLE_SECONDS)
+        self._note(began, spent)
+
+    def end(self) -> Round:
+        """The last turn, to the end of the load."""
+        began, spent = time.monotonic(), processor_seconds(self.peer.roots())
+        self.process.send_signal(signal.SIGCONT)
+        output, _ = self.process.communicate()
+        self._note(began, spent)
+        result = Round(seconds=self.seconds)
+        try:
+            load = read_summary(output.decode(), loader_share=0.0)
+            result.requests, result.bytes = load.requests, load.bytes
+            check_load(load, self.cell, self.loader.connections)
+            result.per_second = load.requests / self.seconds
+            result.cpu_microseconds = self.cpu_seconds * 1e6 / load.requests
+            check_sample(self.peer.port, self.cell, SAMPLE_COUNT)
+        except Wrong as wrong:
+            result.void = str(wrong)
+        return result
+
+    def kill(self) -> None:
+        """Ends a load whose end nobody waited for."""
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+
+    def _note(self, began: float, spent: float) -> None:
+        self.cpu_seconds += processor_seconds(self.peer.roots()) - spent
+        self.seconds += time.monotonic() - began
+
+
+def measure_in_turns(cells: list[Cell], peer: Peer, loader: Loader) -> list[Round]:
+    """Asks all cells' questions, each for `loader.seconds` in all; one round of each."""
+    total = loader.seconds * len(cells)
+    loads = [Turns(cell, peer, loader, total) for cell in cells]
+    try:
+        deadline = time.monotonic() + total
+        while time.monotonic() < deadline:
+            random.shuffle(loads)  # So that nobody always comes after the same one.
+            for load in loads:
+                load.run()
+        rounds = {id(load.cell): load.end() for load in loads}
+        return [rounds[id(cell)] for cell in cells]
+    finally:
+        for load in loads:
+            load.kill()
+
+
+def processor_seconds(roots: list[int]) -> float:
+    """What all threads of the trees have run so far, as the scheduler counts it: to the nanosecond, where /proc/PID/stat knows ticks."""
+    nanoseconds = 0
+    for pid in tree(roots):
+        try:
+            for task in os.listdir(f"/proc/{pid}/task"):
+                nanoseconds += int(Path(f"/proc/{pid}/task/{task}/schedstat").read_text().split()[0])
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+    return nanoseconds / 1e9
