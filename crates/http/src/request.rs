@@ -55,15 +55,20 @@ impl Request {
 
     /// The target up to its `?`, still percent-encoded.
     pub fn path(&self) -> &[u8] {
-        match memchr(b'?', &self.target) {
-            Some(at) => &self.target[..at],
-            None => &self.target,
-        }
+        self.path_and_query().0
     }
 
     /// What follows the target's first `?`, as sent. `None` without a `?`, empty behind a final one.
     pub fn query(&self) -> Option<&[u8]> {
-        memchr(b'?', &self.target).map(|at| &self.target[at + 1..])
+        self.path_and_query().1
+    }
+
+    /// Both, for one search.
+    pub fn path_and_query(&self) -> (&[u8], Option<&[u8]>) {
+        match memchr(b'?', &self.target) {
+            Some(at) => (&self.target[..at], Some(&self.target[at + 1..])),
+            None => (&self.target, None),
+        }
     }
 
     /// The authority without its port. An IPv6 address keeps its brackets.

@@ -15,7 +15,6 @@ use howdah_http::{Method, Scheme, Version};
 use crate::path::DocumentPath;
 use crate::resolution::{Resolution, Resolved};
 use crate::ruled::Ruled;
-use crate::sites::Site;
 
 /// What requests came to that directives had a say in. Every thread has its own.
 #[derive(Debug)]
@@ -39,7 +38,7 @@ struct Slot {
 
 /// What one request came to.
 #[derive(Debug)]
-struct Kept {
+pub(crate) struct Kept {
     hash: u64,
     question: Question,
     answers: Answers,
@@ -70,6 +69,7 @@ pub(crate) struct Asked<'p> {
     pub(crate) path: &'p DocumentPath,
     /// Whether a slash followed in the URL.
     pub(crate) slash: bool,
+    pub(crate) query: Option<&'p [u8]>,
 }
 
 impl Question {
@@ -78,7 +78,7 @@ impl Question {
             site: asked.site,
             path: asked.path.clone(),
             slash: asked.slash,
-            query: client.query().map(Box::from),
+            query: asked.query.map(Box::from),
             is_head: *client.method() == Method::Head,
             scheme: client.scheme(),
             version: client.version(),
@@ -90,7 +90,7 @@ impl Question {
     #[inline]
     fn is(&self, client: &Client<'_>, asked: Asked<'_>) -> bool {
         self.path == *asked.path
-            && self.query.as_deref() == client.query()
+            && self.query.as_deref() == asked.query
             && *self.authority == *client.authority()
             && self.slash == asked.slash
             && self.is_head == (*client.method() == Method::Head)
@@ -98,6 +98,30 @@ impl Question {
             && self.scheme == client.scheme()
             && self.version == client.version()
             && self.local == client.local()
+    }
+}
+
+impl Kept {
+    /// What the request comes to, with the path in `path`'s memory, which is the request's.
+    #[inline]
+    pub(crate) fn resolved(&self, path: &mut DocumentPath) -> Resolved {
+        let resolution = match &self.resolution {
+            Resolution::File { path: known } => {
+                path.assign(known);
+                Resolution::File {
+                    path: std::mem::replace(path, DocumentPath::nowhere()),
+                }
+            }
+            Resolution::Php(script) => {
+                path.assign(&script.path);
+                Resolution::Php(script.at(std::mem::replace(path, DocumentPath::nowhere())))
+            }
+            other => other.clone(),
+        };
+        Resolved {
+            resolution,
+            ruled: self.ruled.clone(),
+        }
     }
 }
 
@@ -112,13 +136,13 @@ impl Memory {
 
     /// The hash of a request, by which the others below know it; `None` as long as nothing has been [begun](Self::begin).
     #[inline]
-    pub(crate) fn hash(&self, client: &Client<'_>, path: &DocumentPath) -> Option<u64> {
+    pub(crate) fn hash(&self, path: &DocumentPath, query: Option<&[u8]>) -> Option<u64> {
         if self.slots.is_empty() {
             return None;
         }
         let mut hasher = self.hasher.build_hasher();
         hasher.write(path.absolute_bytes());
-        if let Some(query) = client.query() {
+        if let Some(query) = query {
             hasher.write(query);
         }
         Some(hasher.finish())
@@ -131,44 +155,21 @@ impl Memory {
         }
     }
 
-    /// What a request comes to, if that is known, with the path in `path`'s memory, which is the request's.
+    /// What is remembered of a request, if it is known what that comes to.
     #[inline]
     pub(crate) fn recall(
         &mut self,
         hash: u64,
-        site: &Site,
         client: &Client<'_>,
-        slash: bool,
-        path: &mut DocumentPath,
+        asked: Asked<'_>,
         epoch: u64,
-    ) -> Option<Resolved> {
-        let asked = Asked {
-            site: site.number(),
-            path,
-            slash,
-        };
+    ) -> Option<&Kept> {
         let kept = self.slot(hash).kept.as_deref_mut()?;
         if kept.epoch != epoch || !kept.question.is(client, asked) || !kept.answers.are_those_of(client) {
             return None;
         }
         kept.was_used = true;
-        let resolution = match &kept.resolution {
-            Resolution::File { path: known } => {
-                path.assign(known);
-                Resolution::File {
-                    path: std::mem::replace(path, DocumentPath::nowhere()),
-                }
-            }
-            Resolution::Php(script) => {
-                path.assign(&script.path);
-                Resolution::Php(script.at(std::mem::replace(path, DocumentPath::nowhere())))
-            }
-            other => other.clone(),
-        };
-        Some(Resolved {
-            resolution,
-            ruled: kept.ruled.clone(),
-        })
+        Some(kept)
     }
 
     /// Whether it is worth while to remember what this request will come to: it has been asked for before, and what was

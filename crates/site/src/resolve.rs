@@ -55,11 +55,11 @@ pub fn resolve_from_memory(
         Ok(asked) => asked,
         Err(status) => return Resolved::status(status),
     };
-    let hash = memory.hash(client, &asked.path);
-    if let Some(hash) = hash
-        && let Some(resolved) = memory.recall(hash, site, client, asked.slash, &mut asked.path, epoch)
-    {
-        return resolved;
+    let query = asked.query;
+    let hash = memory.hash(&asked.path, query);
+    let kept = hash.and_then(|hash| memory.recall(hash, client, asked.question(), epoch));
+    if let Some(kept) = kept {
+        return kept.resolved(&mut asked.path);
     }
     let start = match asked.find(disk, scratch) {
         Unruled::Ruled(start) => start,
@@ -72,7 +72,7 @@ pub fn resolve_from_memory(
     };
     let hash = hash.or_else(|| {
         memory.begin();
-        memory.hash(client, &again(site, client)?.path)
+        memory.hash(&again(site, client)?.path, query)
     });
     match hash.filter(|hash| memory.wants(*hash)) {
         None => Walk::new(site, *client, disk, scratch).run(start, None),
@@ -82,12 +82,7 @@ pub fn resolve_from_memory(
             if disk.epoch() == Some(epoch)
                 && let Some(asked) = again(site, client)
             {
-                let asked = memory::Asked {
-                    site: site.number(),
-                    path: &asked.path,
-                    slash: asked.slash,
-                };
-                memory.keep(hash, client, asked, &reads, epoch, &resolved);
+                memory.keep(hash, client, asked.question(), &reads, epoch, &resolved);
             }
             resolved
         }
@@ -146,6 +141,7 @@ struct Asked<'a> {
     path: DocumentPath,
     /// Whether a slash followed.
     slash: bool,
+    query: Option<&'a [u8]>,
     /// Where the first component starts that may not be served, and what it gets.
     refusal: Option<(usize, Status)>,
     /// The URL that a script stands in for.
@@ -176,19 +172,32 @@ impl Verdict {
 impl<'a> Asked<'a> {
     fn new(site: &'a Site, request: &'a Request, scratch: &mut Scratch) -> Result<Self, Status> {
         let mut path = site.root(request.host(), scratch.take())?;
-        let shape = path.write_relative(|bytes| normalize(request.path(), bytes))?;
+        let (encoded, query) = request.path_and_query();
+        let shape = path.write_relative(|bytes| normalize(encoded, bytes))?;
         let refusal = site.names.refusal(path.relative(), shape.dotted);
         Ok(Asked {
             site,
             request,
             path,
             slash: shape.slash,
+            query,
             refusal,
             redirect_url: None,
             dotted: shape.dotted,
             ruled: None,
             questions: 0,
         })
+    }
+
+    /// The question that it is to the memory.
+    #[inline]
+    fn question(&self) -> memory::Asked<'_> {
+        memory::Asked {
+            site: self.site.number(),
+            path: &self.path,
+            slash: self.slash,
+            query: self.query,
+        }
     }
 
     /// What it comes to, as long as no directive is met.
@@ -398,7 +407,7 @@ impl<'a> Asked<'a> {
             Verdict::Status(status) => Resolution::Status(status),
             Verdict::AddSlash => Resolution::Redirect {
                 status: Status::MOVED_PERMANENTLY,
-                location: redirect::to_directory(&self.path, self.request.query()),
+                location: redirect::to_directory(&self.path, self.query),
             },
             Verdict::Folder => self.plain(|path| Resolution::Directory { path }),
             Verdict::File { path_info } => match self.site.names.class(self.path.file_name()) {
