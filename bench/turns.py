@@ -16,7 +16,8 @@ from peers import Peer
 from processes import tree
 
 TURN_SECONDS = 0.1
-SETTLE_SECONDS = 0.003  # For the server to finish with what a stopped load has asked for.
+IDLE_SECONDS = 0.01  # A server that does nothing for so long has finished with what a stopped load has asked for.
+IDLE_SHARE = 0.1  # Of one core: no more than that is nothing.
 
 
 class Turns:
@@ -37,15 +38,23 @@ class Turns:
             self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         time.sleep(TURN_SECONDS)
         self.process.send_signal(signal.SIGSTOP)
-        time.sleep(SETTLE_SECONDS)
-        self._note(began, spent)
+        ended, in_all = time.monotonic(), processor_seconds(self.peer.roots())
+        while True:
+            time.sleep(IDLE_SECONDS)
+            before, in_all = in_all, processor_seconds(self.peer.roots())
+            if in_all - before < IDLE_SECONDS * IDLE_SHARE:
+                break
+            ended = time.monotonic()
+        self.seconds += ended - began
+        self.cpu_seconds += in_all - spent
 
     def end(self) -> Round:
         """The last turn, to the end of the load."""
         began, spent = time.monotonic(), processor_seconds(self.peer.roots())
         self.process.send_signal(signal.SIGCONT)
         output, _ = self.process.communicate()
-        self._note(began, spent)
+        self.seconds += time.monotonic() - began
+        self.cpu_seconds += processor_seconds(self.peer.roots()) - spent
         result = Round(seconds=self.seconds)
         try:
             load = read_summary(output.decode(), loader_share=0.0)
@@ -63,10 +72,6 @@ class Turns:
         if self.process and self.process.poll() is None:
             self.process.kill()
             self.process.communicate()
-
-    def _note(self, began: float, spent: float) -> None:
-        self.cpu_seconds += processor_seconds(self.peer.roots()) - spent
-        self.seconds += time.monotonic() - began
 
 
 def measure_in_turns(cells: list[Cell], peer: Peer, loader: Loader) -> list[Round]:
