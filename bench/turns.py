@@ -2,25 +2,23 @@
 
 What disturbs a shared machine lasts longer than that, so it disturbs all of them alike. A load that has no turn is stopped."""
 
-import os
 import random
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 from load import Wrong, check_load, check_sample, read_summary, wrk_command
 from measure import SAMPLE_COUNT, Loader, Round
 from pages import Cell
 from peers import Peer
-from processes import tree
+from processes import processor_seconds
 
 TURN_SECONDS = 0.1
 IDLE_SECONDS = 0.01  # A server that does nothing for so long has finished with what a stopped load has asked for.
 IDLE_SHARE = 0.1  # Of one core: no more than that is nothing.
 
 
-class Turns:
+class PausedLoad:
     """One load: a wrk that runs only while it has its turn."""
 
     def __init__(self, cell: Cell, peer: Peer, loader: Loader, seconds: float):
@@ -77,7 +75,7 @@ class Turns:
 def measure_in_turns(cells: list[Cell], peer: Peer, loader: Loader) -> list[Round]:
     """Asks all cells' questions, each for `loader.seconds` in all; one round of each."""
     total = loader.seconds * len(cells)
-    loads = [Turns(cell, peer, loader, total) for cell in cells]
+    loads = [PausedLoad(cell, peer, loader, total) for cell in cells]
     try:
         deadline = time.monotonic() + total
         while time.monotonic() < deadline:
@@ -89,15 +87,3 @@ def measure_in_turns(cells: list[Cell], peer: Peer, loader: Loader) -> list[Roun
     finally:
         for load in loads:
             load.kill()
-
-
-def processor_seconds(roots: list[int]) -> float:
-    """What all threads of the trees have run so far, as the scheduler counts it: to the nanosecond, where /proc/PID/stat knows ticks."""
-    nanoseconds = 0
-    for pid in tree(roots):
-        try:
-            for task in os.listdir(f"/proc/{pid}/task"):
-                nanoseconds += int(Path(f"/proc/{pid}/task/{task}/schedstat").read_text().split()[0])
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return nanoseconds / 1e9

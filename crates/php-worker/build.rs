@@ -12,7 +12,7 @@ use std::process::Command;
 const PHP_CONFIGS: [&str; 4] = ["php-config8.4", "php-config8.3", "php-config8.2", "php-config"];
 
 /// The shim.
-const SOURCES: [&str; 2] = ["shim/shim.c", "shim/ini.c"];
+const SOURCES: [&str; 3] = ["shim/shim.c", "shim/ini.c", "shim/functions.c"];
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(no_php)");

@@ -2,11 +2,24 @@
 #ifndef HOWDAH_SHIM_INTERNAL_H
 #define HOWDAH_SHIM_INTERNAL_H
 
+#include "php.h"
+#include "SAPI.h"
+
 #include "shim.h"
 #include "shim_versions.h"
 
 /* Rust's side, from howdah_start on. */
 extern const struct howdah_callbacks *rust __attribute__((visibility("hidden")));
+
+/* The request that runs; null between requests. */
+extern const struct howdah_request *current __attribute__((visibility("hidden")));
+
+/* Sends what PHP has of a head; not 0 if nobody wants it. */
+int shim_send_head(sapi_headers_struct *headers, int interim);
+
+extern const zend_function_entry shim_functions[] __attribute__((visibility("hidden")));
+char *shim_getenv(const char *name, size_t length);
+int shim_deactivate(void);
 
 /* Before a request starts: what php.ini has for its host and folder, what .user.ini files have, and what directives have. */
 void shim_apply_ini(const struct howdah_request *request);

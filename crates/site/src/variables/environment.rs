@@ -29,17 +29,23 @@ impl<'e> Environment<'e> {
     /// Whether directives set that one.
     #[inline]
     pub fn has(&self, name: &[u8]) -> bool {
-        self.marks & mark(name) != 0 && self.env.contains(name)
+        self.may_have(name) && self.env.contains(name)
     }
 
     /// The server sets this one itself.
     #[inline]
     pub fn leave_out(&mut self, name: &[u8]) {
-        if self.marks & mark(name) != 0 {
+        if self.may_have(name) {
             let mut names = self.env.iter().map(|(other, _)| other);
             self.given
                 .extend(names.find(|other| other.eq_ignore_ascii_case(name)));
         }
+    }
+
+    /// Mostly there are none, and then no name is looked at.
+    #[inline]
+    fn may_have(&self, name: &[u8]) -> bool {
+        self.marks != 0 && self.marks & mark(name) != 0
     }
 
     /// Gives `out` what is left, as name and value. How much that is.
