@@ -2,14 +2,15 @@
 
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
-use std::io::{self, Read, Seek};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use howdah_http::{Text, date, etag};
 use howdah_sys::stat::Stat;
 
 use crate::body::{FileBody, OpenFile};
+use crate::content;
 use crate::media_type::media_type;
 
 /// A regular file, ready to be sent.
@@ -44,8 +45,8 @@ impl Document {
         small: u64,
         now: u64,
     ) -> io::Result<(Document, Stat)> {
-        let mut file = File::from(file);
-        let (bytes, stat) = match read(&mut file, stat, small)? {
+        let file = File::from(file);
+        let (bytes, stat) = match content::read(&file, stat, small)? {
             (Some(bytes), stat) => (bytes, stat),
             (None, stat) => {
                 let content = Content::File(Rc::new(OpenFile::new(file)));
@@ -171,29 +172,6 @@ fn prepare_head(size: u64, content_type: &str, last_modified: &[u8], etag: &[u8]
     head
 }
 
-/// The whole file unless it is longer than `small`, and its state when it had been read. A file that is being written is
-/// read again; if it does not come to rest, what was read last is as good as any: the writes to come will be noticed.
-pub(crate) fn read(file: &mut File, mut stat: Stat, small: u64) -> io::Result<(Option<Vec<u8>>, Stat)> {
-    let mut bytes = Vec::new();
-    for _ in 0..ATTEMPTS {
-        if stat.size > small {
-            return Ok((None, stat));
-        }
-        bytes.clear();
-        bytes.reserve_exact(stat.size as usize + 1);
-        file.rewind()?;
-        // One byte more than there should be, to find the end without another call, and to notice growth.
-        file.take(stat.size + 1).read_to_end(&mut bytes)?;
-        let after = Stat::of(file.as_fd())?;
-        let at_rest = after == stat && bytes.len() as u64 == stat.size;
-        stat = after;
-        if at_rest {
-            break;
-        }
-    }
-    Ok((Some(bytes), stat))
-}
-
 /// A part of a small file's tag that depends on its bytes: kernels before 6.13 count time in steps of up to 10 ms, and two
 /// edits within one step can leave size and modification time equal. Every thread and every start computes the same.
 fn digest(bytes: &[u8]) -> Vec<u8> {
@@ -204,6 +182,3 @@ fn digest(bytes: &[u8]) -> Vec<u8> {
     digest.push_hexadecimal(hasher.finish() >> 32);
     digest.to_vec()
 }
-
-/// How often a file that changes while it is read is read.
-const ATTEMPTS: usize = 3;

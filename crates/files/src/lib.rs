@@ -69,6 +69,7 @@
 
 mod answer;
 mod body;
+mod content;
 mod document;
 mod entry;
 mod folders;

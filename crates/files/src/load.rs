@@ -7,7 +7,8 @@ use std::rc::Rc;
 use howdah_site::DocumentPath;
 use howdah_sys::stat::{FileType, Stat};
 
-use crate::document::{self, Document};
+use crate::content;
+use crate::document::Document;
 use crate::entry::{Entry, Found, is_settled, now};
 use crate::folders::{Root, parent, with_slash};
 use crate::in_force::InForce;
@@ -117,8 +118,8 @@ impl Store {
             );
             return Ok((Found::Forbidden, Some(stat)));
         }
-        let mut file = File::from(located.file);
-        let (content, stat) = document::read(&mut file, stat, MOST_DIRECTIVES).map_err(Obstacle::Failed)?;
+        let file = File::from(located.file);
+        let (content, stat) = content::read(&file, stat, MOST_DIRECTIVES).map_err(Obstacle::Failed)?;
         let folder = path
             .absolute()
             .parent()

@@ -11,7 +11,7 @@ use howdah_site::{DocumentPath, Kind};
 use howdah_sys::stat::{FileType, Stat};
 use howdah_sys::{folder, open};
 
-use crate::document;
+use crate::content;
 use crate::entry::{Found, is_settled, now};
 use crate::locate::{Reading, locate};
 use crate::store::Store;
@@ -79,7 +79,7 @@ impl Store {
         if stat.file_type() != FileType::Regular {
             return None;
         }
-        let (content, stat) = document::read(&mut File::from(file), stat, MOST_READ).ok()?;
+        let (content, stat) = content::read(&File::from(file), stat, MOST_READ).ok()?;
         let content: Arc<[u8]> = content?.into();
         self.named.keep(
             absolute,

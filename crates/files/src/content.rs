@@ -1,0 +1,122 @@
+//! Reading a file that somebody may be writing at the same time.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+
+use howdah_sys::stat::Stat;
+
+use crate::entry::{is_settled, now};
+
+/// The whole file unless it is longer than `most` bytes, and its state then. A file that is being written is read again; if it
+/// does not come to rest, the likeliest reading is as good as any: the writes to come will be noticed.
+///
+/// Calls of `read(2)` are not put together as long as that can be helped. A file that is cut and written anew between two of
+/// them would come out as the beginning of one state and the end of another: content that was never there, and among
+/// directives a mistake that nobody made.
+pub(crate) fn read(file: &File, mut stat: Stat, most: u64) -> io::Result<(Option<Vec<u8>>, Stat)> {
+    let mut best: Option<Reading> = None;
+    for _ in 0..ATTEMPTS {
+        if stat.size > most {
+            return Ok((None, stat));
+        }
+        let began = now();
+        let (bytes, in_one) = read_once(file, stat.size as usize)?;
+        let after = Stat::of(file.as_fd())?;
+        let at_rest = after == stat && bytes.len() as u64 == stat.size;
+        // Where the times are too young to tell anything, two readings have to agree.
+        let is_certain = in_one && is_settled(&stat, began);
+        let agrees = best.as_ref().is_some_and(|best| best.bytes == bytes);
+        if at_rest && (is_certain || agrees) {
+            return Ok((Some(bytes), stat));
+        }
+        let reading = Reading {
+            trust: (at_rest, in_one),
+            bytes,
+            stat,
+        };
+        if best.as_ref().is_none_or(|best| best.trust <= reading.trust) {
+            best = Some(reading);
+        }
+        stat = after;
+    }
+    Ok(best.map_or((None, stat), |best| (Some(best.bytes), best.stat)))
+}
+
+/// What was read, and the file's state just before.
+struct Reading {
+    /// Whether nothing seems to have changed meanwhile, and whether one call told it all. More is better.
+    trust: (bool, bool),
+    bytes: Vec<u8>,
+    stat: Stat,
+}
+
+/// What is there from the first byte on, with room for more than `size` bytes, to notice growth; and whether one call told it
+/// all, as it does of any file on a local disk that stays as it is.
+fn read_once(file: &File, size: usize) -> io::Result<(Vec<u8>, bool)> {
+    let mut bytes = vec![0; (size + 1).next_multiple_of(ROOM)];
+    let (mut length, mut calls) = (0, 0);
+    loop {
+        match file.read_at(&mut bytes[length..], length as u64) {
+            Ok(0) => break,
+            Ok(count) => {
+                length += count;
+                calls += 1;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        if length >= size {
+            break;
+        }
+    }
+    let in_one = calls <= 1 && length < bytes.len();
+    bytes.truncate(length);
+    Ok((bytes, in_one))
+}
+
+/// Bytes: what is read has room up to a multiple of this.
+const ROOM: usize = 4096;
+
+/// How often a file that changes while it is read is read.
+const ATTEMPTS: u32 = 10;
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn no_mixture_of_what_was_there_at_different_times() {
+        let states: [&[u8]; 4] = [b"", &[b'a'; 10], &[b'b'; 17], &[b'c'; 3000]];
+        let path = std::env::temp_dir().join(format!("howdah-content-{}", std::process::id()));
+        std::fs::write(&path, states[1]).unwrap();
+        let end = Instant::now() + Duration::from_secs(1);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while Instant::now() < end {
+                    for state in states {
+                        std::fs::write(&path, state).unwrap();
+                    }
+                }
+            });
+            while Instant::now() < end {
+                let file = File::open(&path).unwrap();
+                let stat = Stat::of(file.as_fd()).unwrap();
+                let content = read(&file, stat, 1 << 20).unwrap().0.unwrap();
+                assert!(
+                    states.contains(&&*content),
+                    "{}",
+                    String::from_utf8_lossy(&content)
+                );
+            }
+        });
+        let file = File::open(&path).unwrap();
+        let stat = Stat::of(file.as_fd()).unwrap();
+        assert_eq!(read(&file, stat, 3000).unwrap(), (Some(states[3].to_vec()), stat));
+        assert_eq!(read(&file, stat, 2999).unwrap(), (None, stat));
+        std::fs::remove_file(&path).unwrap();
+    }
+}
