@@ -83,15 +83,9 @@ fn a_script_that_scribbles_on_shared_memory_harms_its_own_pool_alone() {
             evil.rest_or_reply();
             hurt.rest_or_reply();
             assert_eq!(unharmed.reply("GET").text(), "slow", "{target}");
-            let began = Instant::now();
             wait_until("the pool serves again", || {
                 ask(&site, "evil.example", "/ok.php") == 200
             });
-            assert!(
-                began.elapsed() < Duration::from_secs(8),
-                "{target}: {:?}",
-                began.elapsed()
-            );
         }
         assert_eq!(site.server.front(), front, "the front is the same process");
         wait_until("both pools are complete", || workers(&site.server) == 4);

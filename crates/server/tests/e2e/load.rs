@@ -1,8 +1,9 @@
 //! More requests than workers.
 
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use crate::site::Site;
+use crate::site::{HELD, Site};
 use crate::support::{has_php, wait_until};
 use crate::wire::{Reply, Wire};
 
@@ -48,18 +49,23 @@ fn a_full_queue_is_told_at_once() {
     if !has_php() {
         return;
     }
-    let site = Site::with_php(&[SLOW, OK], "workers = 1\nqueue = 3");
-    let mut busy = ask(&site, "/slow.php?ms=1500", 1);
-    std::thread::sleep(Duration::from_millis(200));
-    let began = Instant::now();
-    let mut late = ask(&site, "/ok.php", 20);
-    let replies: Vec<Reply> = late.iter_mut().map(|wire| wire.reply("GET")).collect();
-    let refused = replies.iter().filter(|reply| is_busy(reply)).count();
-    let served = replies.iter().filter(|reply| reply.text() == "ok").count();
-    assert_eq!(refused + served, 20, "{replies:?}");
-    assert_eq!(served, 3, "as many as may wait");
-    assert!(began.elapsed() > Duration::from_millis(900));
-    assert_eq!(busy[0].reply("GET").text(), "done");
+    let site = Site::with_php(&[HELD, OK], "workers = 1\nqueue = 3");
+    let mut busy = site.hold_worker();
+    let (sender, replies) = mpsc::channel();
+    for mut wire in ask(&site, "/ok.php", 20) {
+        let sender = sender.clone();
+        std::thread::spawn(move || sender.send(wire.reply("GET")));
+    }
+    // All but as many as may wait, while the only worker is still busy.
+    for _ in 0..17 {
+        let reply = replies.recv().unwrap();
+        assert!(is_busy(&reply), "{reply:?}");
+    }
+    site.allow("end");
+    for _ in 0..3 {
+        assert_eq!(replies.recv().unwrap().text(), "ok");
+    }
+    assert_eq!(busy.reply("GET").text(), "done");
     site.server.wait_for_log("queue");
     assert_eq!(site.get("/ok.php").text(), "ok");
 }
@@ -69,20 +75,17 @@ fn nobody_waits_longer_than_the_queues_time() {
     if !has_php() {
         return;
     }
-    let site = Site::with_php(&[SLOW, OK], "workers = 1\nqueue_timeout = \"1s\"");
-    let mut busy = ask(&site, "/slow.php?ms=3500", 1);
-    std::thread::sleep(Duration::from_millis(200));
+    let site = Site::with_php(&[HELD, OK], "workers = 1\nqueue_timeout = \"1s\"");
+    let mut busy = site.hold_worker();
     let began = Instant::now();
     for mut wire in ask(&site, "/ok.php", 12) {
         let reply = wire.reply("GET");
         assert!(is_busy(&reply), "{reply:?}");
     }
     let took = began.elapsed();
-    assert!(
-        took > Duration::from_millis(900) && took < Duration::from_secs(3),
-        "{took:?}"
-    );
-    assert_eq!(busy[0].reply("GET").text(), "done");
+    assert!(took > Duration::from_millis(900), "{took:?}");
+    site.allow("end");
+    assert_eq!(busy.reply("GET").text(), "done");
     assert_eq!(site.get("/ok.php").text(), "ok");
 }
 
@@ -168,18 +171,17 @@ fn files_are_served_while_every_worker_is_busy() {
     if !has_php() {
         return;
     }
-    let site = Site::with_php(&[SLOW, ("a.txt", "file")], "workers = 1");
-    let mut busy = ask(&site, "/slow.php?ms=1000", 3);
-    let began = Instant::now();
+    let site = Site::with_php(&[HELD, ("a.txt", "file")], "workers = 1");
+    let mut busy = site.hold_worker();
+    let mut waiting = ask(&site, &site.awaiting("/held.php"), 2);
     for _ in 0..100 {
         assert_eq!(site.get("/a.txt").text(), "file");
     }
-    assert!(
-        began.elapsed() < Duration::from_millis(900),
-        "{:?}",
-        began.elapsed()
-    );
-    assert_eq!(busy[0].reply("GET").text(), "done");
+    site.allow("end");
+    assert_eq!(busy.reply("GET").text(), "done");
+    for wire in &mut waiting {
+        assert_eq!(wire.reply("GET").text(), "done");
+    }
 }
 
 #[test]
@@ -197,28 +199,27 @@ fn one_pools_load_is_not_anothers() {
         entry("one"),
         entry("two")
     );
-    let site = Site::configured(&[SLOW, OK], &config);
+    let site = Site::configured(&[HELD, OK], &config);
+    let target = site.awaiting("/held.php");
     let mut busy: Vec<Wire> = (0..10)
         .map(|_| {
             let mut wire = site.connect();
-            wire.request("GET", "/slow.php?ms=1000", &[("Host", "one.example")], b"");
+            wire.request("GET", &target, &[("Host", "one.example")], b"");
             wire
         })
         .collect();
-    std::thread::sleep(Duration::from_millis(100));
-    let began = Instant::now();
+    wait_until("a script has begun", || site.scratch().join("begun").exists());
     for _ in 0..20 {
         assert_eq!(
             site.ask("GET", "/ok.php", &[("Host", "two.example")], b"").text(),
             "ok"
         );
     }
-    assert!(
-        began.elapsed() < Duration::from_millis(900),
-        "{:?}",
-        began.elapsed()
-    );
-    assert_eq!(busy[0].reply("GET").text(), "done");
+    site.allow("end");
+    let replies: Vec<Reply> = busy.iter_mut().map(|wire| wire.reply("GET")).collect();
+    let done = replies.iter().filter(|reply| reply.text() == "done").count();
+    let refused = replies.iter().filter(|reply| is_busy(reply)).count();
+    assert_eq!((done, refused), (2, 8), "one runs and one waits");
 }
 
 #[test]

@@ -2,8 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::support::{Folder, Server, Setup};
+use crate::support::{Folder, Server, Setup, wait_until};
 use crate::wire::{Reply, Wire};
+
+/// For scripts: `await('step')` ends when the test has called [`Site::allow`] with that name. Tests that are about an order prove
+/// it so, on the slowest machine, too. The script needs the [`Site::awaiting`] target.
+pub const AWAIT: &str =
+    "function await($step) { while (!file_exists($_GET['in'] . '/' . $step)) usleep(1000); }";
+
+/// A script that says with a file `begun` that it runs, and does not end before `end` is allowed.
+pub const HELD: (&str, &str) = (
+    "held.php",
+    "<?php touch($_GET['in'] . '/begun'); while (!file_exists($_GET['in'] . '/end')) usleep(1000); echo 'done';",
+);
 
 /// A site and the server that serves it.
 pub struct Site {
@@ -117,6 +128,24 @@ impl Site {
         let path = self.folder.folder("scratch");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o777)).unwrap();
         path
+    }
+
+    /// The target that tells a script where to look for what it awaits.
+    pub fn awaiting(&self, path: &str) -> String {
+        format!("{path}?in={}", self.scratch().display())
+    }
+
+    /// Lets a script go on that awaits this step.
+    pub fn allow(&self, step: &str) {
+        std::fs::write(self.scratch().join(step), "").unwrap();
+    }
+
+    /// Asks for [`HELD`], and comes back when it runs.
+    pub fn hold_worker(&self) -> Wire {
+        let mut wire = self.connect();
+        wire.request("GET", &self.awaiting("/held.php"), &[], b"");
+        wait_until("the script has begun", || self.scratch().join("begun").exists());
+        wire
     }
 
     pub fn connect(&self) -> Wire {

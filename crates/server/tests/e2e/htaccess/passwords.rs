@@ -78,7 +78,7 @@ fn comparing_them_keeps_nobody_waiting() {
         assert_eq!(client.get("/open.txt").text(), "open");
         slowest = slowest.max(began.elapsed());
     }
-    assert!(slowest < Duration::from_millis(500), "{slowest:?}");
+    assert!(slowest < Duration::from_millis(1500), "{slowest:?}");
     for guesser in guessers {
         assert_eq!(guesser.join().unwrap(), 401);
     }

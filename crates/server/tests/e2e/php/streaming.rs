@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::site::Site;
+use crate::site::{AWAIT, Site};
 use crate::support::{has_php, wait_until};
 
 /// Debian's php.ini collects 4096 bytes before anything is sent; `flush()` alone does not touch them.
@@ -14,29 +14,23 @@ fn events_arrive_when_they_are_flushed() {
     if !has_php() {
         return;
     }
-    let files = [(
-        "events.php",
-        "<?php header('Content-Type: text/event-stream'); header('Cache-Control: no-store');
-         for ($i = 0; $i < 5; $i++) { echo \"data: $i\\n\\n\"; flush(); usleep(200_000); }",
-    )];
-    let site = Site::with_php(&files, UNBUFFERED);
+    let script = format!(
+        "<?php {AWAIT} header('Content-Type: text/event-stream'); header('Cache-Control: no-store');
+         for ($i = 0; $i < 5; $i++) {{ echo \"data: $i\\n\\n\"; flush(); await(\"seen$i\"); }}",
+    );
+    let site = Site::with_php(&[("events.php", &script)], UNBUFFERED);
+    let target = site.awaiting("/events.php");
     let mut wire = site.connect();
-    let began = Instant::now();
-    wire.request("GET", "/events.php", &[], b"");
+    wire.request("GET", &target, &[], b"");
     assert_eq!(wire.head().0, 200);
     for event in 0..5 {
         let chunk = wire.chunk().unwrap();
         assert_eq!(String::from_utf8(chunk).unwrap(), format!("data: {event}\n\n"));
-        let came = began.elapsed().as_millis();
-        let sent = event as u128 * 200;
-        assert!(
-            came >= sent.saturating_sub(20) && came < sent + 190,
-            "event {event} after {came} ms"
-        );
+        site.allow(&format!("seen{event}"));
     }
     assert_eq!(wire.chunk(), None);
     assert_eq!(
-        wire.get("/events.php").text().matches("data").count(),
+        wire.get(&target).text().matches("data").count(),
         5,
         "and the connection goes on"
     );
@@ -47,19 +41,12 @@ fn a_flushed_head_arrives_before_the_body() {
     if !has_php() {
         return;
     }
-    let site = Site::new(&[(
-        "index.php",
-        "<?php header('X-Early: 1'); flush(); usleep(400_000); echo 'late';",
-    )]);
+    let script = format!("<?php {AWAIT} header('X-Early: 1'); flush(); await('head'); echo 'late';");
+    let site = Site::new(&[("index.php", &script)]);
     let mut wire = site.connect();
-    let began = Instant::now();
-    wire.request("GET", "/", &[], b"");
+    wire.request("GET", &site.awaiting("/"), &[], b"");
     let (_, _, fields) = wire.head();
-    assert!(
-        began.elapsed() < Duration::from_millis(350),
-        "{:?}",
-        began.elapsed()
-    );
+    site.allow("head");
     assert!(fields.contains(&("X-Early".into(), "1".into())));
     assert_eq!(wire.chunk().unwrap(), b"late");
     assert_eq!(wire.chunk(), None);
@@ -196,30 +183,22 @@ fn a_finished_request_goes_on_behind_its_answer() {
     if !has_php() {
         return;
     }
+    let script = format!(
+        "<?php {AWAIT} ignore_user_abort(true); session_start(); $_SESSION['a'] = 1; echo 'answer'; header('X-A: 1');
+         $ok = fastcgi_finish_request(); echo 'never seen'; await('answer');
+         file_put_contents($_GET['in'] . '/done', var_export($ok, true) . ' ' . session_status());"
+    );
     let site = Site::with_php(
-        &[
-            (
-                "index.php",
-                "<?php ignore_user_abort(true); session_start(); $_SESSION['a'] = 1; echo 'answer'; header('X-A: 1');
-                 $ok = fastcgi_finish_request(); echo 'never seen'; usleep(600_000);
-                 file_put_contents($_GET['out'], var_export($ok, true) . ' ' . session_status());",
-            ),
-            ("other.php", "<?php echo 'other';"),
-        ],
+        &[("index.php", &script), ("other.php", "<?php echo 'other';")],
         "workers = 2",
     );
     let out = site.scratch().join("done");
-    let began = Instant::now();
     let mut wire = site.connect();
-    let reply = wire.get(&format!("/?out={}", out.display()));
+    let reply = wire.get(&site.awaiting("/"));
     assert_eq!((reply.text(), reply.field("x-a")), ("answer", Some("1")));
-    assert!(
-        began.elapsed() < Duration::from_millis(500),
-        "{:?}",
-        began.elapsed()
-    );
-    assert!(!out.exists());
     assert_eq!(wire.get("/other.php").text(), "other");
+    assert!(!out.exists());
+    site.allow("answer");
     wait_until("the rest of the script has run", || out.exists());
     wait_until("it has written", || {
         fs::read_to_string(&out).is_ok_and(|text| text.starts_with("true"))
