@@ -144,7 +144,7 @@ fn who_leaves_the_queue_is_not_run() {
     }
     let site = Site::with_php(
         &[
-            SLOW,
+            HELD,
             (
                 "mark.php",
                 "<?php file_put_contents($_GET['out'], 'x', FILE_APPEND); echo 'marked';",
@@ -153,15 +153,15 @@ fn who_leaves_the_queue_is_not_run() {
         "workers = 1",
     );
     let out = site.scratch().join("marks");
-    let mut busy = ask(&site, "/slow.php?ms=1200", 1);
-    std::thread::sleep(Duration::from_millis(200));
+    let mut busy = site.hold_worker();
     let target = format!("/mark.php?out={}", out.display());
     // Many more than there are slots, so that some wait in each of the queues.
     drop(ask(&site, &target, 30));
     std::thread::sleep(Duration::from_millis(200));
     let mut stays = ask(&site, &target, 1);
+    site.allow("end");
     assert_eq!(stays[0].reply("GET").text(), "marked");
-    assert_eq!(busy[0].reply("GET").text(), "done");
+    assert_eq!(busy.reply("GET").text(), "done");
     let ran = std::fs::read_to_string(&out).unwrap().len();
     assert!(ran <= 10, "{ran} requests were run for nobody");
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::site::Site;
+use crate::site::{HELD, Site};
 use crate::support::{has_php, wait_until};
 use crate::wire::Wire;
 
@@ -279,13 +279,8 @@ fn a_request_that_no_worker_had_begun_is_given_to_another() {
     if !has_php() {
         return;
     }
-    let site = Site::with_php(
-        &[("slow.php", "<?php usleep(800_000); echo 'first';"), OK],
-        "workers = 1",
-    );
-    let mut first = site.connect();
-    first.request("GET", "/slow.php", &[], b"");
-    std::thread::sleep(Duration::from_millis(200));
+    let site = Site::with_php(&[HELD, OK], "workers = 1");
+    let mut first = site.hold_worker();
     // They wait behind the first.
     let mut waiting: Vec<Wire> = (0..5).map(|_| site.connect()).collect();
     waiting
