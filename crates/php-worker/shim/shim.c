@@ -353,18 +353,46 @@ static void shim_finish(void)
 	SG(request_info).content_length = 0;
 }
 
+/* ext/session, where it is there, is asked by its own functions: its structures are not the same in all versions. */
+static bool shim_had_session(void)
+{
+	volatile bool had = false;
+	zval function, id;
+
+	if (!zend_hash_str_exists(CG(function_table), ZEND_STRL("session_id"))) {
+		return false;
+	}
+	/* After a script that was cut short this leads nowhere. */
+	EG(current_execute_data) = NULL;
+	ZVAL_STRING(&function, "session_id");
+	ZVAL_UNDEF(&id);
+	zend_try {
+		had = call_user_function(NULL, NULL, &function, &id, 0, NULL) == SUCCESS
+			&& Z_TYPE(id) == IS_STRING && Z_STRLEN(id) > 0;
+	} zend_end_try();
+	zval_ptr_dtor(&id);
+	zval_ptr_dtor(&function);
+	return had;
+}
+
 int howdah_execute(const struct howdah_request *request)
 {
 	volatile int outcome = 0;
 
 	zend_first_try {
 		shim_begin(request);
+		if (request->collects_sessions) {
+			shim_let_sessions_collect();
+		}
 		shim_apply_ini(request);
 		if (php_request_startup() == SUCCESS) {
 			if (request->status) {
 				SG(sapi_headers).http_response_code = request->status;
 			}
 			shim_run_script(request->script);
+			if (request->collects_sessions && shim_had_session()) {
+				outcome |= HOWDAH_COLLECTED;
+			}
 		} else {
 			/* For example: the memory limit does not hold the form. PHP has logged why. */
 			outcome = HOWDAH_BROKEN;

@@ -34,6 +34,7 @@ struct howdah_request {
 	double time; /* seconds since 1970 */
 	struct howdah_text ini; /* all that next_ini gives, in a form of Rust's: the same bytes for the same values, none for none */
 	int status;             /* what the response begins with; 0 is 200 */
+	int collects_sessions;  /* a session that it starts has old ones deleted, unless it says otherwise */
 };
 
 /* What to do about the .user.ini files that cover a script. */
@@ -78,6 +79,7 @@ struct howdah_settings {
 /* howdah_execute's answer, bits. */
 enum {
 	HOWDAH_BROKEN = 1, /* PHP's state cannot be trusted: the process must not run another request */
+	HOWDAH_COLLECTED = 2, /* it was to delete old sessions, and had one of its own */
 };
 
 /* howdah_opcache's answer. */

@@ -55,6 +55,8 @@ pub struct Facts<'f> {
     pub pool: &'f CStr,
     /// `HOWDAH_WORKER_REQUESTS`: requests that this worker has served before this one.
     pub served: u64,
+    /// Whether a session that the script starts has old ones deleted.
+    pub collects_sessions: bool,
 }
 
 /// A request that is about to run, or running.
@@ -141,6 +143,7 @@ impl<'c> Call<'c> {
             time: self.request.time as f64 / 1e6,
             ini: raw_bytes(self.request.ini_bytes()),
             status: self.request.status.into(),
+            collects_sessions: self.facts.collects_sessions.into(),
         }
     }
 

@@ -46,29 +46,41 @@ impl PoolIni {
     }
 }
 
+/// Whether `given` says nothing of a setting.
+fn is_open(name: &str, given: &[&[Pair]]) -> bool {
+    !given
+        .iter()
+        .any(|pairs| pairs.iter().any(|(known, _)| known == name))
+}
+
+/// The folder of the pool's sessions, if it is its own and nobody else has said when old ones are to be deleted.
+pub fn own_sessions(state_dir: &str, given: &[&[Pair]]) -> Option<String> {
+    let own = ["session.save_path", "session.gc_probability"]
+        .iter()
+        .all(|name| is_open(name, given));
+    (own && !state_dir.is_empty()).then(|| format!("{state_dir}/{SESSIONS}"))
+}
+
 /// The ini values that send a pool's temporary files to its own folders, for those that `given` leaves open.
 pub fn folders(state_dir: &str, given: &[&[Pair]]) -> Vec<Pair> {
-    let open = |name: &str| {
-        !given
-            .iter()
-            .any(|pairs| pairs.iter().any(|(known, _)| known == name))
-    };
     let mut pairs = Vec::new();
     for (name, folder) in [
         ("sys_temp_dir", "tmp"),
         ("upload_tmp_dir", "uploads"),
-        ("session.save_path", "sessions"),
+        ("session.save_path", SESSIONS),
     ] {
-        if open(name) {
+        if is_open(name, given) {
             pairs.push((name.to_owned(), format!("{state_dir}/{folder}")));
         }
     }
-    // Debian's php.ini never collects old sessions: a cron job does, but only in Debian's own folder.
-    if open("session.save_path") && open("session.gc_probability") {
-        pairs.push(("session.gc_probability".to_owned(), "1".to_owned()));
+    if own_sessions(state_dir, given).is_some() {
+        pairs.push(("session.gc_probability".to_owned(), "0".to_owned()));
     }
     pairs
 }
+
+/// The sessions' folder within a pool's own.
+const SESSIONS: &str = "sessions";
 
 /// These load a library and are no settings afterwards.
 fn is_loader(name: &str) -> bool {
@@ -156,6 +168,13 @@ mod tests {
             .map(|(name, _)| name)
             .collect();
         assert_eq!(names, ["sys_temp_dir", "upload_tmp_dir"]);
+        assert_eq!(own_sessions("/x", &[&given]), None);
+        assert_eq!(
+            own_sessions("/x", &[&[pair("session.gc_probability", "5")]]),
+            None
+        );
+        assert_eq!(own_sessions("", &[]), None);
+        assert_eq!(own_sessions("/x", &[]).as_deref(), Some("/x/sessions"));
         assert_eq!(folders("/x", &[]).len(), 4);
         assert_eq!(folders("/x", &[])[0].1, "/x/tmp");
     }

@@ -26,6 +26,7 @@ mod process;
 mod run;
 #[cfg(not(no_php))]
 mod sapi;
+mod session_gc;
 #[cfg(not(no_php))]
 mod start;
 #[cfg(not(no_php))]

@@ -238,7 +238,16 @@ fn run(options: &Options) -> Result<(), String> {
             _ => Body::Inline(request.inline_body()),
         };
         let mut output = options.output.clone();
-        let call = Call::new(request, content, &mut output, Facts { pool: c"run", served });
+        let call = Call::new(
+            request,
+            content,
+            &mut output,
+            Facts {
+                pool: c"run",
+                served,
+                collects_sessions: false,
+            },
+        );
         if engine.execute(call) == Outcome::Broken {
             return Err("PHP's state is broken, a worker would end here".to_owned());
         }

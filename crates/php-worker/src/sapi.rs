@@ -42,6 +42,7 @@ pub mod raw {
         pub time: c_double,
         pub ini: Text,
         pub status: c_int,
+        pub collects_sessions: c_int,
     }
 
     /// `struct howdah_user_ini`
@@ -81,6 +82,8 @@ pub mod raw {
 
     /// `HOWDAH_BROKEN`
     pub const BROKEN: c_int = 1;
+    /// `HOWDAH_COLLECTED`
+    pub const COLLECTED: c_int = 2;
     /// `HOWDAH_OPCACHE_MISSING`
     pub const OPCACHE_MISSING: c_int = -1;
     /// `HOWDAH_OPCACHE_ON`
@@ -116,6 +119,8 @@ pub struct Engine {
 pub enum Outcome {
     /// The next request may come.
     Ready,
+    /// The same, and old sessions were deleted, as the request was told to.
+    Collected,
     /// This process must not run another request.
     Broken,
 }
@@ -205,6 +210,8 @@ impl Engine {
         let outcome = unsafe { raw::howdah_execute(&raw const request) };
         if outcome & raw::BROKEN != 0 || callbacks::has_panicked() {
             Outcome::Broken
+        } else if outcome & raw::COLLECTED != 0 {
+            Outcome::Collected
         } else {
             Outcome::Ready
         }

@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
+use std::path::Path;
 
 use howdah_ipc::request::{Body as Place, Request};
 use howdah_ipc::response::Kind;
@@ -13,6 +14,7 @@ use crate::call::{Call, Client, Facts, Field, Gone, HeadRefused};
 use crate::log::{self, Level};
 use crate::process::{self, Pid};
 use crate::sapi::{Engine, Outcome};
+use crate::session_gc::SessionGc;
 
 /// What a worker is told by its zygote.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +25,8 @@ pub struct Orders<'z> {
     pub pool: &'z CStr,
     /// End after so many requests; 0: never.
     pub max_requests: u64,
+    /// Where the pool's sessions are, if old ones are to be deleted.
+    pub sessions: Option<&'z Path>,
     /// The zygote.
     pub parent: Pid,
 }
@@ -34,7 +38,7 @@ pub fn main(mut engine: Engine, attachment: Attachment, orders: Orders<'_>) -> !
         process::exit_now(1); // The zygote is gone; nobody would ever end us.
     }
     match serve(&mut engine, attachment.worker(orders.index), orders) {
-        Ok(Outcome::Ready) => {
+        Ok(Outcome::Ready | Outcome::Collected) => {
             engine.stop();
             std::process::exit(0)
         }
@@ -53,18 +57,20 @@ pub fn main(mut engine: Engine, attachment: Attachment, orders: Orders<'_>) -> !
 
 fn serve(engine: &mut Engine, mut worker: Worker, orders: Orders<'_>) -> io::Result<Outcome> {
     let mut served = 0;
+    let mut session_gc = SessionGc::new(orders.sessions);
     loop {
         let Some(job) = worker.next(&process::STOP)? else {
             return Ok(Outcome::Ready);
         };
-        let outcome = run(
-            engine,
-            job,
-            Facts {
-                pool: orders.pool,
-                served,
-            },
-        );
+        let facts = Facts {
+            pool: orders.pool,
+            served,
+            collects_sessions: session_gc.is_due(),
+        };
+        let outcome = run(engine, job, facts);
+        if facts.collects_sessions {
+            session_gc.tried(outcome == Outcome::Collected);
+        }
         served += 1;
         worker.publish_requests(served);
         if outcome == Outcome::Broken || served == orders.max_requests {

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,7 @@ use howdah_sys::poll;
 use howdah_sys::seqpacket::SeqPacket;
 use howdah_sys::signal::{SIGCHLD, SIGKILL, SIGTERM, Signals};
 
+use crate::ini;
 use crate::log::{self, Level};
 use crate::process::{self, Fork, Pid};
 use crate::sapi::Engine;
@@ -71,6 +73,8 @@ struct Zygote {
     signals: Signals,
     pool: CString,
     max_requests: u64,
+    /// See [`Orders::sessions`].
+    sessions: Option<PathBuf>,
     region: Region,
     workers: Vec<Option<Pid>>,
     /// Workers `0..wanted` are kept alive.
@@ -109,6 +113,7 @@ impl Zygote {
         process::install_handlers().map_err(text)?;
         let signals = Signals::block(&[SIGCHLD, SIGTERM]).map_err(text)?;
         let (engine, opcache) = start::php(&settings)?;
+        let sessions = ini::own_sessions(&settings.state_dir, &[&settings.ini, &settings.admin_ini]);
         let ready = FromZygote::Ready {
             php_version: engine.php_version(),
             opcache,
@@ -122,6 +127,7 @@ impl Zygote {
             signals,
             pool: CString::new(settings.pool).map_err(|error| error.to_string())?,
             max_requests: settings.max_requests,
+            sessions: sessions.map(PathBuf::from),
             region: Region::Awaited {
                 descriptors: Vec::new(),
             },
@@ -291,6 +297,7 @@ impl Zygote {
             signals,
             pool,
             max_requests,
+            sessions,
             region,
             ..
         } = self;
@@ -306,6 +313,7 @@ impl Zygote {
                 index,
                 pool: &pool,
                 max_requests,
+                sessions: sessions.as_deref(),
                 parent,
             },
         )

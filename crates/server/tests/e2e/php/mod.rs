@@ -4,5 +4,6 @@ mod failures;
 mod headers;
 mod request;
 mod response;
+mod sessions;
 mod settings;
 mod streaming;
