@@ -26,10 +26,10 @@ pub struct SessionGc {
 }
 
 impl SessionGc {
-    /// For sessions that are in `folder`, which workers can write to.
+    /// For sessions that are in `folder`. The file stands beside it.
     pub fn new(folder: Option<&Path>) -> SessionGc {
         SessionGc {
-            stamp: folder.map(|folder| folder.join("collected")),
+            stamp: folder.map(|folder| folder.with_extension("collected")),
             next: Instant::now(),
         }
     }
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn one_worker_does_it_for_all() {
         let folder = std::env::temp_dir().join(format!("howdah-session-gc-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
+        let path = folder.with_extension("collected");
         let mut nobody = SessionGc::new(None);
         assert!(!nobody.is_due());
         let [mut one, mut other] = [SessionGc::new(Some(&folder)), SessionGc::new(Some(&folder))];
@@ -94,10 +94,7 @@ mod tests {
         one.tried(true);
         assert!(!one.is_due() && !other.is_due());
 
-        let stamp = File::options()
-            .write(true)
-            .open(folder.join("collected"))
-            .unwrap();
+        let stamp = File::options().write(true).open(&path).unwrap();
         stamp.set_modified(SystemTime::now() - EVERY).unwrap();
         assert!(!one.is_due() && !other.is_due(), "both know when to look again");
         other.next = Instant::now();
@@ -106,6 +103,6 @@ mod tests {
         stamp.set_modified(SystemTime::now() + EVERY * 5).unwrap();
         one.next = Instant::now();
         assert!(one.is_due());
-        fs::remove_dir_all(&folder).unwrap();
+        fs::remove_file(&path).unwrap();
     }
 }
