@@ -9,7 +9,7 @@ use rustix::fs::chown;
 use rustix::process::{Gid, Uid, geteuid};
 
 use crate::loads::Wrong;
-use crate::process::find;
+use crate::process::{StartFailed, find};
 use crate::rules;
 use crate::stack::Ground;
 
@@ -60,6 +60,8 @@ const INI: &[(&str, &str)] = &[
     ("log_errors", "1"),
     ("zend.assertions", "-1"),
     ("enable_dl", "0"),
+    // Debian's value: a cron job deletes old sessions.
+    ("session.gc_probability", "0"),
     ("opcache.memory_consumption", "128"),
     ("opcache.interned_strings_buffer", "16"),
     ("opcache.max_accelerated_files", "10000"),
@@ -106,6 +108,21 @@ pub fn write_ini(file: &Path, opcache: bool) -> io::Result<()> {
     let values = INI.iter().map(|(name, value)| format!("{name} = \"{value}\"\n"));
     let opcache = format!("opcache.enable = \"{}\"\n", u8::from(opcache));
     fs::write(file, values.chain([opcache]).collect::<String>())
+}
+
+/// A stack's php.ini in its folder: that of all, with a folder for sessions in which nobody else has left any.
+pub fn own_ini(ground: &Ground, folder: &Path) -> Result<PathBuf, StartFailed> {
+    let file = folder.join("php.ini");
+    let sessions = folder.join("sessions");
+    let write = || {
+        fs::create_dir_all(&sessions)?;
+        give(&sessions, ground);
+        let mut values = fs::read_to_string(&ground.ini)?;
+        values += &format!("session.save_path = \"{}\"\n", sessions.display());
+        fs::write(&file, values)
+    };
+    write().map_err(|error| StartFailed::Execute(file.display().to_string(), error))?;
+    Ok(file)
 }
 
 /// Writes the files that the studies ask for.

@@ -7,6 +7,7 @@ use super::fpm::{self, Transport};
 use super::template::{fill, only_if, version};
 use rustix::process::Signal;
 
+use crate::ground::own_ini;
 use crate::process::{Program, StartFailed, accepts, find, free_port};
 use crate::stack::{Ground, Running, Stack};
 use crate::zts;
@@ -290,13 +291,13 @@ impl Apache {
                 "LoadModule php_module {MODULES}/libphp{}.so\nPHPIniDir \"{}\"\n<FilesMatch \"[.]php$\">\n    SetHandler \
                  application/x-httpd-php\n</FilesMatch>",
                 ground.php,
-                ground.ini.display()
+                own_ini(ground, folder)?.display()
             ),
             Php::InsideThreads => {
                 let (module, opcache) = zts::built(&ground.php).unwrap_or_default();
-                let ini = folder.join("php.ini");
+                let ini = own_ini(ground, folder)?;
                 // The module has no conf.d of its own that would load opcache.
-                let values = std::fs::read_to_string(&ground.ini).and_then(|values| {
+                let values = std::fs::read_to_string(&ini).and_then(|values| {
                     std::fs::write(
                         &ini,
                         format!("zend_extension = \"{}\"\n{values}", opcache.display()),
@@ -340,7 +341,7 @@ impl Apache {
                         ("folder", &folder.display().to_string()),
                         ("processes", &ground.php_processes.to_string()),
                         ("cgi", &cgi(ground).unwrap_or_default().display().to_string()),
-                        ("ini", &ground.ini.display().to_string()),
+                        ("ini", &own_ini(ground, folder)?.display().to_string()),
                     ],
                 )
             }

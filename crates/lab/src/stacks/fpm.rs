@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::template::{fill, only_if, version};
+use crate::ground::own_ini;
 use crate::process::{Program, StartFailed, accepts, find, free_port};
 use crate::stack::Ground;
 
@@ -106,7 +107,11 @@ pub(super) fn start(
     std::fs::write(&file, &configuration)
         .map_err(|error| StartFailed::Execute(file.display().to_string(), error))?;
     let mut command = Command::new(binary);
-    command.args(["-F", "-c"]).arg(&ground.ini).arg("-y").arg(&file);
+    command
+        .args(["-F", "-c"])
+        .arg(own_ini(ground, folder)?)
+        .arg("-y")
+        .arg(&file);
     let mut program = Program::start(&mut command, &folder.join("fpm.log"))?;
     program.wait_until(|| match transport {
         Transport::Unix => UnixStream::connect(&socket).is_ok(),

@@ -7,6 +7,7 @@ use super::fpm::{self, Transport};
 use super::template::{fill, places, version};
 use rustix::process::Signal;
 
+use crate::ground::own_ini;
 use crate::process::{Program, StartFailed, accepts, find, free_port};
 use crate::stack::{Ground, Running, Stack};
 
@@ -125,7 +126,7 @@ impl Stack for Lighttpd {
                 "\"bin-path\" => \"{} -c {}\", \"socket\" => \"{}/php.sock\", \"max-procs\" => 1, \"bin-environment\" => ( \
                  \"PHP_FCGI_CHILDREN\" => \"{}\", \"PHP_FCGI_MAX_REQUESTS\" => \"0\" )",
                 cgi(ground).unwrap_or_default().display(),
-                ground.ini.display(),
+                own_ini(ground, folder)?.display(),
                 folder.display(),
                 ground.php_processes
             )
