@@ -44,19 +44,6 @@ void howdah_disable_classes(const char *list)
 	}
 }
 
-/* Before the request's own values, which hold against these. */
-void shim_let_sessions_collect(void)
-{
-	static const char *const names[] = { "session.gc_probability", "session.gc_divisor" };
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		zend_ini_entry *entry = shim_ini_entry(names[i], strlen(names[i]));
-		if (entry) {
-			zend_alter_ini_entry_chars(entry->name, "1", 1, PHP_INI_PERDIR, PHP_INI_STAGE_HTACCESS);
-		}
-	}
-}
-
 /* ---- Of php.ini and .user.ini ---- */
 
 /* As php_ini_activate_config(), which takes the array that `[HOST=...]` or `name[]=` leaves in the table for a text. */
@@ -270,6 +257,19 @@ static void apply_list(const struct howdah_request *request, bool is_new)
 		if (is_new ? !keep(entry, &pair.value) : !find_kept(entry)) {
 			set_for_request(entry, &pair.value);
 			has_others = true;
+		}
+	}
+}
+
+/* The values that nobody has set for this request. Scripts do not see it: what they read is the setting's own value. */
+void shim_let_sessions_collect(bool now)
+{
+	static const char *const names[] = { "session.gc_probability", "session.gc_divisor" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		zend_ini_entry *entry = shim_ini_entry(names[i], strlen(names[i]));
+		if (entry && !entry->modified) {
+			tell(entry, now ? ZSTR_CHAR('1') : entry->value, now ? PHP_INI_STAGE_HTACCESS : PHP_INI_STAGE_DEACTIVATE);
 		}
 	}
 }

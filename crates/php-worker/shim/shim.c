@@ -381,10 +381,10 @@ int howdah_execute(const struct howdah_request *request)
 
 	zend_first_try {
 		shim_begin(request);
-		if (request->collects_sessions) {
-			shim_let_sessions_collect();
-		}
 		shim_apply_ini(request);
+		if (request->collects_sessions) {
+			shim_let_sessions_collect(true);
+		}
 		if (php_request_startup() == SUCCESS) {
 			if (request->status) {
 				SG(sapi_headers).http_response_code = request->status;
@@ -401,6 +401,9 @@ int howdah_execute(const struct howdah_request *request)
 			}
 		}
 		php_request_shutdown(NULL);
+		if (request->collects_sessions) {
+			shim_let_sessions_collect(false);
+		}
 	} zend_catch {
 		outcome = HOWDAH_BROKEN;
 	} zend_end_try();

@@ -21,10 +21,10 @@ extern const zend_function_entry shim_functions[] __attribute__((visibility("hid
 char *shim_getenv(const char *name, size_t length);
 int shim_deactivate(void);
 
-/* Before a request starts: has a session that it starts delete old ones. Then shim_apply_ini(). */
-void shim_let_sessions_collect(void);
 /* Before a request starts: what php.ini has for its host and folder, what .user.ini files have, and what directives have. */
 void shim_apply_ini(const struct howdah_request *request);
+/* After that: whether a session that the request starts is to delete old ones. Not any more when the request is over. */
+void shim_let_sessions_collect(bool now);
 /* After it, when PHP has restored its ini values. */
 void shim_settle_ini(void);
 /* Before PHP's module ends. */
