@@ -227,7 +227,7 @@ section! {
         env ("env"): Vec<(String, String)> as Environment = Vec::new(),
             "The server's own environment may hold secrets that are none of a script's business.";
         /// The folder below which the pool keeps its temporary files, uploads and sessions. Sessions older than
-        /// `session.gc_maxlifetime` are deleted every ten minutes, by one request that has a session, unless `ini` or `admin_ini`
+        /// `session.gc_maxlifetime` are deleted about every ten minutes, by a request that has a session, unless `ini` or `admin_ini`
         /// say otherwise with `session.gc_probability` or keep sessions elsewhere with `session.save_path`.
         state_dir ("state_dir"): Option<PathBuf> as Optional<File> = None,
             "Unset is `/var/lib/howdah/NAME` as root, else `howdah-UID/NAME` in the folder for temporary files.";

@@ -4,7 +4,6 @@ mod support;
 
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
-use std::time::Duration;
 
 use howdah_files::Limits;
 use howdah_http::Method;
@@ -19,7 +18,7 @@ fn nothing_changes_and_the_disk_is_not_asked() {
     folder.file("a/b/c.txt", "x");
     folder.file("a/large.bin", vec![0; LARGE]);
     let mut counter = Counter::new(&folder);
-    std::thread::sleep(Duration::from_millis(30));
+    std::thread::sleep(std::time::Duration::from_millis(30));
     let names = [
         "a/b/c.txt",
         "a/large.bin",
@@ -197,7 +196,7 @@ fn two_edits_of_one_moment_have_two_tags() {
     let folder = Folder::new();
     let path = folder.file("a.txt", "x");
     let mut counter = Counter::new(&folder);
-    let stamp = std::time::SystemTime::now() - Duration::from_secs(60);
+    let stamp = std::time::SystemTime::now() - std::time::Duration::from_secs(60);
     let mut tags = std::collections::HashSet::new();
     for number in 0..50 {
         // Equal in length and, by force, in time: only the bytes differ.
@@ -306,7 +305,7 @@ fn without_watches_a_request_asks_once() {
         },
     );
     counter.get("a.txt");
-    std::thread::sleep(Duration::from_millis(30)); // the file is settled
+    std::thread::sleep(std::time::Duration::from_millis(30)); // the file is settled
     counter.get("a.txt");
     let before = counter.store.figures();
     (0..10).for_each(|_| drop(counter.get("a.txt")));

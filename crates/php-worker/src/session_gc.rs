@@ -14,7 +14,8 @@ const EVERY: Duration = Duration::from_secs(600);
 /// How long the others leave it to the one that has begun. It takes a second for some 100,000 sessions.
 const CLAIM: Duration = Duration::from_secs(60);
 
-/// How soon it is tried again when the request that was to do it had no session.
+/// How soon it is tried again when the request that was to do it had no session. A worker waits twice as long each time, up to
+/// [`EVERY`], so that a site without sessions is hardly ever troubled.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// One worker's view of when it is time.
@@ -23,6 +24,8 @@ pub struct SessionGc {
     /// The file whose time says when some worker of the pool did it last. `None`: PHP decides by itself.
     stamp: Option<PathBuf>,
     next: Instant,
+    /// How long to wait after a request without a session.
+    again: Duration,
 }
 
 impl SessionGc {
@@ -31,6 +34,7 @@ impl SessionGc {
         SessionGc {
             stamp: folder.map(|folder| folder.with_extension("collected")),
             next: Instant::now(),
+            again: AGAIN,
         }
     }
 
@@ -47,11 +51,8 @@ impl SessionGc {
         let age = modified
             .ok()
             .and_then(|then| SystemTime::now().duration_since(then).ok());
-        if let Some(left) = age
-            .and_then(|age| EVERY.checked_sub(age))
-            .filter(|left| !left.is_zero())
-        {
-            self.next = now + left;
+        if let Some(age) = age.filter(|age| *age < EVERY) {
+            self.next = now + (EVERY - age);
             return false;
         }
         self.leave_alone_for(CLAIM);
@@ -60,12 +61,21 @@ impl SessionGc {
 
     /// To be told after a request that was to do it: whether there was a session, so that it did.
     pub fn tried(&mut self, collected: bool) {
-        self.leave_alone_for(if collected { EVERY } else { AGAIN });
+        let now = Instant::now();
+        if collected {
+            self.leave_alone_for(EVERY);
+            self.next = now + EVERY;
+            self.again = AGAIN;
+        } else {
+            // Another worker's next request may be one with a session.
+            self.leave_alone_for(AGAIN);
+            self.next = now + self.again;
+            self.again = EVERY.min(self.again * 2);
+        }
     }
 
     /// For all workers.
-    fn leave_alone_for(&mut self, time: Duration) {
-        self.next = Instant::now() + time;
+    fn leave_alone_for(&self, time: Duration) {
         let Some(stamp) = &self.stamp else {
             return;
         };
@@ -91,7 +101,13 @@ mod tests {
         assert!(!one.is_due(), "not with each request of a site without sessions");
         std::thread::sleep(AGAIN + AGAIN / 10);
         assert!(one.is_due());
-        one.tried(true);
+        one.tried(false);
+        std::thread::sleep(AGAIN + AGAIN / 10);
+        assert!(!one.is_due(), "it asks less and less often");
+        other.next = Instant::now();
+        assert!(other.is_due(), "which is none of the others' business");
+        other.tried(true);
+        one.next = Instant::now();
         assert!(!one.is_due() && !other.is_due());
 
         let stamp = File::options().write(true).open(&path).unwrap();

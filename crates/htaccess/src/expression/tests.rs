@@ -1,6 +1,9 @@
 //! The answers of these tables are Apache's: each row was tried with Apache 2.4.
 
-use std::sync::Arc;
+mod strings;
+mod surroundings;
+
+use surroundings::{Disk, FIELDS};
 
 use super::Expression;
 use super::properties::expression;
@@ -8,83 +11,7 @@ use crate::mutation::Random;
 use crate::pattern::Captures;
 use crate::testing::{request, transaction};
 use crate::transaction::Transaction;
-use crate::world::{Lookup, Owners, Probe, ProbeKind, Verified, World};
-
-/// `/files` with some things in it, and `OS` in the environment.
-struct Disk;
-
-impl World for Disk {
-    fn probe(&mut self, path: &[u8]) -> Option<Probe> {
-        let (kind, size, mode) = match path {
-            b"/files" | b"/files/folder" => (ProbeKind::Directory, 4096, 0o755),
-            b"/files/file" | b"/files/link" => (ProbeKind::File, 12, 0o644),
-            b"/files/empty" => (ProbeKind::File, 0, 0o644),
-            b"/files/script" => (ProbeKind::File, 5, 0o755),
-            _ => return None,
-        };
-        Some(Probe {
-            kind,
-            size,
-            modified: 1_700_000_000_000_000,
-            mode,
-        })
-    }
-    fn probe_link(&mut self, path: &[u8]) -> Option<Probe> {
-        let link = Probe {
-            kind: ProbeKind::Link,
-            size: 4,
-            modified: 0,
-            mode: 0o777,
-        };
-        match path {
-            b"/files/link" | b"/files/dangling" => Some(link),
-            path => self.probe(path),
-        }
-    }
-    fn read(&mut self, _path: &[u8]) -> Option<Arc<[u8]>> {
-        panic!("no expression reads a file")
-    }
-    fn entries(&mut self, _folder: &[u8]) -> Vec<Box<[u8]>> {
-        panic!("no expression lists a folder")
-    }
-    fn lookup(&mut self, _from: &mut Transaction<'_>, uri: &[u8]) -> Lookup {
-        let status = match uri {
-            b"/there" => 200,
-            b"/moved" => 302,
-            b"/refused" => 403,
-            _ => 404,
-        };
-        Lookup {
-            status: howdah_http::Status::new(status).unwrap(),
-            uri: uri.to_vec(),
-            ..Lookup::default()
-        }
-    }
-    fn owners(&mut self, path: &[u8]) -> Option<Owners> {
-        let owners = Owners {
-            user: Some((*b"somebody").into()),
-            group: None,
-        };
-        (path == b"/srv/folder/page.php").then_some(owners)
-    }
-    fn verify(&mut self, _hash: &[u8], _password: &[u8]) -> Verified {
-        panic!("no expression checks a password")
-    }
-    fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>> {
-        (name == b"OS").then(|| b"from outside".to_vec())
-    }
-    fn zone(&mut self, _seconds: u64) -> i32 {
-        3600
-    }
-}
-
-const FIELDS: &str = "Host: example.org:8080
-    User-Agent: Some Bot/1.0
-    Cookie: a=b
-    X-Number: 42
-    X-Two: a
-    X-Two: b
-    X-Escaped: a%2Fb%20c";
+use crate::world::World;
 
 /// What an expression comes to, and what Vary is then.
 fn run<T>(
@@ -126,6 +53,15 @@ fn all_are(expected: &str, rows: &[&str]) {
     for row in rows {
         assert_eq!(condition(row).0, expected, "{row}");
     }
+}
+
+/// What a string comes to, or why it does not.
+fn rendered(text: &str) -> Result<String, String> {
+    let compiled =
+        Expression::string(text.as_bytes()).map_err(|bad| format!("{} at {}", bad.message, bad.offset))?;
+    let (answer, vary) = run(&compiled, Expression::render);
+    assert_eq!(vary, "", "a string leaves Vary alone");
+    answer.map(|bytes| bytes.escape_ascii().to_string())
 }
 
 #[test]
@@ -446,122 +382,6 @@ fn variables_of_all_kinds() {
             "%{HTTP_HOST == ''",
         ],
     );
-}
-
-fn rendered(text: &str) -> Result<String, String> {
-    let compiled =
-        Expression::string(text.as_bytes()).map_err(|bad| format!("{} at {}", bad.message, bad.offset))?;
-    let (answer, vary) = run(&compiled, Expression::render);
-    assert_eq!(vary, "", "a string leaves Vary alone");
-    answer.map(|bytes| bytes.escape_ascii().to_string())
-}
-
-#[test]
-fn functions_of_all_kinds() {
-    let rows = [
-        (
-            "%{req:X-Number}|%{http:x-number}|%{req_novary:X-Number}|%{req:None}",
-            "42|42|42|",
-        ),
-        ("%{req:X-Two}", "a, b"),
-        ("%{resp:X-Sent}|%{resp:X-Always}|%{resp:None}", "sent|always|"),
-        ("%{reqenv:SET}|%{env:SET}|%{osenv:SET}", "in env|in env|"),
-        ("%{reqenv:OS}|%{env:OS}|%{osenv:OS}", "|from outside|from outside"),
-        ("%{note:NOTED}|%{env:NOTED}", "in notes|in notes"),
-        ("%{tolower:AbC\\303\\211}|%{TOUPPER:abc}", "abc\\xc3\\x89|ABC"),
-        ("%{md5:abc}", "900150983cd24fb0d6963f7d28e17f72"),
-        ("%{sha1:abc}", "a9993e364706816aba3e25717850c26c9cd0d89d"),
-        (
-            "%{base64:a}|%{base64:ab}|%{base64:abc}|%{base64:abcd}",
-            "YQ==|YWI=|YWJj|YWJjZA==",
-        ),
-        (
-            "%{unbase64:YWJj}|%{unbase64:YWJ}|%{unbase64:Y}|%{unbase64:YW Jj}|%{unbase64:AAAA}",
-            "abc|ab||a|",
-        ),
-        ("%{escape:a b?c/d~\\303\\251\\%}", "a%20b%3fc/d~%c3%a9%25"),
-        ("%{unescape:%{req:X-Escaped}}|%{unescape:%2f%41}", "a%2Fb c|%2fA"),
-        ("%{unescape:a%zz}|%{unescape:a%00}|%{unescape:%4}", "||"),
-        (
-            "%{ldap:a*(b)\\\\+\\303#=}",
-            "a\\\\2a\\\\28b\\\\29\\\\5c\\\\2b\\\\c3#=",
-        ),
-        ("%{tolower:A%{toupper:b}C}", "abc"),
-    ];
-    for (text, expected) in rows {
-        assert_eq!(rendered(text), Ok(expected.to_owned()), "{text}");
-    }
-    all_are(
-        "yes",
-        &[
-            "tolower('A' . \"B\") == 'ab'",
-            "md5 ('abc') =~ /^9001/",
-            "tolower(1) == '1'",
-            "req(%{HTTP_HOST}) == ''",
-        ],
-    );
-    all_are(
-        "wrong",
-        &[
-            "none('x') == ''",
-            "%{none:x} == ''",
-            "%{HTTP_HOST:x} == ''",
-            "req() == ''",
-            "req('a','b') == ''",
-            "req 'a' == ''",
-            "%{req:} == ''",
-            "file('/files/file') == ''",
-            "filesize('/files/file') == '0'",
-            "tolower(a) == 'a'",
-        ],
-    );
-}
-
-#[test]
-fn strings() {
-    let rows = [
-        ("", ""),
-        ("plain", "plain"),
-        ("$1|a$b|50% off|%|}|{a}", "|a$b|50% off|%|}|{a}"),
-        ("it's \"quoted\"", "it\\'s \\\"quoted\\\""),
-        ("a\\tb\\\\c\\\"d\\q\\101\\0rest", "a\\tb\\\\c\\\"dqA"),
-        ("\\%{HTTP_HOST}\\$1", "%{HTTP_HOST}$1"),
-        ("%{tolower:A\\}B:C{D%E$F}", "a}b:c{d%e$f"),
-    ];
-    for (text, expected) in rows {
-        assert_eq!(rendered(text), Ok(expected.to_owned()), "{text}");
-    }
-    let wrong = [
-        ("a\\", 1),
-        ("\\8", 0),
-        ("\\18", 0),
-        ("\\400", 0),
-        ("\\1013333333333333", 0),
-        ("a%{X", 4),
-        ("%{", 2),
-        ("a\nb", 1),
-        ("%{A B}", 3),
-        ("%{req:a\"b}", 7),
-        ("x%{nosuch}", 1),
-    ];
-    for (text, place) in wrong {
-        let bad = Expression::string(text.as_bytes()).expect_err(text);
-        assert_eq!(bad.offset, place, "{text}: {}", bad.message);
-    }
-    all_are(
-        "yes",
-        &[
-            "'a\\'b' == \"a'b\"",
-            "'\\n' == \"\\n\"",
-            "'\\101' == 'A'",
-            "'\\x' == 'x'",
-            "'%' == \"%\"",
-        ],
-    );
-    all_are("wrong", &["'abc", "\"abc'", "'abc\\'", "'%{HTTP_HOST' == ''"]);
-    let long = "x".repeat(8191);
-    assert_eq!(rendered(&long), Ok(long.clone()));
-    assert!(rendered(&format!("{long}x")).is_err());
 }
 
 #[test]

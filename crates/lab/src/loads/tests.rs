@@ -84,7 +84,8 @@ fn the_open_loop_keeps_its_rate_and_sees_the_delay() {
     assert!((19.0..200.0).contains(&median), "{measured:?}");
 }
 
-/// 200 answers alone take 2 ms each; all that come later, those that keep the server busy included, 100 ms: far more than a loaded machine adds.
+/// 100 answers alone take 2 ms each; all that come later, those that keep the server busy included, 100 ms, which is far more than
+/// a loaded machine adds.
 #[test]
 fn latency_beside_busy_clients_is_told_from_latency_alone() {
     let server = server(|number| Duration::from_millis(if number < 100 { 2 } else { 100 }));

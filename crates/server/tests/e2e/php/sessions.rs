@@ -35,6 +35,7 @@ fn one_request_deletes_the_old_ones_and_the_next_ones_need_not() {
     assert_eq!(site.get(&in_use).text(), "there");
 
     assert_eq!(site.get("/old.php?hours=2").text(), "there");
+    // A worker that had a request without a session looks again.
     std::thread::sleep(std::time::Duration::from_millis(1100));
     for _ in 0..20 {
         assert_eq!(

@@ -1,0 +1,82 @@
+//! What the tested expressions look at.
+
+use std::sync::Arc;
+
+use crate::transaction::Transaction;
+use crate::world::{Lookup, Owners, Probe, ProbeKind, Verified, World};
+
+/// `/files` with some things in it, and `OS` in the environment.
+pub(super) struct Disk;
+
+impl World for Disk {
+    fn probe(&mut self, path: &[u8]) -> Option<Probe> {
+        let (kind, size, mode) = match path {
+            b"/files" | b"/files/folder" => (ProbeKind::Directory, 4096, 0o755),
+            b"/files/file" | b"/files/link" => (ProbeKind::File, 12, 0o644),
+            b"/files/empty" => (ProbeKind::File, 0, 0o644),
+            b"/files/script" => (ProbeKind::File, 5, 0o755),
+            _ => return None,
+        };
+        Some(Probe {
+            kind,
+            size,
+            modified: 1_700_000_000_000_000,
+            mode,
+        })
+    }
+    fn probe_link(&mut self, path: &[u8]) -> Option<Probe> {
+        let link = Probe {
+            kind: ProbeKind::Link,
+            size: 4,
+            modified: 0,
+            mode: 0o777,
+        };
+        match path {
+            b"/files/link" | b"/files/dangling" => Some(link),
+            path => self.probe(path),
+        }
+    }
+    fn read(&mut self, _path: &[u8]) -> Option<Arc<[u8]>> {
+        panic!("no expression reads a file")
+    }
+    fn entries(&mut self, _folder: &[u8]) -> Vec<Box<[u8]>> {
+        panic!("no expression lists a folder")
+    }
+    fn lookup(&mut self, _from: &mut Transaction<'_>, uri: &[u8]) -> Lookup {
+        let status = match uri {
+            b"/there" => 200,
+            b"/moved" => 302,
+            b"/refused" => 403,
+            _ => 404,
+        };
+        Lookup {
+            status: howdah_http::Status::new(status).unwrap(),
+            uri: uri.to_vec(),
+            ..Lookup::default()
+        }
+    }
+    fn owners(&mut self, path: &[u8]) -> Option<Owners> {
+        let owners = Owners {
+            user: Some((*b"somebody").into()),
+            group: None,
+        };
+        (path == b"/srv/folder/page.php").then_some(owners)
+    }
+    fn verify(&mut self, _hash: &[u8], _password: &[u8]) -> Verified {
+        panic!("no expression checks a password")
+    }
+    fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>> {
+        (name == b"OS").then(|| b"from outside".to_vec())
+    }
+    fn zone(&mut self, _seconds: u64) -> i32 {
+        3600
+    }
+}
+
+pub(super) const FIELDS: &str = "Host: example.org:8080
+    User-Agent: Some Bot/1.0
+    Cookie: a=b
+    X-Number: 42
+    X-Two: a
+    X-Two: b
+    X-Escaped: a%2Fb%20c";
