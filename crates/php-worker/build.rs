@@ -1,7 +1,8 @@
 //! Finds PHP, compiles the shim against its headers and links its library.
 //!
-//! `HOWDAH_PHP_CONFIG` names the `php-config` to ask; otherwise the newest supported one on the path is taken. Without PHP
-//! the crate builds all the same, with `cfg(no_php)`, and its binary says what is missing.
+//! `HOWDAH_PHP_CONFIG` names the `php-config` to ask; otherwise the newest supported one on the
+//! path is taken. Without PHP the crate builds all the same, with `cfg(no_php)`, and its binary
+//! says what is missing.
 
 use std::env;
 use std::fs;
@@ -41,11 +42,7 @@ impl Php {
     fn find() -> Result<Php, String> {
         let named = env::var("HOWDAH_PHP_CONFIG").ok();
         let mut why = String::from("no php-config found (Debian: php-dev, libphp-embed)");
-        for tool in PHP_CONFIGS
-            .iter()
-            .copied()
-            .filter(|_| named.is_none())
-            .chain(named.as_deref())
+        for tool in PHP_CONFIGS.iter().copied().filter(|_| named.is_none()).chain(named.as_deref())
         {
             match Php::ask(tool) {
                 Ok(Some(php)) => return Ok(php),
@@ -66,11 +63,10 @@ impl Php {
             return Err(format!("{tool} gives no version: {version:?}"));
         };
         let includes = answer(tool, "--includes").unwrap_or_default();
-        let header = includes
-            .split_whitespace()
-            .filter_map(|flag| flag.strip_prefix("-I"));
+        let header = includes.split_whitespace().filter_map(|flag| flag.strip_prefix("-I"));
         if !header.clone().any(|folder| {
-            Path::new(folder).join("main/SAPI.h").exists() || Path::new(folder).join("SAPI.h").exists()
+            Path::new(folder).join("main/SAPI.h").exists()
+                || Path::new(folder).join("SAPI.h").exists()
         }) {
             return Err(format!(
                 "PHP {version} is here, its headers are not (Debian: php{major}.{minor}-dev)"
@@ -96,17 +92,10 @@ impl Php {
 
     fn build(&self) {
         let mut shim = cc::Build::new();
-        shim.files(SOURCES)
-            .std("gnu11")
-            .warnings(true)
-            .extra_warnings(true);
+        shim.files(SOURCES).std("gnu11").warnings(true).extra_warnings(true);
         // PHP's macros and callback types leave parameters unused.
         shim.flag("-Wno-unused-parameter").flag("-fno-strict-aliasing");
-        for folder in self
-            .includes
-            .split_whitespace()
-            .filter_map(|flag| flag.strip_prefix("-I"))
-        {
+        for folder in self.includes.split_whitespace().filter_map(|flag| flag.strip_prefix("-I")) {
             shim.flag("-isystem").flag(folder);
         }
         shim.compile("howdah_shim");
@@ -135,9 +124,9 @@ fn answer(tool: &str, question: &str) -> Option<String> {
 
 /// Takes the SONAME out of a copy of libphp that only the linker sees.
 ///
-/// Every version's SONAME is `libphp.so`, so with two versions installed the loader would take either. Without one, the
-/// binary asks for the file by its own name, `libphp8.2.so`. (64-bit ELF of the build machine's byte order; anything else
-/// is left as it is.)
+/// Every version's SONAME is `libphp.so`, so with two versions installed the loader would take
+/// either. Without one, the binary asks for the file by its own name, `libphp8.2.so`. (64-bit ELF
+/// of the build machine's byte order; anything else is left as it is.)
 fn forget_soname(elf: &mut [u8]) {
     const PROGRAM_HEADERS: usize = 32;
     const DYNAMIC_SEGMENT: u64 = 2;

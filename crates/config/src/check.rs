@@ -11,8 +11,13 @@ use crate::diagnostic::Report;
 use crate::settings::{Config, Site};
 use crate::values::{HostPattern, RootTemplate};
 
-/// Adds to `report` what is wrong with `config` as a whole; `document` is the text that it was read from.
-pub(crate) fn cross_check(config: &Config, document: &Spanned<DeTable<'_>>, report: &mut Report<'_>) {
+/// Adds to `report` what is wrong with `config` as a whole; `document` is the text that it was read
+/// from.
+pub(crate) fn cross_check(
+    config: &Config,
+    document: &Spanned<DeTable<'_>>,
+    report: &mut Report<'_>,
+) {
     if config.sites.is_empty() {
         report.add_without_place(
             "there is no site",
@@ -20,9 +25,7 @@ pub(crate) fn cross_check(config: &Config, document: &Spanned<DeTable<'_>>, repo
         );
         return;
     }
-    let places = Places {
-        document: document.get_ref(),
-    };
+    let places = Places { document: document.get_ref() };
     names(config, &places, report);
     hosts(config, &places, report);
     for (number, site) in config.sites.iter().enumerate() {
@@ -94,15 +97,15 @@ fn hosts(config: &Config, places: &Places<'_, '_>, report: &mut Report<'_>) {
 }
 
 fn root(site: &Site, number: usize, places: &Places<'_, '_>, report: &mut Report<'_>) {
-    let only_exact = site
-        .hosts
-        .iter()
-        .all(|pattern| matches!(pattern, HostPattern::Exact(_)));
+    let only_exact = site.hosts.iter().all(|pattern| matches!(pattern, HostPattern::Exact(_)));
     if matches!(site.root, RootTemplate::PerHost { .. }) && only_exact && site.hosts.len() == 1 {
         report.add(
             places.key(number, "root"),
             "`{host}` in the root of a site with a single host",
-            Some("write the folder's name, or give a host such as `\"*.example.org\"` or `\"*\"`".to_owned()),
+            Some(
+                "write the folder's name, or give a host such as `\"*.example.org\"` or `\"*\"`"
+                    .to_owned(),
+            ),
         );
     }
 }
@@ -123,8 +126,7 @@ impl Places<'_, '_> {
     }
 
     fn has(&self, number: usize, key: &str) -> bool {
-        self.value(number)
-            .is_some_and(|site| site.get_ref().get(key).is_some())
+        self.value(number).is_some_and(|site| site.get_ref().get(key).is_some())
     }
 
     /// The value of one of the site's keys, or its `[[site]]` line where the key is left out.

@@ -14,8 +14,8 @@ use crate::reference;
 pub struct Diagnostic {
     /// The file, as it was called when it was read.
     pub file: String,
-    /// Line, column (both from 1, columns in characters) and the line's text; `None` if the whole file is
-    /// meant.
+    /// Line, column (both from 1, columns in characters) and the line's text; `None` if the whole
+    /// file is meant.
     pub place: Option<Place>,
     /// What is wrong.
     pub message: String,
@@ -56,12 +56,7 @@ impl fmt::Display for Diagnostic {
         match &self.place {
             None => write!(f, "{}: {}", self.file, self.message)?,
             Some(place) => {
-                let Place {
-                    line,
-                    column,
-                    text,
-                    width,
-                } = place;
+                let Place { line, column, text, width } = place;
                 writeln!(f, "{}:{line}:{column}: {}", self.file, self.message)?;
                 let gutter = line.to_string().len();
                 // Tabs are repeated below the line so that the caret stands under its character.
@@ -104,11 +99,7 @@ pub(crate) struct Report<'t> {
 
 impl<'t> Report<'t> {
     pub(crate) fn new(file: &'t str, text: &'t str) -> Self {
-        Report {
-            file,
-            text,
-            found: Vec::new(),
-        }
+        Report { file, text, found: Vec::new() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -116,7 +107,12 @@ impl<'t> Report<'t> {
     }
 
     /// Adds a mistake at `span` of the text.
-    pub(crate) fn add(&mut self, span: Range<usize>, message: impl Into<String>, help: Option<String>) {
+    pub(crate) fn add(
+        &mut self,
+        span: Range<usize>,
+        message: impl Into<String>,
+        help: Option<String>,
+    ) {
         let place = place(self.text, &span);
         let diagnostic = Diagnostic {
             file: self.file.to_owned(),
@@ -175,9 +171,7 @@ impl<'t> Report<'t> {
             return Ok(());
         }
         self.found.sort_by_key(|(offset, _)| *offset);
-        Err(Errors(
-            self.found.into_iter().map(|(_, diagnostic)| diagnostic).collect(),
-        ))
+        Err(Errors(self.found.into_iter().map(|(_, diagnostic)| diagnostic).collect()))
     }
 }
 

@@ -1,9 +1,9 @@
 //! Howdah's configuration: TOML text in, typed and checked values out.
 //!
-//! Every key is declared exactly once, in [`settings`], with its type, its default, the reason for that
-//! default and the sentence that documents it; the parser, the defaults and the reference manual all come
-//! from that one declaration. All mistakes of a file are reported together, each with file, line, column and
-//! what to do.
+//! Every key is declared exactly once, in [`settings`], with its type, its default, the reason for
+//! that default and the sentence that documents it; the parser, the defaults and the reference
+//! manual all come from that one declaration. All mistakes of a file are reported together, each
+//! with file, line, column and what to do.
 //!
 //! The crate is pure except for [`Config::load`], which reads one file.
 
@@ -29,15 +29,16 @@ pub use kinds::listen_addresses;
 pub use section::Key;
 pub use settings::{Config, Limits, Log, Php, Site};
 pub use values::{
-    AccessFormat, AccessTarget, AllowOverride, Count, ErrorTarget, HostPattern, OverrideClass, RootTemplate,
-    Symlinks, TryStep, Upstream,
+    AccessFormat, AccessTarget, AllowOverride, Count, ErrorTarget, HostPattern, OverrideClass,
+    RootTemplate, Symlinks, TryStep, Upstream,
 };
 
 use diagnostic::Report;
 use section::Section;
 
 impl Config {
-    /// Reads and checks the file at `path`. This is the only function of the crate that touches the disk.
+    /// Reads and checks the file at `path`. This is the only function of the crate that touches the
+    /// disk.
     pub fn load(path: &Path) -> Result<Config, Errors> {
         let file_name = path.display().to_string();
         let text = fs::read(path)
@@ -52,8 +53,8 @@ impl Config {
         Config::parse(&text, &file_name)
     }
 
-    /// Parses and checks `text`. `file_name` is what errors call the file; its folder is where relative paths
-    /// start.
+    /// Parses and checks `text`. `file_name` is what errors call the file; its folder is where
+    /// relative paths start.
     pub fn parse(text: &str, file_name: &str) -> Result<Config, Errors> {
         let (document, syntax_errors) = DeTable::parse_recoverable(text);
         let mut report = Report::new(file_name, text);
@@ -71,8 +72,8 @@ impl Config {
         Ok(config)
     }
 
-    /// What `howdah serve DIR` runs: one site that answers for every host name, at `directory` (best given as
-    /// an absolute path), on `127.0.0.1:8080` unless `options` says otherwise.
+    /// What `howdah serve DIR` runs: one site that answers for every host name, at `directory`
+    /// (best given as an absolute path), on `127.0.0.1:8080` unless `options` says otherwise.
     pub fn for_directory(directory: &Path, options: DirectoryOptions) -> Config {
         let mut config = Config::default();
         if !options.listen.is_empty() {
@@ -102,7 +103,8 @@ impl Config {
     }
 }
 
-/// The command-line options that shape [`Config::for_directory`]; what is left out keeps its default.
+/// The command-line options that shape [`Config::for_directory`]; what is left out keeps its
+/// default.
 #[derive(Clone, Debug)]
 pub struct DirectoryOptions {
     /// Addresses to listen on; empty for the default.

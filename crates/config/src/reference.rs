@@ -115,10 +115,7 @@ mod tests {
     #[test]
     fn the_committed_manual_is_up_to_date() {
         let committed = include_str!("../../../docs/config.md");
-        assert!(
-            committed == markdown(),
-            "docs/config.md is out of date; run: {COMMAND}"
-        );
+        assert!(committed == markdown(), "docs/config.md is out of date; run: {COMMAND}");
         assert!(INTRODUCTION.contains(COMMAND));
     }
 

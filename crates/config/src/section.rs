@@ -1,5 +1,5 @@
-//! The declaration of a section's keys: one line each, from which come the struct, its defaults, its parser
-//! and its chapter of the reference manual.
+//! The declaration of a section's keys: one line each, from which come the struct, its defaults,
+//! its parser and its chapter of the reference manual.
 
 use toml::de::DeTable;
 
@@ -13,8 +13,8 @@ pub(crate) trait Section: Default {
     /// Every key, in the order of declaration.
     fn keys() -> Vec<Key>;
 
-    /// Reads what `table` gives and takes the default for what it does not. `place` is how messages call the
-    /// table, such as `[site.php]`; it is empty for the top level.
+    /// Reads what `table` gives and takes the default for what it does not. `place` is how messages
+    /// call the table, such as `[site.php]`; it is empty for the top level.
     fn read(table: &DeTable<'_>, place: &str, report: &mut Report<'_>) -> Self;
 }
 

@@ -5,21 +5,21 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::kinds::{
-    Access, Addresses, AtLeast, Counted, DirectiveName, Environment, Errors, Extension, File, Flag, Format,
-    Hosts, Ini, List, NamePattern, Optional, Overrides, PhpTable, PlainName, Root, Rules, Sites, Size, Span,
-    SymlinkPolicy, Table, Text, Try, UpstreamUrl,
+    Access, Addresses, AtLeast, Counted, DirectiveName, Environment, Errors, Extension, File, Flag,
+    Format, Hosts, Ini, List, NamePattern, Optional, Overrides, PhpTable, PlainName, Root, Rules,
+    Sites, Size, Span, SymlinkPolicy, Table, Text, Try, UpstreamUrl,
 };
 use crate::section::section;
 use crate::values::{
-    AccessFormat, AccessTarget, AllowOverride, Count, ErrorTarget, HostPattern, RootTemplate, Symlinks,
-    TryStep, Upstream,
+    AccessFormat, AccessTarget, AllowOverride, Count, ErrorTarget, HostPattern, RootTemplate,
+    Symlinks, TryStep, Upstream,
 };
 
 section! {
     /// The server as a whole. These keys stand at the top of the file, above the first `[table]`.
     pub struct Config {
-        /// Addresses to accept connections on. `"127.0.0.1:8080"` and `"[::1]:8080"` name one address each;
-        /// `":80"` is port 80 on every address of both families.
+        /// Addresses to accept connections on. `"127.0.0.1:8080"` and `"[::1]:8080"` name one
+        /// address each; `":80"` is port 80 on every address of both families.
         listen ("listen"): Vec<SocketAddr> as Addresses =
             vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8080))],
             "A server that nobody has configured yet should not be reachable from other machines.";
@@ -51,10 +51,11 @@ section! {
 }
 
 section! {
-    /// What a client may send and how long it may take. Each limit says what a client gets that goes beyond
-    /// it.
+    /// What a client may send and how long it may take. Each limit says what a client gets that
+    /// goes beyond it.
     pub struct Limits {
-        /// Connections open at once, over all listeners. Beyond it new ones wait in the kernel's queue.
+        /// Connections open at once, over all listeners. Beyond it new ones wait in the kernel's
+        /// queue.
         connections ("connections"): usize as AtLeast<usize, 1> = 16_384,
             "Holds 10,000 idle browsers with room to spare, in a few dozen megabytes.";
         /// Bytes in a request line. Beyond it: 414.
@@ -69,26 +70,30 @@ section! {
         /// Header field lines. Beyond it: 431.
         field_count ("field_count"): usize as AtLeast<usize, 1> = 100,
             "Apache's LimitRequestFields.";
-        /// Bytes in a request body; 0 is no limit. Beyond it: 413. PHP's own `post_max_size` comes on top.
+        /// Bytes in a request body; 0 is no limit. Beyond it: 413. PHP's own `post_max_size` comes
+        /// on top.
         body ("body"): u64 as Size<u64> = 2 << 30,
             "Lets a 1 GB upload through with its multipart wrapping, and still bounds the temporary disk space.";
-        /// From the first byte of a request (or the connection's start) to the end of its header. Beyond it:
-        /// 408.
+        /// From the first byte of a request (or the connection's start) to the end of its header.
+        /// Beyond it: 408.
         head_timeout ("head_timeout"): Duration as Span = Duration::from_secs(20),
             "Apache's RequestReadTimeout: slow phones manage, slow-header attacks do not.";
         /// Between two reads of a request body. Beyond it: 408.
         body_timeout ("body_timeout"): Duration as Span = Duration::from_secs(30),
             "A stalled upload frees its place while one that moves, however slowly, goes on.";
-        /// Between two writes of a response that the client takes. Beyond it the connection is closed.
+        /// Between two writes of a response that the client takes. Beyond it the connection is
+        /// closed.
         send_timeout ("send_timeout"): Duration as Span = Duration::from_secs(60),
             "nginx's send_timeout; slow readers cost no PHP worker, only memory and disk.";
-        /// How long an idle connection is kept for the next request. Beyond it the connection is closed.
+        /// How long an idle connection is kept for the next request. Beyond it the connection is
+        /// closed.
         keep_alive_timeout ("keep_alive_timeout"): Duration as Span = Duration::from_secs(30),
             "An idle connection costs little, and the next click usually comes within half a minute.";
         /// Requests on one connection; 0 is no limit. The last response says `Connection: close`.
         keep_alive_requests ("keep_alive_requests"): u64 as AtLeast<u64, 0> = 10_000,
             "Spreads long-lived clients over the threads anew from time to time.";
-        /// On stop and reload: how long requests in flight may take to finish. Beyond it they are cut off.
+        /// On stop and reload: how long requests in flight may take to finish. Beyond it they are
+        /// cut off.
         drain_timeout ("drain_timeout"): Duration as Span = Duration::from_secs(60),
             "The same as a site's `request_timeout`: a request that may still run is waited for.";
         /// Bytes of one request body or of one response to a slow reader that are held in memory.
@@ -111,8 +116,8 @@ section! {
         /// How a line of the access log looks: `"combined"` or `"json"`.
         format ("format"): AccessFormat as Format = AccessFormat::Combined,
             "What log analysers have read for thirty years.";
-        /// The error log: `"-"` for standard error, or a file that lines are added to. PHP's errors go there
-        /// too.
+        /// The error log: `"-"` for standard error, or a file that lines are added to. PHP's errors
+        /// go there too.
         error ("error"): ErrorTarget as Errors = ErrorTarget::Stderr,
             "Seen at once in a terminal, collected by service managers.";
     }
@@ -124,59 +129,62 @@ section! {
         /// What logs, metrics and the PHP pool are called: letters, digits, `.`, `_` and `-`.
         name ("name"): String as PlainName = String::new(),
             "Unset is the first host without its `*.`, or `default` for `*`.";
-        /// The host names: `"example.org"`, `"*.example.org"` for every name below it, `"*"` for all others.
-        /// Ports are not part of it. The longest match wins.
+        /// The host names: `"example.org"`, `"*.example.org"` for every name below it, `"*"` for
+        /// all others. Ports are not part of it. The longest match wins.
         hosts ("hosts"): Vec<HostPattern> as Hosts = vec![HostPattern::Default],
             "A site that names no host is meant for whoever comes.";
-        /// The document root: the folder that URLs are looked up in. `{host}` as a whole component of the
-        /// path is replaced by the request's host name, so that one entry serves thousands of sites:
-        /// `"/srv/www/{host}/public"`. A relative path starts at the folder of the configuration file.
+        /// The document root: the folder that URLs are looked up in. `{host}` as a whole component
+        /// of the path is replaced by the request's host name, so that one entry serves thousands
+        /// of sites: `"/srv/www/{host}/public"`. A relative path starts at the folder of the
+        /// configuration file.
         root ("root"): RootTemplate as Root = RootTemplate::Fixed(PathBuf::new()),
             "Must be given: a guess could publish the wrong folder.";
         /// The files that stand for a folder; the first that exists is taken.
         index ("index"): Vec<String> as List<PlainName> =
             ["index.php", "index.html", "index.htm"].map(str::to_owned).to_vec(),
             "PHP comes first because a site that has both means its application.";
-        /// What to try for a path, in order. `$uri` is the file or script that the path names, or the index
-        /// file of the folder that it names; `$uri/` is that folder even without an index file; `$uri.html`
-        /// is the path with a suffix; a path such as `/index.php` is that script, which sees the URL in
-        /// REQUEST_URI and always the query string; `=404` (last) is that status. The last step is final.
+        /// What to try for a path, in order. `$uri` is the file or script that the path names, or
+        /// the index file of the folder that it names; `$uri/` is that folder even without an index
+        /// file; `$uri.html` is the path with a suffix; a path such as `/index.php` is that script,
+        /// which sees the URL in REQUEST_URI and always the query string; `=404` (last) is that
+        /// status. The last step is final.
         try_files ("try"): Vec<TryStep> as Try = vec![TryStep::Uri],
             "What is not there is 404. Frameworks want `[\"$uri\", \"/index.php\"]`.";
-        /// Which symbolic links below the root are followed: `"owner"` (link and target have the same owner),
-        /// `"inside"` (the target is inside the root) or `"follow"` (all).
+        /// Which symbolic links below the root are followed: `"owner"` (link and target have the
+        /// same owner), `"inside"` (the target is inside the root) or `"follow"` (all).
         symlinks ("symlinks"): Symlinks as SymlinkPolicy = Symlinks::Owner,
             "On a shared host nobody can publish another user's files, and an owner's own links work.";
         /// Files and folders whose names start with a dot are not served (404), except these.
         dot_names ("dot_names"): Vec<String> as List<NamePattern> = vec![".well-known".to_owned()],
             "Dot files hold secrets, histories and editors' leavings; `.well-known` is meant for the public.";
-        /// Files and folders that are never served (403), even below a folder that is. A `*` at the end
-        /// stands for any ending.
+        /// Files and folders that are never served (403), even below a folder that is. A `*` at the
+        /// end stands for any ending.
         refuse ("refuse"): Vec<String> as List<NamePattern> =
             [".ht*", ".user.ini", ".env*", ".git*", ".svn", ".hg", ".bzr"].map(str::to_owned).to_vec(),
             "Apache's own rule for `.ht*`, and names that have leaked passwords and sources elsewhere.";
-        /// Whether `.htaccess` files are read: Apache's directives, for the folder that the file is in and all below it.
-        /// What they may say is in [htaccess.md](htaccess.md).
+        /// Whether `.htaccess` files are read: Apache's directives, for the folder that the file is
+        /// in and all below it. What they may say is in [htaccess.md](htaccess.md).
         htaccess ("htaccess"): bool as Flag = true,
             "An existing site's files hold its addresses together and its secrets closed.";
-        /// What `.htaccess` files may say, as Apache's `AllowOverride`: classes of directives, and with `Options=` which options.
-        /// A directive that is not allowed is an error: 500 for what the file covers. With `"None"` and no
-        /// `allow_override_list` they are not read.
+        /// What `.htaccess` files may say, as Apache's `AllowOverride`: classes of directives, and
+        /// with `Options=` which options. A directive that is not allowed is an error: 500 for what
+        /// the file covers. With `"None"` and no `allow_override_list` they are not read.
         allow_override ("allow_override"): AllowOverride as Overrides = AllowOverride::all(),
             "Who may put a file there may put a script there as well, and that may do more.";
         /// Directives that `.htaccess` files may use besides, as Apache's `AllowOverrideList`.
         allow_override_list ("allow_override_list"): Vec<String> as List<DirectiveName> = Vec::new(),
             "Everything is allowed already.";
-        /// Directives for the whole site, as they would stand in a `.htaccess` file in its root; one that is there adds to them.
-        /// `htaccess` and `allow_override` say nothing about them.
+        /// Directives for the whole site, as they would stand in a `.htaccess` file in its root;
+        /// one that is there adds to them. `htaccess` and `allow_override` say nothing about them.
         rules ("rules"): Option<String> as Optional<Rules> = None,
             "Most sites have their own in `.htaccess`.";
-        /// Servers that `RewriteRule … [P]` may hand requests on to: `"http://127.0.0.1:3000"`, or on a socket
-        /// `"unix:/run/app.sock|http://app"`. A rule whose URL begins with none of them is answered with 403.
+        /// Servers that `RewriteRule … [P]` may hand requests on to: `"http://127.0.0.1:3000"`, or
+        /// on a socket `"unix:/run/app.sock|http://app"`. A rule whose URL begins with none of them
+        /// is answered with 403.
         upstreams ("upstreams"): Vec<Upstream> as List<UpstreamUrl> = Vec::new(),
             "A file in a folder must not be able to make the server ask whatever machine it names.";
-        /// How long an upstream may take to be reached, to take more of a request or to send more of its response. Beyond it: 504,
-        /// or where the response is on its way, its end.
+        /// How long an upstream may take to be reached, to take more of a request or to send more
+        /// of its response. Beyond it: 504, or where the response is on its way, its end.
         upstream_timeout ("upstream_timeout"): Duration as Span = Duration::from_secs(60),
             "Apache's own for proxied requests, its Timeout.";
         /// PHP: `false` for none, or a `[site.php]` table.
@@ -203,7 +211,8 @@ section! {
         /// How long a request may wait for a free worker. Beyond it: 503 with Retry-After.
         queue_timeout ("queue_timeout"): Duration as Span = Duration::from_secs(15),
             "Few visitors wait longer, and what they no longer want is not worth running.";
-        /// How long a script may run, by the clock on the wall. Beyond it the worker is killed: 504.
+        /// How long a script may run, by the clock on the wall. Beyond it the worker is killed:
+        /// 504.
         request_timeout ("request_timeout"): Duration as Span = Duration::from_secs(60),
             "nginx's fastcgi_read_timeout. PHP's `max_execution_time` counts only processor time and ends earlier.";
         /// Requests after which a worker is replaced by a fresh one; 0 is never.
@@ -215,20 +224,21 @@ section! {
         /// The group that the pool runs as when the server is started as root; ignored otherwise.
         group ("group"): Option<String> as Optional<Text> = None,
             "Unset is the primary group of the pool's user.";
-        /// php.ini values that scripts may change with `ini_set`, as `{ memory_limit = "256M" }`. `true` and
-        /// `false` are written as `1` and `0`.
+        /// php.ini values that scripts may change with `ini_set`, as `{ memory_limit = "256M" }`.
+        /// `true` and `false` are written as `1` and `0`.
         ini ("ini"): Vec<(String, String)> as Ini = Vec::new(),
             "The distribution's php.ini decides.";
         /// php.ini values that scripts and `.user.ini` files cannot change.
         admin_ini ("admin_ini"): Vec<(String, String)> as Ini = Vec::new(),
             "The distribution's php.ini decides.";
-        /// Environment variables that scripts see. Nothing else of the server's environment reaches them,
-        /// except `PATH`.
+        /// Environment variables that scripts see. Nothing else of the server's environment reaches
+        /// them, except `PATH`.
         env ("env"): Vec<(String, String)> as Environment = Vec::new(),
             "The server's own environment may hold secrets that are none of a script's business.";
-        /// The folder below which the pool keeps its temporary files, uploads and sessions. Sessions older than
-        /// `session.gc_maxlifetime` are deleted about every ten minutes, by a request that has a session, unless `ini` or `admin_ini`
-        /// say otherwise with `session.gc_probability` or keep sessions elsewhere with `session.save_path`.
+        /// The folder below which the pool keeps its temporary files, uploads and sessions.
+        /// Sessions older than `session.gc_maxlifetime` are deleted about every ten minutes, by a
+        /// request that has a session, unless `ini` or `admin_ini` say otherwise with
+        /// `session.gc_probability` or keep sessions elsewhere with `session.save_path`.
         state_dir ("state_dir"): Option<PathBuf> as Optional<File> = None,
             "Unset is `/var/lib/howdah/NAME` as root, else `howdah-UID/NAME` in the folder for temporary files.";
         /// File names with these endings run as PHP.
@@ -275,9 +285,9 @@ impl Config {
 }
 
 impl Site {
-    /// Where the site's pool keeps its state: the folder configured, or the usual place for who runs the
-    /// server. The caller makes it, for its owner alone, and must not trust one that it finds with another
-    /// owner.
+    /// Where the site's pool keeps its state: the folder configured, or the usual place for who
+    /// runs the server. The caller makes it, for its owner alone, and must not trust one that it
+    /// finds with another owner.
     pub fn state_dir(&self, as_root: bool, uid: u32, temporary: &Path) -> PathBuf {
         match self.php.as_ref().and_then(|php| php.state_dir.as_ref()) {
             Some(path) => path.clone(),
@@ -310,7 +320,8 @@ impl RootTemplate {
         match self {
             RootTemplate::Fixed(path) => *path = folder.join(&*path),
             RootTemplate::PerHost { before, .. } if !before.starts_with('/') => {
-                // A folder that is not UTF-8 cannot have been named in the file, only on the command line.
+                // A folder that is not UTF-8 cannot have been named in the file, only on the
+                // command line.
                 let folder = folder.to_string_lossy();
                 let separator = if folder.is_empty() || folder.ends_with('/') {
                     ""

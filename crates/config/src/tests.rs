@@ -79,10 +79,7 @@ fn every_key_reaches_its_field() {
     let addresses: Vec<String> = config.listen.iter().map(SocketAddr::to_string).collect();
     assert_eq!(addresses, ["0.0.0.0:80", "[::1]:81", "0.0.0.0:82", "[::]:82"]);
     assert_eq!(config.threads, Count::Exactly(3));
-    assert_eq!(
-        (config.user.as_deref(), config.group.as_deref()),
-        (Some("web"), Some("webs"))
-    );
+    assert_eq!((config.user.as_deref(), config.group.as_deref()), (Some("web"), Some("webs")));
     assert_eq!(config.control, Some(PathBuf::from("/run/c.sock")));
     assert_eq!(config.pid_file, Some(PathBuf::from("/run/p")));
     let seconds = Duration::from_secs;
@@ -197,14 +194,8 @@ fn what_is_left_out_has_its_default() {
         ..Config::default()
     };
     assert_eq!(config, expected);
-    assert_eq!(
-        parse("[[site]]\nroot = \"/srv\"\nphp = true").sites[0].php,
-        Some(Php::default())
-    );
-    assert_eq!(
-        parse("[[site]]\nroot = \"/srv\"\n[site.php]").sites[0].php,
-        Some(Php::default())
-    );
+    assert_eq!(parse("[[site]]\nroot = \"/srv\"\nphp = true").sites[0].php, Some(Php::default()));
+    assert_eq!(parse("[[site]]\nroot = \"/srv\"\n[site.php]").sites[0].php, Some(Php::default()));
     assert_eq!(parse("[[site]]\nroot = \"/srv\"\nphp = false").sites[0].php, None);
 }
 
@@ -216,7 +207,8 @@ fn defaults_written_out_mean_the_same() {
             text += &format!("{}\n", chapter.heading);
         }
         for key in chapter.keys {
-            let written = key.default.starts_with(['"', '[', '{']) || key.default.parse::<u64>().is_ok();
+            let written =
+                key.default.starts_with(['"', '[', '{']) || key.default.parse::<u64>().is_ok();
             match key.name {
                 "root" => text += "root = \"/srv\"\n",
                 name if written => text += &format!("{name} = {}\n", key.default),
@@ -249,30 +241,16 @@ fn relative_paths_start_at_the_folder_of_the_file() {
     assert_eq!(config.control, Some("/etc/howdah/c".into()));
     assert_eq!(config.log.access, AccessTarget::File("/etc/howdah/a".into()));
     assert_eq!(config.log.error, ErrorTarget::File("/etc/howdah/e".into()));
-    assert_eq!(
-        config.sites[0].root,
-        RootTemplate::Fixed("/etc/howdah/public".into())
-    );
-    assert_eq!(
-        config.sites[0].php.as_ref().unwrap().ini_file,
-        Some("/etc/howdah/php.ini".into())
-    );
+    assert_eq!(config.sites[0].root, RootTemplate::Fixed("/etc/howdah/public".into()));
+    assert_eq!(config.sites[0].php.as_ref().unwrap().ini_file, Some("/etc/howdah/php.ini".into()));
     assert_eq!(config.sites[1].root.expand("a"), Path::new("/etc/howdah/www/a"));
-    assert_eq!(
-        parse("[[site]]\nroot = \"{host}\"").sites[0].root.expand("a"),
-        Path::new("a")
-    );
+    assert_eq!(parse("[[site]]\nroot = \"{host}\"").sites[0].root.expand("a"), Path::new("a"));
 }
 
 #[test]
 fn an_unreadable_file_is_named() {
-    let missing = Config::load(Path::new("/nonexistent/howdah.toml"))
-        .unwrap_err()
-        .to_string();
-    assert!(
-        missing.starts_with("/nonexistent/howdah.toml: cannot be read: "),
-        "{missing}"
-    );
+    let missing = Config::load(Path::new("/nonexistent/howdah.toml")).unwrap_err().to_string();
+    assert!(missing.starts_with("/nonexistent/howdah.toml: cannot be read: "), "{missing}");
 }
 
 #[test]
@@ -319,40 +297,26 @@ fn a_folder_is_served_as_the_only_site() {
     };
     let config = Config::for_directory(Path::new("/srv"), options);
     assert_eq!(config.listen, ["[::1]:0".parse().unwrap()]);
-    assert_eq!(
-        (config.threads, config.log.access),
-        (Count::Exactly(2), AccessTarget::Off)
-    );
+    assert_eq!((config.threads, config.log.access), (Count::Exactly(2), AccessTarget::Off));
     assert_eq!(config.sites[0].php.as_ref().unwrap().worker_count(99), 3);
     assert!(!config.sites[0].htaccess);
     let options = DirectoryOptions {
         php: false,
         ..DirectoryOptions::default()
     };
-    assert_eq!(
-        Config::for_directory(Path::new("/srv"), options).sites[0].php,
-        None
-    );
+    assert_eq!(Config::for_directory(Path::new("/srv"), options).sites[0].php, None);
 }
 
 #[test]
 fn usual_places() {
     let config = parse("[[site]]\nroot = \"/srv\"\nname = \"blog\"");
-    let socket = |as_root, runtime: Option<&str>| config.control_path(as_root, runtime.map(Path::new));
+    let socket =
+        |as_root, runtime: Option<&str>| config.control_path(as_root, runtime.map(Path::new));
     assert_eq!(socket(true, None), Some("/run/howdah.sock".into()));
-    assert_eq!(
-        socket(false, Some("/run/user/7")),
-        Some("/run/user/7/howdah.sock".into())
-    );
+    assert_eq!(socket(false, Some("/run/user/7")), Some("/run/user/7/howdah.sock".into()));
     assert_eq!(socket(false, None), None);
     let site = &config.sites[0];
-    assert_eq!(
-        site.state_dir(true, 0, Path::new("/tmp")),
-        Path::new("/var/lib/howdah/blog")
-    );
-    assert_eq!(
-        site.state_dir(false, 7, Path::new("/tmp")),
-        Path::new("/tmp/howdah-7/blog")
-    );
+    assert_eq!(site.state_dir(true, 0, Path::new("/tmp")), Path::new("/var/lib/howdah/blog"));
+    assert_eq!(site.state_dir(false, 7, Path::new("/tmp")), Path::new("/tmp/howdah-7/blog"));
     assert_eq!(Php::default().worker_count(2), 8);
 }

@@ -28,7 +28,8 @@ impl Count {
 pub enum HostPattern {
     /// Exactly this name, or this IP address (IPv6 in brackets, in its shortest form).
     Exact(String),
-    /// Every name that ends in `.` and this suffix, at any depth: `*.example.org` holds `example.org` here.
+    /// Every name that ends in `.` and this suffix, at any depth: `*.example.org` holds
+    /// `example.org` here.
     Wildcard(String),
     /// Every name that no other site answers for: `*`.
     Default,
@@ -152,10 +153,7 @@ impl AllowOverride {
 
     /// Nothing: Apache's `AllowOverride None`.
     pub fn none() -> Self {
-        AllowOverride {
-            classes: Vec::new(),
-            options: None,
-        }
+        AllowOverride { classes: Vec::new(), options: None }
     }
 }
 
@@ -227,12 +225,14 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// The server that a URL names, as `http://host:port/path` or `unix:/socket|http://host/path`, and what follows behind it.
+    /// The server that a URL names, as `http://host:port/path` or `unix:/socket|http://host/path`,
+    /// and what follows behind it.
     pub(crate) fn split(url: &[u8]) -> Option<(Upstream, &[u8])> {
         let (socket, url) = match strip(url, b"unix:") {
             Some(rest) => {
                 // A rule's URL has been escaped.
-                let is_bar = |at: &usize| rest[*at] == b'|' || strip(&rest[*at..], b"%7c").is_some();
+                let is_bar =
+                    |at: &usize| rest[*at] == b'|' || strip(&rest[*at..], b"%7c").is_some();
                 let bar = (0..rest.len()).find(is_bar)?;
                 let length = if rest[bar] == b'|' { 1 } else { 3 };
                 let socket = std::str::from_utf8(&rest[..bar]).ok()?;
@@ -245,10 +245,7 @@ impl Upstream {
             None => (None, url),
         };
         let rest = strip(url, b"http://")?;
-        let end = rest
-            .iter()
-            .position(|byte| b"/?#".contains(byte))
-            .unwrap_or(rest.len());
+        let end = rest.iter().position(|byte| b"/?#".contains(byte)).unwrap_or(rest.len());
         let (host, port) = host_and_port(std::str::from_utf8(&rest[..end]).ok()?)?;
         let upstream = Upstream {
             socket: socket.map(Path::to_path_buf),
@@ -258,8 +255,8 @@ impl Upstream {
         Some((upstream, &rest[end..]))
     }
 
-    /// What follows the server in `url`, path and query, if `url` is this server's. A URL that names no socket is also that of a
-    /// server on one.
+    /// What follows the server in `url`, path and query, if `url` is this server's. A URL that
+    /// names no socket is also that of a server on one.
     pub fn path_of<'u>(&self, url: &'u [u8]) -> Option<&'u [u8]> {
         let (named, rest) = Upstream::split(url)?;
         let is_same = named.host == self.host && named.port == self.port;
@@ -294,7 +291,9 @@ fn strip<'t>(text: &'t [u8], prefix: &[u8]) -> Option<&'t [u8]> {
 fn host_and_port(authority: &str) -> Option<(&str, u16)> {
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let (host, port) = match authority.rsplit_once(':') {
-        Some((host, port)) if is_digits(port) => (host, port.parse().ok().filter(|port| *port > 0)?),
+        Some((host, port)) if is_digits(port) => {
+            (host, port.parse().ok().filter(|port| *port > 0)?)
+        }
         _ => (authority, 80),
     };
     let is_sound = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {

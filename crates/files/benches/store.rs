@@ -1,7 +1,7 @@
 //! What the store costs: a hit, a check against the disk, a file seen for the first time.
 //!
-//! `cargo bench -p howdah-files`. Each figure is the least of several rounds, which is what the code costs when nothing else
-//! runs; it is not what a server gets done.
+//! `cargo bench -p howdah-files`. Each figure is the least of several rounds, which is what the
+//! code costs when nothing else runs; it is not what a server gets done.
 
 use std::fs;
 use std::hint::black_box;
@@ -20,11 +20,8 @@ fn main() {
     fs::write(folder.0.join("HelloWorld.txt"), "Hello, World!\n").expect("as above");
     fs::write(folder.0.join("assets/css/large.css"), vec![b' '; 100_000]).expect("as above");
     for number in 0..FILES {
-        fs::write(
-            folder.0.join(format!("assets/css/{number}.css")),
-            vec![b' '; 2000],
-        )
-        .expect("as above");
+        fs::write(folder.0.join(format!("assets/css/{number}.css")), vec![b' '; 2000])
+            .expect("as above");
     }
     let sites = sites(&folder.0);
     let plain = request(&[]);
@@ -64,7 +61,8 @@ fn main() {
     request.target = b"/HelloWorld.txt".to_vec();
     let site = sites.find(b"x").expect("the default site");
     measure("resolve and hit", HITS, || {
-        let resolved = howdah_site::resolve(site, &client(black_box(&request)), &mut store, &mut scratch);
+        let resolved =
+            howdah_site::resolve(site, &client(black_box(&request)), &mut store, &mut scratch);
         let howdah_site::Resolution::File { path } = resolved.resolution else {
             panic!("{resolved:?}")
         };
@@ -187,10 +185,7 @@ const FILES: usize = 1000;
 /// What Firefox sends.
 const BROWSER: &[(&str, &str)] = &[
     ("Host", "example.org"),
-    (
-        "User-Agent",
-        "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0",
-    ),
+    ("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"),
     ("Accept", "text/css,*/*;q=0.1"),
     ("Accept-Language", "de,en-US;q=0.7,en;q=0.3"),
     ("Accept-Encoding", "gzip, deflate, br, zstd"),

@@ -18,8 +18,9 @@ use crate::document::Document;
 pub enum Answer {
     /// The plain 200 to GET or HEAD, encoded already.
     Prepared {
-        /// `HTTP/1.1 200 OK`, Server, Content-Type, Content-Length, Last-Modified, ETag, Accept-Ranges; each line with its
-        /// CRLF. What is missing is Date, Connection where it must be said, and the empty line.
+        /// `HTTP/1.1 200 OK`, Server, Content-Type, Content-Length, Last-Modified, ETag,
+        /// Accept-Ranges; each line with its CRLF. What is missing is Date, Connection where it
+        /// must be said, and the empty line.
         head: Rc<[u8]>,
         /// [`FileBody::None`] for HEAD and for an empty file.
         body: FileBody,
@@ -59,9 +60,9 @@ impl Answer {
     /// The content; none with an error.
     pub fn body(&self) -> &FileBody {
         match self {
-            Answer::Prepared { body, .. } | Answer::Retagged { body, .. } | Answer::Composed { body, .. } => {
-                body
-            }
+            Answer::Prepared { body, .. }
+            | Answer::Retagged { body, .. }
+            | Answer::Composed { body, .. } => body,
             Answer::Status(_) => &FileBody::None,
         }
     }
@@ -142,8 +143,8 @@ pub(crate) fn answer_in_manner(
 
 /// As Apache makes it: inode, length and time in microseconds, in hexadecimal.
 fn tag_of(parts: EtagParts, stat: &Stat) -> Option<Text> {
-    let microseconds =
-        stat.modified.seconds.saturating_mul(1_000_000) + i64::from(stat.modified.nanoseconds / 1000);
+    let microseconds = stat.modified.seconds.saturating_mul(1_000_000)
+        + i64::from(stat.modified.nanoseconds / 1000);
     let known = [
         (EtagParts::INODE, stat.inode),
         (EtagParts::SIZE, stat.size),
@@ -171,10 +172,7 @@ pub(crate) fn answer(document: &Document, request: &Request, now: u64) -> Answer
         _ => return Answer::Status(Status::METHOD_NOT_ALLOWED),
     };
     if has_conditions(&request.fields) {
-        let tagged = Tagged {
-            document,
-            tag: Some(document.tag()),
-        };
+        let tagged = Tagged { document, tag: Some(document.tag()) };
         return conditional(tagged, request, now, body);
     }
     Answer::Prepared {
@@ -183,9 +181,9 @@ pub(crate) fn answer(document: &Document, request: &Request, now: u64) -> Answer
     }
 }
 
-/// Whether anything in the request can make the answer another than the plain 200: Range, If-Match, If-Range,
-/// If-None-Match, If-Modified-Since, If-Unmodified-Since. By length and first letter, since this runs for every request;
-/// another field that looks alike only costs the longer way.
+/// Whether anything in the request can make the answer another than the plain 200: Range, If-Match,
+/// If-Range, If-None-Match, If-Modified-Since, If-Unmodified-Since. By length and first letter,
+/// since this runs for every request; another field that looks alike only costs the longer way.
 #[inline]
 fn has_conditions(fields: &Fields) -> bool {
     fields.iter().any(|(name, _)| match name.len() {
@@ -219,24 +217,19 @@ fn conditional(tagged: Tagged<'_>, request: &Request, now: u64, body: FileBody) 
     }
 }
 
-/// RFC 9110 §15.4.5: the fields that a cache needs to find and refresh what it has, and no description of the content.
+/// RFC 9110 §15.4.5: the fields that a cache needs to find and refresh what it has, and no
+/// description of the content.
 fn not_modified(tagged: Tagged<'_>) -> Answer {
     let mut head = ResponseHead::new(Status::NOT_MODIFIED);
     tagged.push_validators(&mut head.fields);
-    Answer::Composed {
-        head,
-        length: 0,
-        body: FileBody::None,
-    }
+    Answer::Composed { head, length: 0, body: FileBody::None }
 }
 
 fn part(tagged: Tagged<'_>, span: Span) -> Answer {
     let document = tagged.document;
     let mut head = ResponseHead::new(Status::PARTIAL_CONTENT);
-    head.fields
-        .push(b"Content-Type", document.content_type().as_bytes());
-    head.fields
-        .push(b"Content-Range", &range::content_range(span, document.size()));
+    head.fields.push(b"Content-Type", document.content_type().as_bytes());
+    head.fields.push(b"Content-Range", &range::content_range(span, document.size()));
     tagged.push_validators(&mut head.fields);
     head.fields.push(b"Accept-Ranges", b"bytes");
     Answer::Composed {
@@ -248,8 +241,8 @@ fn part(tagged: Tagged<'_>, span: Span) -> Answer {
 
 fn parts(tagged: Tagged<'_>, spans: &[Span]) -> Answer {
     let document = tagged.document;
-    // The boundary must not stand in the content. 64 bits that nobody can foresee will not, and no one can upload a file
-    // that makes them.
+    // The boundary must not stand in the content. 64 bits that nobody can foresee will not, and no
+    // one can upload a file that makes them.
     let token = RandomState::new().hash_one(spans.len());
     let plan = Multipart::plan(spans, document.size(), document.content_type().as_bytes(), token);
     let mut head = ResponseHead::new(Status::PARTIAL_CONTENT);
@@ -277,14 +270,8 @@ fn memory(bytes: Vec<u8>) -> FileBody {
 /// RFC 9110 §15.5.17.
 fn unsatisfiable(document: &Document) -> Answer {
     let mut head = ResponseHead::new(Status::RANGE_NOT_SATISFIABLE);
-    head.fields.push(
-        b"Content-Range",
-        &range::unsatisfied_content_range(document.size()),
-    );
+    head.fields
+        .push(b"Content-Range", &range::unsatisfied_content_range(document.size()));
     head.fields.push(b"Accept-Ranges", b"bytes");
-    Answer::Composed {
-        head,
-        length: 0,
-        body: FileBody::None,
-    }
+    Answer::Composed { head, length: 0, body: FileBody::None }
 }

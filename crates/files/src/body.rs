@@ -8,7 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
-/// The content of a response. It stays as it is, whatever happens to the store: it holds its memory or its open file.
+/// The content of a response. It stays as it is, whatever happens to the store: it holds its memory
+/// or its open file.
 #[derive(Clone, Debug)]
 pub enum FileBody {
     /// Nothing: HEAD, 304, or an empty file.
@@ -17,7 +18,8 @@ pub enum FileBody {
     Memory(Rc<[u8]>, Range<usize>),
     /// `length` bytes of `file` from `offset` on, at least one.
     File {
-        /// Shared with other responses, so it has no position of its own: every read names its offset.
+        /// Shared with other responses, so it has no position of its own: every read names its
+        /// offset.
         file: Rc<OpenFile>,
         /// Where to begin.
         offset: u64,
@@ -42,9 +44,10 @@ impl FileBody {
 
 /// A regular file, open for reading.
 ///
-/// A file can become shorter while it is sent, and its length stands in the head by then. [`send`](Self::send) and
-/// [`read_at`](Self::read_at) tell it by answering 0 where bytes were asked for. The connection must then be closed
-/// at once (a reset stream in HTTP/2): padding would be taken for content, and the next response for the rest.
+/// A file can become shorter while it is sent, and its length stands in the head by then.
+/// [`send`](Self::send) and [`read_at`](Self::read_at) tell it by answering 0 where bytes were
+/// asked for. The connection must then be closed at once (a reset stream in HTTP/2): padding would
+/// be taken for content, and the next response for the rest.
 pub struct OpenFile(File);
 
 impl OpenFile {
@@ -52,8 +55,9 @@ impl OpenFile {
         OpenFile(file)
     }
 
-    /// Sends up to `count` bytes from `offset` on into a socket, without a copy through our memory; answers how many
-    /// went. `WouldBlock` where a non-blocking socket is full. 0: the file has been cut short, close the connection.
+    /// Sends up to `count` bytes from `offset` on into a socket, without a copy through our memory;
+    /// answers how many went. `WouldBlock` where a non-blocking socket is full. 0: the file has
+    /// been cut short, close the connection.
     pub fn send(&self, socket: BorrowedFd<'_>, offset: u64, count: u64) -> io::Result<usize> {
         howdah_sys::sendfile::sendfile(
             socket,
@@ -63,7 +67,8 @@ impl OpenFile {
         )
     }
 
-    /// Reads from `offset` on, for a connection that cannot take the kernel's short cut (TLS). 0: as above.
+    /// Reads from `offset` on, for a connection that cannot take the kernel's short cut (TLS). 0:
+    /// as above.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         loop {
             match self.0.read_at(buffer, offset) {

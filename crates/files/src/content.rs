@@ -9,12 +9,13 @@ use howdah_sys::stat::Stat;
 
 use crate::entry::{is_settled, now};
 
-/// The whole file unless it is longer than `most` bytes, and its state then. A file that is being written is read again; if it
-/// does not come to rest, the likeliest reading is as good as any: the writes to come will be noticed.
+/// The whole file unless it is longer than `most` bytes, and its state then. A file that is being
+/// written is read again; if it does not come to rest, the likeliest reading is as good as any: the
+/// writes to come will be noticed.
 ///
-/// Calls of `read(2)` are not put together as long as that can be helped. A file that is cut and written anew between two of
-/// them would come out as the beginning of one state and the end of another: content that was never there, and among
-/// directives a mistake that nobody made.
+/// Calls of `read(2)` are not put together as long as that can be helped. A file that is cut and
+/// written anew between two of them would come out as the beginning of one state and the end of
+/// another: content that was never there, and among directives a mistake that nobody made.
 pub(crate) fn read(file: &File, mut stat: Stat, most: u64) -> io::Result<(Option<Vec<u8>>, Stat)> {
     let mut best: Option<Reading> = None;
     for _ in 0..ATTEMPTS {
@@ -31,11 +32,7 @@ pub(crate) fn read(file: &File, mut stat: Stat, most: u64) -> io::Result<(Option
         if at_rest && (is_certain || agrees) {
             return Ok((Some(bytes), stat));
         }
-        let reading = Reading {
-            trust: (at_rest, in_one),
-            bytes,
-            stat,
-        };
+        let reading = Reading { trust: (at_rest, in_one), bytes, stat };
         if best.as_ref().is_none_or(|best| best.trust <= reading.trust) {
             best = Some(reading);
         }
@@ -46,14 +43,15 @@ pub(crate) fn read(file: &File, mut stat: Stat, most: u64) -> io::Result<(Option
 
 /// What was read, and the file's state just before.
 struct Reading {
-    /// Whether nothing seems to have changed meanwhile, and whether one call told it all. More is better.
+    /// Whether nothing seems to have changed meanwhile, and whether one call told it all. More is
+    /// better.
     trust: (bool, bool),
     bytes: Vec<u8>,
     stat: Stat,
 }
 
-/// What is there from the first byte on, with room for more than `size` bytes, to notice growth; and whether one call told it
-/// all, as it does of any file on a local disk that stays as it is.
+/// What is there from the first byte on, with room for more than `size` bytes, to notice growth;
+/// and whether one call told it all, as it does of any file on a local disk that stays as it is.
 fn read_once(file: &File, size: usize) -> io::Result<(Vec<u8>, bool)> {
     let mut bytes = vec![0; (size + 1).next_multiple_of(ROOM)];
     let (mut length, mut calls) = (0, 0);
@@ -106,11 +104,7 @@ mod tests {
                 let file = File::open(&path).unwrap();
                 let stat = Stat::of(file.as_fd()).unwrap();
                 let content = read(&file, stat, 1 << 20).unwrap().0.unwrap();
-                assert!(
-                    states.contains(&&*content),
-                    "{}",
-                    String::from_utf8_lossy(&content)
-                );
+                assert!(states.contains(&&*content), "{}", String::from_utf8_lossy(&content));
             }
         });
         let file = File::open(&path).unwrap();

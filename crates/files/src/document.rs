@@ -1,4 +1,5 @@
-//! A file that can be sent: its bytes, or the descriptor to send them from, and everything that is said about it.
+//! A file that can be sent: its bytes, or the descriptor to send them from, and everything that is
+//! said about it.
 
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
@@ -36,8 +37,9 @@ enum Content {
 }
 
 impl Document {
-    /// Takes over an open file called `name` of which `stat` is known, and answers what it is, and what is known of it
-    /// now. Up to `small` bytes are read into memory. `now` is in seconds since 1970.
+    /// Takes over an open file called `name` of which `stat` is known, and answers what it is, and
+    /// what is known of it now. Up to `small` bytes are read into memory. `now` is in seconds since
+    /// 1970.
     pub(crate) fn open(
         file: OwnedFd,
         stat: Stat,
@@ -55,17 +57,21 @@ impl Document {
         };
         let digest = digest(&bytes);
         let size = bytes.len() as u64;
-        Ok((
-            Document::new(Content::Memory(bytes.into()), size, &stat, &digest, name, now),
-            stat,
-        ))
+        Ok((Document::new(Content::Memory(bytes.into()), size, &stat, &digest, name, now), stat))
     }
 
-    fn new(content: Content, size: u64, stat: &Stat, variant: &[u8], name: &[u8], now: u64) -> Document {
+    fn new(
+        content: Content,
+        size: u64,
+        stat: &Stat,
+        variant: &[u8],
+        name: &[u8],
+        now: u64,
+    ) -> Document {
         let modified = u64::try_from(stat.modified.seconds).unwrap_or(0);
         let etag = etag::of_file(size, modified, stat.modified.nanoseconds, variant);
-        // A date of the future may not be told (RFC 9110 §8.8.2.1); the present one is told instead, and told anew when
-        // the entry is checked.
+        // A date of the future may not be told (RFC 9110 §8.8.2.1); the present one is told
+        // instead, and told anew when the entry is checked.
         let last_modified = date::format(modified.min(now));
         let content_type = media_type(name);
         let prepared_head = prepare_head(size, content_type, &last_modified, &etag).into();
@@ -121,11 +127,7 @@ impl Document {
                 let offset = offset as usize;
                 FileBody::Memory(Rc::clone(bytes), offset..offset + length as usize)
             }
-            Content::File(file) => FileBody::File {
-                file: Rc::clone(file),
-                offset,
-                length,
-            },
+            Content::File(file) => FileBody::File { file: Rc::clone(file), offset, length },
         }
     }
 
@@ -172,8 +174,9 @@ fn prepare_head(size: u64, content_type: &str, last_modified: &[u8], etag: &[u8]
     head
 }
 
-/// A part of a small file's tag that depends on its bytes: kernels before 6.13 count time in steps of up to 10 ms, and two
-/// edits within one step can leave size and modification time equal. Every thread and every start computes the same.
+/// A part of a small file's tag that depends on its bytes: kernels before 6.13 count time in steps
+/// of up to 10 ms, and two edits within one step can leave size and modification time equal. Every
+/// thread and every start computes the same.
 fn digest(bytes: &[u8]) -> Vec<u8> {
     let mut hasher = foldhash::quality::FixedState::with_seed(0).build_hasher();
     hasher.write(bytes);

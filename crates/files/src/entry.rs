@@ -27,7 +27,8 @@ pub(crate) struct Entry {
     pub watched: bool,
     /// The second in which the disk was last asked.
     pub checked: u64,
-    /// Whether a change that comes after this was read must show in the file's times; see [`is_settled`].
+    /// Whether a change that comes after this was read must show in the file's times; see
+    /// [`is_settled`].
     pub settled: bool,
     /// Set by every use, cleared by the clock's hand.
     pub used: bool,
@@ -85,13 +86,15 @@ impl Entry {
     }
 }
 
-/// Whether a file that had these times at `read` cannot be changed any more without its times showing it.
+/// Whether a file that had these times at `read` cannot be changed any more without its times
+/// showing it.
 ///
-/// Kernels before 6.13 take the time from the last tick of their clock, up to 10 ms ago. A file that was changed within
-/// the tick in which it was read can be changed again with no trace in its times; one that has been left alone for
-/// longer cannot.
+/// Kernels before 6.13 take the time from the last tick of their clock, up to 10 ms ago. A file
+/// that was changed within the tick in which it was read can be changed again with no trace in its
+/// times; one that has been left alone for longer cannot.
 pub(crate) fn is_settled(stat: &Stat, read: Time) -> bool {
-    let nanoseconds = |time: Time| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
+    let nanoseconds =
+        |time: Time| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
     nanoseconds(read) - nanoseconds(stat.changed) > LONGEST_TICK
 }
 
@@ -126,10 +129,7 @@ mod tests {
                 changed: time,
             }
         };
-        let read = Time {
-            seconds: 100,
-            nanoseconds: 10_000_000,
-        };
+        let read = Time { seconds: 100, nanoseconds: 10_000_000 };
         assert!(is_settled(&stat(99, 980_000_000), read));
         assert!(!is_settled(&stat(99, 999_000_000), read));
         assert!(!is_settled(&stat(100, 10_000_000), read));

@@ -35,7 +35,8 @@ pub(crate) struct Root {
 pub(crate) struct Folder {
     /// Keeps what is above in memory, since watching this is worth nothing without it.
     _above: Option<Rc<Folder>>,
-    /// Whether there is a folder. If not, nothing is below it either, until the folder above changes.
+    /// Whether there is a folder. If not, nothing is below it either, until the folder above
+    /// changes.
     exists: bool,
     /// Whether this and everything that leads here is watched.
     pub watched: bool,
@@ -146,8 +147,9 @@ impl Folders {
         self.watches.read()
     }
 
-    /// The root of `path`, opened if it is not open yet. An open one that its path does not lead to any more, or that has to
-    /// make room, is answered as well: what is known of it is to be forgotten.
+    /// The root of `path`, opened if it is not open yet. An open one that its path does not lead to
+    /// any more, or that has to make room, is answered as well: what is known of it is to be
+    /// forgotten.
     pub(crate) fn root(
         &mut self,
         path: &DocumentPath,
@@ -155,11 +157,7 @@ impl Folders {
         library: Option<&Library>,
         now: u64,
     ) -> (Result<Rc<Root>, Obstacle>, Option<Rc<Root>>) {
-        let key = (
-            Box::from(path.root().as_os_str().as_bytes()),
-            path.symlinks(),
-            realm,
-        );
+        let key = (Box::from(path.root().as_os_str().as_bytes()), path.symlinks(), realm);
         let mut gone = None;
         if let Some(known) = self.roots.get_mut(&key) {
             if known.checked == now || known.root.is_current() {
@@ -177,13 +175,7 @@ impl Folders {
         let opened = Root::open(self.next_root, path, realm, library).map(Rc::new);
         if let Ok(root) = &opened {
             self.next_root = self.next_root.wrapping_add(1);
-            self.roots.insert(
-                key,
-                KnownRoot {
-                    root: Rc::clone(root),
-                    checked: now,
-                },
-            );
+            self.roots.insert(key, KnownRoot { root: Rc::clone(root), checked: now });
         }
         (opened, gone)
     }
@@ -195,7 +187,8 @@ impl Folders {
             .map(|known| Rc::clone(&known.root))
     }
 
-    /// The folder at `path`, or the first on the way to it that is none, watched as far as possible.
+    /// The folder at `path`, or the first on the way to it that is none, watched as far as
+    /// possible.
     pub(crate) fn folder(&mut self, root: &Rc<Root>, path: &[u8], now: u64) -> Rc<Folder> {
         let mut folder = self.enter(root, b"", None, now);
         let mut end = 0;
@@ -214,10 +207,7 @@ impl Folders {
     pub(crate) fn deepest(&mut self, root: &Rc<Root>, path: &[u8], now: u64) -> usize {
         let mut folder = self.enter(root, b"", None, now);
         let mut deepest = 0;
-        for end in memchr::memchr_iter(b'/', path)
-            .chain([path.len()])
-            .filter(|&end| end > 0)
-        {
+        for end in memchr::memchr_iter(b'/', path).chain([path.len()]).filter(|&end| end > 0) {
             folder = self.enter(root, &path[..end], Some(folder), now);
             if !folder.exists {
                 break;
@@ -286,7 +276,13 @@ impl Folders {
     }
 
     /// One folder, whose parent is `above`.
-    fn enter(&mut self, root: &Rc<Root>, path: &[u8], above: Option<Rc<Folder>>, now: u64) -> Rc<Folder> {
+    fn enter(
+        &mut self,
+        root: &Rc<Root>,
+        path: &[u8],
+        above: Option<Rc<Folder>>,
+        now: u64,
+    ) -> Rc<Folder> {
         let key = key(root.number, path);
         if let Some(known) = self.known.get(&key)
             && !known.wants_another_try(now)
@@ -327,8 +323,14 @@ impl Folders {
         folder
     }
 
-    fn open_folder(&mut self, root: &Root, path: &[u8], watched: &mut bool) -> Result<OwnedFd, Obstacle> {
-        let name = CString::new(if path.is_empty() { b"." } else { path }).map_err(|_| Obstacle::Missing)?;
+    fn open_folder(
+        &mut self,
+        root: &Root,
+        path: &[u8],
+        watched: &mut bool,
+    ) -> Result<OwnedFd, Obstacle> {
+        let name = CString::new(if path.is_empty() { b"." } else { path })
+            .map_err(|_| Obstacle::Missing)?;
         let located = locate::locate(root, &name, Reading::No, &mut |folder, name, path| {
             *watched = *watched && self.watch_step(root, folder, name, path);
         })?;
@@ -338,8 +340,8 @@ impl Folders {
         }
     }
 
-    /// Whether one more folder can be remembered and watched. If there are too many, those that no entry needs are
-    /// forgotten, at most once a second since that looks at all of them.
+    /// Whether one more folder can be remembered and watched. If there are too many, those that no
+    /// entry needs are forgotten, at most once a second since that looks at all of them.
     fn has_room(&mut self, now: u64) -> bool {
         self.known.len() < self.limits.folders && self.watches.len() < self.limits.folders || {
             if self.swept == now {
@@ -351,16 +353,13 @@ impl Folders {
         }
     }
 
-    /// Forgets the folders that nobody holds, from the deepest up, and what was watched for their sake.
+    /// Forgets the folders that nobody holds, from the deepest up, and what was watched for their
+    /// sake.
     fn sweep(&mut self) {
         let mut keys: Vec<Box<[u8]>> = self.known.keys().cloned().collect();
         keys.sort_unstable_by_key(|key| std::cmp::Reverse(key.len()));
         for key in keys {
-            if self
-                .known
-                .get(&key)
-                .is_some_and(|folder| Rc::strong_count(folder) == 1)
-            {
+            if self.known.get(&key).is_some_and(|folder| Rc::strong_count(folder) == 1) {
                 self.known.remove(&key);
             }
         }
@@ -372,13 +371,15 @@ impl Folders {
             } else {
                 &*place.path
             };
-            known.contains_key(&*key(place.root, path)) || known.contains_key(&*key(place.root, &place.path))
+            known.contains_key(&*key(place.root, path))
+                || known.contains_key(&*key(place.root, &place.path))
         });
     }
 }
 
 impl Folder {
-    /// Whether it is to be looked at anew: it could not be watched, which may have been a passing state.
+    /// Whether it is to be looked at anew: it could not be watched, which may have been a passing
+    /// state.
     pub(crate) fn wants_another_try(&self, now: u64) -> bool {
         !self.watched && now.abs_diff(self.made) >= RETRY
     }
@@ -418,9 +419,7 @@ fn key(root: u32, path: &[u8]) -> Box<[u8]> {
 }
 
 fn split(key: &[u8]) -> (u32, &[u8]) {
-    let (root, path) = key
-        .split_first_chunk()
-        .expect("every key begins with a root's number");
+    let (root, path) = key.split_first_chunk().expect("every key begins with a root's number");
     (u32::from_ne_bytes(*root), path)
 }
 

@@ -1,9 +1,11 @@
-//! Which rules are in force at a path: the chain of `.htaccess` files from the root down to a folder.
+//! Which rules are in force at a path: the chain of `.htaccess` files from the root down to a
+//! folder.
 //!
-//! The `.htaccess` file of a folder is an entry as any other, watched and checked like them; where there is none, that is an
-//! entry too. Such an entry holds what its folder's chain comes to, and every other entry holds what its folder's does, both
-//! together with the *stamp* at which that was true. The stamp changes whenever an entry of a `.htaccess` file is taken away,
-//! for whatever reason, and every second. So while nothing changes, a request compares two numbers.
+//! The `.htaccess` file of a folder is an entry as any other, watched and checked like them; where
+//! there is none, that is an entry too. Such an entry holds what its folder's chain comes to, and
+//! every other entry holds what its folder's does, both together with the *stamp* at which that was
+//! true. The stamp changes whenever an entry of a `.htaccess` file is taken away, for whatever
+//! reason, and every second. So while nothing changes, a request compares two numbers.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,7 +23,8 @@ use crate::store::Store;
 pub(crate) struct InForce {
     /// When that was true; 0 is never.
     stamp: u64,
-    /// A file on the way down cannot be read: whatever it says, nothing that it covers may be served.
+    /// A file on the way down cannot be read: whatever it says, nothing that it covers may be
+    /// served.
     denied: bool,
     rules: Option<Rc<Rules>>,
 }
@@ -54,10 +57,7 @@ impl Store {
     #[cold]
     fn find_rules(&mut self, path: &DocumentPath, kind: Kind) -> InForce {
         if !self.knows_directives() {
-            return InForce {
-                stamp: self.stamp,
-                ..InForce::default()
-            };
+            return InForce { stamp: self.stamp, ..InForce::default() };
         }
         let length = match kind {
             Kind::Directory => path.relative().len(),
@@ -113,7 +113,9 @@ impl Store {
             Own::Directives(own) => {
                 let before = known.as_ref().and_then(|entry| entry.in_force.rules.as_ref());
                 Some(match before {
-                    Some(before) if is_merged_of(before, above.rules.as_ref(), own) => Rc::clone(before),
+                    Some(before) if is_merged_of(before, above.rules.as_ref(), own) => {
+                        Rc::clone(before)
+                    }
                     _ => Rules::below(above.rules.as_ref(), Arc::clone(own)),
                 })
             }
@@ -147,9 +149,7 @@ impl Store {
 
     /// What a `.htaccess` file says.
     fn own(&mut self, file: &DocumentPath) -> Own {
-        let found = self
-            .place(file)
-            .map(|place| self.shelf.at(place).map(|entry| &entry.found));
+        let found = self.place(file).map(|place| self.shelf.at(place).map(|entry| &entry.found));
         match found {
             Ok(Some(Found::Directives(compiled, _))) => Own::Directives(Arc::clone(compiled)),
             Ok(Some(Found::Missing)) | Err(Obstacle::Missing) => Own::Nothing,

@@ -5,9 +5,9 @@
 //! DocumentPath ── Store::answer ──> Answer     head (ready-made for the plain 200), body in memory or in an open file
 //! ```
 //!
-//! A [`Store`] belongs to one thread of the front. It remembers what it has opened, and for files up to
-//! [`Limits::small`] their bytes. A second request for the same file makes no system call, and the two questions of one
-//! request cost one look-up.
+//! A [`Store`] belongs to one thread of the front. It remembers what it has opened, and for files
+//! up to [`Limits::small`] their bytes. A second request for the same file makes no system call,
+//! and the two questions of one request cost one look-up.
 //!
 //! # How the front uses it
 //! ```no_run
@@ -35,26 +35,29 @@
 //! [`FileBody`] says how the content is sent, and what to do when a file shrinks meanwhile.
 //!
 //! # How fresh an answer is
-//! The folders on the way to a file, from the document root down and through links, are watched with inotify. The
-//! kernel queues a change before the call that made it returns, so once [`Store::drain_events`] has run, an edit,
-//! rename, removal, chmod or swapped link is seen. Because the descriptor was readable before the request that follows
-//! the edit, an event loop that handles what is ready in the order in which it became ready never answers from before.
+//! The folders on the way to a file, from the document root down and through links, are watched
+//! with inotify. The kernel queues a change before the call that made it returns, so once
+//! [`Store::drain_events`] has run, an edit, rename, removal, chmod or swapped link is seen.
+//! Because the descriptor was readable before the request that follows the edit, an event loop that
+//! handles what is ready in the order in which it became ready never answers from before.
 //!
-//! What inotify cannot see (another machine's write to NFS, a write through a memory mapping or another hard link,
-//! a change above the root) is seen within a second: an entry that was checked in an earlier second is compared with
-//! the disk before it is used. A folder that cannot be watched (no watches left, no right to read it) has its entries
-//! compared at every request.
+//! What inotify cannot see (another machine's write to NFS, a write through a memory mapping or
+//! another hard link, a change above the root) is seen within a second: an entry that was checked
+//! in an earlier second is compared with the disk before it is used. A folder that cannot be
+//! watched (no watches left, no right to read it) has its entries compared at every request.
 //!
 //! # Validators
-//! The entity tag is strong: length, modification time in nanoseconds, and for files held in memory a digest of their
-//! bytes, so that two edits within one tick of the kernel's clock differ as well. For larger files such edits differ from
-//! Linux 6.13 on; before, only if the length does, or 10 ms lie between them. It depends on nothing but the file, so every
-//! thread, every restart and every machine with the same copy says the same. Last-Modified counts seconds: a client that sends
-//! it alone, without the tag, may miss the second of two edits within one second, as with every server (RFC 9110 §8.8.2.2).
+//! The entity tag is strong: length, modification time in nanoseconds, and for files held in memory
+//! a digest of their bytes, so that two edits within one tick of the kernel's clock differ as well.
+//! For larger files such edits differ from Linux 6.13 on; before, only if the length does, or 10 ms
+//! lie between them. It depends on nothing but the file, so every thread, every restart and every
+//! machine with the same copy says the same. Last-Modified counts seconds: a client that sends it
+//! alone, without the tag, may miss the second of two edits within one second, as with every server
+//! (RFC 9110 §8.8.2.2).
 //!
 //! # What is opened
-//! Only a [`DocumentPath`](howdah_site::DocumentPath), only below the root's descriptor, never through a magic link of
-//! `/proc`, and through symbolic links as the site's rule says:
+//! Only a [`DocumentPath`](howdah_site::DocumentPath), only below the root's descriptor, never
+//! through a magic link of `/proc`, and through symbolic links as the site's rule says:
 //!
 //! | rule | a link that stays below the root | a link that leaves it |
 //! |---|---|---|
@@ -62,8 +65,8 @@
 //! | `owner` | followed | followed if it belongs to root or to the owner of what it leads to, else 403 |
 //! | `follow` | followed | followed |
 //!
-//! Only regular files are sent; devices, pipes and sockets are 403 and never make us wait. A name that belongs to PHP
-//! is never sent, whatever the caller thinks.
+//! Only regular files are sent; devices, pipes and sockets are 403 and never make us wait. A name
+//! that belongs to PHP is never sent, whatever the caller thinks.
 
 #![forbid(unsafe_code)]
 

@@ -33,7 +33,8 @@ impl fmt::Display for Flaw {
     }
 }
 
-/// The directives that the threads of a front have compiled. A file's stay known for as long as a thread uses them.
+/// The directives that the threads of a front have compiled. A file's stay known for as long as a
+/// thread uses them.
 pub struct Library {
     /// Sites on which directives mean the same are one realm; this is the first of each.
     realms: Vec<Site>,
@@ -89,15 +90,20 @@ impl Library {
         self.realms.get(realm as usize).is_some_and(Site::reads_htaccess)
     }
 
-    /// The directives of `content`, which is that of the `.htaccess` file in `folder`: absolute, with a slash at its end.
-    pub(crate) fn htaccess(&self, realm: u32, folder: &[u8], content: &[u8]) -> Option<Arc<Compiled>> {
+    /// The directives of `content`, which is that of the `.htaccess` file in `folder`: absolute,
+    /// with a slash at its end.
+    pub(crate) fn htaccess(
+        &self,
+        realm: u32,
+        folder: &[u8],
+        content: &[u8],
+    ) -> Option<Arc<Compiled>> {
         let site = self.realms.get(realm as usize)?;
-        Some(self.compiled(site, realm, folder, content, || {
-            site.htaccess_surroundings(folder)
-        }))
+        Some(self.compiled(site, realm, folder, content, || site.htaccess_surroundings(folder)))
     }
 
-    /// The directives of the configuration itself, where `root` is the document root, with a slash at its end.
+    /// The directives of the configuration itself, where `root` is the document root, with a slash
+    /// at its end.
     pub(crate) fn rules(&self, realm: u32, root: &[u8]) -> Option<Arc<Compiled>> {
         let site = self.realms.get(realm as usize)?;
         let (rules, surroundings) = site.rules(root)?;
@@ -136,7 +142,9 @@ impl Library {
     pub(crate) fn unreadable(&self, realm: u32, file: &Path, why: &str) {
         if let Some(site) = self.realms.get(realm as usize) {
             let file = file.display();
-            let what = format!("{file}: it cannot be read ({why}), so what it covers is answered with 403");
+            let what = format!(
+                "{file}: it cannot be read ({why}), so what it covers is answered with 403"
+            );
             (self.tell)(site, &Flaw::Unreadable(what));
         }
     }
@@ -151,7 +159,8 @@ impl Library {
     ) -> Arc<Compiled> {
         let key: Box<[u8]> = [&realm.to_ne_bytes(), folder].concat().into();
         let digest = self.digest(content);
-        // Compiling takes place under the lock: who else wants this waits for less time than it would take itself.
+        // Compiling takes place under the lock: who else wants this waits for less time than it
+        // would take itself.
         let mut shard = self.shard(&key);
         if let Some(known) = shard.known.get(&key)
             && known.digest == digest

@@ -1,21 +1,25 @@
 //! How much one [`Store`](crate::Store) may hold on to.
 
-/// Bounds of one store, that is of one thread of the front. At a bound, what was not used for longest goes (an
-/// approximation: a clock with one bit per entry), so no bound ever makes an answer fail.
+/// Bounds of one store, that is of one thread of the front. At a bound, what was not used for
+/// longest goes (an approximation: a clock with one bit per entry), so no bound ever makes an
+/// answer fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Paths that are remembered, also those where nothing is. About 600 bytes each.
     pub entries: usize,
-    /// Files kept open. Responses under way may hold more: each keeps its own open until it is sent.
+    /// Files kept open. Responses under way may hold more: each keeps its own open until it is
+    /// sent.
     pub descriptors: usize,
-    /// Bytes of small files held in memory. 16 MiB are far more than the small files that the pages and the dashboard of a
-    /// WordPress load; what does not fit is in the page cache, a few microseconds away.
+    /// Bytes of small files held in memory. 16 MiB are far more than the small files that the pages
+    /// and the dashboard of a WordPress load; what does not fit is in the page cache, a few
+    /// microseconds away.
     pub memory: usize,
-    /// The longest file that is held in memory. Measured on loopback, one `writev` of head and content beats a `send` and a
-    /// `sendfile` up to 16 KiB; beyond 24 KiB the copy costs more than the second call (at 64 KiB by a fifth).
+    /// The longest file that is held in memory. Measured on loopback, one `writev` of head and
+    /// content beats a `send` and a `sendfile` up to 16 KiB; beyond 24 KiB the copy costs more than
+    /// the second call (at 64 KiB by a fifth).
     pub small: u64,
-    /// Folders that are watched, and folders that are remembered. The kernel keeps about 1 KiB for each. Beyond, the
-    /// entries of a folder are compared with the disk at every request.
+    /// Folders that are watched, and folders that are remembered. The kernel keeps about 1 KiB for
+    /// each. Beyond, the entries of a folder are compared with the disk at every request.
     pub folders: usize,
     /// Document roots that are held open.
     pub roots: usize,

@@ -18,9 +18,14 @@ use crate::store::Store;
 use crate::watches::Change;
 
 impl Store {
-    /// Finds out what is at `path` and remembers it. First the folders are watched, then the file is opened: a change in
-    /// between is one that will be heard of.
-    pub(crate) fn load(&mut self, hash: u64, path: &DocumentPath, root: &Rc<Root>) -> Result<u32, Obstacle> {
+    /// Finds out what is at `path` and remembers it. First the folders are watched, then the file
+    /// is opened: a change in between is one that will be heard of.
+    pub(crate) fn load(
+        &mut self,
+        hash: u64,
+        path: &DocumentPath,
+        root: &Rc<Root>,
+    ) -> Result<u32, Obstacle> {
         self.figures.loads += 1;
         let above = parent(path.relative());
         let mut folder = self.folders.folder(root, above, self.now);
@@ -31,14 +36,9 @@ impl Store {
         } else {
             Reading::Yes
         };
-        let located = locate(
-            root,
-            path.relative_c_path(),
-            reading,
-            &mut |folder, name, path| {
-                watched = watched && self.folders.watch_step(root, folder, name, path);
-            },
-        );
+        let located = locate(root, path.relative_c_path(), reading, &mut |folder, name, path| {
+            watched = watched && self.folders.watch_step(root, folder, name, path);
+        });
         if located.is_ok() && !folder.exists() {
             // What was known of the way here is out of date, and nobody told us.
             let first = above.split(|&byte| byte == b'/').next().unwrap_or(above);
@@ -91,8 +91,9 @@ impl Store {
             FileType::Regular if reading == Reading::No => Found::Script,
             FileType::Regular if located.readable => {
                 let name = path.file_name();
-                let (document, stat) = Document::open(located.file, stat, name, self.limits.small, self.now)
-                    .map_err(Obstacle::Failed)?;
+                let (document, stat) =
+                    Document::open(located.file, stat, name, self.limits.small, self.now)
+                        .map_err(Obstacle::Failed)?;
                 return Ok((Found::File(document), Some(stat)));
             }
             FileType::Regular | FileType::Special | FileType::Link => Found::Forbidden,
@@ -108,18 +109,12 @@ impl Store {
         let stat = located.stat;
         if !located.readable || stat.file_type() != FileType::Regular {
             let is_file = stat.file_type() == FileType::Regular;
-            self.tell_unreadable(
-                path,
-                if is_file {
-                    "permission denied"
-                } else {
-                    "it is no file"
-                },
-            );
+            self.tell_unreadable(path, if is_file { "permission denied" } else { "it is no file" });
             return Ok((Found::Forbidden, Some(stat)));
         }
         let file = File::from(located.file);
-        let (content, stat) = content::read(&file, stat, MOST_DIRECTIVES).map_err(Obstacle::Failed)?;
+        let (content, stat) =
+            content::read(&file, stat, MOST_DIRECTIVES).map_err(Obstacle::Failed)?;
         let folder = path
             .absolute()
             .parent()
@@ -144,9 +139,7 @@ impl Store {
     }
 
     pub(crate) fn root(&mut self, path: &DocumentPath) -> Result<Rc<Root>, Obstacle> {
-        let (root, gone) = self
-            .folders
-            .root(path, self.realm, self.library.as_deref(), self.now);
+        let (root, gone) = self.folders.root(path, self.realm, self.library.as_deref(), self.now);
         if let Some(gone) = gone {
             self.figures.changes += self.shelf.retain(|entry| entry.root.number() != gone.number());
             self.restamp();

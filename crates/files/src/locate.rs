@@ -1,8 +1,9 @@
 //! Opening what a path names below a document root, through the links that the site's rule allows.
 //!
-//! Without links on the way one `openat2` does it. With links we walk: one descriptor per component, none ever opened
-//! through a link, each link read by its own descriptor. So what is checked is what is opened, whoever renames what
-//! meanwhile; a `..` in a link goes back to the descriptor we came from, not to where the folder may have been moved to.
+//! Without links on the way one `openat2` does it. With links we walk: one descriptor per
+//! component, none ever opened through a link, each link read by its own descriptor. So what is
+//! checked is what is opened, whoever renames what meanwhile; a `..` in a link goes back to the
+//! descriptor we came from, not to where the folder may have been moved to.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -11,7 +12,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use howdah_site::{Kind, Symlinks};
-use howdah_sys::open::errno::{EACCES, ELOOP, ENAMETOOLONG, ENODEV, ENOENT, ENOTDIR, ENXIO, EPERM, EXDEV};
+use howdah_sys::open::errno::{
+    EACCES, ELOOP, ENAMETOOLONG, ENODEV, ENOENT, ENOTDIR, ENXIO, EPERM, EXDEV,
+};
 use howdah_sys::open::{self, Access};
 use howdah_sys::stat::{FileType, Stat};
 
@@ -20,7 +23,8 @@ use crate::folders::Root;
 /// Something below a root.
 #[derive(Debug)]
 pub(crate) struct Located {
-    /// Open for reading, or, where it is no regular file or [`Reading::No`] was asked, a pointer only.
+    /// Open for reading, or, where it is no regular file or [`Reading::No`] was asked, a pointer
+    /// only.
     pub file: OwnedFd,
     pub stat: Stat,
     /// Whether `file` can be read.
@@ -45,8 +49,8 @@ pub(crate) enum Reading {
     No,
 }
 
-/// Hears where the walk goes because of a link, so that those folders can be watched as well: the folder, the name looked
-/// up in it, and the path below the root up to the link that led there.
+/// Hears where the walk goes because of a link, so that those folders can be watched as well: the
+/// folder, the name looked up in it, and the path below the root up to the link that led there.
 pub(crate) type Trail<'a> = &'a mut dyn FnMut(BorrowedFd<'_>, &[u8], &[u8]);
 
 /// Opens what `path` names below `root`. `path` is normalised; `.` is the root itself.
@@ -81,28 +85,27 @@ fn plain(root: &Root, path: &CStr, reading: Reading) -> io::Result<Located> {
                     readable: stat.file_type() == FileType::Regular,
                 });
             }
-            // A file that we may not read, or a folder that we may enter but not list; a socket, which nobody can open.
+            // A file that we may not read, or a folder that we may enter but not list; a socket,
+            // which nobody can open.
             Err(error) if matches!(error.raw_os_error(), Some(EACCES | ENXIO)) => {}
             Err(error) => return Err(error),
         }
     }
     let file = open::beneath(root.folder(), path, Access::Point)?;
     let stat = Stat::of(file.as_fd())?;
-    Ok(Located {
-        file,
-        stat,
-        readable: false,
-    })
+    Ok(Located { file, stat, readable: false })
 }
 
 /// A walk from the root to what a path names.
 struct Walk<'a> {
     root: &'a Root,
-    /// The folders from where the walk began (the root, or `/` after a link that left it) to where it is.
+    /// The folders from where the walk began (the root, or `/` after a link that left it) to where
+    /// it is.
     folders: Vec<Folder>,
     /// What is still to be done; the next one last.
     steps: Vec<Step>,
-    /// How many bytes of the path were walked outside links: up to the link that is being followed, that included.
+    /// How many bytes of the path were walked outside links: up to the link that is being followed,
+    /// that included.
     path: Vec<u8>,
     links: usize,
     /// Links that are being followed.
@@ -179,16 +182,7 @@ impl<'a> Walk<'a> {
         match stat.file_type() {
             FileType::Directory => self.push_folder(fd, stat),
             FileType::Link => self.follow(&open::link_target(fd.as_fd())?, stat.owner)?,
-            _ => {
-                self.end = Some((
-                    name,
-                    Located {
-                        file: fd,
-                        stat,
-                        readable: false,
-                    },
-                ))
-            }
+            _ => self.end = Some((name, Located { file: fd, stat, readable: false })),
         }
         Ok(())
     }
@@ -204,7 +198,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Back to the folder that we came through. Above the root we came through none, so from there it begins at `/`.
+    /// Back to the folder that we came through. Above the root we came through none, so from there
+    /// it begins at `/`.
     fn up(&mut self) -> Result<(), Obstacle> {
         if self.end.is_some() {
             return Err(Obstacle::Missing);
@@ -236,7 +231,8 @@ impl<'a> Walk<'a> {
         let allowed = match self.root.symlinks() {
             Symlinks::Follow => true,
             Symlinks::Inside => here.inside,
-            // Root's links are the administrator's word; anybody else can only give away what is theirs.
+            // Root's links are the administrator's word; anybody else can only give away what is
+            // theirs.
             Symlinks::Owner => here.inside || owner == 0 || owner == target.owner,
         };
         if allowed { Ok(()) } else { Err(Obstacle::Forbidden) }
@@ -265,11 +261,7 @@ impl<'a> Walk<'a> {
             // Replaced between the two calls: what was checked is not what was opened.
             return Err(Obstacle::Failed(io::ErrorKind::Interrupted.into()));
         }
-        Ok(Located {
-            file,
-            stat,
-            readable: true,
-        })
+        Ok(Located { file, stat, readable: true })
     }
 
     fn here(&self) -> Result<&Folder, Obstacle> {
@@ -308,7 +300,8 @@ impl Obstacle {
         match self {
             Obstacle::Missing => Kind::Missing,
             Obstacle::Forbidden => Kind::Forbidden,
-            // So that the store is asked for its answer, and says 503: neither 404 nor 403 would be true.
+            // So that the store is asked for its answer, and says 503: neither 404 nor 403 would be
+            // true.
             Obstacle::Failed(_) => Kind::File,
         }
     }

@@ -2,12 +2,12 @@
 
 /// The media type that is sent for a file of that name.
 ///
-/// By the last extension alone, whatever its case: `page.html.bak` is not a page. A name that tells nothing is
-/// `application/octet-stream`, as with nginx: without any type (Apache's way) a browser guesses from the bytes, and what a
-/// visitor uploaded could become a page of the site.
+/// By the last extension alone, whatever its case: `page.html.bak` is not a page. A name that tells
+/// nothing is `application/octet-stream`, as with nginx: without any type (Apache's way) a browser
+/// guesses from the bytes, and what a visitor uploaded could become a page of the site.
 ///
-/// No `charset` is added to `text/*`, as neither Apache nor nginx does in Debian: it would overrule the page's own
-/// `<meta charset>`, and a site that has been Latin-1 for twenty years would break.
+/// No `charset` is added to `text/*`, as neither Apache nor nginx does in Debian: it would overrule
+/// the page's own `<meta charset>`, and a site that has been Latin-1 for twenty years would break.
 pub fn media_type(name: &[u8]) -> &'static str {
     extension(name).and_then(of_extension).unwrap_or(UNKNOWN)
 }
@@ -17,17 +17,15 @@ pub(crate) fn of_extension(extension: &str) -> Option<&'static str> {
     if NONE.iter().any(|none| none.eq_ignore_ascii_case(extension)) {
         return None;
     }
-    match OVERRIDES
-        .iter()
-        .find(|(known, _)| known.eq_ignore_ascii_case(extension))
-    {
+    match OVERRIDES.iter().find(|(known, _)| known.eq_ignore_ascii_case(extension)) {
         Some((_, media_type)) => Some(media_type),
         None => mime_guess::from_ext(extension).first_raw(),
     }
 }
 
-/// Whether a file of that name is PHP's, and must not be sent as text by any mistake of ours: what Debian's Apache runs
-/// (`.php`, `.phtml`, `.phar`) or refuses (`.phps`), the names of old versions, and any of them in capitals.
+/// Whether a file of that name is PHP's, and must not be sent as text by any mistake of ours: what
+/// Debian's Apache runs (`.php`, `.phtml`, `.phar`) or refuses (`.phps`), the names of old
+/// versions, and any of them in capitals.
 pub(crate) fn is_script(name: &[u8]) -> bool {
     extension(name).is_some_and(is_of_scripts)
 }
@@ -48,12 +46,12 @@ fn extension(name: &[u8]) -> Option<&str> {
 
 const UNKNOWN: &str = "application/octet-stream";
 
-/// Extensions that the table of `mime_guess` has a type for and Debian's `/etc/mime.types` has none, since they are names of
-/// codings (AddEncoding), languages (AddLanguage) and handlers first.
+/// Extensions that the table of `mime_guess` has a type for and Debian's `/etc/mime.types` has
+/// none, since they are names of codings (AddEncoding), languages (AddLanguage) and handlers first.
 const NONE: &[&str] = &["cs", "in", "run", "z"];
 
-/// Where the table of `mime_guess` says something else than `/etc/mime.types`, to which directives such as ExpiresByType are
-/// written, or means something that no web site does.
+/// Where the table of `mime_guess` says something else than `/etc/mime.types`, to which directives
+/// such as ExpiresByType are written, or means something that no web site does.
 const OVERRIDES: &[(&str, &str)] = &[
     ("asc", "application/pgp-keys"),
     ("atom", "application/atom+xml"),
@@ -186,20 +184,12 @@ mod tests {
 
     #[test]
     fn scripts() {
-        for name in [
-            "a.php", "a.PHP", "a.phtml", "a.phar", "a.pht", "a.phps", "a.php3", "a.php82", ".php",
-        ] {
+        for name in
+            ["a.php", "a.PHP", "a.phtml", "a.phar", "a.pht", "a.phps", "a.php3", "a.php82", ".php"]
+        {
             assert!(is_script(name.as_bytes()), "{name}");
         }
-        for name in [
-            "a.php.bak",
-            "a.php~",
-            "php",
-            "a.phpx",
-            "a.txt",
-            "a.html",
-            "a.php.",
-        ] {
+        for name in ["a.php.bak", "a.php~", "php", "a.phpx", "a.txt", "a.html", "a.php."] {
             assert!(!is_script(name.as_bytes()), "{name}");
         }
     }

@@ -43,8 +43,8 @@ pub struct Listed {
 }
 
 impl Store {
-    /// What is at an absolute path, links followed. Below the root of what was asked for last, this is answered from what is
-    /// remembered, and remembered.
+    /// What is at an absolute path, links followed. Below the root of what was asked for last, this
+    /// is answered from what is remembered, and remembered.
     pub(crate) fn probe_path(&mut self, absolute: &[u8]) -> Option<Probe> {
         if let Some(path) = self.below_the_root(absolute) {
             let answer = self.probe_below(&path, absolute.ends_with(b"/"));
@@ -63,7 +63,8 @@ impl Store {
         Some(probe(&Stat::of_link(&CString::new(absolute).ok()?).ok()?))
     }
 
-    /// The content of a file; `None` where it cannot be read or is too long. It is compared with the disk every time.
+    /// The content of a file; `None` where it cannot be read or is too long. It is compared with
+    /// the disk every time.
     pub(crate) fn read_path(&mut self, absolute: &[u8]) -> Option<Arc<[u8]>> {
         self.answer_unsteadily();
         let name = CString::new(absolute).ok()?;
@@ -96,16 +97,14 @@ impl Store {
     pub(crate) fn names_in(&mut self, absolute: &[u8]) -> Vec<Box<[u8]>> {
         self.answer_unsteadily();
         let names = || {
-            folder::names(
-                open::folder(&CString::new(absolute).ok()?).ok()?.as_fd(),
-                MOST_NAMES,
-            )
-            .ok()
+            folder::names(open::folder(&CString::new(absolute).ok()?).ok()?.as_fd(), MOST_NAMES)
+                .ok()
         };
         names().unwrap_or_default()
     }
 
-    /// What is in the folder at `path`, in no order, without what may not be reached. `None` where the folder may not be read.
+    /// What is in the folder at `path`, in no order, without what may not be reached. `None` where
+    /// the folder may not be read.
     pub fn list(&mut self, path: &DocumentPath) -> Option<Vec<Listed>> {
         let root = self.root(path).ok()?;
         let open = |path: &[u8]| {
@@ -132,8 +131,8 @@ impl Store {
         Some(listed)
     }
 
-    /// What is known below the root; `None` where the disk is to be asked past the site's rule for links, as Apache does for
-    /// whatever a directive names.
+    /// What is known below the root; `None` where the disk is to be asked past the site's rule for
+    /// links, as Apache does for whatever a directive names.
     fn probe_below(&mut self, path: &DocumentPath, slash: bool) -> Option<Option<Probe>> {
         let Ok(place) = self.place(path) else {
             return None;
@@ -196,7 +195,8 @@ const MOST_KEPT: usize = 64;
 /// Bytes of them. Beyond, all are forgotten.
 const MOST_MEMORY: usize = 16 << 20;
 
-/// Names in a folder that are listed. What comes beyond is not seen: nobody reads a longer page, and making it takes time.
+/// Names in a folder that are listed. What comes beyond is not seen: nobody reads a longer page,
+/// and making it takes time.
 const MOST_LISTED: usize = 10_000;
 
 /// Names in a folder that are looked at. What comes beyond is not seen.

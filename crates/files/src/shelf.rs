@@ -12,8 +12,8 @@ use crate::limits::Limits;
 
 /// Entries in numbered places, an index by path, and a clock that chooses who goes.
 ///
-/// Invariant: `index` holds exactly the places of `entries` that are taken, each under its entry's hash; `memory` and
-/// `descriptors` are the sums over them.
+/// Invariant: `index` holds exactly the places of `entries` that are taken, each under its entry's
+/// hash; `memory` and `descriptors` are the sums over them.
 pub(crate) struct Shelf {
     limits: Limits,
     hasher: foldhash::fast::RandomState,
@@ -47,15 +47,11 @@ impl Shelf {
 
     #[inline]
     pub(crate) fn hash(&self, path: &DocumentPath, realm: u32) -> u64 {
-        self.hash_parts(
-            path.root().as_os_str().as_bytes(),
-            path.symlinks(),
-            realm,
-            path.relative(),
-        )
+        self.hash_parts(path.root().as_os_str().as_bytes(), path.symlinks(), realm, path.relative())
     }
 
-    /// The place of the entry for `path` in that realm, of which `hash` is the [`hash`](Self::hash).
+    /// The place of the entry for `path` in that realm, of which `hash` is the
+    /// [`hash`](Self::hash).
     #[inline]
     pub(crate) fn find(&self, hash: u64, path: &DocumentPath, realm: u32) -> Option<u32> {
         let found = self.index.find(hash, |&place| self.is_at(place, path, realm))?;
@@ -69,7 +65,8 @@ impl Shelf {
             if entry.root.realm() == realm && entry.path == *path)
     }
 
-    /// The entry at a place that [`find`](Self::find) or [`insert`](Self::insert) answered, if it is still there.
+    /// The entry at a place that [`find`](Self::find) or [`insert`](Self::insert) answered, if it
+    /// is still there.
     #[inline]
     pub(crate) fn at(&mut self, place: u32) -> Option<&mut Entry> {
         self.entries.get_mut(place as usize)?.as_mut()
@@ -97,7 +94,9 @@ impl Shelf {
         self.index.insert_unique(hash, place, |&place| {
             entries[place as usize].as_ref().map_or(0, |entry| entry.hash)
         });
-        while self.memory > self.limits.memory && self.evict(Some(place), |entry| entry.memory() > 0) {}
+        while self.memory > self.limits.memory
+            && self.evict(Some(place), |entry| entry.memory() > 0)
+        {}
         while self.descriptors > self.limits.descriptors
             && self.evict(Some(place), |entry| entry.descriptors() > 0)
         {}
@@ -170,8 +169,8 @@ impl Shelf {
         self.descriptors
     }
 
-    /// Moves the hand to the next entry that counts and has not been used since the hand last passed, and takes it away.
-    /// Says whether there was any that counts.
+    /// Moves the hand to the next entry that counts and has not been used since the hand last
+    /// passed, and takes it away. Says whether there was any that counts.
     fn evict(&mut self, spared: Option<u32>, counts: impl Fn(&Entry) -> bool) -> bool {
         // In the first round every entry may have to lose its mark, so the second finds one.
         for _ in 0..2 * self.entries.len() {

@@ -19,7 +19,8 @@ use crate::media_type::{is_of_scripts, of_extension};
 use crate::named::Named;
 use crate::shelf::Shelf;
 
-/// The files that one thread of the front knows. See the [crate's own page](crate) for how to use it.
+/// The files that one thread of the front knows. See the [crate's own page](crate) for how to use
+/// it.
 pub struct Store {
     pub(crate) limits: Limits,
     pub(crate) library: Option<Arc<Library>>,
@@ -39,8 +40,8 @@ pub struct Store {
     unsteady: u64,
     /// The place of the entry that was last used: `answer` asks for what `kind` was asked for.
     pub(crate) last: u32,
-    /// Whether the entry at `last` has been found to agree with the disk for the request that is being served. So what cannot
-    /// be watched is compared once per request, not twice.
+    /// Whether the entry at `last` has been found to agree with the disk for the request that is
+    /// being served. So what cannot be watched is compared once per request, not twice.
     vouched: bool,
     pub(crate) named: Named,
     pub(crate) figures: Figures,
@@ -98,7 +99,8 @@ impl Store {
         store
     }
 
-    /// Says which site the questions to come are about, by its number. At first it is the first one.
+    /// Says which site the questions to come are about, by its number. At first it is the first
+    /// one.
     #[inline]
     pub fn enter(&mut self, site: usize) {
         if let Some(library) = &self.library {
@@ -111,8 +113,8 @@ impl Store {
         self.library.is_some()
     }
 
-    /// Tells the time, in seconds since 1970. To be called before each request is resolved (it costs nothing): what was
-    /// checked in another second is checked again.
+    /// Tells the time, in seconds since 1970. To be called before each request is resolved (it
+    /// costs nothing): what was checked in another second is checked again.
     #[inline]
     pub fn tick(&mut self, now: u64) {
         if self.now != now {
@@ -122,7 +124,8 @@ impl Store {
         }
     }
 
-    /// To be called wherever something is answered that may be otherwise next time with nobody telling.
+    /// To be called wherever something is answered that may be otherwise next time with nobody
+    /// telling.
     pub(crate) fn answer_unsteadily(&mut self) {
         self.unsteady += 1;
     }
@@ -133,8 +136,9 @@ impl Store {
         self.stamp = 1 + self.ticks + self.shelf.htaccess_removed();
     }
 
-    /// Readable when something has changed on disk; then call [`drain_events`](Self::drain_events). Level-triggered or
-    /// edge-triggered will do. `None` where the user has no inotify queue left: then every request asks the disk.
+    /// Readable when something has changed on disk; then call [`drain_events`](Self::drain_events).
+    /// Level-triggered or edge-triggered will do. `None` where the user has no inotify queue left:
+    /// then every request asks the disk.
     pub fn changes(&self) -> Option<BorrowedFd<'_>> {
         self.folders.descriptor()
     }
@@ -154,35 +158,36 @@ impl Store {
     pub fn answer(&mut self, request: &Request, path: &DocumentPath) -> Answer {
         let now = self.now;
         match self.entry(path, false) {
-            Ok(Entry {
-                found: Found::File(document),
-                ..
-            }) => answer::answer(document, request, now),
-            // `site` asks for none of these to be sent. Were it mistaken, no script's source would leave through here.
+            Ok(Entry { found: Found::File(document), .. }) => {
+                answer::answer(document, request, now)
+            }
+            // `site` asks for none of these to be sent. Were it mistaken, no script's source would
+            // leave through here.
             Ok(Entry {
                 found: Found::Script | Found::Directives(..) | Found::Directory | Found::Forbidden,
                 ..
             })
             | Err(Obstacle::Forbidden) => Answer::Status(Status::FORBIDDEN),
-            Ok(Entry {
-                found: Found::Missing,
-                ..
-            })
-            | Err(Obstacle::Missing) => Answer::Status(Status::NOT_FOUND),
+            Ok(Entry { found: Found::Missing, .. }) | Err(Obstacle::Missing) => {
+                Answer::Status(Status::NOT_FOUND)
+            }
             Err(Obstacle::Failed(_)) => Answer::Status(Status::SERVICE_UNAVAILABLE),
         }
     }
 
-    /// The same where directives apply. An error's page is got whatever the method was; the content is there for HEAD too, since
-    /// what it would come to has to be told.
-    pub fn answer_in_manner(&mut self, request: &Request, path: &DocumentPath, manner: Manner) -> Answer {
+    /// The same where directives apply. An error's page is got whatever the method was; the content
+    /// is there for HEAD too, since what it would come to has to be told.
+    pub fn answer_in_manner(
+        &mut self,
+        request: &Request,
+        path: &DocumentPath,
+        manner: Manner,
+    ) -> Answer {
         let now = self.now;
         match self.entry(path, false) {
-            Ok(Entry {
-                found: Found::File(document),
-                stat,
-                ..
-            }) => answer::answer_in_manner(document, stat.as_ref(), request, manner, now),
+            Ok(Entry { found: Found::File(document), stat, .. }) => {
+                answer::answer_in_manner(document, stat.as_ref(), request, manner, now)
+            }
             Ok(entry) if matches!(entry.found, Found::Missing) => Answer::Status(Status::NOT_FOUND),
             Ok(_) | Err(Obstacle::Forbidden) => Answer::Status(Status::FORBIDDEN),
             Err(Obstacle::Missing) => Answer::Status(Status::NOT_FOUND),
@@ -202,15 +207,17 @@ impl Store {
         }
     }
 
-    /// The entry for `path`, which agrees with the disk. `counts` says whether this is a use of it; making it is none, so
-    /// that what is asked for once goes before what is asked for again.
+    /// The entry for `path`, which agrees with the disk. `counts` says whether this is a use of it;
+    /// making it is none, so that what is asked for once goes before what is asked for again.
     #[inline]
     pub(crate) fn entry(&mut self, path: &DocumentPath, counts: bool) -> Result<&Entry, Obstacle> {
         let was_vouched = std::mem::take(&mut self.vouched);
         let vouched = was_vouched && !counts;
         // Whoever remembers what a request came to asks only for the file itself.
         let is_use = counts || !was_vouched;
-        if !(self.shelf.is_at(self.last, path, self.realm) && (self.is_fresh(self.last, is_use) || vouched)) {
+        if !(self.shelf.is_at(self.last, path, self.realm)
+            && (self.is_fresh(self.last, is_use) || vouched))
+        {
             let hash = self.shelf.hash(path, self.realm);
             self.last = match self.shelf.find(hash, path, self.realm) {
                 Some(place) if self.is_fresh(place, is_use) => place,
@@ -218,14 +225,11 @@ impl Store {
             };
         }
         self.vouched = counts;
-        self.shelf
-            .at(self.last)
-            .map(|entry| &*entry)
-            .ok_or(Obstacle::Missing)
+        self.shelf.at(self.last).map(|entry| &*entry).ok_or(Obstacle::Missing)
     }
 
-    /// The place of the entry for `path`, which agrees with the disk. This is beside the request's own path, whose entry
-    /// stays the last.
+    /// The place of the entry for `path`, which agrees with the disk. This is beside the request's
+    /// own path, whose entry stays the last.
     pub(crate) fn place(&mut self, path: &DocumentPath) -> Result<u32, Obstacle> {
         let hash = self.shelf.hash(path, self.realm);
         match self.shelf.find(hash, path, self.realm) {
@@ -249,17 +253,19 @@ impl Store {
     fn ask(&mut self, hash: u64, path: &DocumentPath, known: Option<u32>) -> Result<u32, Obstacle> {
         let found = self.ask_disk(hash, path, known);
         let place = found.as_ref().ok().copied();
-        if !place
-            .and_then(|place| self.shelf.at(place))
-            .is_some_and(|entry| entry.watched)
-        {
+        if !place.and_then(|place| self.shelf.at(place)).is_some_and(|entry| entry.watched) {
             self.answer_unsteadily();
         }
         self.restamp();
         found
     }
 
-    fn ask_disk(&mut self, hash: u64, path: &DocumentPath, known: Option<u32>) -> Result<u32, Obstacle> {
+    fn ask_disk(
+        &mut self,
+        hash: u64,
+        path: &DocumentPath,
+        known: Option<u32>,
+    ) -> Result<u32, Obstacle> {
         let root = self.root(path)?;
         if let Some(place) = known
             && self.shelf.is_at(place, path, self.realm)
@@ -270,7 +276,9 @@ impl Store {
             self.shelf.remove(place);
         }
         match self.load(hash, path, &root) {
-            Err(Obstacle::Failed(error)) if matches!(error.raw_os_error(), Some(EMFILE | ENFILE)) => {
+            Err(Obstacle::Failed(error))
+                if matches!(error.raw_os_error(), Some(EMFILE | ENFILE)) =>
+            {
                 self.shelf.close_files();
                 self.load(hash, path, &root)
             }
@@ -278,7 +286,8 @@ impl Store {
         }
     }
 
-    /// Whether the entry at `place` still says what the disk says; if so, that is true of this second.
+    /// Whether the entry at `place` still says what the disk says; if so, that is true of this
+    /// second.
     fn still_holds(&mut self, place: u32, root: &Rc<Root>) -> bool {
         let now = self.now;
         self.figures.checks += 1;
@@ -286,8 +295,7 @@ impl Store {
             return false;
         };
         let is_dated = matches!(&entry.found, Found::File(document) if document.is_dated());
-        let is_outdated =
-            matches!(&entry.found, Found::Directives(compiled, _) if !library::still_holds(compiled));
+        let is_outdated = matches!(&entry.found, Found::Directives(compiled, _) if !library::still_holds(compiled));
         if entry.root.number() != root.number()
             || !entry.settled
             || is_dated
@@ -296,10 +304,13 @@ impl Store {
         {
             return false;
         }
-        let holds = match locate(root, entry.path.relative_c_path(), Reading::No, &mut |_, _, _| {}) {
+        let holds = match locate(root, entry.path.relative_c_path(), Reading::No, &mut |_, _, _| {})
+        {
             Ok(located) => entry.stat == Some(located.stat),
             Err(Obstacle::Missing) => matches!(entry.found, Found::Missing),
-            Err(Obstacle::Forbidden) => matches!(entry.found, Found::Forbidden) && entry.stat.is_none(),
+            Err(Obstacle::Forbidden) => {
+                matches!(entry.found, Found::Forbidden) && entry.stat.is_none()
+            }
             // The disk cannot be asked just now. What is watched is good without.
             Err(Obstacle::Failed(_)) => entry.watched,
         };
@@ -347,8 +358,6 @@ impl Disk for Store {
 
     fn media_type(extension: &[u8]) -> Option<&'static str> {
         let extension = std::str::from_utf8(extension).ok();
-        extension
-            .filter(|extension| !is_of_scripts(extension))
-            .and_then(of_extension)
+        extension.filter(|extension| !is_of_scripts(extension)).and_then(of_extension)
     }
 }

@@ -13,8 +13,9 @@ pub(crate) struct Place {
     pub root: u32,
     /// A path below that root.
     pub path: Rc<[u8]>,
-    /// `None`: the folder is what is at `path`, so a change of a name in it is a change of `path/name`. Otherwise the folder
-    /// lies on the way of a link at `path`, and only a change of this name in it matters; it is a change of `path`.
+    /// `None`: the folder is what is at `path`, so a change of a name in it is a change of
+    /// `path/name`. Otherwise the folder lies on the way of a link at `path`, and only a change of
+    /// this name in it matters; it is a change of `path`.
     pub name: Option<Box<[u8]>>,
 }
 
@@ -23,13 +24,15 @@ pub(crate) struct Place {
 pub(crate) struct Change {
     pub root: u32,
     pub path: Vec<u8>,
-    /// Whether everything below may be another as well. If not, that is so only if `path` was known to be a folder.
+    /// Whether everything below may be another as well. If not, that is so only if `path` was known
+    /// to be a folder.
     pub whole: bool,
 }
 
 /// The watched folders.
 ///
-/// A folder reached by several paths, through links or from several roots, is one watch with several places.
+/// A folder reached by several paths, through links or from several roots, is one watch with
+/// several places.
 #[derive(Debug)]
 pub(crate) struct Watches {
     /// `None` where the user has no inotify queue left: then nothing is watched.
@@ -55,8 +58,8 @@ impl Watches {
         self.inotify.as_ref().map(AsFd::as_fd)
     }
 
-    /// Watches an open folder for the sake of `place`. Says whether it is watched now: the user's watches may be used up,
-    /// or ours, or the folder may not be read.
+    /// Watches an open folder for the sake of `place`. Says whether it is watched now: the user's
+    /// watches may be used up, or ours, or the folder may not be read.
     pub(crate) fn add(&mut self, folder: BorrowedFd<'_>, place: Place) -> bool {
         let Some(inotify) = &self.inotify else {
             return false;
@@ -87,23 +90,22 @@ impl Watches {
         });
     }
 
-    /// Takes what has happened since the last call. `None`: more than can be told, so anything may have changed.
+    /// Takes what has happened since the last call. `None`: more than can be told, so anything may
+    /// have changed.
     pub(crate) fn read(&mut self) -> Option<Vec<Change>> {
         let mut changes = Vec::new();
         let Watches {
-            inotify: Some(inotify),
-            places,
-            buffer,
-            ..
+            inotify: Some(inotify), places, buffer, ..
         } = self
         else {
             return Some(changes);
         };
         let mut lost = false;
-        // Until the queue is empty. Should somebody write faster than we read, what comes after the bound is heard of next
-        // time: it makes the descriptor readable anew.
+        // Until the queue is empty. Should somebody write faster than we read, what comes after the
+        // bound is heard of next time: it makes the descriptor readable anew.
         for _ in 0..MOST_READS {
-            // What else than "nothing there" could go wrong with our own queue would go wrong again and again.
+            // What else than "nothing there" could go wrong with our own queue would go wrong again
+            // and again.
             let mut events = inotify.read(buffer).ok()?.peekable();
             if events.peek().is_none() {
                 return (!lost).then_some(changes);
@@ -142,7 +144,9 @@ fn hear(event: Event<'_>, places: &mut HashMap<Watch, HashSet<Place>>, changes: 
         Event::Folder(folder) => {
             changes.extend(places.get(&folder).into_iter().flatten().map(change_of_folder))
         }
-        Event::Ended(folder) => changes.extend(places.remove(&folder).iter().flatten().map(change_of_folder)),
+        Event::Ended(folder) => {
+            changes.extend(places.remove(&folder).iter().flatten().map(change_of_folder))
+        }
         Event::Overflow => {}
     }
 }
@@ -154,11 +158,7 @@ fn change_of_name(place: &Place, name: &[u8]) -> Option<Change> {
         Some(step) if **step == *name => place.path.to_vec(),
         Some(_) => return None,
     };
-    Some(Change {
-        root: place.root,
-        path,
-        whole: false,
-    })
+    Some(Change { root: place.root, path, whole: false })
 }
 
 fn change_of_folder(place: &Place) -> Change {
@@ -172,7 +172,8 @@ fn change_of_folder(place: &Place) -> Change {
 /// Bytes read at once: some 500 events.
 const BUFFER: usize = 64 * LEAST_BUFFER;
 
-/// Reads of one [`Watches::read`]: more events than the kernel keeps (`fs.inotify.max_queued_events`, 16384).
+/// Reads of one [`Watches::read`]: more events than the kernel keeps
+/// (`fs.inotify.max_queued_events`, 16384).
 const MOST_READS: usize = 1000;
 
 /// Beyond so many changes at once it is cheaper to begin anew.

@@ -31,14 +31,12 @@ fn with_hardly_any_room() {
 
 #[test]
 fn without_watches() {
-    let limits = Limits {
-        folders: 0,
-        ..Limits::default()
-    };
+    let limits = Limits { folders: 0, ..Limits::default() };
     (21..=22).for_each(|seed| agree(seed, limits));
 }
 
-/// Does something at random, then asks about every path. The clock stands still, so no check after a second can help.
+/// Does something at random, then asks about every path. The clock stands still, so no check after
+/// a second can help.
 fn agree(seed: u64, limits: Limits) {
     let folder = Folder::new();
     let mut random = Random(seed);
@@ -70,12 +68,9 @@ fn act(folder: &Folder, random: &mut Random, step: u32) -> String {
     let target = random.path();
     let content = format!("{step} ").repeat(1 + random.below(20) as usize);
     match random.below(10) {
-        0..=2 => note(
-            "write",
-            clear_the_way(&new).and_then(|()| fs::write(&new, content)),
-            &new,
-            "",
-        ),
+        0..=2 => {
+            note("write", clear_the_way(&new).and_then(|()| fs::write(&new, content)), &new, "")
+        }
         3 => note("write again", fs::write(&old, content), &old, ""),
         4 | 5 => note(
             "rename",
@@ -114,7 +109,8 @@ fn act(folder: &Folder, random: &mut Random, step: u32) -> String {
     }
 }
 
-/// Makes the folders on the way to `path`, whatever stands there instead; now and then they are there already.
+/// Makes the folders on the way to `path`, whatever stands there instead; now and then they are
+/// there already.
 fn clear_the_way(path: &Path) -> std::io::Result<()> {
     let Some(parent) = path.parent() else {
         return Ok(());
@@ -180,10 +176,7 @@ fn in_store(counter: &mut Counter, name: &str) -> Content {
         Kind::File => {
             let seen = counter.get_deaf(name);
             assert_eq!(seen.status, 200);
-            assert_eq!(
-                seen.field("content-length"),
-                Some(&*seen.content.len().to_string())
-            );
+            assert_eq!(seen.field("content-length"), Some(&*seen.content.len().to_string()));
             Content::File(seen.content)
         }
     }
@@ -202,9 +195,8 @@ impl Random {
 
     /// One to four components, each one of three names.
     fn path(&mut self) -> String {
-        let names: Vec<&str> = (0..=self.below(4))
-            .map(|_| ["a", "b", "c"][self.below(3) as usize])
-            .collect();
+        let names: Vec<&str> =
+            (0..=self.below(4)).map(|_| ["a", "b", "c"][self.below(3) as usize]).collect();
         names.join("/")
     }
 }

@@ -15,21 +15,16 @@ fn a_small_file_comes_from_memory_and_a_large_one_from_its_descriptor() {
     folder.file("small.txt", vec![b'a'; limit]);
     folder.file("large.txt", vec![b'b'; limit + 1]);
     let mut counter = Counter::new(&folder);
-    for (name, length, from_memory) in [("small.txt", limit, true), ("large.txt", limit + 1, false)] {
+    for (name, length, from_memory) in [("small.txt", limit, true), ("large.txt", limit + 1, false)]
+    {
         let seen = counter.get(name);
-        assert_eq!(
-            (seen.status, seen.content.len(), seen.from_memory),
-            (200, length, from_memory)
-        );
+        assert_eq!((seen.status, seen.content.len(), seen.from_memory), (200, length, from_memory));
         assert_eq!(seen.field("content-length"), Some(&*length.to_string()));
         assert_eq!(seen.field("content-type"), Some("text/plain"));
         assert_eq!(seen.field("accept-ranges"), Some("bytes"));
         assert_eq!(seen.field("server"), Some("Howdah"));
         let head = counter.request(Method::Head, name, &[]);
-        assert_eq!(
-            (head.status, head.content, head.fields),
-            (200, vec![], seen.fields)
-        );
+        assert_eq!((head.status, head.content, head.fields), (200, vec![], seen.fields));
     }
 }
 
@@ -38,10 +33,7 @@ fn an_empty_file_is_an_empty_200() {
     let folder = Folder::new();
     folder.file("empty.css", "");
     let seen = Counter::new(&folder).get("empty.css");
-    assert_eq!(
-        (seen.brief(), seen.field("content-length")),
-        ((200, ""), Some("0"))
-    );
+    assert_eq!((seen.brief(), seen.field("content-length")), ((200, ""), Some("0")));
 }
 
 #[test]
@@ -50,25 +42,18 @@ fn the_prepared_head_says_what_the_encoder_would_say() {
     folder.file("a.html", "<p>x");
     let mut counter = Counter::new(&folder);
     let path = counter.path("a.html");
-    let Answer::Prepared { head, .. } = counter.store.answer(&howdah_http::Request::new(), &path) else {
+    let Answer::Prepared { head, .. } = counter.store.answer(&howdah_http::Request::new(), &path)
+    else {
         panic!()
     };
     let seen = Seen::of(counter.store.answer(&howdah_http::Request::new(), &path));
     let mut same = ResponseHead::new(Status::OK);
     for name in ["content-type", "last-modified", "etag", "accept-ranges"] {
-        same.fields
-            .push(name.as_bytes(), seen.field(name).unwrap().as_bytes());
+        same.fields.push(name.as_bytes(), seen.field(name).unwrap().as_bytes());
     }
     let mut encoded = Vec::new();
     let date = howdah_http::date::format(1_000_000);
-    h1::encode_head(
-        &mut encoded,
-        Version::Http11,
-        &same,
-        h1::Framing::Length(4),
-        true,
-        &date,
-    );
+    h1::encode_head(&mut encoded, Version::Http11, &same, h1::Framing::Length(4), true, &date);
     let completed = [&head, &b"Date: "[..], &date, b"\r\n\r\n"].concat();
     let lines = |bytes: &[u8]| {
         let mut lines: Vec<String> = String::from_utf8(bytes.to_vec())
@@ -94,10 +79,7 @@ fn the_dates_of_a_file() {
         .set_modified(stamp)
         .unwrap();
     let mut counter = Counter::new(&folder);
-    assert_eq!(
-        counter.get("a.txt").field("last-modified"),
-        Some("Sun, 06 Nov 1994 08:49:37 GMT")
-    );
+    assert_eq!(counter.get("a.txt").field("last-modified"), Some("Sun, 06 Nov 1994 08:49:37 GMT"));
 
     let before = std::time::UNIX_EPOCH - std::time::Duration::from_secs(1000);
     std::fs::File::options()
@@ -106,10 +88,7 @@ fn the_dates_of_a_file() {
         .unwrap()
         .set_modified(before)
         .unwrap();
-    assert_eq!(
-        counter.get("a.txt").field("last-modified"),
-        Some("Thu, 01 Jan 1970 00:00:00 GMT")
-    );
+    assert_eq!(counter.get("a.txt").field("last-modified"), Some("Thu, 01 Jan 1970 00:00:00 GMT"));
 }
 
 #[test]
@@ -131,9 +110,7 @@ fn a_file_of_the_future_was_changed_now() {
     assert_eq!(parse(&second) - parse(&first), 5);
     // Such a date cannot tell two versions apart, so it is not taken for an answer.
     assert_eq!(
-        counter
-            .request(Method::Get, "a.txt", &[("If-Modified-Since", &second)])
-            .status,
+        counter.request(Method::Get, "a.txt", &[("If-Modified-Since", &second)]).status,
         200
     );
     counter.wait(10_000);
@@ -230,12 +207,7 @@ fn ranges() {
                 "{range}"
             );
         }
-        assert_eq!(
-            counter
-                .request(Method::Head, name, &[("Range", "bytes=0-4")])
-                .status,
-            200
-        );
+        assert_eq!(counter.request(Method::Head, name, &[("Range", "bytes=0-4")]).status, 200);
     }
 }
 
@@ -255,10 +227,8 @@ fn several_ranges_are_one_multipart() {
             .strip_prefix("multipart/byteranges; boundary=")
             .unwrap();
         let parts: Vec<&str> = seen.text().split(&format!("\r\n--{boundary}")).skip(1).collect();
-        let contents: Vec<&str> = parts[..3]
-            .iter()
-            .map(|part| part.split_once("\r\n\r\n").unwrap().1)
-            .collect();
+        let contents: Vec<&str> =
+            parts[..3].iter().map(|part| part.split_once("\r\n\r\n").unwrap().1).collect();
         assert_eq!(contents, ["01", "56", "8"]);
         assert_eq!(parts[3], "--\r\n");
         assert!(parts[0].contains("Content-Range: bytes 0-1/"), "{}", parts[0]);
@@ -271,10 +241,7 @@ fn if_range() {
     let path = folder.file("a.txt", "0123456789");
     let mut counter = Counter::new(&folder);
     let whole = counter.get("a.txt");
-    let (etag, date) = (
-        whole.field("etag").unwrap(),
-        whole.field("last-modified").unwrap(),
-    );
+    let (etag, date) = (whole.field("etag").unwrap(), whole.field("last-modified").unwrap());
     for (validator, status) in [
         (etag, 206),
         ("\"x\"", 200),
@@ -293,10 +260,7 @@ fn if_range() {
     let fields = [("Range", "bytes=2-3"), ("If-Range", &*date)];
     let status = counter.request(Method::Get, "a.txt", &fields).status;
     let now = howdah_http::date::parse(date.as_bytes()).unwrap();
-    assert!(
-        status == 200 || now < later_seconds(std::time::SystemTime::now()),
-        "{status}"
-    );
+    assert!(status == 200 || now < later_seconds(std::time::SystemTime::now()), "{status}");
 }
 
 #[test]
@@ -324,9 +288,7 @@ fn what_is_no_file() {
 fn what_is_phps_is_never_sent() {
     let folder = Folder::new();
     let names = ["a.php", "a.PHP", "a.phtml", "a.phar", "a.phps", "a.php7", "a.pht"];
-    names
-        .iter()
-        .for_each(|name| drop(folder.file(name, "<?php secret();")));
+    names.iter().for_each(|name| drop(folder.file(name, "<?php secret();")));
     folder.file("a.php.bak", "<?php");
     let mut counter = Counter::new(&folder);
     for name in names {
@@ -335,10 +297,7 @@ fn what_is_phps_is_never_sent() {
     }
     // As with Debian's Apache.
     let seen = counter.get("a.php.bak");
-    assert_eq!(
-        (seen.status, seen.field("content-type")),
-        (200, Some("application/octet-stream"))
-    );
+    assert_eq!((seen.status, seen.field("content-type")), (200, Some("application/octet-stream")));
 }
 
 #[test]
@@ -361,15 +320,9 @@ fn in_the_manner_of_directives() {
     };
     let own = answer(Method::Get, EtagParts::DEFAULT, false, &[]);
     let tag = own.field("etag").unwrap().to_owned();
-    assert_eq!(
-        (own.brief(), own.field("content-length")),
-        ((200, "0123456789"), Some("10"))
-    );
+    assert_eq!((own.brief(), own.field("content-length")), ((200, "0123456789"), Some("10")));
     let condition = [("If-None-Match", &*tag), ("Range", "bytes=1-2")];
-    assert_eq!(
-        answer(Method::Get, EtagParts::DEFAULT, false, &condition).status,
-        304
-    );
+    assert_eq!(answer(Method::Get, EtagParts::DEFAULT, false, &condition).status, 304);
 
     let none = answer(Method::Get, EtagParts::NONE, false, &[]);
     assert_eq!(
@@ -377,10 +330,7 @@ fn in_the_manner_of_directives() {
         ((200, "0123456789"), None, Some("10"))
     );
     assert_eq!(none.field("last-modified"), own.field("last-modified"));
-    assert_eq!(
-        answer(Method::Get, EtagParts::NONE, false, &condition).brief(),
-        (206, "12")
-    );
+    assert_eq!(answer(Method::Get, EtagParts::NONE, false, &condition).brief(), (206, "12"));
 
     let size = answer(Method::Get, EtagParts::SIZE, false, &[]);
     assert_eq!(size.field("etag"), Some("\"a\""));
@@ -396,12 +346,6 @@ fn in_the_manner_of_directives() {
         answer(Method::Get, EtagParts::DEFAULT, true, &condition).brief(),
         (200, "0123456789")
     );
-    assert_eq!(
-        answer(Method::Post, EtagParts::DEFAULT, true, &[]).brief(),
-        (200, "0123456789")
-    );
-    assert_eq!(
-        answer(Method::Head, EtagParts::DEFAULT, true, &[]).brief(),
-        (200, "0123456789")
-    );
+    assert_eq!(answer(Method::Post, EtagParts::DEFAULT, true, &[]).brief(), (200, "0123456789"));
+    assert_eq!(answer(Method::Head, EtagParts::DEFAULT, true, &[]).brief(), (200, "0123456789"));
 }

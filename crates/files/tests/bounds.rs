@@ -9,14 +9,7 @@ use support::{Counter, Folder};
 fn entries() {
     let folder = Folder::new();
     (0..50).for_each(|number| drop(folder.file(&format!("{number}.txt"), number.to_string())));
-    let mut counter = Counter::with(
-        &folder,
-        "owner",
-        Limits {
-            entries: 10,
-            ..Limits::default()
-        },
-    );
+    let mut counter = Counter::with(&folder, "owner", Limits { entries: 10, ..Limits::default() });
     for _ in 0..3 {
         for number in 0..50 {
             assert_eq!(counter.get(&format!("{number}.txt")).text(), number.to_string());
@@ -29,14 +22,7 @@ fn entries() {
 fn what_is_used_stays() {
     let folder = Folder::new();
     (0..50).for_each(|number| drop(folder.file(&format!("{number}.txt"), number.to_string())));
-    let mut counter = Counter::with(
-        &folder,
-        "owner",
-        Limits {
-            entries: 10,
-            ..Limits::default()
-        },
-    );
+    let mut counter = Counter::with(&folder, "owner", Limits { entries: 10, ..Limits::default() });
     counter.get("0.txt");
     for number in 1..50 {
         counter.get(&format!("{number}.txt"));
@@ -51,14 +37,8 @@ fn what_is_used_stays() {
 fn descriptors() {
     let folder = Folder::new();
     (0..30).for_each(|number| drop(folder.file(&format!("{number}.bin"), vec![number; 100_000])));
-    let mut counter = Counter::with(
-        &folder,
-        "owner",
-        Limits {
-            descriptors: 4,
-            ..Limits::default()
-        },
-    );
+    let mut counter =
+        Counter::with(&folder, "owner", Limits { descriptors: 4, ..Limits::default() });
     let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
     let mut most = 0;
     for _ in 0..2 {
@@ -75,18 +55,16 @@ fn descriptors() {
 #[test]
 fn memory() {
     let folder = Folder::new();
-    (0..30).for_each(|number| drop(folder.file(&format!("{number}.txt"), vec![b'a' + number % 26; 10_000])));
-    let mut counter = Counter::with(
-        &folder,
-        "owner",
-        Limits {
-            memory: 35_000,
-            ..Limits::default()
-        },
-    );
+    (0..30).for_each(|number| {
+        drop(folder.file(&format!("{number}.txt"), vec![b'a' + number % 26; 10_000]))
+    });
+    let mut counter =
+        Counter::with(&folder, "owner", Limits { memory: 35_000, ..Limits::default() });
     for _ in 0..2 {
         for number in 0..30u8 {
-            assert!(counter.get(&format!("{number}.txt")).content == vec![b'a' + number % 26; 10_000]);
+            assert!(
+                counter.get(&format!("{number}.txt")).content == vec![b'a' + number % 26; 10_000]
+            );
             assert!(counter.store.figures().memory <= 35_000);
         }
     }
@@ -109,17 +87,16 @@ fn memory() {
 #[test]
 fn roots() {
     let folder = Folder::new();
-    (0..10).for_each(|number| drop(folder.file(&format!("site{number}.example/a.txt"), number.to_string())));
+    (0..10).for_each(|number| {
+        drop(folder.file(&format!("site{number}.example/a.txt"), number.to_string()))
+    });
     let text = format!(
         "[[site]]\nhosts = [\"*.example\"]\nroot = \"{}/{{host}}\"\nphp = false\n",
         folder.root().display()
     );
     let config = howdah_config::Config::parse(&text, "test.toml").unwrap();
     let sites = howdah_site::Sites::compile(&config);
-    let mut store = howdah_files::Store::new(Limits {
-        roots: 3,
-        ..Limits::default()
-    });
+    let mut store = howdah_files::Store::new(Limits { roots: 3, ..Limits::default() });
     for round in 0..3 {
         for number in 0..10 {
             store.tick(1000 + round * 10 + number);
@@ -129,7 +106,8 @@ fn roots() {
             let site = sites.find(&request.authority).unwrap();
             let scratch = &mut howdah_site::Scratch::default();
             let howdah_site::Resolution::File { path } =
-                howdah_site::resolve(site, &support::client(&request), &mut store, scratch).resolution
+                howdah_site::resolve(site, &support::client(&request), &mut store, scratch)
+                    .resolution
             else {
                 panic!()
             };

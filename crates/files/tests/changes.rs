@@ -19,14 +19,7 @@ fn nothing_changes_and_the_disk_is_not_asked() {
     folder.file("a/large.bin", vec![0; LARGE]);
     let mut counter = Counter::new(&folder);
     std::thread::sleep(std::time::Duration::from_millis(30));
-    let names = [
-        "a/b/c.txt",
-        "a/large.bin",
-        "a/b",
-        "none",
-        "a/b/none",
-        "no/such/folder",
-    ];
+    let names = ["a/b/c.txt", "a/large.bin", "a/b", "none", "a/b/none", "no/such/folder"];
     let first: Vec<_> = names.map(|name| counter.get(name)).into();
     let before = counter.store.figures();
     for _ in 0..100 {
@@ -52,20 +45,10 @@ fn every_way_to_change_a_file() {
         append(&path, "c");
         assert_eq!(counter.get(name).text(), "b".repeat(start) + "c", "appended to");
 
-        fs::File::options()
-            .write(true)
-            .open(&path)
-            .unwrap()
-            .write_at(b"d", 0)
-            .unwrap();
+        fs::File::options().write(true).open(&path).unwrap().write_at(b"d", 0).unwrap();
         assert!(counter.get(name).text().starts_with('d'), "written into");
 
-        fs::File::options()
-            .write(true)
-            .open(&path)
-            .unwrap()
-            .set_len(1)
-            .unwrap();
+        fs::File::options().write(true).open(&path).unwrap().set_len(1).unwrap();
         assert_eq!(counter.get(name).text(), "d", "cut");
 
         fs::write(folder.outside("new"), "renamed").unwrap();
@@ -149,9 +132,7 @@ fn links_are_swapped() {
     folder.link("latest/css/a.css", "a.css"); // a file through both
     let mut counter = Counter::new(&folder);
     let names = ["current/css/a.css", "latest/css/a.css", "a.css"];
-    names
-        .iter()
-        .for_each(|name| assert_eq!(counter.get(name).text(), "1"));
+    names.iter().for_each(|name| assert_eq!(counter.get(name).text(), "1"));
     folder.swap_link("releases/2", "current");
     names
         .iter()
@@ -161,10 +142,7 @@ fn links_are_swapped() {
         .iter()
         .for_each(|name| assert_eq!(counter.get(name).text(), "2b", "{name}"));
     folder.swap_link("releases/3", "latest");
-    assert_eq!(
-        names.map(|name| counter.get(name).text().to_owned()),
-        ["2b", "3", "3"]
-    );
+    assert_eq!(names.map(|name| counter.get(name).text().to_owned()), ["2b", "3", "3"]);
     fs::rename(folder.at("releases/3"), folder.at("releases/4")).unwrap();
     assert_eq!(names.map(|name| counter.get(name).status), [200, 404, 404]);
     fs::remove_file(folder.at("current")).unwrap();
@@ -270,10 +248,7 @@ fn without_watches_every_request_asks() {
     folder.file("releases/1/a.txt", "1");
     folder.file("releases/2/a.txt", "2");
     folder.link("releases/1", "current");
-    let limits = Limits {
-        folders: 0,
-        ..Limits::default()
-    };
+    let limits = Limits { folders: 0, ..Limits::default() };
     let mut counter = Counter::with(&folder, "owner", limits);
     assert_eq!(counter.get("a/b.txt").text(), "one");
     assert_eq!(counter.get("a/large.txt").content.len(), LARGE);
@@ -296,24 +271,14 @@ fn without_watches_every_request_asks() {
 fn without_watches_a_request_asks_once() {
     let folder = Folder::new();
     folder.file("a.txt", "one");
-    let mut counter = Counter::with(
-        &folder,
-        "owner",
-        Limits {
-            folders: 0,
-            ..Limits::default()
-        },
-    );
+    let mut counter = Counter::with(&folder, "owner", Limits { folders: 0, ..Limits::default() });
     counter.get("a.txt");
     std::thread::sleep(std::time::Duration::from_millis(30)); // the file is settled
     counter.get("a.txt");
     let before = counter.store.figures();
     (0..10).for_each(|_| drop(counter.get("a.txt")));
     let after = counter.store.figures();
-    assert_eq!(
-        (after.checks - before.checks, after.loads - before.loads),
-        (10, 0)
-    );
+    assert_eq!((after.checks - before.checks, after.loads - before.loads), (10, 0));
     // Without `kind`, `answer` asks itself.
     let path = counter.path("a.txt");
     fs::write(folder.at("a.txt"), "two").unwrap();
@@ -328,16 +293,11 @@ fn when_watches_run_out_the_rest_is_asked_for() {
         folder.file(&format!("{number}/a.txt"), "one");
     }
     // The root and three of the ten.
-    let limits = Limits {
-        folders: 4,
-        ..Limits::default()
-    };
+    let limits = Limits { folders: 4, ..Limits::default() };
     let mut counter = Counter::with(&folder, "owner", limits);
     let names: Vec<String> = (0..10).map(|number| format!("{number}/a.txt")).collect();
     for _ in 0..2 {
-        names
-            .iter()
-            .for_each(|name| assert_eq!(counter.get(name).text(), "one"));
+        names.iter().for_each(|name| assert_eq!(counter.get(name).text(), "one"));
     }
     assert_eq!(counter.store.figures().watched, 4);
     for name in &names {
@@ -405,11 +365,7 @@ fn rights_are_taken_and_given() {
             .output();
         match output {
             Ok(output) => {
-                assert!(
-                    output.status.success(),
-                    "{}",
-                    String::from_utf8_lossy(&output.stderr)
-                );
+                assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
             }
             Err(error) => eprintln!("skipped: the test cannot be run as another user: {error}"),
         }
@@ -417,16 +373,14 @@ fn rights_are_taken_and_given() {
     }
     let folder = Folder::new();
     let mut counter = Counter::new(&folder);
-    let allow =
-        |name: &str, mode| fs::set_permissions(folder.at(name), fs::Permissions::from_mode(mode)).unwrap();
+    let allow = |name: &str, mode| {
+        fs::set_permissions(folder.at(name), fs::Permissions::from_mode(mode)).unwrap()
+    };
     for (name, length) in [("a/small.txt", 10), ("a/large.txt", LARGE)] {
         folder.file(name, "x".repeat(length));
         assert_eq!(counter.get(name).status, 200);
         allow(name, 0o000);
-        assert_eq!(
-            (counter.get(name).status, counter.kind(name)),
-            (403, Kind::Forbidden)
-        );
+        assert_eq!((counter.get(name).status, counter.kind(name)), (403, Kind::Forbidden));
         allow(name, 0o400);
         assert_eq!(counter.get(name).status, 200);
         allow("a", 0o000);
@@ -447,11 +401,7 @@ fn rights_are_taken_and_given() {
     }
     folder.file("a.php", "<?php");
     allow("a.php", 0o000);
-    assert_eq!(
-        counter.kind("a.php"),
-        Kind::File,
-        "a script need not be readable for us"
-    );
+    assert_eq!(counter.kind("a.php"), Kind::File, "a script need not be readable for us");
 }
 
 #[test]
@@ -465,20 +415,10 @@ fn a_file_that_is_cut_while_it_is_sent() {
         ..howdah_http::Request::new()
     };
     let answer = counter.store.answer(&request, &document);
-    let howdah_files::FileBody::File {
-        file,
-        offset: 0,
-        length: 1_000_000,
-    } = answer.body()
-    else {
+    let howdah_files::FileBody::File { file, offset: 0, length: 1_000_000 } = answer.body() else {
         panic!()
     };
-    fs::File::options()
-        .write(true)
-        .open(&path)
-        .unwrap()
-        .set_len(10)
-        .unwrap();
+    fs::File::options().write(true).open(&path).unwrap().set_len(10).unwrap();
     let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
     let socket = std::os::fd::AsFd::as_fd(&ours);
     assert_eq!(file.send(socket, 0, 1_000_000).unwrap(), 10);

@@ -30,10 +30,8 @@ impl Reader {
 
     fn with(folder: &Folder, site: &str, limits: Limits) -> Reader {
         let root = folder.root();
-        let text = format!(
-            "[[site]]\nroot = {:?}\nphp = false\n{site}",
-            root.display().to_string()
-        );
+        let text =
+            format!("[[site]]\nroot = {:?}\nphp = false\n{site}", root.display().to_string());
         let sites = Sites::compile(&Config::parse(&text, "test.toml").unwrap());
         let told: Arc<Mutex<Vec<String>>> = Arc::default();
         let tell = Arc::clone(&told);
@@ -42,10 +40,7 @@ impl Reader {
             Box::new(move |_, what| tell.lock().unwrap().push(what.to_string())),
         );
         let mut store = Store::with_library(limits, Arc::new(library));
-        let now = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap()
-            .as_secs();
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
         store.tick(now);
         store.enter(0);
         Reader {
@@ -62,11 +57,10 @@ impl Reader {
         self.store.look(&self.counter.path(name))
     }
 
-    /// The first index file that is in force, which tells which files are; `-` where there are no rules.
+    /// The first index file that is in force, which tells which files are; `-` where there are no
+    /// rules.
     fn index(&mut self, name: &str) -> String {
-        self.look(name)
-            .rules
-            .map_or("-".to_owned(), |rules| index_of(&rules))
+        self.look(name).rules.map_or("-".to_owned(), |rules| index_of(&rules))
     }
 
     fn told(&self) -> Vec<String> {
@@ -84,14 +78,8 @@ fn index(name: &str) -> String {
 }
 
 fn index_of(rules: &Rules) -> String {
-    let index = rules
-        .settings()
-        .dir
-        .as_ref()
-        .and_then(|dir| dir.index.as_ref()?.first());
-    index.map_or("none".to_owned(), |index| {
-        String::from_utf8_lossy(index).into_owned()
-    })
+    let index = rules.settings().dir.as_ref().and_then(|dir| dir.index.as_ref()?.first());
+    index.map_or("none".to_owned(), |index| String::from_utf8_lossy(index).into_owned())
 }
 
 fn rules(look: Look) -> Option<Rc<Rules>> {
@@ -147,8 +135,9 @@ fn nothing_changes_and_the_disk_is_not_asked() {
     std::thread::sleep(std::time::Duration::from_millis(30));
     let mut reader = Reader::new(&folder);
     let names = ["a/b/file.txt", "a/b/none", "a", "none/none"];
-    let ask =
-        |reader: &mut Reader| names.map(|name| rules(reader.look(name)).map(|rules| Rc::as_ptr(&rules)));
+    let ask = |reader: &mut Reader| {
+        names.map(|name| rules(reader.look(name)).map(|rules| Rc::as_ptr(&rules)))
+    };
     ask(&mut reader);
     let (before, known) = (reader.store.figures(), ask(&mut reader));
     for _ in 0..100 {
@@ -176,11 +165,7 @@ fn every_way_to_change_one_is_seen_at_once() {
     let path = folder.at("a/.htaccess");
     for round in 0..200 {
         fs::write(&path, index(&format!("{round:03}"))).unwrap();
-        assert_eq!(
-            reader.index(name),
-            format!("{round:03}"),
-            "same size, same second"
-        );
+        assert_eq!(reader.index(name), format!("{round:03}"), "same size, same second");
     }
     fs::write(folder.outside("new"), index("renamed")).unwrap();
     fs::rename(folder.outside("new"), &path).unwrap();
@@ -230,10 +215,7 @@ fn what_cannot_be_watched_is_compared_every_time() {
     let folder = Folder::new();
     folder.file(".htaccess", index("root"));
     folder.file("a/file.txt", "");
-    let limits = Limits {
-        folders: 0,
-        ..Limits::default()
-    };
+    let limits = Limits { folders: 0, ..Limits::default() };
     let mut reader = Reader::with(&folder, "", limits);
     assert_eq!(reader.index("a/file.txt"), "root");
     for round in 0..20 {
@@ -266,11 +248,8 @@ fn many_folders_in_little_room() {
             let fresh = format!("{number}-{round}");
             fs::write(folder.at(&format!("{number}/.htaccess")), index(&fresh)).unwrap();
             assert_eq!(reader.index(&name), fresh);
-            fs::write(
-                folder.at(&format!("{number}/.htaccess")),
-                index(&number.to_string()),
-            )
-            .unwrap();
+            fs::write(folder.at(&format!("{number}/.htaccess")), index(&number.to_string()))
+                .unwrap();
             let figures = reader.store.figures();
             assert!(figures.entries <= 10 && figures.watched <= 8, "{figures:?}");
         }
@@ -315,10 +294,7 @@ fn what_cannot_be_read_closes_what_it_covers() {
 
     let told = reader.told();
     assert!(
-        told.len() >= 3
-            && told
-                .iter()
-                .all(|line| line.contains("a/.htaccess: it cannot be read")),
+        told.len() >= 3 && told.iter().all(|line| line.contains("a/.htaccess: it cannot be read")),
         "{told:?}"
     );
     if !support::is_root() {
@@ -350,10 +326,7 @@ fn a_mistake_is_told_once() {
     let rules = rules(reader.look("a/file.txt")).unwrap();
     assert!(rules.own().mistake.is_some());
     let told = reader.told();
-    assert!(
-        told.len() == 1 && told[0].contains("larger than 16 MiB"),
-        "{told:?}"
-    );
+    assert!(told.len() == 1 && told[0].contains("larger than 16 MiB"), "{told:?}");
 }
 
 #[test]
@@ -367,10 +340,7 @@ fn what_the_configuration_says() {
         ("htaccess = false", "-"),
         ("allow_override = \"None\"", "-"),
         ("allow_override = \"Indexes\"", "file"),
-        (
-            "allow_override = \"None\"\nallow_override_list = [\"DirectoryIndex\"]",
-            "file",
-        ),
+        ("allow_override = \"None\"\nallow_override_list = [\"DirectoryIndex\"]", "file"),
         ("rules = \"DirectoryIndex inline\"", "file"),
         ("rules = \"DirectoryIndex inline\"\nhtaccess = false", "inline"),
     ];
@@ -389,7 +359,8 @@ fn what_the_configuration_says() {
 fn a_file_that_a_section_asks_for_comes_and_goes() {
     let folder = Folder::new();
     let flag = folder.root().join("flags/maintenance");
-    let section = |not, name| format!("<IfFile {not}{}>\n{}</IfFile>\n", flag.display(), index(name));
+    let section =
+        |not, name| format!("<IfFile {not}{}>\n{}</IfFile>\n", flag.display(), index(name));
     folder.file(".htaccess", section("", "closed") + &section("!", "open"));
     folder.file("a/file.txt", "");
     let mut reader = Reader::new(&folder);

@@ -111,7 +111,8 @@ fn a_link_that_leaves_the_root() {
     // Nor by way of a link of root's.
     fs::remove_file(folder.outside("private/a.txt")).unwrap();
     std::os::unix::fs::symlink("/etc/passwd", folder.outside("roots-link")).unwrap();
-    std::os::unix::fs::symlink(folder.outside("roots-link"), folder.outside("private/a.txt")).unwrap();
+    std::os::unix::fs::symlink(folder.outside("roots-link"), folder.outside("private/a.txt"))
+        .unwrap();
     lchown(folder.outside("private/a.txt"), Some(1001), Some(1001)).unwrap();
     assert_eq!(counter.get("folder/a.txt").status, 403);
 }
@@ -158,10 +159,7 @@ fn links_that_lead_nowhere() {
 #[test]
 fn pipes_devices_and_sockets_are_refused_at_once() {
     let folder = Folder::new();
-    let made = std::process::Command::new("mkfifo")
-        .arg(folder.at("pipe"))
-        .status()
-        .unwrap();
+    let made = std::process::Command::new("mkfifo").arg(folder.at("pipe")).status().unwrap();
     assert!(made.success());
     let _socket = std::os::unix::net::UnixListener::bind(folder.at("socket")).unwrap();
     folder.link("/dev/zero", "zero");

@@ -46,10 +46,7 @@ fn anything_below_the_root_and_elsewhere() {
         let found = probe(&mut counter, &path).map(|found| found.0);
         assert_eq!(found, expected, "{}", path.display());
     }
-    assert_eq!(
-        probe(&mut counter, folder.at("a/file.txt")),
-        Some((ProbeKind::File, 4))
-    );
+    assert_eq!(probe(&mut counter, folder.at("a/file.txt")), Some((ProbeKind::File, 4)));
     let link = |counter: &mut Counter, path: &Path| {
         let found = counter.store.probe_link(path.as_os_str().as_bytes());
         found.map(|probe| probe.kind)
@@ -64,10 +61,7 @@ fn below_the_root_an_answer_is_remembered_until_something_changes() {
     folder.file("index.html", "x");
     let mut counter = Counter::new(&folder);
     counter.get("index.html");
-    let (there, missing) = (
-        folder.file("cache/page.html", "123"),
-        folder.at("cache/other.html"),
-    );
+    let (there, missing) = (folder.file("cache/page.html", "123"), folder.at("cache/other.html"));
     let ask = |counter: &mut Counter| (probe(counter, &there), probe(counter, &missing));
     assert_eq!(ask(&mut counter), (Some((ProbeKind::File, 3)), None));
     counter.store.drain_events();
@@ -128,10 +122,8 @@ fn what_a_listing_holds() {
         let path = counter.path("a");
         let mut listed = counter.store.list(&path).unwrap();
         listed.sort_by(|one, other| one.name.cmp(&other.name));
-        let names: Vec<&str> = listed
-            .iter()
-            .map(|listed| std::str::from_utf8(&listed.name).unwrap())
-            .collect();
+        let names: Vec<&str> =
+            listed.iter().map(|listed| std::str::from_utf8(&listed.name).unwrap()).collect();
         assert_eq!(names, expected, "{symlinks}");
         let sub = listed.iter().find(|listed| *listed.name == *b"sub").unwrap();
         assert_eq!(sub.probe.kind, ProbeKind::Directory);

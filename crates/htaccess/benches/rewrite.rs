@@ -1,7 +1,7 @@
 //! Nanoseconds per request that rewrite rules and redirects take, in a bare loop with warm caches.
 //!
-//! `cargo bench -p howdah-htaccess --bench rewrite -- [WORD]`, where WORD picks the lines that contain it. The best of several
-//! rounds stands for the code, the rest for the machine.
+//! `cargo bench -p howdah-htaccess --bench rewrite -- [WORD]`, where WORD picks the lines that
+//! contain it. The best of several rounds stands for the code, the rest for the machine.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -16,13 +16,7 @@ use howdah_http::Request;
 fn main() {
     for (name, rules) in [("wordpress", WORDPRESS), ("drupal", DRUPAL), ("laravel", LARAVEL)] {
         let settings = compiled(rules);
-        rewriting(
-            name,
-            "static file",
-            &settings,
-            "/wp-content/themes/x/style.css",
-            Found::File,
-        );
+        rewriting(name, "static file", &settings, "/wp-content/themes/x/style.css", Found::File);
         rewriting(name, "script", &settings, "/index.php", Found::File);
         rewriting(
             name,
@@ -37,47 +31,25 @@ fn main() {
         .collect();
     let settings = compiled(&format!("RewriteEngine On\n{rules}"));
     rewriting("5,000 rules", "none", &settings, "/style.css", Found::File);
-    rewriting(
-        "5,000 rules",
-        "last",
-        &settings,
-        "/old/page-4999.html",
-        Found::Missing,
-    );
+    rewriting("5,000 rules", "last", &settings, "/old/page-4999.html", Found::Missing);
     let rules: String = (0..5000)
         .map(|number| format!("RewriteRule ^old/page-{number}/(.*)$ /new/{number}/$1 [R=301,L]\n"))
         .collect();
     let settings = compiled(&format!("RewriteEngine On\n{rules}"));
     rewriting("5,000 expressions", "none", &settings, "/style.css", Found::File);
-    rewriting(
-        "5,000 expressions",
-        "last",
-        &settings,
-        "/old/page-4999/x",
-        Found::Missing,
-    );
+    rewriting("5,000 expressions", "last", &settings, "/old/page-4999/x", Found::Missing);
     let bots: String = (0..7800)
         .map(|number| format!("RewriteCond %{{HTTP_USER_AGENT}} ^.*Robot{number}x [NC,OR]\n"))
         .collect();
-    let bots =
-        format!("RewriteEngine On\n{bots}RewriteCond %{{HTTP_USER_AGENT}} last [NC]\nRewriteRule ^ - [F]\n");
-    rewriting(
-        "7,800 bots",
-        "a browser",
-        &compiled(&bots),
-        "/style.css",
-        Found::File,
+    let bots = format!(
+        "RewriteEngine On\n{bots}RewriteCond %{{HTTP_USER_AGENT}} last [NC]\nRewriteRule ^ - [F]\n"
     );
+    rewriting("7,800 bots", "a browser", &compiled(&bots), "/style.css", Found::File);
     let redirects: String = (0..5000)
         .map(|number| format!("Redirect 301 /old/page-{number} /new/{number}\n"))
         .collect();
     let settings = compiled(&redirects);
-    redirecting(
-        "5,000 redirects",
-        "none",
-        &settings,
-        "/wp-content/themes/x/style.css",
-    );
+    redirecting("5,000 redirects", "none", &settings, "/wp-content/themes/x/style.css");
     redirecting("5,000 redirects", "last", &settings, "/old/page-4999");
 }
 
@@ -116,9 +88,7 @@ fn measure(name: &str, path: &str, found: Found, evaluate: impl Fn(&mut Transact
     request.authority = b"www.example.org".to_vec();
     request.fields.push(b"Host", b"www.example.org");
     request.fields.push(b"User-Agent", BROWSER);
-    request
-        .fields
-        .push(b"Accept", b"text/html,application/xhtml+xml,*/*;q=0.8");
+    request.fields.push(b"Accept", b"text/html,application/xhtml+xml,*/*;q=0.8");
     let state = State {
         uri: path.into(),
         document_root: Arc::from(&b"/srv"[..]),
@@ -130,12 +100,8 @@ fn measure(name: &str, path: &str, found: Found, evaluate: impl Fn(&mut Transact
     let client = Client::new(&request, address, address, 1_700_000_000_000_000);
     let mut best = f64::MAX;
     for _ in 0..200 {
-        let mut transactions: Vec<Transaction<'_>> = (0..200)
-            .map(|_| Transaction {
-                client,
-                state: state.clone(),
-            })
-            .collect();
+        let mut transactions: Vec<Transaction<'_>> =
+            (0..200).map(|_| Transaction { client, state: state.clone() }).collect();
         let start = Instant::now();
         transactions.iter_mut().for_each(&evaluate);
         best = best.min(start.elapsed().as_nanos() as f64 / 200.0);
@@ -186,7 +152,8 @@ RewriteCond %{REQUEST_FILENAME} !-d
 RewriteRule . /index.php [L]
 ";
 
-/// The rules that Drupal's file comes to: hidden folders, old scripts, clean URLs, compressed files.
+/// The rules that Drupal's file comes to: hidden folders, old scripts, clean URLs, compressed
+/// files.
 const DRUPAL: &str = r#"
 RewriteEngine on
 RewriteRule ^ - [E=protossl]

@@ -7,8 +7,9 @@ use howdah_http::{Content, Fields, Method, Request, Scheme, Version};
 
 /// What does not change while a request is served.
 ///
-/// Everything that can differ between two requests for the same URL is reached by a method that notes the question, where
-/// somebody wants to know: an answer that was found without asking holds for the other request as well.
+/// Everything that can differ between two requests for the same URL is reached by a method that
+/// notes the question, where somebody wants to know: an answer that was found without asking holds
+/// for the other request as well.
 #[derive(Clone, Copy, Debug)]
 pub struct Client<'r> {
     request: &'r Request,
@@ -18,8 +19,8 @@ pub struct Client<'r> {
     reads: Option<&'r Reads>,
 }
 
-/// What has been looked at of a request, besides its method, its URL without the spelling, its authority, scheme and version,
-/// whether it has content, and our end of the connection.
+/// What has been looked at of a request, besides its method, its URL without the spelling, its
+/// authority, scheme and version, whether it has content, and our end of the connection.
 #[derive(Debug, Default)]
 pub struct Reads {
     everything: Cell<bool>,
@@ -29,7 +30,12 @@ pub struct Reads {
 
 impl<'r> Client<'r> {
     /// A request that came from `remote` to `local` at `time`, in microseconds since 1970.
-    pub fn new(request: &'r Request, remote: SocketAddr, local: SocketAddr, time: u64) -> Client<'r> {
+    pub fn new(
+        request: &'r Request,
+        remote: SocketAddr,
+        local: SocketAddr,
+        time: u64,
+    ) -> Client<'r> {
         Client {
             request,
             remote,
@@ -41,10 +47,7 @@ impl<'r> Client<'r> {
 
     /// The same, with a note in `reads` of what is looked at.
     pub fn noting(self, reads: &'r Reads) -> Client<'r> {
-        Client {
-            reads: Some(reads),
-            ..self
-        }
+        Client { reads: Some(reads), ..self }
     }
 
     /// The request as it came: anything in it.
@@ -150,7 +153,8 @@ impl Reads {
         }
     }
 
-    /// What the same questions come to for `client`; `None` where they are too many, or such that no two requests need agree.
+    /// What the same questions come to for `client`; `None` where they are too many, or such that
+    /// no two requests need agree.
     pub fn answers(&self, client: &Client<'_>) -> Option<Answers> {
         if self.everything.get() {
             return None;
@@ -239,11 +243,7 @@ mod tests {
         let answers = reads.answers(&tx.client).expect("three fields are few");
         for (fields, expected) in rows {
             let other = request_of(fields);
-            assert_eq!(
-                answers.are_those_of(&transaction(&other).client),
-                expected,
-                "{fields}"
-            );
+            assert_eq!(answers.are_those_of(&transaction(&other).client), expected, "{fields}");
         }
     }
 
@@ -268,11 +268,7 @@ mod tests {
         type Ask = fn(&Transaction<'_>) -> usize;
         let rows: [(&str, Ask, bool); 7] = [
             ("", |tx| tx.request_values(b"authorization").count(), true),
-            (
-                "Authorization: Basic eDp5",
-                |tx| tx.request_values(b"authorization").count(),
-                false,
-            ),
+            ("Authorization: Basic eDp5", |tx| tx.request_values(b"authorization").count(), false),
             ("Cookie: a=b", |tx| tx.request_values(b"Cookie").count(), false),
             ("Cookie: a=b", |tx| tx.request_values(b"Accept").count(), true),
             ("", |tx| tx.client.time() as usize, false),

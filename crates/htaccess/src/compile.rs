@@ -35,9 +35,11 @@ pub struct Compiled {
     pub settings: Settings,
     /// The first thing wrong with it: then everything below its folder is answered with 500.
     pub mistake: Option<Box<Mistake>>,
-    /// Everything that is wrong with it or worth knowing, in the order of the lines: at most [`MOST_REMARKS`].
+    /// Everything that is wrong with it or worth knowing, in the order of the lines: at most
+    /// [`MOST_REMARKS`].
     pub remarks: Vec<Mistake>,
-    /// What `<IfFile>` asked for, and what the answer was. Where an answer has changed the file is to be compiled again.
+    /// What `<IfFile>` asked for, and what the answer was. Where an answer has changed the file is
+    /// to be compiled again.
     pub asked: Vec<(Box<[u8]>, bool)>,
 }
 
@@ -49,7 +51,8 @@ pub const MOST_REMARKS: usize = 1000;
 pub struct Surroundings {
     /// The file, as people know it.
     pub file: Arc<str>,
-    /// The folder that the file stands in, absolute, with a slash at its end. For a site's inline rules: its root.
+    /// The folder that the file stands in, absolute, with a slash at its end. For a site's inline
+    /// rules: its root.
     pub folder: Box<[u8]>,
     /// What a relative path in `<IfFile>` starts from (Apache's ServerRoot), absolute.
     pub root: Box<[u8]>,
@@ -63,12 +66,14 @@ pub struct Surroundings {
     pub defines: Vec<Box<str>>,
     /// What stands for `${name}`: Apache takes its `Define`s and the environment of the server.
     pub variables: Vec<Variable>,
-    /// The servers that rules may hand requests on to, as `http://host:port` or `unix:/socket|http://host`, for
-    /// [`lint`](crate::lint); `None` if that is not known.
+    /// The servers that rules may hand requests on to, as `http://host:port` or
+    /// `unix:/socket|http://host`, for [`lint`](crate::lint); `None` if that is not known.
     pub upstreams: Option<Vec<Box<str>>>,
-    /// Whether a directive that is not allowed is passed over with a warning: `AllowOverride Nonfatal=Override`.
+    /// Whether a directive that is not allowed is passed over with a warning: `AllowOverride
+    /// Nonfatal=Override`.
     pub nonfatal_override: bool,
-    /// Whether a directive that is not known is passed over with a warning: `AllowOverride Nonfatal=Unknown`.
+    /// Whether a directive that is not known is passed over with a warning: `AllowOverride
+    /// Nonfatal=Unknown`.
     pub nonfatal_unknown: bool,
 }
 
@@ -99,8 +104,8 @@ pub struct Scope<'c> {
     pub in_condition: bool,
     /// Whether it stands in `<RequireAll>`, `<RequireAny>` or `<RequireNone>`.
     pub in_requirement: bool,
-    /// What Apache takes for the folder of what stands here (`cmd->path`), with a slash at its end: within sections that is what
-    /// the section is about.
+    /// What Apache takes for the folder of what stands here (`cmd->path`), with a slash at its end:
+    /// within sections that is what the section is about.
     pub folder: Arc<[u8]>,
 }
 
@@ -172,7 +177,8 @@ pub fn compile(source: &[u8], surroundings: &Surroundings) -> Compiled {
     compile_asking(source, surroundings, &mut |_| false)
 }
 
-/// Compiles a file of directives. `exists` tells `<IfFile>` whether there is anything at an absolute path.
+/// Compiles a file of directives. `exists` tells `<IfFile>` whether there is anything at an
+/// absolute path.
 pub fn compile_asking(
     source: &[u8],
     surroundings: &Surroundings,

@@ -8,8 +8,8 @@ use crate::compile::Scope;
 use crate::mistake::{Complaint, Place};
 use crate::settings::Settings;
 
-/// One directive. Each module lists its own in a constant `DIRECTIVES`; [`all`] lists them together, and the manual is
-/// generated from them.
+/// One directive. Each module lists its own in a constant `DIRECTIVES`; [`all`] lists them
+/// together, and the manual is generated from them.
 #[derive(Clone, Copy, Debug)]
 pub struct Directive {
     /// As Apache's manual spells it; names are compared without case.
@@ -89,7 +89,8 @@ pub const CLASSES: &[(Overrides, &str)] = &[
     (Overrides::OPTIONS, "Options"),
 ];
 
-/// What a directive takes (Apache's `cmd_how`). The words are split before, but for [`Raw`](Arguments::Raw).
+/// What a directive takes (Apache's `cmd_how`). The words are split before, but for
+/// [`Raw`](Arguments::Raw).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arguments {
     /// Nothing.
@@ -100,8 +101,9 @@ pub enum Arguments {
     Flag,
     /// At least so many words, at most so many; `u8::MAX` is any number.
     Words(u8, u8),
-    /// None, but other directives up to an end tag: `<RequireAll>`. The directive is applied when it begins and when it
-    /// ends ([`Call::edge`]), what stands inside in between, to the same settings.
+    /// None, but other directives up to an end tag: `<RequireAll>`. The directive is applied when
+    /// it begins and when it ends ([`Call::edge`]), what stands inside in between, to the same
+    /// settings.
     Section,
 }
 
@@ -127,7 +129,8 @@ pub enum Support {
     Differs(&'static str),
     /// Read, checked and without effect, for this reason.
     Ignored(&'static str),
-    /// Cannot be honoured, for this reason, and what it covers must not be served as if it were not there: 500.
+    /// Cannot be honoured, for this reason, and what it covers must not be served as if it were not
+    /// there: 500.
     Refused(&'static str),
 }
 
@@ -138,8 +141,9 @@ pub struct Call<'c> {
     pub name: &'c str,
     /// The rest of the line, continuation lines joined, without white space at either end.
     pub raw: &'c [u8],
-    /// The words of `raw`, quotes removed; for [`Arguments::Flag`] one word, for [`Arguments::Raw`] none. An optional
-    /// argument given as `""` is left out, and of [`Arguments::SOME`] what follows such a word: as Apache has it.
+    /// The words of `raw`, quotes removed; for [`Arguments::Flag`] one word, for [`Arguments::Raw`]
+    /// none. An optional argument given as `""` is left out, and of [`Arguments::SOME`] what
+    /// follows such a word: as Apache has it.
     pub words: &'c [Vec<u8>],
     /// Of a [section](Arguments::Section), whether it begins or ends.
     pub edge: Edge,
@@ -189,9 +193,7 @@ pub fn find(name: &str) -> Option<&'static Directive> {
     let index = INDEX.get_or_init(|| {
         let mut index = HashMap::new();
         for directive in all() {
-            index
-                .entry(directive.name.to_ascii_lowercase())
-                .or_insert(directive);
+            index.entry(directive.name.to_ascii_lowercase()).or_insert(directive);
         }
         index
     });

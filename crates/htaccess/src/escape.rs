@@ -20,7 +20,8 @@ pub(crate) fn segment(name: &[u8]) -> Vec<u8> {
     percent(name, b"$-_.+!*'(),:@&=~")
 }
 
-/// A relative path as a URL (`ap_os_escape_path`): `./` stands before what would be taken for a scheme.
+/// A relative path as a URL (`ap_os_escape_path`): `./` stands before what would be taken for a
+/// scheme.
 pub(crate) fn path(path: &[u8]) -> Vec<u8> {
     let colon = path.iter().position(|&byte| byte == b':');
     let slash = path.iter().position(|&byte| byte == b'/');
@@ -70,11 +71,7 @@ mod tests {
             (path, "ä", "%c3%a4"),
         ];
         for (escape, text, expected) in table {
-            assert_eq!(
-                String::from_utf8(escape(text.as_bytes())).unwrap(),
-                expected,
-                "{text}"
-            );
+            assert_eq!(String::from_utf8(escape(text.as_bytes())).unwrap(), expected, "{text}");
         }
     }
 }

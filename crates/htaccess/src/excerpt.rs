@@ -21,11 +21,7 @@ const LONGEST_SHOWN: usize = 400;
 
 impl<'s> Excerpt<'s> {
     pub(crate) fn new(source: &'s [u8], file: Arc<str>) -> Excerpt<'s> {
-        Excerpt {
-            source,
-            file,
-            starts: Vec::new(),
-        }
+        Excerpt { source, file, starts: Vec::new() }
     }
 
     /// Where a directive stands.
@@ -37,25 +33,26 @@ impl<'s> Excerpt<'s> {
         }
     }
 
-    /// A directive and what is wrong with it; the place is that of the argument to blame, where there is one.
+    /// A directive and what is wrong with it; the place is that of the argument to blame, where
+    /// there is one.
     pub(crate) fn mistake(&mut self, item: &Item, kind: Kind, complaint: Complaint) -> Mistake {
         let (line, column) = complaint
             .argument
             .and_then(|index| words(&item.raw).get(index).map(|word| word.start))
             .and_then(|start| item.raw_at.map(|raw| raw + start))
-            .map_or((item.line, item.column), |index| {
-                locate(self.source, item.start, index)
-            });
+            .map_or((item.line, item.column), |index| locate(self.source, item.start, index));
         self.mistake_at(line, column, kind, complaint)
     }
 
     /// Something wrong at this line and column.
-    pub(crate) fn mistake_at(&mut self, line: u32, column: u32, kind: Kind, complaint: Complaint) -> Mistake {
-        let place = Place {
-            file: self.file.clone(),
-            line,
-            column,
-        };
+    pub(crate) fn mistake_at(
+        &mut self,
+        line: u32,
+        column: u32,
+        kind: Kind,
+        complaint: Complaint,
+    ) -> Mistake {
+        let place = Place { file: self.file.clone(), line, column };
         Mistake {
             line: self.line(line),
             place,
@@ -68,14 +65,9 @@ impl<'s> Excerpt<'s> {
     fn line(&mut self, number: u32) -> String {
         if self.starts.is_empty() {
             self.starts.push(0);
-            self.starts
-                .extend(memchr_iter(b'\n', self.source).map(|end| end + 1));
+            self.starts.extend(memchr_iter(b'\n', self.source).map(|end| end + 1));
         }
-        let start = self
-            .starts
-            .get(number as usize - 1)
-            .copied()
-            .unwrap_or(self.source.len());
+        let start = self.starts.get(number as usize - 1).copied().unwrap_or(self.source.len());
         let rest = &self.source[start.min(self.source.len())..];
         let line = &rest[..memchr(b'\n', rest).unwrap_or(rest.len())];
         let line = &line[..line.len().min(LONGEST_SHOWN)];

@@ -1,8 +1,10 @@
-//! From bytes to items: lines, continuation, comments, words and nested sections, as `ap_build_config` reads a `.htaccess`.
+//! From bytes to items: lines, continuation, comments, words and nested sections, as
+//! `ap_build_config` reads a `.htaccess`.
 //!
-//! Apache decides about `<IfModule>` and its like while it reads: what a section does not let through is not even looked at but
-//! for its tags, and what it lets through stands as if the tags were not there. So the answers come from the caller, as
-//! [`Conditions`], and the items hold no such sections.
+//! Apache decides about `<IfModule>` and its like while it reads: what a section does not let
+//! through is not even looked at but for its tags, and what it lets through stands as if the tags
+//! were not there. So the answers come from the caller, as [`Conditions`], and the items hold no
+//! such sections.
 
 mod lines;
 mod parser;
@@ -22,7 +24,8 @@ pub(crate) use words::is_space;
 pub struct Item {
     /// The name as it was written; of a section with `<`, without `>`.
     pub name: Box<str>,
-    /// The rest, continuation lines joined, without white space at either end; of a section with the final `>`.
+    /// The rest, continuation lines joined, without white space at either end; of a section with
+    /// the final `>`.
     pub raw: Box<[u8]>,
     /// From 1: the line in which the name stands.
     pub line: u32,
@@ -30,7 +33,8 @@ pub struct Item {
     pub column: u32,
     /// Where its first line starts in the file, and that line's number.
     pub(crate) start: (usize, u32),
-    /// Where `raw` begins in the joined line; `None` where variables were put in, so that nothing stands where it stood.
+    /// Where `raw` begins in the joined line; `None` where variables were put in, so that nothing
+    /// stands where it stood.
     pub(crate) raw_at: Option<usize>,
     /// What a section holds; `None` for a directive.
     pub items: Option<Vec<Item>>,
@@ -38,8 +42,8 @@ pub struct Item {
 
 /// What [`parse`] asks while it reads.
 pub trait Conditions {
-    /// Whether the content of a section like `<IfModule>` counts: `None` if `section` is not one that is decided while reading,
-    /// an error if its arguments are wrong.
+    /// Whether the content of a section like `<IfModule>` counts: `None` if `section` is not one
+    /// that is decided while reading, an error if its arguments are wrong.
     fn decide(&mut self, section: &Item) -> Option<Result<bool, String>>;
 
     /// What stands for `${name}`; `None` leaves it as it is.
@@ -70,7 +74,8 @@ pub struct Fault {
     pub hint: Option<&'static str>,
 }
 
-/// Longer lines are a mistake, continuation lines and the end taken together: what Apache's buffer for a `.htaccess` holds.
+/// Longer lines are a mistake, continuation lines and the end taken together: what Apache's buffer
+/// for a `.htaccess` holds.
 pub const LONGEST_LINE: usize = 8192;
 
 /// Sections may stand within each other so deep; Apache has no limit but its stack.

@@ -1,4 +1,5 @@
-//! Apache's `.htaccess`: from bytes to compiled settings, and from settings and a request to what happens.
+//! Apache's `.htaccess`: from bytes to compiled settings, and from settings and a request to what
+//! happens.
 //!
 //! ```text
 //! bytes ── language ──> items ── compile (one Directive each) ──> Compiled   Settings, sections, mistakes
@@ -6,9 +7,10 @@
 //! Transaction + Settings ── modules::*::{phase functions} ────> what happens
 //! ```
 //!
-//! The crate does no I/O and asks no clock. What is on disk, what a sub-request would come to and whether a password fits is
-//! asked of the caller through [`World`]. The order of the phases, the walk down the folders, internal redirects and
-//! sub-requests are `howdah-site`'s, which calls the phase functions of the [modules] in Apache's order.
+//! The crate does no I/O and asks no clock. What is on disk, what a sub-request would come to and
+//! whether a password fits is asked of the caller through [`World`]. The order of the phases, the
+//! walk down the folders, internal redirects and sub-requests are `howdah-site`'s, which calls the
+//! phase functions of the [modules] in Apache's order.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,9 @@
-//! What `howdah check` finds in a file beyond its mistakes: directives that change nothing, can never act, or open a hole.
+//! What `howdah check` finds in a file beyond its mistakes: directives that change nothing, can
+//! never act, or open a hole.
 //!
-//! The checks read the directives as they are written, not what they compile to. Each tells only what is so whatever the request
-//! may be; a guess that is wrong costs more trust than ten that are right earn.
+//! The checks read the directives as they are written, not what they compile to. Each tells only
+//! what is so whatever the request may be; a guess that is wrong costs more trust than ten that are
+//! right earn.
 
 mod access;
 mod files;
@@ -18,8 +20,9 @@ use crate::excerpt::Excerpt;
 use crate::language::{Item, parse, words};
 use crate::mistake::{Complaint, Kind, Mistake};
 
-/// Everything there is to say about a file, in the order of its lines: the [remarks](crate::Compiled::remarks) of compiling it, and
-/// what only somebody who looks for it needs to know. `exists` tells whether there is anything at an absolute path.
+/// Everything there is to say about a file, in the order of its lines: the
+/// [remarks](crate::Compiled::remarks) of compiling it, and what only somebody who looks for it
+/// needs to know. `exists` tells whether there is anything at an absolute path.
 pub fn check(
     source: &[u8],
     surroundings: &Surroundings,
@@ -47,7 +50,11 @@ pub fn check(
 }
 
 /// Whether a file has directives that keep somebody out.
-pub fn protects(source: &[u8], surroundings: &Surroundings, exists: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+pub fn protects(
+    source: &[u8],
+    surroundings: &Surroundings,
+    exists: &mut dyn FnMut(&[u8]) -> bool,
+) -> bool {
     let mut answers = Answers::new(surroundings, exists);
     let parsed = parse(source, &mut answers);
     let file = File::new(&parsed.items, surroundings);
@@ -55,10 +62,9 @@ pub fn protects(source: &[u8], surroundings: &Surroundings, exists: &mut dyn FnM
         "deny" | "authtype" => true,
         "require" => !(directive.says(0, "all") && directive.says(1, "granted")),
         "rewriterule" => rewriting::refuses(directive),
-        "redirect" | "redirectmatch" => directive
-            .words
-            .iter()
-            .any(|word| word.starts_with(b"4") || word == b"gone"),
+        "redirect" | "redirectmatch" => {
+            directive.words.iter().any(|word| word.starts_with(b"4") || word == b"gone")
+        }
         _ => false,
     })
 }
@@ -123,12 +129,7 @@ impl<'f> File<'f> {
             match &item.items {
                 None => {
                     let words = words(&item.raw).into_iter().map(|word| word.text).collect();
-                    self.uses.push(Use {
-                        item,
-                        name,
-                        words,
-                        scope,
-                    });
+                    self.uses.push(Use { item, name, words, scope });
                 }
                 Some(inner) => {
                     let arguments = item.raw.strip_suffix(b">").unwrap_or(&item.raw);

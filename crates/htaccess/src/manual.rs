@@ -24,12 +24,7 @@ pub fn markdown() -> String {
 fn kinds(page: &mut String) -> fmt::Result {
     page.push_str(KINDS_INTRODUCTION);
     for (kind, what) in Kind::ALL {
-        writeln!(
-            page,
-            "| `{}` | {} | {what} |",
-            kind.name(),
-            kind.severity().name()
-        )?;
+        writeln!(page, "| `{}` | {} | {what} |", kind.name(), kind.severity().name())?;
     }
     Ok(())
 }
@@ -47,10 +42,7 @@ fn sections(page: &mut String) -> fmt::Result {
             section.name, section.summary
         )?;
     }
-    write!(
-        page,
-        "\n`<IfVersion>` compares with {major}.{minor}.{patch}. {IFMODULE_INTRODUCTION}"
-    )?;
+    write!(page, "\n`<IfVersion>` compares with {major}.{minor}.{patch}. {IFMODULE_INTRODUCTION}")?;
     let names: Vec<String> = PROVIDED
         .iter()
         .filter(|module| crate::compile::is_provided(module.file.as_bytes()))
@@ -68,9 +60,7 @@ fn modules(page: &mut String) -> fmt::Result {
     }
     writeln!(page, "\n## Directives\n")?;
     for name in &names {
-        let count = directive::all()
-            .filter(|directive| directive.module == *name)
-            .count();
+        let count = directive::all().filter(|directive| directive.module == *name).count();
         writeln!(page, "- [{name}](#{name}): {count}")?;
     }
     for name in names {
@@ -86,11 +76,7 @@ fn one(directive: &Directive, page: &mut String) -> fmt::Result {
     let end = if directive.name.starts_with('<') { ">" } else { "" };
     let arguments = syntax::of(directive.name).unwrap_or("…");
     let space = if arguments.is_empty() { "" } else { " " };
-    writeln!(
-        page,
-        "\n#### `{}{end}`\n\n{}\n",
-        directive.name, directive.summary
-    )?;
+    writeln!(page, "\n#### `{}{end}`\n\n{}\n", directive.name, directive.summary)?;
     writeln!(page, "- Takes: `{}{end}{space}{arguments}`", directive.name)?;
     writeln!(page, "- Allowed by: {}", class(directive.overrides))?;
     match directive.support {
@@ -100,7 +86,9 @@ fn one(directive: &Directive, page: &mut String) -> fmt::Result {
         Support::Refused(why) if directive.overrides == Overrides::NONE => {
             writeln!(page, "- Refused: {why}.")
         }
-        Support::Refused(why) => writeln!(page, "- Refused, what it covers is answered with 500: {why}."),
+        Support::Refused(why) => {
+            writeln!(page, "- Refused, what it covers is answered with 500: {why}.")
+        }
     }
 }
 
@@ -139,9 +127,6 @@ mod tests {
     #[test]
     fn the_committed_manual_is_the_one_made_from_the_tables() {
         let committed = include_str!("../../../docs/htaccess.md");
-        assert!(
-            committed == markdown(),
-            "docs/htaccess.md is out of date; run: {COMMAND}"
-        );
+        assert!(committed == markdown(), "docs/htaccess.md is out of date; run: {COMMAND}");
     }
 }

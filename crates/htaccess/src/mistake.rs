@@ -23,8 +23,9 @@ pub struct Complaint {
     pub hint: Option<String>,
     /// The argument that is to blame, from 0; `None` is the directive itself.
     pub argument: Option<usize>,
-    /// Whether Apache would honour it and Howdah cannot: then only the section or folder that it stands in is answered with
-    /// 500, as for a directive that is [refused](crate::directive::Support::Refused).
+    /// Whether Apache would honour it and Howdah cannot: then only the section or folder that it
+    /// stands in is answered with 500, as for a directive that is
+    /// [refused](crate::directive::Support::Refused).
     pub refused: bool,
 }
 
@@ -88,20 +89,14 @@ impl Kind {
             Kind::Syntax,
             "sections that are not closed, lines that are too long; Apache answers 500, too",
         ),
-        (
-            Kind::Unknown,
-            "a directive that is not known; Apache answers 500, too",
-        ),
+        (Kind::Unknown, "a directive that is not known; Apache answers 500, too"),
         (
             Kind::NotAllowed,
             "a directive or an option that may not stand there; Apache answers 500, too",
         ),
         (Kind::Argument, "wrong arguments; Apache answers 500, too"),
         (Kind::Unreadable, "a file that cannot be read; Apache answers 403"),
-        (
-            Kind::Refused,
-            "Apache honours it and Howdah cannot: what it covers is answered with 500",
-        ),
+        (Kind::Refused, "Apache honours it and Howdah cannot: what it covers is answered with 500"),
         (Kind::Dangerous, "works, and opens a hole"),
         (
             Kind::Shadowed,
@@ -179,18 +174,12 @@ impl Complaint {
 
     /// Not a mistake to Apache; it cannot be honoured here.
     pub fn refused(self) -> Complaint {
-        Complaint {
-            refused: true,
-            ..self
-        }
+        Complaint { refused: true, ..self }
     }
 
     /// With what to do about it.
     pub fn hint(self, hint: impl Into<String>) -> Complaint {
-        Complaint {
-            hint: Some(hint.into()),
-            ..self
-        }
+        Complaint { hint: Some(hint.into()), ..self }
     }
 }
 

@@ -20,8 +20,15 @@ impl Random {
         from[self.below(from.len())]
     }
 
-    /// Checks `property` on the seeds and on `count` mutations of them, into which `words` are mixed.
-    pub(crate) fn mutations(&mut self, seeds: &[&[u8]], words: &[&[u8]], count: usize, property: fn(&[u8])) {
+    /// Checks `property` on the seeds and on `count` mutations of them, into which `words` are
+    /// mixed.
+    pub(crate) fn mutations(
+        &mut self,
+        seeds: &[&[u8]],
+        words: &[&[u8]],
+        count: usize,
+        property: fn(&[u8]),
+    ) {
         seeds.iter().for_each(|seed| check(property, seed));
         for _ in 0..count {
             let mut bytes = self.pick(seeds).to_vec();

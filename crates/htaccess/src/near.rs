@@ -12,10 +12,7 @@ pub(crate) fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> O
     known
         .filter(|candidate| candidate.len().abs_diff(name.len()) <= allowed)
         .map(|candidate| {
-            (
-                distance(name.as_bytes(), candidate.to_ascii_lowercase().as_bytes()),
-                candidate,
-            )
+            (distance(name.as_bytes(), candidate.to_ascii_lowercase().as_bytes()), candidate)
         })
         .filter(|(distance, _)| *distance <= allowed)
         .min_by_key(|(distance, _)| *distance)
@@ -39,7 +36,10 @@ fn distance(from: &[u8], to: &[u8]) -> usize {
                 let mut least = (table[at(row - 1, column)] + 1)
                     .min(table[at(row, column - 1)] + 1)
                     .min(table[at(row - 1, column - 1)] + differs);
-                if row > 1 && column > 1 && from[row - 1] == to[column - 2] && from[row - 2] == to[column - 1]
+                if row > 1
+                    && column > 1
+                    && from[row - 1] == to[column - 2]
+                    && from[row - 2] == to[column - 1]
                 {
                     least = least.min(table[at(row - 2, column - 2)] + 1);
                 }

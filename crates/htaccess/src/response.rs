@@ -1,4 +1,5 @@
-//! What becomes of a response's head when it is about to be sent: the modules' output filters in Apache's order.
+//! What becomes of a response's head when it is about to be sent: the modules' output filters in
+//! Apache's order.
 //!
 //! ```text
 //! r->headers_out       State::fields, then what the handler (file, script) says: ResponseHead
@@ -21,8 +22,9 @@ use crate::world::World;
 /// What is known of a response besides its head.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct About {
-    /// The server makes its page: an error, or a redirect. Then `Header` without `always` does not apply, and nothing is
-    /// compressed. A page that ErrorDocument or a script makes is none, whatever its status.
+    /// The server makes its page: an error, or a redirect. Then `Header` without `always` does not
+    /// apply, and nothing is compressed. A page that ErrorDocument or a script makes is none,
+    /// whatever its status.
     pub is_error: bool,
     /// When the file was modified, in microseconds since 1970; `None` where no file is behind it.
     pub modified: Option<i64>,
@@ -30,9 +32,9 @@ pub struct About {
     pub length: Option<u64>,
 }
 
-/// Changes a head as Apache's modules do, and tells which filters the content passes, the first one first. `head` holds what the
-/// handler says, with Content-Type; Content-Encoding and Content-Language of the transaction, and the fields that modules have
-/// set, are added here.
+/// Changes a head as Apache's modules do, and tells which filters the content passes, the first one
+/// first. `head` holds what the handler says, with Content-Type; Content-Encoding and
+/// Content-Language of the transaction, and the fields that modules have set, are added here.
 ///
 /// # Errors
 /// 500 where Apache sends none of this but an error instead: see [`headers::response`].
@@ -58,7 +60,8 @@ pub fn respond(
     Ok(filters)
 }
 
-/// Whether directives have nothing to add to, or to change in, any response to this request, but for its media type.
+/// Whether directives have nothing to add to, or to change in, any response to this request, but
+/// for its media type.
 pub fn is_left_alone(state: &State, settings: &Settings) -> bool {
     let headers = settings.headers.as_ref();
     let expires = settings.expires.as_ref();
@@ -84,8 +87,8 @@ pub fn passes_filters(state: &State, settings: &Settings) -> bool {
     settings.filter.is_some() || by_folder || !state.output_filters.is_empty()
 }
 
-/// The part of a request's state that a response's head can depend on: all of it, unless what directives say is always the
-/// same. Then most of it need not be copied.
+/// The part of a request's state that a response's head can depend on: all of it, unless what
+/// directives say is always the same. Then most of it need not be copied.
 pub fn part_for_response(state: &State, settings: &Settings) -> State {
     let headers = settings.headers.as_ref();
     if !headers.is_none_or(|headers| headers.is_constant()) || passes_filters(state, settings) {
@@ -103,9 +106,15 @@ pub fn part_for_response(state: &State, settings: &Settings) -> State {
     }
 }
 
-/// What [`respond`] does where that depends on nothing but the head and takes no more than setting and unsetting fields, as it does
-/// for most sites. `false` where it takes more; then nothing is changed.
-pub fn respond_plainly(state: &State, settings: &Settings, head: &mut ResponseHead, is_error: bool) -> bool {
+/// What [`respond`] does where that depends on nothing but the head and takes no more than setting
+/// and unsetting fields, as it does for most sites. `false` where it takes more; then nothing is
+/// changed.
+pub fn respond_plainly(
+    state: &State,
+    settings: &Settings,
+    head: &mut ResponseHead,
+    is_error: bool,
+) -> bool {
     let is_bare = state.fields.is_empty()
         && state.error_fields.is_empty()
         && state.encoding.is_none()
@@ -125,7 +134,8 @@ pub fn respond_plainly(state: &State, settings: &Settings, head: &mut ResponseHe
     true
 }
 
-/// Brings what modules have set before the handler ran together with what the handler says, which wins.
+/// Brings what modules have set before the handler ran together with what the handler says, which
+/// wins.
 fn gather(tx: &mut Transaction<'_>, head: &mut ResponseHead, is_error: bool) {
     let state = &mut tx.state;
     // An error begins anew with what every response gets.
@@ -133,14 +143,11 @@ fn gather(tx: &mut Transaction<'_>, head: &mut ResponseHead, is_error: bool) {
         true => std::mem::take(&mut state.error_fields),
         false => std::mem::take(&mut state.fields),
     };
-    // What the handler says wins; lines of the same name that modules have set all stand, such as those of Set-Cookie.
+    // What the handler says wins; lines of the same name that modules have set all stand, such as
+    // those of Set-Cookie.
     let own = head.fields.len();
     for (name, value) in set.iter() {
-        let is_said = head
-            .fields
-            .iter()
-            .take(own)
-            .any(|(said, _)| said.eq_ignore_ascii_case(name));
+        let is_said = head.fields.iter().take(own).any(|(said, _)| said.eq_ignore_ascii_case(name));
         if !is_said {
             head.fields.push(name, value);
         }
@@ -180,17 +187,14 @@ fn drop_description(head: &mut ResponseHead) -> bool {
     has_none
 }
 
-/// Content-Language: what mod_mime or mod_negotiation found, then what a script or `Header` named besides.
+/// Content-Language: what mod_mime or mod_negotiation found, then what a script or `Header` named
+/// besides.
 fn languages(found: &[Vec<u8>], head: &mut ResponseHead) {
     if found.is_empty() {
         return;
     }
     let mut all: Vec<&[u8]> = found.iter().map(Vec::as_slice).collect();
-    let named = head
-        .fields
-        .value(b"content-language")
-        .map(<[u8]>::to_vec)
-        .unwrap_or_default();
+    let named = head.fields.value(b"content-language").map(<[u8]>::to_vec).unwrap_or_default();
     for language in members(&named) {
         if !all.iter().any(|known| known.eq_ignore_ascii_case(language)) {
             all.push(language);
@@ -205,7 +209,8 @@ fn one_vary(head: &mut ResponseHead) {
     let is_one = {
         let mut values = head.fields.values(b"vary");
         let first = values.next();
-        values.next().is_none() && first.is_none_or(|first| !first.iter().any(|byte| b", \t".contains(byte)))
+        values.next().is_none()
+            && first.is_none_or(|first| !first.iter().any(|byte| b", \t".contains(byte)))
     };
     if is_one {
         return;
@@ -226,10 +231,8 @@ fn one_vary(head: &mut ResponseHead) {
 
 /// AddDefaultCharset, for plain text and HTML that have none.
 fn default_charset(settings: &Settings, head: &mut ResponseHead) {
-    let Some(DefaultCharset::Named(charset)) = settings
-        .core
-        .as_ref()
-        .and_then(|core| core.default_charset.as_ref())
+    let Some(DefaultCharset::Named(charset)) =
+        settings.core.as_ref().and_then(|core| core.default_charset.as_ref())
     else {
         return;
     };
@@ -244,8 +247,9 @@ fn default_charset(settings: &Settings, head: &mut ResponseHead) {
     }
 }
 
-/// Puts the head where expressions (`resp`, `%{CONTENT_TYPE}`, `%{REQUEST_STATUS}`) look for it, as long as `work` lasts.
-/// `with_media_type`: the media type is not among the fields then, but in `content_type` with its parameters.
+/// Puts the head where expressions (`resp`, `%{CONTENT_TYPE}`, `%{REQUEST_STATUS}`) look for it, as
+/// long as `work` lasts. `with_media_type`: the media type is not among the fields then, but in
+/// `content_type` with its parameters.
 pub(crate) fn with_head<T>(
     tx: &mut Transaction<'_>,
     head: &mut ResponseHead,
@@ -257,10 +261,7 @@ pub(crate) fn with_head<T>(
     let own = with_media_type.then(|| {
         let sent = tx.state.fields.value(b"content-type").map(<[u8]>::to_vec);
         tx.state.fields.remove(b"content-type");
-        (
-            std::mem::replace(&mut tx.state.content_type, sent),
-            tx.state.charset.take(),
-        )
+        (std::mem::replace(&mut tx.state.content_type, sent), tx.state.charset.take())
     });
     let outcome = work(tx);
     std::mem::swap(&mut tx.state.fields, &mut head.fields);

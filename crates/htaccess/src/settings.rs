@@ -1,4 +1,5 @@
-//! What is in force for a file: one configuration per module, as Apache's per-directory configuration.
+//! What is in force for a file: one configuration per module, as Apache's per-directory
+//! configuration.
 
 use std::sync::Arc;
 
@@ -6,7 +7,8 @@ use crate::compile::{ConditionalSection, FilesSection};
 use crate::mistake::Mistake;
 use crate::modules;
 
-/// How a module's configuration of a folder and that of a folder below it (or of a section) become one.
+/// How a module's configuration of a folder and that of a folder below it (or of a section) become
+/// one.
 pub trait Merge {
     /// What is in force where `base` applies and `add` is closer.
     fn merge(base: &Self, add: &Self) -> Self;
@@ -14,8 +16,9 @@ pub trait Merge {
 
 macro_rules! settings {
     ($($(#[$doc:meta])* $field:ident: $config:ty,)*) => {
-        /// The configuration of every module, and the sections that wait for a request's file name or condition. A module
-        /// that nobody has configured is `None`, which costs nothing to merge.
+        /// The configuration of every module, and the sections that wait for a request's file name
+        /// or condition. A module that nobody has configured is `None`, which costs nothing to
+        /// merge.
         #[derive(Clone, Debug, Default)]
         pub struct Settings {
             $($(#[$doc])* pub $field: Option<Arc<$config>>,)*
@@ -23,7 +26,8 @@ macro_rules! settings {
             pub files: Vec<Arc<FilesSection>>,
             /// `<If>`, `<ElseIf>` and `<Else>`, in the order in which they apply.
             pub conditions: Vec<Arc<ConditionalSection>>,
-            /// Set where a directive that cannot be honoured is in force: what it covers is answered with 500.
+            /// Set where a directive that cannot be honoured is in force: what it covers is
+            /// answered with 500.
             pub refused: Option<Arc<Mistake>>,
         }
 

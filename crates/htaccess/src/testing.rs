@@ -11,7 +11,8 @@ use crate::transaction::Transaction;
 use crate::world::{Lookup, Probe, ProbeKind, Verified, World};
 use crate::{Client, Settings, State};
 
-/// Settings of a file that holds these lines, which are directives without sections and without continuation lines.
+/// Settings of a file that holds these lines, which are directives without sections and without
+/// continuation lines.
 ///
 /// # Panics
 /// Where one has something wrong with it.

@@ -15,7 +15,8 @@ pub struct Trace {
 /// One thing that happened.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// What it is: `file`, `section`, `rule`, `condition`, `header`, `redirect`, `access`, `resolution`…
+    /// What it is: `file`, `section`, `rule`, `condition`, `header`, `redirect`, `access`,
+    /// `resolution`…
     pub step: &'static str,
     /// Where the directive stands.
     pub place: Option<Arc<Place>>,

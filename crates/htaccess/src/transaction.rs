@@ -17,8 +17,8 @@ pub struct Transaction<'r> {
     pub state: State,
 }
 
-/// What has become of a request so far. An internal redirect begins with a new one, of which the old is `previous`.
-/// Paths and names are bytes, decoded.
+/// What has become of a request so far. An internal redirect begins with a new one, of which the
+/// old is `previous`. Paths and names are bytes, decoded.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     /// The method now in force; an ErrorDocument is fetched with GET.
@@ -29,8 +29,9 @@ pub struct State {
     pub uri: Vec<u8>,
     /// Query, as sent, without `?` (`r->args`).
     pub args: Option<Vec<u8>>,
-    /// Absolute path of the longest part of the URL that there is, plus the next component where that is missing, as
-    /// Apache's directory walk leaves it (`r->filename`). Folders end in `/` where the URL did.
+    /// Absolute path of the longest part of the URL that there is, plus the next component where
+    /// that is missing, as Apache's directory walk leaves it (`r->filename`). Folders end in `/`
+    /// where the URL did.
     pub filename: Vec<u8>,
     /// What followed it (`r->path_info`): empty, or beginning with `/`.
     pub path_info: Vec<u8>,
@@ -60,9 +61,11 @@ pub struct State {
     pub encoding: Option<Vec<u8>>,
     /// Content-Language (`r->content_languages`).
     pub languages: Vec<Vec<u8>>,
-    /// Output filters that mod_mime's extensions name, in order; those of SetOutputFilter come behind them.
+    /// Output filters that mod_mime's extensions name, in order; those of SetOutputFilter come
+    /// behind them.
     pub output_filters: Vec<Box<[u8]>>,
-    /// The response's status as far as it is known; 200 at first. What ErrorDocument serves keeps the error's.
+    /// The response's status as far as it is known; 200 at first. What ErrorDocument serves keeps
+    /// the error's.
     pub status: Status,
     /// The request that was redirected to this one internally.
     pub previous: Option<Box<State>>,
@@ -70,7 +73,8 @@ pub struct State {
     pub is_subrequest: bool,
     /// Of a sub-request: `uri` of the request that asks (`r->main->uri`).
     pub main_uri: Option<Vec<u8>>,
-    /// Whether Options has neither FollowSymLinks nor SymLinksIfOwnerMatch on, without which mod_rewrite refuses to work.
+    /// Whether Options has neither FollowSymLinks nor SymLinksIfOwnerMatch on, without which
+    /// mod_rewrite refuses to work.
     pub links_forbidden: bool,
     /// What mod_rewrite remembers.
     pub rewriting: crate::modules::rewrite::Notes,
@@ -93,15 +97,13 @@ pub enum Found {
 }
 
 impl State {
-    /// Sets a variable. One that is there already keeps its name's letters, and stays as it is where the value is the same.
+    /// Sets a variable. One that is there already keeps its name's letters, and stays as it is
+    /// where the value is the same.
     pub fn set_variable(&mut self, name: &[u8], value: &[u8]) {
         if self.env.value(name) == Some(value) {
             return;
         }
-        let known = self
-            .env
-            .iter()
-            .find(|(known, _)| known.eq_ignore_ascii_case(name));
+        let known = self.env.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         let known = known.map(|(known, _)| known.to_vec());
         self.env.set(known.as_deref().unwrap_or(name), value);
     }
@@ -148,9 +150,7 @@ impl<'r> Transaction<'r> {
     /// The request's fields, to be changed.
     pub fn edit_request_fields(&mut self) -> &mut Fields {
         let client = self.client;
-        self.state
-            .request_fields
-            .get_or_insert_with(|| client.request().fields.clone())
+        self.state.request_fields.get_or_insert_with(|| client.request().fields.clone())
     }
 
     /// Notes a line for the error log.

@@ -1,22 +1,16 @@
 //! The shell's patterns, as `apr_fnmatch` has them.
 
-/// Whether `pattern` matches all of `name`: `*` is any run of bytes but `/`, `?` any one but `/`, `[…]` one of a set (`!` or
-/// `^` turns it round, `-` makes ranges), and a backslash takes the meaning from what follows. The time is at most the
-/// product of both lengths. (`APR_FNM_PATHNAME`)
+/// Whether `pattern` matches all of `name`: `*` is any run of bytes but `/`, `?` any one but `/`,
+/// `[…]` one of a set (`!` or `^` turns it round, `-` makes ranges), and a backslash takes the
+/// meaning from what follows. The time is at most the product of both lengths. (`APR_FNM_PATHNAME`)
 pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
-    let reading = Reading {
-        path: true,
-        caseless: false,
-    };
+    let reading = Reading { path: true, caseless: false };
     reading.matches(pattern, name)
 }
 
 /// The same, but a slash is like any other byte (no flag, or `APR_FNM_CASE_BLIND`).
 pub fn matches_text(pattern: &[u8], text: &[u8], caseless: bool) -> bool {
-    let reading = Reading {
-        path: false,
-        caseless,
-    };
+    let reading = Reading { path: false, caseless };
     reading.matches(pattern, text)
 }
 
@@ -32,7 +26,8 @@ struct Reading {
 impl Reading {
     fn matches(self, pattern: &[u8], name: &[u8]) -> bool {
         let (mut at, mut read) = (0, 0);
-        // Where the last `*` was, and how far it reached; it is let to reach further where the rest does not fit.
+        // Where the last `*` was, and how far it reached; it is let to reach further where the rest
+        // does not fit.
         let mut star: Option<(usize, usize)> = None;
         loop {
             if pattern.get(at) == Some(&b'*') {
@@ -49,7 +44,9 @@ impl Reading {
                 continue;
             }
             match &mut star {
-                Some((after, reached)) if *reached < name.len() && !self.is_apart(name[*reached]) => {
+                Some((after, reached))
+                    if *reached < name.len() && !self.is_apart(name[*reached]) =>
+                {
                     *reached += 1;
                     (at, read) = (*after, *reached);
                 }
@@ -80,8 +77,8 @@ impl Reading {
         one == other || self.caseless && one.eq_ignore_ascii_case(&other)
     }
 
-    /// Whether the set that `rest` begins with, behind its `[`, has `byte` in it, and how long it is with its `]`. `None` where it
-    /// has no end.
+    /// Whether the set that `rest` begins with, behind its `[`, has `byte` in it, and how long it
+    /// is with its `]`. `None` where it has no end.
     fn set(self, rest: &[u8], byte: u8) -> Option<(bool, usize)> {
         let turned = matches!(rest.first(), Some(b'!' | b'^'));
         let start = usize::from(turned);
@@ -151,11 +148,7 @@ mod tests {
             ("a/*", "a/b", true),
         ];
         for (pattern, name, expected) in rows {
-            assert_eq!(
-                matches(pattern.as_bytes(), name.as_bytes()),
-                expected,
-                "{pattern} {name}"
-            );
+            assert_eq!(matches(pattern.as_bytes(), name.as_bytes()), expected, "{pattern} {name}");
         }
     }
 

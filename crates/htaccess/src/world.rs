@@ -7,29 +7,32 @@ use howdah_http::Status;
 
 use crate::transaction::Transaction;
 
-/// The file system, sub-requests and passwords, as the server knows them. The answers may come from caches, which are as
-/// fresh as what is served.
+/// The file system, sub-requests and passwords, as the server knows them. The answers may come from
+/// caches, which are as fresh as what is served.
 pub trait World {
     /// What is at an absolute path, links followed.
     fn probe(&mut self, path: &[u8]) -> Option<Probe>;
-    /// Which kind of thing is at an absolute path, links followed. Cheaper than [`probe`](World::probe) where it is asked about
-    /// the file that the request is for, as nearly every rewrite condition does.
+    /// Which kind of thing is at an absolute path, links followed. Cheaper than
+    /// [`probe`](World::probe) where it is asked about the file that the request is for, as nearly
+    /// every rewrite condition does.
     fn kind(&mut self, path: &[u8]) -> Option<ProbeKind> {
         self.probe(path).map(|probe| probe.kind)
     }
     /// What is at an absolute path, without following a link at its end.
     fn probe_link(&mut self, path: &[u8]) -> Option<Probe>;
-    /// The content of a file that a directive names (AuthUserFile, `file()`): `None` where it cannot be read or is larger than
-    /// 10 MiB.
+    /// The content of a file that a directive names (AuthUserFile, `file()`): `None` where it
+    /// cannot be read or is larger than 10 MiB.
     fn read(&mut self, path: &[u8]) -> Option<Arc<[u8]>>;
     /// The names in a folder, in no order, without `.` and `..`.
     fn entries(&mut self, folder: &[u8]) -> Vec<Box<[u8]>>;
-    /// What a GET for this URL path (and query) would come to, asked from within `from` (Apache's `ap_sub_req_lookup_uri`). Its
-    /// complaints and its trace go to `from`. Where sub-requests are nested too deeply, or there are too many: 500.
+    /// What a GET for this URL path (and query) would come to, asked from within `from` (Apache's
+    /// `ap_sub_req_lookup_uri`). Its complaints and its trace go to `from`. Where sub-requests are
+    /// nested too deeply, or there are too many: 500.
     fn lookup(&mut self, from: &mut Transaction<'_>, uri: &[u8]) -> Lookup;
     /// Whether the password fits the hash, which is in one of the forms that `htpasswd` writes.
     fn verify(&mut self, hash: &[u8], password: &[u8]) -> Verified;
-    /// The name of a client, looked up from its address, which the name must lead back to (`Require host`, `Allow from`).
+    /// The name of a client, looked up from its address, which the name must lead back to (`Require
+    /// host`, `Allow from`).
     fn host_name(&mut self, _address: IpAddr) -> LookedUp<Vec<u8>> {
         LookedUp::Never
     }
@@ -37,12 +40,13 @@ pub trait World {
     fn addresses(&mut self, _name: &[u8]) -> LookedUp<Vec<IpAddr>> {
         LookedUp::Never
     }
-    /// Whose the file at an absolute path is (`Require file-owner`); `None` where that cannot be found out.
+    /// Whose the file at an absolute path is (`Require file-owner`); `None` where that cannot be
+    /// found out.
     fn owners(&mut self, _path: &[u8]) -> Option<Owners> {
         None
     }
-    /// What the nonces of Digest authentication are made with: random, and the same for all threads and as long as the
-    /// server runs. `None` answers Digest with 500.
+    /// What the nonces of Digest authentication are made with: random, and the same for all threads
+    /// and as long as the server runs. `None` answers Digest with 500.
     fn nonce_secret(&mut self) -> Option<[u8; 32]> {
         None
     }
@@ -100,8 +104,8 @@ pub enum ProbeKind {
 /// What a sub-request came to.
 #[derive(Clone, Debug, Default)]
 pub struct Lookup {
-    /// 200 where it would be served, and where nothing is there: only a handler would find that out. Else the error or
-    /// redirect.
+    /// 200 where it would be served, and where nothing is there: only a handler would find that
+    /// out. Else the error or redirect.
     pub status: Status,
     /// `r->filename` of it; where rules have rewritten it, `redirect:` and the URL.
     pub filename: Vec<u8>,
@@ -126,8 +130,8 @@ pub enum Verified {
     Yes,
     /// It does not.
     No,
-    /// It takes so long to find out that it is done elsewhere. The evaluation is to be given up; it is begun again when the
-    /// answer is known.
+    /// It takes so long to find out that it is done elsewhere. The evaluation is to be given up; it
+    /// is begun again when the answer is known.
     Later,
 }
 
@@ -138,7 +142,8 @@ pub enum LookedUp<T> {
     Found(T),
     /// There is no answer, or it cannot be trusted.
     Nothing,
-    /// It is being asked. The evaluation is to be given up; it is begun again when the answer is known.
+    /// It is being asked. The evaluation is to be given up; it is begun again when the answer is
+    /// known.
     Later,
     /// This server does not ask.
     Never,

@@ -1,7 +1,7 @@
 //! Whole files, as applications bring them: `check` finds nothing wrong with them.
 //!
-//! `HOWDAH_HTACCESS_CORPUS` names a folder of real ones, which are looked at as well. They belong to their projects and are not
-//! kept here.
+//! `HOWDAH_HTACCESS_CORPUS` names a folder of real ones, which are looked at as well. They belong
+//! to their projects and are not kept here.
 
 #![allow(clippy::unwrap_used)] // A test's helpers fail the test.
 
@@ -60,9 +60,7 @@ fn real_files() {
     assert!(!files.is_empty(), "{folder:?} is empty");
     let mut alarms = Vec::new();
     for remark in files.iter().flat_map(|file| checked(file)) {
-        let is_known = NOT_IN_APACHE_EITHER
-            .iter()
-            .any(|name| remark.message.contains(name));
+        let is_known = NOT_IN_APACHE_EITHER.iter().any(|name| remark.message.contains(name));
         if remark.kind.severity() == Severity::Error && !is_known {
             alarms.push(remark.to_string());
         }

@@ -1,6 +1,8 @@
-//! Nanoseconds per request head read and per response head written, in a bare loop with warm caches.
+//! Nanoseconds per request head read and per response head written, in a bare loop with warm
+//! caches.
 //!
-//! `cargo bench -p howdah-http --bench head -- [WORD]`, where WORD picks the lines that contain it. The best of several rounds stands for the code, the rest for the machine.
+//! `cargo bench -p howdah-http --bench head -- [WORD]`, where WORD picks the lines that contain it.
+//! The best of several rounds stands for the code, the rest for the machine.
 
 use std::{hint::black_box, time::Instant};
 
@@ -45,11 +47,7 @@ fn parse_httparse(name: &str, head: &[u8]) {
     report(&format!("  httparse alone, {name}"), head.len(), || {
         let mut lines = [httparse::EMPTY_HEADER; 64];
         let mut request = httparse::Request::new(&mut lines);
-        assert!(
-            request
-                .parse(black_box(head))
-                .is_ok_and(|status| status.is_complete())
-        );
+        assert!(request.parse(black_box(head)).is_ok_and(|status| status.is_complete()));
         black_box(&request);
     });
 }
@@ -90,19 +88,12 @@ fn decide() {
         last_modified: Some(784_111_777),
     };
     report("conditional, chromium's fields without one", 0, || {
-        black_box(conditional::decide(
-            &Method::Get,
-            black_box(fields),
-            Some(&current),
-        ));
+        black_box(conditional::decide(&Method::Get, black_box(fields), Some(&current)));
     });
 }
 
 fn report(name: &str, bytes: usize, mut work: impl FnMut()) {
-    let mut words = std::env::args()
-        .skip(1)
-        .filter(|word| !word.starts_with('-'))
-        .peekable();
+    let mut words = std::env::args().skip(1).filter(|word| !word.starts_with('-')).peekable();
     if words.peek().is_some() && !words.any(|word| name.contains(&word)) {
         return;
     }
@@ -119,8 +110,7 @@ fn report(name: &str, bytes: usize, mut work: impl FnMut()) {
 fn response(lines: &[(&str, &str)]) -> ResponseHead {
     let mut head = ResponseHead::new(Status::OK);
     for (name, value) in lines {
-        head.push(name.as_bytes(), value.as_bytes())
-            .expect("the lines are well-formed");
+        head.push(name.as_bytes(), value.as_bytes()).expect("the lines are well-formed");
     }
     head
 }
@@ -157,7 +147,5 @@ const FILE_FIELDS: &[(&str, &str)] = &[
     ("Accept-Ranges", "bytes"),
 ];
 
-const SCRIPT_FIELDS: &[(&str, &str)] = &[
-    ("X-Powered-By", "PHP/8.2.29"),
-    ("Content-Type", "text/html; charset=UTF-8"),
-];
+const SCRIPT_FIELDS: &[(&str, &str)] =
+    &[("X-Powered-By", "PHP/8.2.29"), ("Content-Type", "text/html; charset=UTF-8")];

@@ -1,14 +1,15 @@
 //! `host[:port]` (RFC 3986 §3.2, RFC 9110 §4.2, §7.2).
 //!
-//! Stricter than the URI grammar on purpose: a host may become part of a path (mass hosting) and of every URL
-//! that a script builds, so only what DNS and IP literals need gets through.
+//! Stricter than the URI grammar on purpose: a host may become part of a path (mass hosting) and of
+//! every URL that a script builds, so only what DNS and IP literals need gets through.
 
 use std::net::Ipv6Addr;
 
 use crate::scan;
 
-/// Checks `authority` and appends it to `into`, lower-cased, without the final dot of a rooted name and without
-/// an empty port. On an error `into` is left as it was. `Err` says what is wrong with it.
+/// Checks `authority` and appends it to `into`, lower-cased, without the final dot of a rooted name
+/// and without an empty port. On an error `into` is left as it was. `Err` says what is wrong with
+/// it.
 pub fn check_authority(authority: &[u8], into: &mut Vec<u8>) -> Result<(), &'static str> {
     let (host, port) = match authority {
         [b'[', ..] => ip_literal(authority)?,
@@ -116,11 +117,7 @@ mod tests {
         ];
         for (authority, expected) in table {
             let mut into = Vec::new();
-            assert_eq!(
-                check_authority(authority.as_bytes(), &mut into),
-                Ok(()),
-                "{authority}"
-            );
+            assert_eq!(check_authority(authority.as_bytes(), &mut into), Ok(()), "{authority}");
             assert_eq!(String::from_utf8(into).unwrap(), expected);
         }
     }

@@ -1,4 +1,5 @@
-//! Conditional requests (RFC 9110 §13): whether the client's copy, or its idea of ours, is good enough.
+//! Conditional requests (RFC 9110 §13): whether the client's copy, or its idea of ours, is good
+//! enough.
 
 use crate::{
     Fields, Method, date,
@@ -26,16 +27,14 @@ pub enum Decision {
     PreconditionFailed,
 }
 
-/// Evaluates If-Match, If-Unmodified-Since, If-None-Match and If-Modified-Since in the order of RFC 9110 §13.2.2.
-/// `current` is `None` where nothing exists at the target. To be asked only where the answer without
-/// preconditions would be a success (§13.2.1).
+/// Evaluates If-Match, If-Unmodified-Since, If-None-Match and If-Modified-Since in the order of RFC
+/// 9110 §13.2.2. `current` is `None` where nothing exists at the target. To be asked only where the
+/// answer without preconditions would be a success (§13.2.1).
 pub fn decide(method: &Method, fields: &Fields, current: Option<&Validators<'_>>) -> Decision {
     let conditions = Conditions::of(fields);
     let reads = matches!(method, Method::Get | Method::Head);
     if conditions.if_match {
-        if !matches(fields, b"if-match", current, |ours, theirs| {
-            ours.strong_eq(theirs)
-        }) {
+        if !matches(fields, b"if-match", current, |ours, theirs| ours.strong_eq(theirs)) {
             return Decision::PreconditionFailed;
         }
     } else if let Some(since) = conditions.if_unmodified_since.and_then(date::parse)
@@ -46,9 +45,8 @@ pub fn decide(method: &Method, fields: &Fields, current: Option<&Validators<'_>>
         return Decision::PreconditionFailed;
     }
     if conditions.if_none_match {
-        return match matches(fields, b"if-none-match", current, |ours, theirs| {
-            ours.weak_eq(theirs)
-        }) {
+        return match matches(fields, b"if-none-match", current, |ours, theirs| ours.weak_eq(theirs))
+        {
             false => Decision::Proceed,
             true if reads => Decision::NotModified,
             true => Decision::PreconditionFailed,
@@ -65,21 +63,24 @@ pub fn decide(method: &Method, fields: &Fields, current: Option<&Validators<'_>>
     Decision::Proceed
 }
 
-/// Whether Range may be answered: there is no If-Range, or it names exactly the current version (RFC 9110 §13.1.5).
-/// A date is strong enough only where it lies at least a second before `now` (§8.8.2.2): within one second a file
-/// can change twice.
+/// Whether Range may be answered: there is no If-Range, or it names exactly the current version
+/// (RFC 9110 §13.1.5). A date is strong enough only where it lies at least a second before `now`
+/// (§8.8.2.2): within one second a file can change twice.
 pub fn range_applies(fields: &Fields, current: &Validators<'_>, now: u64) -> bool {
     let mut values = fields.values(b"if-range");
-    let Some(value) = values.next() else { return true };
+    let Some(value) = values.next() else {
+        return true;
+    };
     if values.next().is_some() {
         return false;
     }
     match Tag::parse(value) {
-        Some(tag) => current
-            .etag
-            .and_then(Tag::parse)
-            .is_some_and(|current| current.strong_eq(&tag)),
-        None => date::parse(value).is_some_and(|date| current.last_modified == Some(date) && date < now),
+        Some(tag) => {
+            current.etag.and_then(Tag::parse).is_some_and(|current| current.strong_eq(&tag))
+        }
+        None => {
+            date::parse(value).is_some_and(|date| current.last_modified == Some(date) && date < now)
+        }
     }
 }
 
@@ -98,7 +99,9 @@ impl Conditions<'_> {
         for (name, value) in fields.iter() {
             match name.len() {
                 8 if name.eq_ignore_ascii_case(b"if-match") => conditions.if_match = true,
-                13 if name.eq_ignore_ascii_case(b"if-none-match") => conditions.if_none_match = true,
+                13 if name.eq_ignore_ascii_case(b"if-none-match") => {
+                    conditions.if_none_match = true
+                }
                 17 if name.eq_ignore_ascii_case(b"if-modified-since") => {
                     conditions.if_modified_since.get_or_insert(value);
                 }
@@ -158,32 +161,20 @@ mod tests {
             (Method::Get, &[], Proceed),
             // §13.1.2
             (Method::Get, &[("If-None-Match", "\"v2\"")], NotModified),
-            (
-                Method::Head,
-                &[("if-none-match", "\"v1\", W/\"v2\"")],
-                NotModified,
-            ),
+            (Method::Head, &[("if-none-match", "\"v1\", W/\"v2\"")], NotModified),
             (Method::Get, &[("If-None-Match", "\"v1\"")], Proceed),
             (Method::Get, &[("If-None-Match", "*")], NotModified),
             (Method::Put, &[("If-None-Match", "*")], PreconditionFailed),
             (Method::Post, &[("If-None-Match", "\"v2\"")], PreconditionFailed),
             (Method::Get, &[("If-None-Match", "v2")], Proceed),
-            (
-                Method::Get,
-                &[("If-None-Match", "\"v1\""), ("If-None-Match", "\"v2\"")],
-                NotModified,
-            ),
+            (Method::Get, &[("If-None-Match", "\"v1\""), ("If-None-Match", "\"v2\"")], NotModified),
             // §13.1.3, which If-None-Match overrules
             (Method::Get, &[("If-Modified-Since", BEFORE)], Proceed),
             (Method::Get, &[("If-Modified-Since", AT)], NotModified),
             (Method::Get, &[("If-Modified-Since", AFTER)], NotModified),
             (Method::Get, &[("If-Modified-Since", "yesterday")], Proceed),
             (Method::Post, &[("If-Modified-Since", AT)], Proceed),
-            (
-                Method::Get,
-                &[("If-Modified-Since", AT), ("If-None-Match", "\"v1\"")],
-                Proceed,
-            ),
+            (Method::Get, &[("If-Modified-Since", AT), ("If-None-Match", "\"v1\"")], Proceed),
             (
                 Method::Get,
                 &[("If-Modified-Since", BEFORE), ("If-None-Match", "\"v2\"")],
@@ -198,34 +189,18 @@ mod tests {
             (Method::Get, &[("If-Match", "\"v1\"")], PreconditionFailed),
             (Method::Get, &[("If-Match", "garbage")], PreconditionFailed),
             // §13.1.4, which If-Match overrules
-            (
-                Method::Put,
-                &[("If-Unmodified-Since", BEFORE)],
-                PreconditionFailed,
-            ),
+            (Method::Put, &[("If-Unmodified-Since", BEFORE)], PreconditionFailed),
             (Method::Put, &[("If-Unmodified-Since", AT)], Proceed),
             (Method::Put, &[("If-Unmodified-Since", "yesterday")], Proceed),
-            (
-                Method::Put,
-                &[("If-Unmodified-Since", BEFORE), ("If-Match", "\"v2\"")],
-                Proceed,
-            ),
+            (Method::Put, &[("If-Unmodified-Since", BEFORE), ("If-Match", "\"v2\"")], Proceed),
             // §13.2.2: both kinds
-            (
-                Method::Get,
-                &[("If-Match", "\"v2\""), ("If-None-Match", "\"v2\"")],
-                NotModified,
-            ),
+            (Method::Get, &[("If-Match", "\"v2\""), ("If-None-Match", "\"v2\"")], NotModified),
             (
                 Method::Get,
                 &[("If-Match", "\"v1\""), ("If-None-Match", "\"v2\"")],
                 PreconditionFailed,
             ),
-            (
-                Method::Get,
-                &[("If-Unmodified-Since", AT), ("If-Modified-Since", AT)],
-                NotModified,
-            ),
+            (Method::Get, &[("If-Unmodified-Since", AT), ("If-Modified-Since", AT)], NotModified),
         ];
         for (method, lines, expected) in table {
             assert_eq!(
@@ -264,11 +239,7 @@ mod tests {
             decide(&Method::Get, &fields(&[("If-None-Match", "\"v2\"")]), Some(&WEAK)),
             NotModified
         );
-        assert!(!range_applies(
-            &fields(&[("If-Range", "W/\"v2\"")]),
-            &WEAK,
-            u64::MAX
-        ));
+        assert!(!range_applies(&fields(&[("If-Range", "W/\"v2\"")]), &WEAK, u64::MAX));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Dates (RFC 9110 §5.6.7), from and to seconds since 1970, without a clock.
 
-/// `seconds` since 1970-01-01 as IMF-fixdate, such as `Sun, 06 Nov 1994 08:49:37 GMT`. What lies beyond the year
-/// 9999 is its last second.
+/// `seconds` since 1970-01-01 as IMF-fixdate, such as `Sun, 06 Nov 1994 08:49:37 GMT`. What lies
+/// beyond the year 9999 is its last second.
 pub fn format(seconds: u64) -> [u8; 29] {
     let seconds = seconds.min(LAST_SECOND);
     let (days, second) = (seconds / DAY, seconds % DAY);
@@ -18,35 +18,27 @@ pub fn format(seconds: u64) -> [u8; 29] {
     text
 }
 
-/// Reads any of the three formats that recipients must understand: IMF-fixdate, RFC 850's, asctime's. `None` for
-/// anything else, for days that no calendar has, and before 1970.
+/// Reads any of the three formats that recipients must understand: IMF-fixdate, RFC 850's,
+/// asctime's. `None` for anything else, for days that no calendar has, and before 1970.
 pub fn parse(text: &[u8]) -> Option<u64> {
     if fits(text, b"___, __ ___ ____ __:__:__ GMT") {
         weekday(&text[..3])?;
-        instant(
-            number(&text[12..16])?,
-            &text[8..11],
-            number(&text[5..7])?,
-            &text[17..25],
-        )
+        instant(number(&text[12..16])?, &text[8..11], number(&text[5..7])?, &text[17..25])
     } else if fits(text, b"___ ___ __ __:__:__ ____") {
         weekday(&text[..3])?;
-        let day = if text[8] == b' ' {
-            &text[9..10]
-        } else {
-            &text[8..10]
-        };
+        let day = if text[8] == b' ' { &text[9..10] } else { &text[8..10] };
         instant(number(&text[20..])?, &text[4..7], number(day)?, &text[11..19])
     } else {
         rfc850(text)
     }
 }
 
-/// `Sunday, 06-Nov-94 08:49:37 GMT`. Two digits of a year from 70 mean the twentieth century, which keeps every date
-/// within the 50 years of the future that §5.6.7 allows, and needs no clock.
+/// `Sunday, 06-Nov-94 08:49:37 GMT`. Two digits of a year from 70 mean the twentieth century, which
+/// keeps every date within the 50 years of the future that §5.6.7 allows, and needs no clock.
 fn rfc850(text: &[u8]) -> Option<u64> {
     let (name, rest) = text.split_at(text.iter().position(|&byte| byte == b',')?);
-    if !LONG_WEEKDAYS.iter().any(|known| known.as_bytes() == name) || !fits(rest, b", __-___-__ __:__:__ GMT")
+    if !LONG_WEEKDAYS.iter().any(|known| known.as_bytes() == name)
+        || !fits(rest, b", __-___-__ __:__:__ GMT")
     {
         return None;
     }
@@ -75,8 +67,15 @@ fn number(digits: &[u8]) -> Option<u64> {
 
 fn instant(year: u64, month: &[u8], day: u64, clock: &[u8]) -> Option<u64> {
     let month = MONTHS.iter().position(|known| &known[..] == month)? as u64 + 1;
-    let (hour, minute, second) = (number(&clock[..2])?, number(&clock[3..5])?, number(&clock[6..])?);
-    if year < 1970 || day < 1 || day > month_length(year, month) || hour > 23 || minute > 59 || second > 60 {
+    let (hour, minute, second) =
+        (number(&clock[..2])?, number(&clock[3..5])?, number(&clock[6..])?);
+    if year < 1970
+        || day < 1
+        || day > month_length(year, month)
+        || hour > 23
+        || minute > 59
+        || second > 60
+    {
         return None;
     }
     // A leap second is counted as the second before it, as POSIX time has no name for it.
@@ -85,15 +84,18 @@ fn instant(year: u64, month: &[u8], day: u64, clock: &[u8]) -> Option<u64> {
 
 fn month_length(year: u64, month: u64) -> u64 {
     match month {
-        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => 29,
+        2 if year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400)) => {
+            29
+        }
         2 => 28,
         4 | 6 | 9 | 11 => 30,
         _ => 31,
     }
 }
 
-/// Days from 1970-01-01 to a date not before it. Years are counted from March, so that the leap day comes last
-/// and the months before it have lengths of one linear pattern (153 days in five months).
+/// Days from 1970-01-01 to a date not before it. Years are counted from March, so that the leap day
+/// comes last and the months before it have lengths of one linear pattern (153 days in five
+/// months).
 fn days(year: u64, month: u64, day: u64) -> u64 {
     let year = if month <= 2 { year - 1 } else { year };
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
@@ -104,7 +106,8 @@ fn days(year: u64, month: u64, day: u64) -> u64 {
 fn civil(days: u64) -> (u64, u64, u64) {
     let days = days + EPOCH;
     let (era, day_of_era) = (days / ERA, days % ERA);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / (ERA - 1)) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / (ERA - 1)) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted + 2) / 5 + 1;
@@ -130,15 +133,8 @@ const LAST_SECOND: u64 = 253_402_300_799;
 
 const WEEKDAYS: [&[u8; 3]; 7] = [b"Sun", b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat"];
 
-const LONG_WEEKDAYS: [&str; 7] = [
-    "Sunday",
-    "Monday",
-    "Tuesday",
-    "Wednesday",
-    "Thursday",
-    "Friday",
-    "Saturday",
-];
+const LONG_WEEKDAYS: [&str; 7] =
+    ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
 const MONTHS: [&[u8; 3]; 12] = [
     b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",

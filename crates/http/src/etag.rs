@@ -31,25 +31,24 @@ impl<'a> Tag<'a> {
     }
 }
 
-/// The tag of a file, quotes included: its length and its modification time in nanoseconds, both in hexadecimal,
-/// and `variant` behind them (letters and hyphens, such as `-gz`; empty for the file itself). Strong: a file
-/// system that keeps nanoseconds changes it with every write.
+/// The tag of a file, quotes included: its length and its modification time in nanoseconds, both in
+/// hexadecimal, and `variant` behind them (letters and hyphens, such as `-gz`; empty for the file
+/// itself). Strong: a file system that keeps nanoseconds changes it with every write.
 pub fn of_file(length: u64, modified: u64, nanoseconds: u32, variant: &[u8]) -> Text {
     let mut text = Text::new();
     text.push(b"\"");
     text.push_hexadecimal(length);
     text.push(b"-");
     text.push_hexadecimal(
-        modified
-            .wrapping_mul(1_000_000_000)
-            .wrapping_add(u64::from(nanoseconds)),
+        modified.wrapping_mul(1_000_000_000).wrapping_add(u64::from(nanoseconds)),
     );
     text.push(variant);
     text.push(b"\"");
     text
 }
 
-/// The tags of an If-Match or If-None-Match value that is not `*`. Ends at the first that is malformed.
+/// The tags of an If-Match or If-None-Match value that is not `*`. Ends at the first that is
+/// malformed.
 pub fn list(value: &[u8]) -> impl Iterator<Item = Tag<'_>> {
     let mut rest = value;
     std::iter::from_fn(move || {
@@ -71,18 +70,12 @@ fn take(text: &[u8]) -> Option<(Tag<'_>, &[u8])> {
         [b'W', b'/', rest @ ..] => (true, rest),
         _ => (false, text),
     };
-    let [b'"', inner @ ..] = quoted else { return None };
-    let end = inner
-        .iter()
-        .position(|byte| !matches!(byte, 0x21 | 0x23..=0x7e | 0x80..))?;
+    let [b'"', inner @ ..] = quoted else {
+        return None;
+    };
+    let end = inner.iter().position(|byte| !matches!(byte, 0x21 | 0x23..=0x7e | 0x80..))?;
     match inner[end] {
-        b'"' => Some((
-            Tag {
-                weak,
-                opaque: &inner[..end],
-            },
-            &inner[end + 1..],
-        )),
+        b'"' => Some((Tag { weak, opaque: &inner[..end] }, &inner[end + 1..])),
         _ => None,
     }
 }
@@ -143,10 +136,7 @@ mod tests {
             ("\"1\"", "\"1\"", true, true),
         ];
         for (a, b, strong, weak) in table {
-            let (a, b) = (
-                Tag::parse(a.as_bytes()).unwrap(),
-                Tag::parse(b.as_bytes()).unwrap(),
-            );
+            let (a, b) = (Tag::parse(a.as_bytes()).unwrap(), Tag::parse(b.as_bytes()).unwrap());
             assert_eq!((a.strong_eq(&b), a.weak_eq(&b)), (strong, weak), "{a:?} {b:?}");
         }
     }

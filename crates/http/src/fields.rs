@@ -2,18 +2,19 @@
 
 use std::fmt;
 
-/// The field lines of a message, in the order in which they came. Names keep their case and compare without it.
+/// The field lines of a message, in the order in which they came. Names keep their case and compare
+/// without it.
 ///
-/// All bytes live in one arena and the lines are offsets into it, so filling a cleared `Fields` again allocates
-/// nothing.
+/// All bytes live in one arena and the lines are offsets into it, so filling a cleared `Fields`
+/// again allocates nothing.
 #[derive(Clone, Default)]
 pub struct Fields {
     bytes: Vec<u8>,
     lines: Vec<Line>,
 }
 
-/// Where one line's name and value stand in the arena. Invariant: `name_start <= name_end <= value_start <=
-/// value_end <= bytes.len()`.
+/// Where one line's name and value stand in the arena. Invariant: `name_start <= name_end <=
+/// value_start <= value_end <= bytes.len()`.
 #[derive(Clone, Copy)]
 pub(crate) struct Line {
     pub name_start: u32,
@@ -25,10 +26,7 @@ pub(crate) struct Line {
 impl Fields {
     /// No fields, no memory.
     pub const fn new() -> Fields {
-        Fields {
-            bytes: Vec::new(),
-            lines: Vec::new(),
-        }
+        Fields { bytes: Vec::new(), lines: Vec::new() }
     }
 
     /// No fields, but memory for so many lines, whose names and values take so many bytes together.
@@ -83,9 +81,7 @@ impl Fields {
 
     /// Every line as (name, value), in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> + Clone {
-        self.lines
-            .iter()
-            .map(|line| (self.name_of(line), self.value_of(line)))
+        self.lines.iter().map(|line| (self.name_of(line), self.value_of(line)))
     }
 
     /// Whether a line of that name is there.
@@ -93,12 +89,14 @@ impl Fields {
         self.lines.iter().any(|line| self.is_named(line, name))
     }
 
-    /// Removes every line of that name; says whether there was one. Its bytes stay in the arena until `clear`.
+    /// Removes every line of that name; says whether there was one. Its bytes stay in the arena
+    /// until `clear`.
     pub fn remove(&mut self, name: &[u8]) -> bool {
         let before = self.lines.len();
         let bytes = &self.bytes;
-        self.lines
-            .retain(|line| !slice(bytes, line.name_start, line.name_end).eq_ignore_ascii_case(name));
+        self.lines.retain(|line| {
+            !slice(bytes, line.name_start, line.name_end).eq_ignore_ascii_case(name)
+        });
         self.lines.len() != before
     }
 
@@ -124,13 +122,14 @@ impl Fields {
         self.lines.get(index).map(|line| self.value_of(line))
     }
 
-    /// The bytes of all names and values held, an upper bound of what they take on the wire without separators.
+    /// The bytes of all names and values held, an upper bound of what they take on the wire without
+    /// separators.
     pub(crate) fn arena_length(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The arena and the lines, for a parser that fills both at once. Every line pushed must point into bytes
-    /// that are there when the parser is done; otherwise it calls `clear`.
+    /// The arena and the lines, for a parser that fills both at once. Every line pushed must point
+    /// into bytes that are there when the parser is done; otherwise it calls `clear`.
     pub(crate) fn parts(&mut self) -> (&mut Vec<u8>, &mut Vec<Line>) {
         (&mut self.bytes, &mut self.lines)
     }
@@ -194,12 +193,8 @@ mod tests {
 
     #[test]
     fn names_compare_without_case_and_lines_keep_their_order() {
-        let fields = fields(&[
-            ("Accept", "a"),
-            ("Set-Cookie", "1"),
-            ("set-cookie", "2"),
-            ("X", ""),
-        ]);
+        let fields =
+            fields(&[("Accept", "a"), ("Set-Cookie", "1"), ("set-cookie", "2"), ("X", "")]);
         assert_eq!(fields.value(b"SET-COOKIE"), Some(&b"1"[..]));
         assert_eq!(fields.values(b"Set-Cookie").collect::<Vec<_>>(), [b"1", b"2"]);
         assert_eq!(fields.value(b"x"), Some(&b""[..]));

@@ -7,7 +7,8 @@ pub struct Limits {
     pub request_line: usize,
     /// Bytes of one field line without its CRLF; more is 431.
     pub field_line: usize,
-    /// Bytes of all field lines with their CRLFs; more is 431. Also bounds a chunked body's trailer section.
+    /// Bytes of all field lines with their CRLFs; more is 431. Also bounds a chunked body's trailer
+    /// section.
     pub fields_total: usize,
     /// Field lines in one head; more is 431.
     pub field_count: usize,
@@ -16,8 +17,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Whether content of `length` bytes is over the limit. A length beyond what a signed 64-bit file size can
-    /// hold is over every limit.
+    /// Whether content of `length` bytes is over the limit. A length beyond what a signed 64-bit
+    /// file size can hold is over every limit.
     pub fn body_exceeded_by(&self, length: u64) -> bool {
         length > i64::MAX as u64 || (self.body != 0 && length > self.body)
     }
@@ -42,10 +43,7 @@ mod tests {
 
     #[test]
     fn a_body_limit_of_zero_is_none_but_no_length_passes_a_file_size() {
-        let limits = |body| Limits {
-            body,
-            ..Limits::default()
-        };
+        let limits = |body| Limits { body, ..Limits::default() };
         let table = [
             (10, 10, false),
             (10, 11, true),
@@ -55,11 +53,7 @@ mod tests {
             (u64::MAX, u64::MAX, true),
         ];
         for (limit, length, exceeded) in table {
-            assert_eq!(
-                limits(limit).body_exceeded_by(length),
-                exceeded,
-                "{limit} {length}"
-            );
+            assert_eq!(limits(limit).body_exceeded_by(length), exceeded, "{limit} {length}");
         }
     }
 }

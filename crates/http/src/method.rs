@@ -4,7 +4,8 @@ use std::fmt;
 
 use crate::scan;
 
-/// A request method. Methods are case-sensitive: `get` is an extension method that nobody implements.
+/// A request method. Methods are case-sensitive: `get` is an extension method that nobody
+/// implements.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Method {
     /// RFC 9110 §9.3.1.
@@ -53,9 +54,7 @@ impl Method {
         if !scan::is_token(bytes) {
             return None;
         }
-        std::str::from_utf8(bytes)
-            .ok()
-            .map(|text| Method::Other(text.into()))
+        std::str::from_utf8(bytes).ok().map(|text| Method::Other(text.into()))
     }
 
     /// The method as it stands on the wire.
@@ -98,7 +97,8 @@ mod tests {
     #[test]
     fn every_method_comes_back_as_it_was_written() {
         let names = [
-            "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "PROPFIND", "get",
+            "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH",
+            "PROPFIND", "get",
         ];
         for name in names {
             assert_eq!(Method::from_bytes(name.as_bytes()).unwrap().as_str(), name);
@@ -132,11 +132,7 @@ mod tests {
             (Method::Other("GET2".into()), false, false),
         ];
         for (method, safe, idempotent) in table {
-            assert_eq!(
-                (method.is_safe(), method.is_idempotent()),
-                (safe, idempotent),
-                "{method}"
-            );
+            assert_eq!((method.is_safe(), method.is_idempotent()), (safe, idempotent), "{method}");
         }
     }
 }

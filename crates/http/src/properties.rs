@@ -1,4 +1,5 @@
-//! What holds for any bytes: the properties that the fuzz targets assert, and a short run of them with every test.
+//! What holds for any bytes: the properties that the fuzz targets assert, and a short run of them
+//! with every test.
 //!
 //! Each function takes foreign bytes and panics where its property does not hold.
 
@@ -14,7 +15,8 @@ use crate::{
 
 mod reference;
 
-/// A head gets the same verdict at once and byte by byte, and an accepted one can be read in one way only.
+/// A head gets the same verdict at once and byte by byte, and an accepted one can be read in one
+/// way only.
 pub fn h1_request(data: &[u8]) {
     let data = &data[..data.len().min(1500)];
     let limits = Limits {
@@ -57,15 +59,8 @@ fn accepted_head(head: &[u8], parsed: h1::Parsed, request: &Request) {
         assert!(byte != 0, "NUL accepted");
     }
     for (name, value) in request.fields.iter() {
-        assert!(
-            Method::from_bytes(name).is_some(),
-            "names are tokens, as methods are"
-        );
-        assert!(
-            value
-                .iter()
-                .all(|&byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f))
-        );
+        assert!(Method::from_bytes(name).is_some(), "names are tokens, as methods are");
+        assert!(value.iter().all(|&byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f)));
         assert_eq!(value, value.trim_ascii());
     }
     let count = |name: &[u8]| request.fields.values(name).count();
@@ -75,8 +70,9 @@ fn accepted_head(head: &[u8], parsed: h1::Parsed, request: &Request) {
         lengths == 0 || count(b"transfer-encoding") == 0,
         "both Content-Length and Transfer-Encoding"
     );
-    let value =
-        |name: &[u8]| String::from_utf8_lossy(request.fields.value(name).unwrap_or_default()).into_owned();
+    let value = |name: &[u8]| {
+        String::from_utf8_lossy(request.fields.value(name).unwrap_or_default()).into_owned()
+    };
     match request.content {
         Content::None => assert_eq!(lengths + count(b"transfer-encoding"), 0),
         Content::Length(length) => assert_eq!(value(b"content-length").parse(), Ok(length)),
@@ -86,13 +82,11 @@ fn accepted_head(head: &[u8], parsed: h1::Parsed, request: &Request) {
         }
     }
     assert!(count(b"host") == 1 || (count(b"host") == 0 && request.version == Version::Http10));
+    assert!(request.target.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'#'));
     assert!(
-        request
-            .target
-            .iter()
-            .all(|byte| byte.is_ascii_graphic() && *byte != b'#')
+        request.target.starts_with(b"/")
+            || matches!(request.method, Method::Options | Method::Connect)
     );
-    assert!(request.target.starts_with(b"/") || matches!(request.method, Method::Options | Method::Connect));
     assert!(
         request
             .authority
@@ -124,10 +118,7 @@ pub fn chunked(data: &[u8]) {
 }
 
 fn decode(input: &[u8], piece: usize) -> Result<(Vec<u8>, usize, bool), Refusal> {
-    let mut decoder = ChunkedDecoder::new(&Limits {
-        body: 0,
-        ..Limits::default()
-    });
+    let mut decoder = ChunkedDecoder::new(&Limits { body: 0, ..Limits::default() });
     let (mut content, mut consumed) = (Vec::new(), 0);
     for piece in input.chunks(piece) {
         let mut rest = piece;
@@ -142,8 +133,8 @@ fn decode(input: &[u8], piece: usize) -> Result<(Vec<u8>, usize, bool), Refusal>
     Ok((content, consumed, decoder.is_done()))
 }
 
-/// Ranges stay within the representation, never overlap, never cost more than the whole, and select the very bytes
-/// that were asked for.
+/// Ranges stay within the representation, never overlap, never cost more than the whole, and select
+/// the very bytes that were asked for.
 pub fn range(data: &[u8]) {
     let Some((head, value)) = data.split_first_chunk::<8>() else {
         return;
@@ -162,11 +153,7 @@ pub fn range(data: &[u8]) {
         }
     };
     assert!(spans.len() <= range::RANGE_LIMIT);
-    assert!(
-        spans
-            .iter()
-            .all(|span| span.first <= span.last && span.last < length)
-    );
+    assert!(spans.iter().all(|span| span.first <= span.last && span.last < length));
     assert!(spans.iter().map(|span| u128::from(span.length())).sum::<u128>() <= u128::from(length));
     for (index, one) in spans.iter().enumerate() {
         assert!(
@@ -176,7 +163,8 @@ pub fn range(data: &[u8]) {
         );
     }
     if length < 64 {
-        let selected: BTreeSet<u64> = spans.iter().flat_map(|span| span.first..=span.last).collect();
+        let selected: BTreeSet<u64> =
+            spans.iter().flat_map(|span| span.first..=span.last).collect();
         assert_eq!(Some(selected), reference::selected_bytes(value, length));
     }
     multipart(&spans, length);
@@ -202,7 +190,9 @@ pub fn date(data: &[u8]) {
         let seconds = u64::from_le_bytes(*head) >> (head[0] % 64);
         let text = date::format(seconds);
         match date::parse(&text) {
-            Some(parsed) => assert!(parsed == seconds || (parsed < seconds && &text[12..16] == b"9999")),
+            Some(parsed) => {
+                assert!(parsed == seconds || (parsed < seconds && &text[12..16] == b"9999"))
+            }
             None => panic!("cannot read {}", text.escape_ascii()),
         }
     }
@@ -229,7 +219,9 @@ pub fn conditional(data: &[u8]) {
                 fields.remove(name);
                 conditional::decide(&method, &fields, current)
             };
-            assert!(decision != Decision::NotModified || (method != Method::Put && current.is_some()));
+            assert!(
+                decision != Decision::NotModified || (method != Method::Put && current.is_some())
+            );
             if fields.contains(b"if-match") {
                 assert_eq!(decision, without(b"if-unmodified-since"));
                 assert!(current.is_some() || decision == Decision::PreconditionFailed);
@@ -258,7 +250,8 @@ fn listed_tags(value: &[u8]) {
     }
 }
 
-/// Whatever a script gives as status and fields, the head that is sent has the lines that were checked and no others.
+/// Whatever a script gives as status and fields, the head that is sent has the lines that were
+/// checked and no others.
 pub fn response_head(data: &[u8]) {
     let Some((&[high, low, choice], rest)) = data.split_first_chunk::<3>() else {
         return;
@@ -267,27 +260,17 @@ pub fn response_head(data: &[u8]) {
     let mut unchecked = ResponseHead::new(status);
     let mut checked = ResponseHead::new(status);
     for line in rest.split(|&byte| byte == b';').take(20) {
-        let (name, value) = line.split_at(line.iter().position(|&byte| byte == b'=').unwrap_or(line.len()));
+        let (name, value) =
+            line.split_at(line.iter().position(|&byte| byte == b'=').unwrap_or(line.len()));
         let value = value.get(1..).unwrap_or_default();
         unchecked.fields.push(name, crate::scan::trim(value));
         let _ = checked.push(name, value);
     }
     unchecked.reason = rest.get(..4).map(Into::into);
-    let framing = [
-        Framing::None,
-        Framing::Length(7),
-        Framing::Chunked,
-        Framing::Close,
-    ][choice as usize % 4];
+    let framing =
+        [Framing::None, Framing::Length(7), Framing::Chunked, Framing::Close][choice as usize % 4];
     let mut out = Vec::new();
-    h1::encode_head(
-        &mut out,
-        Version::Http11,
-        &unchecked,
-        framing,
-        true,
-        &date::format(0),
-    );
+    h1::encode_head(&mut out, Version::Http11, &unchecked, framing, true, &date::format(0));
     assert!(out.ends_with(b"\r\n\r\n"));
     let lines: Vec<&[u8]> = out[..out.len() - 1].split(|&byte| byte == b'\n').collect();
     assert!(
@@ -296,14 +279,10 @@ pub fn response_head(data: &[u8]) {
             .all(|line| line.iter().position(|&byte| byte == b'\r') == Some(line.len() - 1))
     );
     assert!(!out.contains(&0));
-    assert!(
-        lines.len() <= 2 + 4 + checked.fields.len(),
-        "more lines than there were fields"
-    );
+    assert!(lines.len() <= 2 + 4 + checked.fields.len(), "more lines than there were fields");
     let count = |name: &[u8]| {
         let named = |line: &&&[u8]| {
-            line.get(..name.len())
-                .is_some_and(|start| start.eq_ignore_ascii_case(name))
+            line.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
         };
         lines.iter().filter(named).count()
     };

@@ -9,7 +9,8 @@ pub enum Ranges {
     Whole,
     /// One run: 206 with Content-Range.
     One(Span),
-    /// Several runs that neither touch nor overlap: 206 with `multipart/byteranges`, see [`Multipart`].
+    /// Several runs that neither touch nor overlap: 206 with `multipart/byteranges`, see
+    /// [`Multipart`].
     Many(Vec<Span>),
     /// None that exists: 416 with [`unsatisfied_content_range`].
     Unsatisfiable,
@@ -31,8 +32,8 @@ impl Span {
     }
 }
 
-/// What a request asks for, of a representation of `length` bytes. Only GET has ranges (RFC 9110 §14.2). Preconditions
-/// and If-Range come first: [`conditional`](crate::conditional).
+/// What a request asks for, of a representation of `length` bytes. Only GET has ranges (RFC 9110
+/// §14.2). Preconditions and If-Range come first: [`conditional`](crate::conditional).
 pub fn requested(method: &Method, fields: &Fields, length: u64) -> Ranges {
     if *method != Method::Get {
         return Ranges::Whole;
@@ -44,8 +45,9 @@ pub fn requested(method: &Method, fields: &Fields, length: u64) -> Ranges {
     }
 }
 
-/// The ranges that the Range value asks for. Another unit than bytes, a malformed set, and a set that costs more than
-/// it saves (over [`RANGE_LIMIT`] ranges, or together longer than the whole) are ignored, as RFC 9110 §14.2 allows.
+/// The ranges that the Range value asks for. Another unit than bytes, a malformed set, and a set
+/// that costs more than it saves (over [`RANGE_LIMIT`] ranges, or together longer than the whole)
+/// are ignored, as RFC 9110 §14.2 allows.
 pub fn select(value: &[u8], length: u64) -> Ranges {
     let Some(set) = range_set(value) else {
         return Ranges::Whole;
@@ -78,9 +80,7 @@ fn spans(set: &[u8], length: u64) -> Option<Vec<Span>> {
         }
         spans.extend(span(member, length)?);
     }
-    let asked = spans
-        .iter()
-        .fold(0u64, |sum, span| sum.saturating_add(span.length()));
+    let asked = spans.iter().fold(0u64, |sum, span| sum.saturating_add(span.length()));
     if count == 0 || asked > length {
         return None;
     }
@@ -108,8 +108,9 @@ pub fn unsatisfied_content_range(length: u64) -> Text {
     text
 }
 
-/// The content of a `multipart/byteranges` response (RFC 9110 §14.6), planned before a byte of the file is read: for
-/// each part its head, then the bytes of its span; at the end [`tail`](Multipart::tail).
+/// The content of a `multipart/byteranges` response (RFC 9110 §14.6), planned before a byte of the
+/// file is read: for each part its head, then the bytes of its span; at the end
+/// [`tail`](Multipart::tail).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Multipart {
     /// The value of Content-Type, which names the boundary.
@@ -132,8 +133,9 @@ pub struct Part {
 }
 
 impl Multipart {
-    /// Plans a response for `spans` of a representation of `length` bytes and that media type. `token` makes the
-    /// boundary; it should be one that the content does not hold, such as a random number.
+    /// Plans a response for `spans` of a representation of `length` bytes and that media type.
+    /// `token` makes the boundary; it should be one that the content does not hold, such as a
+    /// random number.
     pub fn plan(spans: &[Span], length: u64, media_type: &[u8], token: u64) -> Multipart {
         let mut boundary = Text::new();
         boundary.push(b"howdah-");
@@ -151,10 +153,7 @@ impl Multipart {
                     &range,
                     b"\r\n\r\n",
                 ];
-                Part {
-                    head: pieces.concat(),
-                    span,
-                }
+                Part { head: pieces.concat(), span }
             })
             .collect();
         let tail = [b"\r\n--", &*boundary, b"--\r\n"].concat();
@@ -171,8 +170,8 @@ impl Multipart {
     }
 }
 
-/// More ranges than this are answered with the whole: no honest client asks for them, and every one costs a part head
-/// and a read.
+/// More ranges than this are answered with the whole: no honest client asks for them, and every one
+/// costs a part head and a read.
 pub const RANGE_LIMIT: usize = 32;
 
 fn range_set(value: &[u8]) -> Option<&[u8]> {
@@ -180,16 +179,14 @@ fn range_set(value: &[u8]) -> Option<&[u8]> {
     unit.eq_ignore_ascii_case(b"bytes=").then_some(set)
 }
 
-/// RFC 9110 §14.1.2. `None` where `member` is malformed, `Some(None)` where it lies outside the representation.
+/// RFC 9110 §14.1.2. `None` where `member` is malformed, `Some(None)` where it lies outside the
+/// representation.
 fn span(member: &[u8], length: u64) -> Option<Option<Span>> {
     let dash = member.iter().position(|&byte| byte == b'-')?;
     let (first, last) = (&member[..dash], &member[dash + 1..]);
     if first.is_empty() {
         let suffix = saturating_decimal(last)?.min(length);
-        return Some((suffix > 0).then(|| Span {
-            first: length - suffix,
-            last: length - 1,
-        }));
+        return Some((suffix > 0).then(|| Span { first: length - suffix, last: length - 1 }));
     }
     let first = saturating_decimal(first)?;
     let last = if last.is_empty() {
@@ -200,10 +197,7 @@ fn span(member: &[u8], length: u64) -> Option<Option<Span>> {
     if last < first {
         return None;
     }
-    Some((first < length).then(|| Span {
-        first,
-        last: last.min(length - 1),
-    }))
+    Some((first < length).then(|| Span { first, last: last.min(length - 1) }))
 }
 
 /// A position beyond 64 bits is a good position beyond any end.
@@ -214,7 +208,8 @@ fn saturating_decimal(digits: &[u8]) -> Option<u64> {
     Some(scan::decimal(digits).unwrap_or(u64::MAX))
 }
 
-/// Joins spans that overlap or touch. The client's order stays unless something was joined, then it is ascending.
+/// Joins spans that overlap or touch. The client's order stays unless something was joined, then it
+/// is ascending.
 fn merge(spans: &mut Vec<Span>) {
     let mut merged = spans.clone();
     merged.sort_unstable_by_key(|span| span.first);
@@ -284,20 +279,8 @@ mod tests {
             ("bytes=0-0,-1", many(&[(0, 0), (9999, 9999)])),
             ("bytes=500-600,700-800", many(&[(500, 600), (700, 800)])),
             ("bytes=700-800, 500-600", many(&[(700, 800), (500, 600)])),
-            (
-                "bytes=500-600,601-999",
-                Ranges::One(Span {
-                    first: 500,
-                    last: 999,
-                }),
-            ),
-            (
-                "bytes=500-700,601-999",
-                Ranges::One(Span {
-                    first: 500,
-                    last: 999,
-                }),
-            ),
+            ("bytes=500-600,601-999", Ranges::One(Span { first: 500, last: 999 })),
+            ("bytes=500-700,601-999", Ranges::One(Span { first: 500, last: 999 })),
             ("bytes=900-950,0-9,10-19", many(&[(0, 19), (900, 950)])),
             ("bytes=0-9,20000-", Ranges::One(Span { first: 0, last: 9 })),
             ("bytes=10000-,20000-", Ranges::Unsatisfiable),
@@ -313,7 +296,8 @@ mod tests {
     #[test]
     fn too_many_ranges_are_the_whole() {
         let set = |count: usize| {
-            let members: Vec<String> = (0..count).map(|index| format!("{0}-{0}", index * 2)).collect();
+            let members: Vec<String> =
+                (0..count).map(|index| format!("{0}-{0}", index * 2)).collect();
             format!("bytes={}", members.join(","))
         };
         assert!(
@@ -327,10 +311,7 @@ mod tests {
         let mut fields = Fields::new();
         assert_eq!(requested(&Method::Get, &fields, 10), Ranges::Whole);
         fields.push(b"Range", b"bytes=1-2");
-        assert_eq!(
-            requested(&Method::Get, &fields, 10),
-            Ranges::One(Span { first: 1, last: 2 })
-        );
+        assert_eq!(requested(&Method::Get, &fields, 10), Ranges::One(Span { first: 1, last: 2 }));
         assert_eq!(requested(&Method::Head, &fields, 10), Ranges::Whole);
         assert_eq!(requested(&Method::Post, &fields, 10), Ranges::Whole);
         fields.push(b"Range", b"bytes=1-2");
@@ -339,28 +320,10 @@ mod tests {
 
     #[test]
     fn content_range_values() {
-        assert_eq!(
-            &*content_range(
-                Span {
-                    first: 42,
-                    last: 1233
-                },
-                1234
-            ),
-            b"bytes 42-1233/1234"
-        );
+        assert_eq!(&*content_range(Span { first: 42, last: 1233 }, 1234), b"bytes 42-1233/1234");
         assert_eq!(&*unsatisfied_content_range(1234), b"bytes */1234");
-        let longest = content_range(
-            Span {
-                first: u64::MAX - 1,
-                last: u64::MAX - 1,
-            },
-            u64::MAX,
-        );
-        assert_eq!(
-            *longest,
-            *format!("bytes {0}-{0}/{1}", u64::MAX - 1, u64::MAX).into_bytes()
-        );
+        let longest = content_range(Span { first: u64::MAX - 1, last: u64::MAX - 1 }, u64::MAX);
+        assert_eq!(*longest, *format!("bytes {0}-{0}/{1}", u64::MAX - 1, u64::MAX).into_bytes());
     }
 
     #[test]

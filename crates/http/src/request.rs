@@ -13,11 +13,11 @@ pub struct Request {
     pub version: Version,
     /// How the client reached us; set once per connection and kept by [`reset`](Request::reset).
     pub scheme: Scheme,
-    /// Path and query as sent (always beginning with `/`), `*`, or for CONNECT the authority. Printable ASCII
-    /// only, no fragment.
+    /// Path and query as sent (always beginning with `/`), `*`, or for CONNECT the authority.
+    /// Printable ASCII only, no fragment.
     pub target: Vec<u8>,
-    /// `host[:port]` of the absolute-form target, else of Host: lower-cased, checked, without a final dot. Empty
-    /// only in HTTP/1.0 without Host and for `OPTIONS *`.
+    /// `host[:port]` of the absolute-form target, else of Host: lower-cased, checked, without a
+    /// final dot. Empty only in HTTP/1.0 without Host and for `OPTIONS *`.
     pub authority: Vec<u8>,
     /// Every field line as it came.
     pub fields: Fields,
@@ -58,7 +58,8 @@ impl Request {
         self.path_and_query().0
     }
 
-    /// What follows the target's first `?`, as sent. `None` without a `?`, empty behind a final one.
+    /// What follows the target's first `?`, as sent. `None` without a `?`, empty behind a final
+    /// one.
     pub fn query(&self) -> Option<&[u8]> {
         self.path_and_query().1
     }
@@ -136,12 +137,6 @@ mod tests {
         };
         request.fields.push(b"A", b"b");
         request.reset();
-        assert_eq!(
-            request,
-            Request {
-                scheme: Scheme::Https,
-                ..Request::new()
-            }
-        );
+        assert_eq!(request, Request { scheme: Scheme::Https, ..Request::new() });
     }
 }

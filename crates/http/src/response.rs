@@ -4,7 +4,8 @@ use std::fmt;
 
 use crate::{Fields, Status, members, scan};
 
-/// Status and fields of a response. Framing, Date, Server and Connection are added when it is encoded.
+/// Status and fields of a response. Framing, Date, Server and Connection are added when it is
+/// encoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResponseHead {
     /// The status code.
@@ -20,7 +21,8 @@ pub struct ResponseHead {
 pub enum BadField {
     /// The name is empty or not a token (RFC 9110 §5.1).
     Name,
-    /// The value holds CR, LF, NUL or another control byte, which would split the response (RFC 9110 §5.5).
+    /// The value holds CR, LF, NUL or another control byte, which would split the response (RFC
+    /// 9110 §5.5).
     Value,
 }
 
@@ -34,7 +36,8 @@ impl ResponseHead {
         }
     }
 
-    /// Appends a line that comes from outside, such as a script's. White space around the value is dropped.
+    /// Appends a line that comes from outside, such as a script's. White space around the value is
+    /// dropped.
     pub fn push(&mut self, name: &[u8], value: &[u8]) -> Result<(), BadField> {
         if !scan::is_token(name) {
             return Err(BadField::Name);
@@ -47,7 +50,8 @@ impl ResponseHead {
         Ok(())
     }
 
-    /// Whether the head itself asks for the connection to be closed, as a script may with `Connection: close`.
+    /// Whether the head itself asks for the connection to be closed, as a script may with
+    /// `Connection: close`.
     pub fn asks_to_close(&self) -> bool {
         self.fields
             .values(b"connection")
@@ -55,7 +59,8 @@ impl ResponseHead {
             .any(|option| option.eq_ignore_ascii_case(b"close"))
     }
 
-    /// The length that the head's own Content-Length gives; `None` where it has none, several or a bad one.
+    /// The length that the head's own Content-Length gives; `None` where it has none, several or a
+    /// bad one.
     pub fn content_length(&self) -> Option<u64> {
         let mut values = self.fields.values(b"content-length");
         let length = scan::decimal(values.next()?)?;
@@ -111,12 +116,9 @@ mod tests {
 
     #[test]
     fn asks_to_close() {
-        for (value, closes) in [
-            ("close", true),
-            ("Keep-Alive, CLOSE", true),
-            ("keep-alive", false),
-            ("closed", false),
-        ] {
+        for (value, closes) in
+            [("close", true), ("Keep-Alive, CLOSE", true), ("keep-alive", false), ("closed", false)]
+        {
             let mut head = ResponseHead::new(Status::OK);
             head.fields.push(b"Connection", value.as_bytes());
             assert_eq!(head.asks_to_close(), closes, "{value}");

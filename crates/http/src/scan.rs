@@ -1,15 +1,17 @@
 //! Classes of bytes, and how far a run of one class reaches.
 //!
-//! Parsing a head is little more than these runs, so they take eight bytes at a step. The table is the truth; the
-//! steps are tested against it.
+//! Parsing a head is little more than these runs, so they take eight bytes at a step. The table is
+//! the truth; the steps are tested against it.
 
 /// Bit: a byte of a token (RFC 9110 §5.6.2).
 const TOKEN: u8 = 1;
 /// Bit: a byte of a field value: tab, space, visible ASCII, obs-text (RFC 9110 §5.5).
 const VALUE: u8 = 2;
-/// Bit: a byte of a request target: visible ASCII but `#`, since no form of the target has a fragment.
+/// Bit: a byte of a request target: visible ASCII but `#`, since no form of the target has a
+/// fragment.
 const TARGET: u8 = 4;
-/// Bit: a byte of a host name: letters, digits, hyphen, dot, and the underscore that some names have in spite of DNS.
+/// Bit: a byte of a host name: letters, digits, hyphen, dot, and the underscore that some names
+/// have in spite of DNS.
 const HOST: u8 = 8;
 
 const CLASS: [u8; 256] = {
@@ -125,8 +127,8 @@ pub(crate) fn decimal(bytes: &[u8]) -> Option<u64> {
     })
 }
 
-/// Whole words first, then byte by byte. `stops` may mark more than the class excludes, never less, so the table
-/// has the last word.
+/// Whole words first, then byte by byte. `stops` may mark more than the class excludes, never less,
+/// so the table has the last word.
 #[inline(always)]
 fn run(bytes: &[u8], class: u8, stops: impl Fn(u64) -> u64) -> usize {
     let mut at = 0;
@@ -155,10 +157,11 @@ fn run(bytes: &[u8], class: u8, stops: impl Fn(u64) -> u64) -> usize {
     at
 }
 
-/// Eight bytes at once in an ordinary register: SSE2 would take sixteen, but cannot be called without `unsafe`.
+/// Eight bytes at once in an ordinary register: SSE2 would take sixteen, but cannot be called
+/// without `unsafe`.
 ///
-/// Marks stand in the high bit of each byte. Where a subtraction marks a byte, its borrow may mark bytes above it
-/// falsely; the lowest mark is always true, and only that is used.
+/// Marks stand in the high bit of each byte. Where a subtraction marks a byte, its borrow may mark
+/// bytes above it falsely; the lowest mark is always true, and only that is used.
 mod word {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
@@ -179,7 +182,8 @@ mod word {
         below(word ^ all(byte), 1)
     }
 
-    /// Marks exactly the bytes from `low` to `high`, all ASCII, of a word of ASCII bytes: no carry leaves a byte.
+    /// Marks exactly the bytes from `low` to `high`, all ASCII, of a word of ASCII bytes: no carry
+    /// leaves a byte.
     #[inline(always)]
     fn between(word: u64, low: u8, high: u8) -> u64 {
         (word + all(0x80 - low)) & !(word + all(0x7f - high)) & HIGH
@@ -201,8 +205,9 @@ mod word {
     #[inline(always)]
     pub fn token_stops(word: u64) -> u64 {
         let ascii = word & !HIGH;
-        let common =
-            between(ascii | all(0x20), b'a', b'z') | between(ascii, b'0', b'9') | between(ascii, b'-', b'-');
+        let common = between(ascii | all(0x20), b'a', b'z')
+            | between(ascii, b'0', b'9')
+            | between(ascii, b'-', b'-');
         (common ^ HIGH) | (word & HIGH)
     }
 }
@@ -246,7 +251,8 @@ mod tests {
                 .collect::<Vec<u8>>()
         };
         let mut token =
-            b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ".to_vec();
+            b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                .to_vec();
         token.sort_unstable();
         assert_eq!(members(TOKEN), token);
         assert_eq!(
@@ -255,10 +261,7 @@ mod tests {
         );
         assert_eq!(
             members(VALUE),
-            [9].into_iter()
-                .chain(0x20..=0x7e)
-                .chain(0x80..=0xff)
-                .collect::<Vec<u8>>()
+            [9].into_iter().chain(0x20..=0x7e).chain(0x80..=0xff).collect::<Vec<u8>>()
         );
     }
 

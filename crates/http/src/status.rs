@@ -220,9 +220,8 @@ mod tests {
 
     #[test]
     fn statuses_without_content() {
-        let without: Vec<u16> = (100..1000)
-            .filter(|&code| Status(code).forbids_content())
-            .collect();
+        let without: Vec<u16> =
+            (100..1000).filter(|&code| Status(code).forbids_content()).collect();
         assert_eq!(without, (100..200).chain([204, 304]).collect::<Vec<u16>>());
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::{Method, Request, Scheme, Status, authority::check_authority, h1::Refusal};
 
-/// Takes `target` apart by the form that the request's method allows. Fills target, and for the absolute form and
-/// CONNECT the authority, which then wins over Host (RFC 9112 §3.2.2). `target` is visible ASCII without `#`.
+/// Takes `target` apart by the form that the request's method allows. Fills target, and for the
+/// absolute form and CONNECT the authority, which then wins over Host (RFC 9112 §3.2.2). `target`
+/// is visible ASCII without `#`.
 #[inline]
 pub(crate) fn read(target: &[u8], into: &mut Request) -> Result<(), Refusal> {
     if into.method == Method::Connect {
@@ -37,11 +38,9 @@ fn authority_form(target: &[u8], into: &mut Request) -> Result<(), Refusal> {
 /// RFC 9112 §3.2.2. What a client sends to a proxy; a server must understand it too.
 #[cold]
 fn absolute_form(target: &[u8], into: &mut Request) -> Result<(), Refusal> {
-    let (scheme, rest) = split_scheme(target).ok_or(Refusal::bad("the target has none of the four forms"))?;
-    let end = rest
-        .iter()
-        .position(|byte| b"/?".contains(byte))
-        .unwrap_or(rest.len());
+    let (scheme, rest) =
+        split_scheme(target).ok_or(Refusal::bad("the target has none of the four forms"))?;
+    let end = rest.iter().position(|byte| b"/?".contains(byte)).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
     check_authority(authority, &mut into.authority).map_err(Refusal::bad)?;
     if scheme == Scheme::Https && into.scheme == Scheme::Http {
@@ -77,10 +76,7 @@ mod tests {
     use super::*;
 
     fn read_as(method: Method, target: &str) -> Result<(String, String), &'static str> {
-        let mut request = Request {
-            method,
-            ..Request::new()
-        };
+        let mut request = Request { method, ..Request::new() };
         read(target.as_bytes(), &mut request).map_err(|refusal| refusal.why)?;
         Ok((
             String::from_utf8(request.target).unwrap(),
@@ -145,10 +141,7 @@ mod tests {
 
     #[test]
     fn an_https_target_is_fine_over_tls() {
-        let mut request = Request {
-            scheme: Scheme::Https,
-            ..Request::new()
-        };
+        let mut request = Request { scheme: Scheme::Https, ..Request::new() };
         read(b"https://h/x", &mut request).unwrap();
         assert_eq!((&request.target[..], request.scheme), (&b"/x"[..], Scheme::Https));
     }

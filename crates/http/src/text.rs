@@ -2,7 +2,8 @@
 
 use std::{fmt, ops::Deref};
 
-/// At most [`Text::CAPACITY`] bytes; what would not fit is cut, which no text made in this crate does.
+/// At most [`Text::CAPACITY`] bytes; what would not fit is cut, which no text made in this crate
+/// does.
 #[derive(Clone, Copy)]
 pub struct Text {
     bytes: [u8; Text::CAPACITY],
@@ -15,10 +16,7 @@ impl Text {
 
     /// An empty one.
     pub const fn new() -> Text {
-        Text {
-            bytes: [0; Text::CAPACITY],
-            length: 0,
-        }
+        Text { bytes: [0; Text::CAPACITY], length: 0 }
     }
 
     /// `number` in decimal, such as a Content-Length.

@@ -32,25 +32,14 @@ fn serve(request: &mut Request, head: &mut ResponseHead, out: &mut Vec<u8>, limi
         conditional::Decision::Proceed
     );
     assert!(conditional::range_applies(&request.fields, &current, 0));
-    assert!(matches!(
-        range::requested(&Method::Get, &request.fields, 1000),
-        range::Ranges::One(_)
-    ));
+    assert!(matches!(range::requested(&Method::Get, &request.fields, 1000), range::Ranges::One(_)));
     head.status = Status::OK;
     head.fields.clear();
     head.push(b"Content-Type", b"text/html").expect("a good field");
     head.push(b"ETag", &tag).expect("a good field");
-    head.push(b"Last-Modified", &date::format(784_111_777))
-        .expect("a good field");
+    head.push(b"Last-Modified", &date::format(784_111_777)).expect("a good field");
     out.clear();
-    h1::encode_head(
-        out,
-        Version::Http11,
-        head,
-        Framing::Length(12),
-        true,
-        &date::format(0),
-    );
+    h1::encode_head(out, Version::Http11, head, Framing::Length(12), true, &date::format(0));
 }
 
 #[test]
@@ -58,6 +47,7 @@ fn an_ordinary_request_allocates_nothing() {
     let limits = Limits::default();
     let (mut request, mut head, mut out) = (Request::new(), ResponseHead::default(), Vec::new());
     serve(&mut request, &mut head, &mut out, &limits);
-    let measured = allocation_counter::measure(|| serve(&mut request, &mut head, &mut out, &limits));
+    let measured =
+        allocation_counter::measure(|| serve(&mut request, &mut head, &mut out, &limits));
     assert_eq!(measured.count_total, 0);
 }

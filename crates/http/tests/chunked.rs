@@ -5,8 +5,8 @@ use howdah_http::{
     h1::{ChunkedDecoder, Refusal},
 };
 
-/// Decodes `input` in pieces of `piece` bytes. Returns the content, how many bytes were used, and whether the
-/// content ended.
+/// Decodes `input` in pieces of `piece` bytes. Returns the content, how many bytes were used, and
+/// whether the content ended.
 fn decode(input: &[u8], piece: usize, limits: &Limits) -> Result<(Vec<u8>, usize, bool), Refusal> {
     let mut decoder = ChunkedDecoder::new(limits);
     let (mut content, mut used) = (Vec::new(), 0);
@@ -29,10 +29,7 @@ fn good_content_in_pieces_of_every_size() {
         ("0\r\n\r\n", ""),
         ("5\r\nhello\r\n0\r\n\r\n", "hello"),
         ("5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n", "hello world"),
-        (
-            "A\r\n0123456789\r\na\r\n0123456789\r\n0\r\n\r\n",
-            "01234567890123456789",
-        ),
+        ("A\r\n0123456789\r\na\r\n0123456789\r\n0\r\n\r\n", "01234567890123456789"),
         ("0005\r\nhello\r\n0000\r\n\r\n", "hello"),
         ("5;a\r\nhello\r\n0\r\n\r\n", "hello"),
         ("5;a=b;c=\"d e\"\r\nhello\r\n0;x\r\n\r\n", "hello"),
@@ -110,39 +107,18 @@ fn bad_content() {
 
 #[test]
 fn the_body_limit_counts_all_chunks_before_they_arrive() {
-    let limits = Limits {
-        body: 10,
-        ..Limits::default()
-    };
-    assert!(
-        decode(b"5\r\nhello\r\n5\r\nworld\r\n0\r\n\r\n", 64, &limits)
-            .unwrap()
-            .2
-    );
-    for input in [
-        "b\r\n",
-        "5\r\nhello\r\n6\r\n",
-        "7fffffffffffffff\r\n",
-        "ffffffffffffffff\r\n",
-    ] {
+    let limits = Limits { body: 10, ..Limits::default() };
+    assert!(decode(b"5\r\nhello\r\n5\r\nworld\r\n0\r\n\r\n", 64, &limits).unwrap().2);
+    for input in ["b\r\n", "5\r\nhello\r\n6\r\n", "7fffffffffffffff\r\n", "ffffffffffffffff\r\n"] {
         assert_eq!(
             decode(input.as_bytes(), 64, &limits).unwrap_err().status.code(),
             413,
             "{input}"
         );
     }
-    let unlimited = Limits {
-        body: 0,
-        ..Limits::default()
-    };
+    let unlimited = Limits { body: 0, ..Limits::default() };
     assert!(decode(b"7fffffffffffffff\r\nx", 64, &unlimited).is_ok());
-    assert_eq!(
-        decode(b"8000000000000000\r\n", 64, &unlimited)
-            .unwrap_err()
-            .status
-            .code(),
-        413
-    );
+    assert_eq!(decode(b"8000000000000000\r\n", 64, &unlimited).unwrap_err().status.code(), 413);
     let overflow = b"1\r\nx\r\nffffffffffffffff\r\n";
     assert_eq!(decode(overflow, 64, &unlimited).unwrap_err().status.code(), 413);
 }
@@ -156,10 +132,8 @@ fn the_trailer_section_has_the_limits_of_field_lines() {
         ..Limits::default()
     };
     let trailer = |values: &[usize]| {
-        let lines: String = values
-            .iter()
-            .map(|length| format!("X: {}\r\n", "v".repeat(*length)))
-            .collect();
+        let lines: String =
+            values.iter().map(|length| format!("X: {}\r\n", "v".repeat(*length))).collect();
         format!("0\r\n{lines}\r\n")
     };
     let table: [(&[usize], bool); 6] = [
@@ -175,25 +149,21 @@ fn the_trailer_section_has_the_limits_of_field_lines() {
             let outcome = decode(trailer(values).as_bytes(), piece, &limits);
             match outcome {
                 Ok((_, _, done)) => assert!(fits && done, "{values:?}"),
-                Err(refusal) => assert!(!fits && refusal.status.code() == 431, "{values:?}: {refusal}"),
+                Err(refusal) => {
+                    assert!(!fits && refusal.status.code() == 431, "{values:?}: {refusal}")
+                }
             }
         }
     }
     let endless = format!("0\r\n{}", "a".repeat(13));
-    assert_eq!(
-        decode(endless.as_bytes(), 1, &limits).unwrap_err().status.code(),
-        431
-    );
+    assert_eq!(decode(endless.as_bytes(), 1, &limits).unwrap_err().status.code(), 431);
 }
 
-/// Content pays for extensions: signed uploads of any length pass, extensions without content do not.
+/// Content pays for extensions: signed uploads of any length pass, extensions without content do
+/// not.
 #[test]
 fn extensions_in_proportion_to_content() {
-    let signed = format!(
-        "400;chunk-signature={}\r\n{}\r\n",
-        "f".repeat(64),
-        "x".repeat(1024)
-    );
+    let signed = format!("400;chunk-signature={}\r\n{}\r\n", "f".repeat(64), "x".repeat(1024));
     let input = signed.repeat(200) + "0\r\n\r\n";
     assert!(decode(input.as_bytes(), 4096, &Limits::default()).unwrap().2);
     let padded = format!("1;{}\r\nx\r\n", "f".repeat(100)).repeat(50);

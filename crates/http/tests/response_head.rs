@@ -37,32 +37,14 @@ fn framing_and_persistence() {
             "Content-Length: 18446744073709551615\r\nConnection: close\r\n",
         ),
         (one, 200, Framing::Chunked, true, "Transfer-Encoding: chunked\r\n"),
-        (
-            one,
-            200,
-            Framing::Chunked,
-            false,
-            "Transfer-Encoding: chunked\r\nConnection: close\r\n",
-        ),
+        (one, 200, Framing::Chunked, false, "Transfer-Encoding: chunked\r\nConnection: close\r\n"),
         (one, 200, Framing::Close, true, "Connection: close\r\n"),
         (one, 200, Framing::Head(7), true, "Content-Length: 7\r\n"),
         (one, 200, Framing::None, true, ""),
         (one, 204, Framing::None, true, ""),
         (one, 304, Framing::None, true, ""),
-        (
-            zero,
-            200,
-            Framing::Length(12),
-            true,
-            "Content-Length: 12\r\nConnection: keep-alive\r\n",
-        ),
-        (
-            zero,
-            200,
-            Framing::Length(12),
-            false,
-            "Content-Length: 12\r\nConnection: close\r\n",
-        ),
+        (zero, 200, Framing::Length(12), true, "Content-Length: 12\r\nConnection: keep-alive\r\n"),
+        (zero, 200, Framing::Length(12), false, "Content-Length: 12\r\nConnection: close\r\n"),
         (zero, 200, Framing::Close, true, "Connection: close\r\n"),
         (zero, 304, Framing::None, true, "Connection: keep-alive\r\n"),
     ];
@@ -101,8 +83,8 @@ fn a_script_s_fields_in_order_without_those_that_end_at_a_hop() {
     assert_eq!(encode(Version::Http11, &head, Framing::Length(5), true), expected);
 }
 
-/// RFC 9110 §8.6, §15.4.5: to HEAD and with 304 the length of what GET would have got may be told, with 1xx and 204
-/// never.
+/// RFC 9110 §8.6, §15.4.5: to HEAD and with 304 the length of what GET would have got may be told,
+/// with 1xx and 204 never.
 #[test]
 fn a_script_s_own_length_where_no_content_follows() {
     let table = [
@@ -126,23 +108,17 @@ fn a_script_s_own_length_where_no_content_follows() {
     assert!(!encode(Version::Http11, &twice, Framing::None, true).contains("Content-Length"));
 }
 
-/// RFC 9110 §15.2: an interim response has no content, and a final one follows on the same connection.
+/// RFC 9110 §15.2: an interim response has no content, and a final one follows on the same
+/// connection.
 #[test]
 fn interim_responses() {
     let early = head(
         103,
-        &[
-            ("Link", "</a.css>; rel=preload"),
-            ("Content-Length", "5"),
-            ("Connection", "close"),
-        ],
+        &[("Link", "</a.css>; rel=preload"), ("Content-Length", "5"), ("Connection", "close")],
     );
     let expected = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n";
     assert_eq!(encode(Version::Http11, &early, Framing::None, false), expected);
-    assert_eq!(
-        encode(Version::Http11, &head(100, &[]), Framing::None, true).as_bytes(),
-        CONTINUE
-    );
+    assert_eq!(encode(Version::Http11, &head(100, &[]), Framing::None, true).as_bytes(), CONTINUE);
 }
 
 #[test]
@@ -190,14 +166,7 @@ fn nothing_splits_a_response() {
 #[test]
 fn what_is_there_already_stays() {
     let mut out = b"HTTP/1.1 100 Continue\r\n\r\n".to_vec();
-    encode_head(
-        &mut out,
-        Version::Http11,
-        &head(204, &[]),
-        Framing::None,
-        true,
-        DATE,
-    );
+    encode_head(&mut out, Version::Http11, &head(204, &[]), Framing::None, true, DATE);
     assert!(out.starts_with(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\nDate"));
 }
 

@@ -1,8 +1,10 @@
-//! The hop alone, without PHP and without sockets: one front thread, and a worker in a process of its own.
+//! The hop alone, without PHP and without sockets: one front thread, and a worker in a process of
+//! its own.
 //!
-//! `cargo bench -p howdah-ipc --bench hop [-- SECONDS]`. Prints round trips per second with a 13-byte answer, for one request
-//! at a time (both sides sleep and wake each time) and for 32 in flight (nobody sleeps), and MB/s of 1 MB answers that the
-//! front only copies out. Figures of different machines, or runs, do not compare.
+//! `cargo bench -p howdah-ipc --bench hop [-- SECONDS]`. Prints round trips per second with a
+//! 13-byte answer, for one request at a time (both sides sleep and wake each time) and for 32 in
+//! flight (nobody sleeps), and MB/s of 1 MB answers that the front only copies out. Figures of
+//! different machines, or runs, do not compare.
 #![allow(unsafe_code)] // Forks the worker.
 #![allow(clippy::unwrap_used)] // Nothing but a message would come of handling errors here.
 
@@ -20,9 +22,7 @@ use support::{Extra, Order};
 
 fn main() {
     // Cargo passes `--bench`.
-    let seconds = std::env::args()
-        .skip(1)
-        .find_map(|argument| argument.parse().ok());
+    let seconds = std::env::args().skip(1).find_map(|argument| argument.parse().ok());
     let duration = Duration::from_secs_f64(seconds.unwrap_or(2.0));
     let tiny = rate(13, 1, duration);
     println!("1 in flight, 13 bytes:   {tiny:>10.0} round trips/s");
@@ -34,10 +34,7 @@ fn main() {
 
 /// Requests answered per second.
 fn rate(size: u32, in_flight: usize, duration: Duration) -> f64 {
-    let geometry = Geometry {
-        slots: 64,
-        ..Geometry::for_pool(1, 1)
-    };
+    let geometry = Geometry { slots: 64, ..Geometry::for_pool(1, 1) };
     let (front, attach) = Front::create(geometry).unwrap();
     let _worker = Children::fork(attach);
     let lost = Mutex::default();

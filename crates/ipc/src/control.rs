@@ -1,7 +1,8 @@
 //! The messages between supervisor, front and zygote, one per packet of a [`SeqPacket`].
 //!
-//! All three are built from the same sources and started together, so the encoding carries no version: a kind byte, then
-//! numbers as 8 bytes and texts as an 8-byte length and their bytes, in the order of the variant's fields.
+//! All three are built from the same sources and started together, so the encoding carries no
+//! version: a kind byte, then numbers as 8 bytes and texts as an 8-byte length and their bytes, in
+//! the order of the variant's fields.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -37,7 +38,8 @@ pub struct PoolSettings {
 pub enum ToZygote {
     /// Supervisor: how to start PHP. Once, first.
     Settings(PoolSettings),
-    /// Front: part of a region's descriptors; see [`Attach`]. `total` counts the descriptors of all parts.
+    /// Front: part of a region's descriptors; see [`Attach`]. `total` counts the descriptors of all
+    /// parts.
     Attach {
         /// Sizes of the region.
         geometry: Geometry,
@@ -95,7 +97,8 @@ pub enum FromZygote {
     },
 }
 
-/// A region and all descriptors that belong to it: memory file, a bell per front thread, a socket per slot.
+/// A region and all descriptors that belong to it: memory file, a bell per front thread, a socket
+/// per slot.
 #[derive(Debug)]
 pub struct Attach {
     /// Sizes of the region.
@@ -182,9 +185,7 @@ impl ToZygote {
                 },
                 total: input.number()?,
             },
-            3 => ToZygote::Scale {
-                count: input.number()?,
-            },
+            3 => ToZygote::Scale { count: input.number()? },
             4 => ToZygote::Kill {
                 worker: input.number()?,
                 pid: input.number()?,
@@ -234,9 +235,7 @@ impl FromZygote {
                 php_version: input.text()?,
                 opcache: input.text()?,
             },
-            2 => FromZygote::Failed {
-                reason: input.text()?,
-            },
+            2 => FromZygote::Failed { reason: input.text()? },
             3 => FromZygote::Started {
                 worker: input.number()?,
                 pid: input.number()?,
@@ -304,9 +303,7 @@ impl Reader<'_> {
     }
 
     fn pairs(&mut self) -> io::Result<Vec<(String, String)>> {
-        (0..self.number()?)
-            .map(|_| Ok((self.text()?, self.text()?)))
-            .collect()
+        (0..self.number()?).map(|_| Ok((self.text()?, self.text()?))).collect()
     }
 }
 
@@ -335,11 +332,7 @@ mod tests {
                 total: 11,
             },
             ToZygote::Scale { count: 3 },
-            ToZygote::Kill {
-                worker: 1,
-                pid: 2,
-                signal: 9,
-            },
+            ToZygote::Kill { worker: 1, pid: 2, signal: 9 },
             ToZygote::Stop,
         ]
     }
@@ -356,11 +349,7 @@ mod tests {
             },
             FromZygote::Failed { reason: "no".into() },
             FromZygote::Started { worker: 1, pid: 77 },
-            FromZygote::Died {
-                worker: 1,
-                pid: 77,
-                status: 9,
-            },
+            FromZygote::Died { worker: 1, pid: 77, status: 9 },
         ];
         for message in from {
             assert_eq!(FromZygote::decode(&message.encode()).unwrap(), message);
@@ -372,10 +361,7 @@ mod tests {
         for message in to_zygote() {
             let bytes = message.encode();
             for cut in 0..bytes.len() {
-                assert!(
-                    ToZygote::decode(&bytes[..cut]).is_err(),
-                    "{message:?} cut at {cut}"
-                );
+                assert!(ToZygote::decode(&bytes[..cut]).is_err(), "{message:?} cut at {cut}");
             }
         }
     }

@@ -27,7 +27,8 @@ pub struct Front {
     ledger: Mutex<Ledger>,
 }
 
-/// Both ends of a slot's socket: the front sends bodies into one, and takes what no worker took back from the other.
+/// Both ends of a slot's socket: the front sends bodies into one, and takes what no worker took
+/// back from the other.
 #[derive(Debug)]
 struct HandOver {
     ours: SeqPacket,
@@ -38,7 +39,8 @@ struct HandOver {
 #[derive(Debug)]
 struct Ledger {
     producer: Producer,
-    /// By worker: how many processes in its place have died, modulo [`LIVES`]; so, which one lives there now.
+    /// By worker: how many processes in its place have died, modulo [`LIVES`]; so, which one lives
+    /// there now.
     lives: Vec<u16>,
     /// Slots nobody uses; the last one given back is the first one used again, its pages are warm.
     free: Vec<u16>,
@@ -98,9 +100,11 @@ pub struct Look {
     pub worker: Option<usize>,
     /// The response is complete, whether or not the script is.
     pub ended: bool,
-    /// Nanoseconds from taking to finishing, once it is Done; `u32::MAX` for more than four seconds.
+    /// Nanoseconds from taking to finishing, once it is Done; `u32::MAX` for more than four
+    /// seconds.
     pub took: Option<u32>,
-    /// Per mille of that time, without waiting for a processor, that the script was on one; if the worker knows.
+    /// Per mille of that time, without waiting for a processor, that the script was on one; if the
+    /// worker knows.
     pub share: Option<u32>,
 }
 
@@ -119,9 +123,8 @@ impl Front {
     /// Makes the region of a new pool, and what its zygote must be sent to attach to it.
     pub fn create(geometry: Geometry) -> io::Result<(Front, Attach)> {
         let region = Region::create(geometry)?;
-        let bells = (0..geometry.threads)
-            .map(|_| EventFd::new())
-            .collect::<io::Result<Vec<_>>>()?;
+        let bells =
+            (0..geometry.threads).map(|_| EventFd::new()).collect::<io::Result<Vec<_>>>()?;
         let mut descriptors = vec![region.file().try_clone_to_owned()?];
         for bell in &bells {
             descriptors.push(bell.as_fd().try_clone_to_owned()?);
@@ -140,18 +143,7 @@ impl Front {
             free: (0..geometry.slots as u16).rev().collect(),
             slots: vec![Entry::default(); geometry.slots],
         });
-        Ok((
-            Front {
-                region,
-                bells,
-                hand_over,
-                ledger,
-            },
-            Attach {
-                geometry,
-                descriptors,
-            },
-        ))
+        Ok((Front { region, bells, hand_over, ledger }, Attach { geometry, descriptors }))
     }
 
     /// The sizes that this region was made with.
@@ -166,7 +158,8 @@ impl Front {
 
     /// Wakes a front thread as a worker would, but without a mark.
     pub fn ring(&self, thread: usize) {
-        // Its counter is written by hostile workers as well; if it is full, the thread was woken all the same.
+        // Its counter is written by hostile workers as well; if it is full, the thread was woken
+        // all the same.
         let _ = self.bells[thread].ring();
     }
 
@@ -184,8 +177,8 @@ impl Front {
         })
     }
 
-    /// Gives a slot back. The caller knows that no worker can touch it any more: it was never submitted, or it was
-    /// cancelled, or it is Done, or its worker is dead.
+    /// Gives a slot back. The caller knows that no worker can touch it any more: it was never
+    /// submitted, or it was cancelled, or it is Done, or its worker is dead.
     pub fn release(&self, slot: Slot) {
         let mut ledger = self.ledger();
         let touched = slot.written.min(self.geometry().ring_bytes as u64);
@@ -212,8 +205,8 @@ impl Front {
         Ok(())
     }
 
-    /// Gives the memory back that large responses took in slots that were not used since the last call. To be called every
-    /// few seconds.
+    /// Gives the memory back that large responses took in slots that were not used since the last
+    /// call. To be called every few seconds.
     pub fn trim(&self) -> io::Result<()> {
         let mut ledger = self.ledger();
         let Ledger { free, slots, .. } = &mut *ledger;
@@ -228,8 +221,9 @@ impl Front {
         Ok(())
     }
 
-    /// Puts an encoded request into the slot and the slot into the queue. Workers that are awake will find it there.
-    /// `thread` will be told of all that happens to it. `body` goes along if the request says that its body is a file.
+    /// Puts an encoded request into the slot and the slot into the queue. Workers that are awake
+    /// will find it there. `thread` will be told of all that happens to it. `body` goes along if
+    /// the request says that its body is a file.
     pub fn enqueue(
         &self,
         slot: &Slot,
@@ -242,10 +236,7 @@ impl Front {
         }
         if let Some(body) = body {
             let tag = slot.generation.to_ne_bytes();
-            self.hand_over[slot.index()]
-                .ours
-                .send(&tag, &[body])
-                .map_err(SubmitError::Io)?;
+            self.hand_over[slot.index()].ours.send(&tag, &[body]).map_err(SubmitError::Io)?;
         }
         self.region.write_request(slot.index(), encoded);
         let line = self.region.slot(slot.index());
@@ -274,16 +265,17 @@ impl Front {
         }
     }
 
-    /// Wakes all workers, whether or not they say that they sleep. For a request that has waited longer than it should: the
-    /// one that was woken for it may be stopped, or a hostile script has wiped out that others sleep.
+    /// Wakes all workers, whether or not they say that they sleep. For a request that has waited
+    /// longer than it should: the one that was woken for it may be stopped, or a hostile script has
+    /// wiped out that others sleep.
     pub fn wake_all(&self) {
         for worker in 0..self.geometry().workers {
             self.wake(worker);
         }
     }
 
-    /// How many workers should be awake at most, 0 for all. Those beyond go to sleep after their present request, though
-    /// there may be work: the others will do it.
+    /// How many workers should be awake at most, 0 for all. Those beyond go to sleep after their
+    /// present request, though there may be work: the others will do it.
     pub fn limit_awake(&self, limit: usize) {
         let word = self.region.awake_limit();
         let limit = u32::try_from(limit).unwrap_or(u32::MAX);
@@ -292,7 +284,8 @@ impl Front {
         }
     }
 
-    /// Workers that do not say they sleep. One that falls asleep just now sees what was enqueued before this call.
+    /// Workers that do not say they sleep. One that falls asleep just now sees what was enqueued
+    /// before this call.
     pub fn awake_workers(&self) -> usize {
         fence(Ordering::SeqCst);
         self.geometry().workers.saturating_sub(self.idle_workers())
@@ -302,13 +295,11 @@ impl Front {
     pub fn queued(&self) -> (usize, u32) {
         let head = self.region.queue().head.load(Ordering::Acquire);
         let tail = self.region.queue().tail.load(Ordering::Acquire);
-        (
-            (tail.wrapping_sub(head) as usize).min(self.geometry().slots),
-            head,
-        )
+        ((tail.wrapping_sub(head) as usize).min(self.geometry().slots), head)
     }
 
-    /// Whether no worker has begun what was put into the slot of that index, as far as its state says.
+    /// Whether no worker has begun what was put into the slot of that index, as far as its state
+    /// says.
     pub fn is_queued(&self, slot: usize) -> bool {
         let state = self.region.slot(slot).state.look();
         state.is_some_and(|state| state.phase == Phase::Queued)
@@ -351,7 +342,8 @@ impl Front {
         })
     }
 
-    /// Copies written, not yet consumed bytes out, `offset` bytes after those consumed. Says how many there were.
+    /// Copies written, not yet consumed bytes out, `offset` bytes after those consumed. Says how
+    /// many there were.
     pub fn copy(&self, slot: &Slot, offset: u64, into: &mut [u8]) -> usize {
         let from = slot.consumed + offset;
         let length = into.len().min(slot.written.saturating_sub(from) as usize);
@@ -359,8 +351,9 @@ impl Front {
         length
     }
 
-    /// Sends `before`, then `length` unconsumed bytes of the ring, then `after`, with one `writev(2)`: the kernel copies
-    /// them straight from the ring. Answers with the bytes taken of all three together; consumes nothing.
+    /// Sends `before`, then `length` unconsumed bytes of the ring, then `after`, with one
+    /// `writev(2)`: the kernel copies them straight from the ring. Answers with the bytes taken of
+    /// all three together; consumes nothing.
     pub fn send(
         &self,
         slot: &Slot,
@@ -381,7 +374,8 @@ impl Front {
             part(second.0, second.1),
             part(after.as_ptr(), after.len()),
         ];
-        // SAFETY: the slices live, and the ring's parts lie inside the mapping, which lives as long as `self`.
+        // SAFETY: the slices live, and the ring's parts lie inside the mapping, which lives as long
+        // as `self`.
         unsafe { memory::write_parts(to, &parts) }
     }
 
@@ -413,7 +407,8 @@ impl Front {
         self.region.doorbell(thread).woke();
     }
 
-    /// Calls `each` with the index of every slot that has news for this thread. Marks may be false alarms.
+    /// Calls `each` with the index of every slot that has news for this thread. Marks may be false
+    /// alarms.
     pub fn drain(&self, thread: usize, each: impl FnMut(usize)) {
         self.region.doorbell(thread).drain(self.geometry().slots, each);
     }
@@ -434,8 +429,8 @@ impl Front {
         howdah_sys::futex::wake(wake);
     }
 
-    /// Empties a slot's socket of descriptors that no worker took, which would keep their files on the disk. Only we send
-    /// into it, so there is an end to it.
+    /// Empties a slot's socket of descriptors that no worker took, which would keep their files on
+    /// the disk. Only we send into it, so there is an end to it.
     fn take_body_back(&self, slot: usize) {
         while let Ok(message) = self.hand_over[slot].theirs.receive_now(&mut [0; 4]) {
             if message.length == 0 {

@@ -14,7 +14,8 @@ pub const MOST_SLOTS: usize = 4096;
 /// The most threads of a front.
 pub const MOST_THREADS: usize = 256;
 
-/// The size of a pool's region. Chosen by the front, told to the zygote with the region's descriptor.
+/// The size of a pool's region. Chosen by the front, told to the zygote with the region's
+/// descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
     /// Slots: requests that workers may see at a time.
@@ -31,9 +32,9 @@ pub struct Geometry {
 
 /// Room for a request's variables and a small body.
 pub const REQUEST_BYTES: usize = 128 * 1024;
-/// A response up to this size needs no turn of the front before the worker is free again. With 1 MiB a response of that size
-/// is made 17 % more often in a second than with 256 KiB. Untouched pages cost nothing, and [`Front::trim`] gives back what
-/// large responses have touched.
+/// A response up to this size needs no turn of the front before the worker is free again. With 1
+/// MiB a response of that size is made 17 % more often in a second than with 256 KiB. Untouched
+/// pages cost nothing, and [`Front::trim`] gives back what large responses have touched.
 ///
 /// [`Front::trim`]: crate::front::Front::trim
 pub const RING_BYTES: usize = 1024 * 1024;
@@ -85,7 +86,8 @@ impl Geometry {
     }
 }
 
-/// Where each part of a region of some [`Geometry`] starts, in bytes. Computed once: it is asked for dozens of times in a request.
+/// Where each part of a region of some [`Geometry`] starts, in bytes. Computed once: it is asked
+/// for dozens of times in a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layout {
     /// The set of idle workers.
@@ -167,7 +169,8 @@ pub(crate) mod thread_line {
     pub(crate) const READY: usize = 64;
 }
 
-/// Offsets inside a slot's two lines: the first written by workers while they hold the slot, the second by the front.
+/// Offsets inside a slot's two lines: the first written by workers while they hold the slot, the
+/// second by the front.
 pub(crate) mod slot_line {
     pub(crate) const STATE: usize = 0;
     pub(crate) const WRITTEN: usize = 8;
@@ -220,7 +223,10 @@ impl State {
     /// As one word.
     pub fn pack(self) -> u64 {
         let life = u64::from(self.life % LIVES);
-        u64::from(self.generation) << 32 | u64::from(self.worker) << 16 | life << 4 | self.phase as u64
+        u64::from(self.generation) << 32
+            | u64::from(self.worker) << 16
+            | life << 4
+            | self.phase as u64
     }
 
     /// From one word; `None` for a phase that does not exist.
@@ -266,7 +272,10 @@ mod tests {
             assert!(starts.is_sorted_by(|a, b| a < b), "{starts:?}");
             assert!(starts.iter().all(|start| start % LINE == 0), "{starts:?}");
             assert!(layout.idle + geometry.idle_words() * 8 <= layout.worker(0));
-            assert!(layout.thread(0) + thread_line::READY + geometry.ready_words() * 8 <= layout.thread(1));
+            assert!(
+                layout.thread(0) + thread_line::READY + geometry.ready_words() * 8
+                    <= layout.thread(1)
+            );
         }
     }
 

@@ -1,8 +1,9 @@
-//! What holds for any bytes that are decoded here: the properties that the fuzz targets assert, and a short run of them
-//! with every test.
+//! What holds for any bytes that are decoded here: the properties that the fuzz targets assert, and
+//! a short run of them with every test.
 //!
-//! Each function takes foreign bytes and panics where its property does not hold. For all of them: what was decoded, encoded
-//! again, gives the bytes that it was decoded from, so nothing was read that is not there, and nothing read twice.
+//! Each function takes foreign bytes and panics where its property does not hold. For all of them:
+//! what was decoded, encoded again, gives the bytes that it was decoded from, so nothing was read
+//! that is not there, and nothing read twice.
 
 use crate::control::{FromZygote, ToZygote};
 use crate::request::{Block, Body, Encoder, Fixed, HEADER, Request};
@@ -55,11 +56,7 @@ pub fn request(data: &[u8]) {
     encoder.entries().add(&rest);
     let texts = encoder.length();
     let texts_again = &encoder.finish_file(request.body_length)[HEADER..];
-    assert_eq!(
-        texts_again,
-        &data[HEADER..texts],
-        "every text with its NUL, at its place"
-    );
+    assert_eq!(texts_again, &data[HEADER..texts], "every text with its NUL, at its place");
     assert_eq!(request.inline_body(), &data[texts..]);
     if request.body == Body::Inline {
         assert_eq!(request.inline_body().len() as u64, request.body_length);
@@ -118,19 +115,8 @@ mod tests {
 
     /// Hands changed and mixed `seeds` to `property`.
     fn mutate(seeds: &[Vec<u8>], property: impl Fn(&[u8])) {
-        let lengths = [
-            0u32,
-            1,
-            2,
-            7,
-            0x7F,
-            0xFF,
-            0xFFFF,
-            0x1_0000,
-            1 << 31,
-            u32::MAX - 1,
-            u32::MAX,
-        ];
+        let lengths =
+            [0u32, 1, 2, 7, 0x7F, 0xFF, 0xFFFF, 0x1_0000, 1 << 31, u32::MAX - 1, u32::MAX];
         let mut random = Random(1);
         for seed in seeds {
             property(seed);
@@ -158,7 +144,8 @@ mod tests {
             }
             // A length at the start that is right now and then lets the rest be read.
             if random.below(3) == 0 && bytes.len() >= 4 {
-                let length = bytes.len() as u32 - [0, 0, PREFIX.min(bytes.len()) as u32][random.below(3)];
+                let length =
+                    bytes.len() as u32 - [0, 0, PREFIX.min(bytes.len()) as u32][random.below(3)];
                 bytes[0..4].copy_from_slice(&length.to_ne_bytes());
             }
             property(&bytes);
@@ -175,12 +162,7 @@ mod tests {
     #[test]
     fn response_heads() {
         let seeds = [
-            head(
-                Kind::Final,
-                200,
-                b"",
-                &[(b"Content-Type", b"text/html"), (b"", b"")],
-            ),
+            head(Kind::Final, 200, b"", &[(b"Content-Type", b"text/html"), (b"", b"")]),
             head(Kind::Interim, 103, b"Early Hints", &[(b"Link", b"</a.css>")]),
             head(Kind::Final, 404, b"Nope", &[]),
         ];
@@ -231,11 +213,7 @@ mod tests {
                 opcache: "on".into(),
             },
             FromZygote::Failed { reason: "é".into() },
-            FromZygote::Died {
-                worker: 1,
-                pid: 2,
-                status: 9,
-            },
+            FromZygote::Died { worker: 1, pid: 2, status: 9 },
         ];
         mutate(&seeds.map(|message| message.encode()), from_zygote);
     }

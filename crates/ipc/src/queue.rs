@@ -1,12 +1,14 @@
-//! The request queue, the idle set and the front's doorbells: how work finds a worker, and its answer the way back.
+//! The request queue, the idle set and the front's doorbells: how work finds a worker, and its
+//! answer the way back.
 //!
-//! The queue is a bounded ring with one producer (the front's threads take turns behind a lock of the front's own) and
-//! many consumers. A consumer claims an entry with a single compare-and-swap on `head`, so one that dies before it has
-//! claimed nothing, and one that dies after has left no half-finished state behind that others would wait for.
+//! The queue is a bounded ring with one producer (the front's threads take turns behind a lock of
+//! the front's own) and many consumers. A consumer claims an entry with a single compare-and-swap
+//! on `head`, so one that dies before it has claimed nothing, and one that dies after has left no
+//! half-finished state behind that others would wait for.
 //!
-//! An entry is the index of a slot and says: look there. What is to be done there, the slot's state word says alone. So
-//! the entry of a request that was cancelled stays in the queue and serves the slot's next request; no slot is in the
-//! queue twice, and the queue never overflows.
+//! An entry is the index of a slot and says: look there. What is to be done there, the slot's state
+//! word says alone. So the entry of a request that was cancelled stays in the queue and serves the
+//! slot's next request; no slot is in the queue twice, and the queue never overflows.
 
 use crate::Corrupt;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, clear, fence};
@@ -23,8 +25,8 @@ pub struct Queue<'r> {
 }
 
 impl Queue<'_> {
-    /// Takes the oldest entry. What the producer did to the slot before it found this entry still waiting is visible
-    /// to the caller.
+    /// Takes the oldest entry. What the producer did to the slot before it found this entry still
+    /// waiting is visible to the caller.
     pub fn pop(&self) -> Option<u32> {
         let mask = self.entries.len() as u32 - 1;
         let mut head = self.head.load(Ordering::Acquire);
@@ -32,14 +34,11 @@ impl Queue<'_> {
             if head == self.tail.load(Ordering::Acquire) {
                 return None;
             }
-            // Read before the claim: the producer may overwrite this entry only after `head` has moved past it, and then
-            // the claim below fails.
+            // Read before the claim: the producer may overwrite this entry only after `head` has
+            // moved past it, and then the claim below fails.
             let entry = self.entries[(head & mask) as usize].load(Ordering::Relaxed);
             let next = head.wrapping_add(1);
-            match self
-                .head
-                .compare_exchange_weak(head, next, Ordering::AcqRel, Ordering::Acquire)
-            {
+            match self.head.compare_exchange_weak(head, next, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
                     // The other half of the fence in `Producer::enter`.
                     fence(Ordering::SeqCst);
@@ -56,7 +55,8 @@ impl Queue<'_> {
     }
 }
 
-/// What the producer knows by itself: of the queue it reads nothing but `head`, and that with suspicion.
+/// What the producer knows by itself: of the queue it reads nothing but `head`, and that with
+/// suspicion.
 #[derive(Debug)]
 pub struct Producer {
     /// How many entries were put in. Its low half is the queue's `tail`.
@@ -77,12 +77,12 @@ impl Producer {
         }
     }
 
-    /// Sees to it that a consumer will look at `slot`, whose state was stored before: puts an entry in, unless the one
-    /// of a former use of the slot still waits there.
+    /// Sees to it that a consumer will look at `slot`, whose state was stored before: puts an entry
+    /// in, unless the one of a former use of the slot still waits there.
     pub fn enter(&mut self, queue: &Queue<'_>, slot: usize) -> Result<(), Corrupt> {
         if self.waits(queue, slot)? {
-            // A consumer may take that entry just now. Either it has not and will see the slot's new state, or we see
-            // that it has.
+            // A consumer may take that entry just now. Either it has not and will see the slot's
+            // new state, or we see that it has.
             fence(Ordering::SeqCst);
             if self.waits(queue, slot)? {
                 return Ok(());
@@ -110,7 +110,8 @@ impl Producer {
     fn waiting(&mut self, queue: &Queue<'_>) -> Result<u64, Corrupt> {
         let head = queue.head.load(Ordering::Acquire);
         let waiting = (self.tail as u32).wrapping_sub(head).into();
-        // A head that went back would have us believe that entries still wait which were taken long ago.
+        // A head that went back would have us believe that entries still wait which were taken long
+        // ago.
         if waiting > self.tail - self.taken {
             return Err(Corrupt(
                 "the head of the queue is not where it was, nor between there and the tail",
@@ -123,8 +124,8 @@ impl Producer {
 
 /// One bit per worker that sleeps, or is about to.
 ///
-/// The lowest bit is woken first: the same few workers do the work while there is little of it, with warm caches, and
-/// the highest ones stay idle and can be given up.
+/// The lowest bit is woken first: the same few workers do the work while there is little of it,
+/// with warm caches, and the highest ones stay idle and can be given up.
 #[derive(Debug, Clone, Copy)]
 pub struct IdleSet<'r>(pub &'r [AtomicU64]);
 
@@ -135,13 +136,15 @@ impl IdleSet<'_> {
         fence(Ordering::SeqCst);
     }
 
-    /// The worker takes its word back. `false`: it was claimed meanwhile, and a wake-up is on its way.
+    /// The worker takes its word back. `false`: it was claimed meanwhile, and a wake-up is on its
+    /// way.
     pub fn withdraw(&self, worker: usize) -> bool {
         let bit = 1 << (worker % 64);
         self.0[worker / 64].fetch_and(!bit, Ordering::AcqRel) & bit != 0
     }
 
-    /// The worker sleeps until it is woken through `wake`, `queue` has something to take, or `stop` says so.
+    /// The worker sleeps until it is woken through `wake`, `queue` has something to take, or `stop`
+    /// says so.
     ///
     /// `wait` must sleep only while the word it is given is 0; it may come back too early.
     pub fn sleep<E>(
@@ -159,8 +162,9 @@ impl IdleSet<'_> {
         self.doze(worker, wake, stop, wait)
     }
 
-    /// As [`IdleSet::sleep`], for a worker that is one too many, whatever is in the queue. `still` is asked again once it
-    /// has announced itself, so that of several that find out at once not more go than should.
+    /// As [`IdleSet::sleep`], for a worker that is one too many, whatever is in the queue. `still`
+    /// is asked again once it has announced itself, so that of several that find out at once not
+    /// more go than should.
     pub fn rest<E>(
         &self,
         worker: usize,
@@ -187,7 +191,8 @@ impl IdleSet<'_> {
             wait(wake)?;
         }
         self.withdraw(worker);
-        // A wake-up that comes after this wakes us once too often; one before it was for what we look for next.
+        // A wake-up that comes after this wakes us once too often; one before it was for what we
+        // look for next.
         wake.store(0, Ordering::Release);
         Ok(())
     }
@@ -200,12 +205,14 @@ impl IdleSet<'_> {
             .sum()
     }
 
-    /// Claims a sleeping worker below `workers`; the caller must wake it. Call it after the work was published.
+    /// Claims a sleeping worker below `workers`; the caller must wake it. Call it after the work
+    /// was published.
     pub fn claim(&self, workers: usize) -> Option<usize> {
         fence(Ordering::SeqCst);
         for (position, word) in self.0.iter().enumerate() {
-            // One look per word: a hostile worker that sets bits again and again must not keep us here. Who announces
-            // itself after this look sees the work that was published before it.
+            // One look per word: a hostile worker that sets bits again and again must not keep us
+            // here. Who announces itself after this look sees the work that was published before
+            // it.
             let mut bits = word.load(Ordering::Acquire);
             while bits != 0 {
                 let bit = bits & bits.wrapping_neg();
@@ -295,10 +302,7 @@ mod tests {
         assert!(producer.enter(&queue, 4).is_err());
         assert_eq!(queue.pop(), Some(0));
         assert_eq!(producer.enter(&queue, 4), Ok(()));
-        assert_eq!(
-            (0..4).map(|_| queue.pop().unwrap()).collect::<Vec<_>>(),
-            [1, 2, 3, 4]
-        );
+        assert_eq!((0..4).map(|_| queue.pop().unwrap()).collect::<Vec<_>>(), [1, 2, 3, 4]);
         assert_eq!(queue.pop(), None);
         assert!(queue.is_empty());
     }
@@ -387,10 +391,7 @@ mod tests {
     #[test]
     fn a_mark_wakes_a_sleeper_once() {
         let (sleeping, ready) = (AtomicU32::new(0), [AtomicU64::new(0)]);
-        let bell = Doorbell {
-            sleeping: &sleeping,
-            ready: &ready,
-        };
+        let bell = Doorbell { sleeping: &sleeping, ready: &ready };
         assert!(!bell.mark(1));
         assert!(!bell.try_sleep());
         let mut seen = Vec::new();

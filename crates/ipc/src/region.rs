@@ -113,7 +113,8 @@ impl Region {
     /// Copies `bytes` to the start of a slot's request area. The caller checked that they fit.
     pub(crate) fn write_request(&self, slot: usize, bytes: &[u8]) {
         assert!(slot < self.geometry.slots && bytes.len() <= self.geometry.request_bytes);
-        // SAFETY: the area lies inside the mapping (asserted), and `bytes` is memory of our own, not part of it.
+        // SAFETY: the area lies inside the mapping (asserted), and `bytes` is memory of our own,
+        // not part of it.
         unsafe {
             self.at(self.layout.request(slot))
                 .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
@@ -123,22 +124,22 @@ impl Region {
     /// Copies the start of a slot's request area out.
     pub(crate) fn read_request(&self, slot: usize, into: &mut [u8]) {
         assert!(slot < self.geometry.slots && into.len() <= self.geometry.request_bytes);
-        // SAFETY: as in `write_request`; a concurrent write by a broken peer yields wrong bytes, which the decoder checks.
+        // SAFETY: as in `write_request`; a concurrent write by a broken peer yields wrong bytes,
+        // which the decoder checks.
         unsafe {
             self.at(self.layout.request(slot))
                 .copy_to_nonoverlapping(into.as_mut_ptr(), into.len())
         };
     }
 
-    /// Copies `bytes` into a slot's ring at the running count `position`, around its end if need be.
+    /// Copies `bytes` into a slot's ring at the running count `position`, around its end if need
+    /// be.
     pub(crate) fn write_ring(&self, slot: usize, position: u64, bytes: &[u8]) {
         let [first, second] = self.ring_parts(slot, position, bytes.len());
         // SAFETY: `ring_parts` lie inside the mapping; their lengths add up to `bytes.len()`.
         unsafe {
             first.0.copy_from_nonoverlapping(bytes.as_ptr(), first.1);
-            second
-                .0
-                .copy_from_nonoverlapping(bytes.as_ptr().add(first.1), second.1);
+            second.0.copy_from_nonoverlapping(bytes.as_ptr().add(first.1), second.1);
         }
     }
 
@@ -148,14 +149,18 @@ impl Region {
         // SAFETY: as in `write_ring`.
         unsafe {
             first.0.copy_to_nonoverlapping(into.as_mut_ptr(), first.1);
-            second
-                .0
-                .copy_to_nonoverlapping(into.as_mut_ptr().add(first.1), second.1);
+            second.0.copy_to_nonoverlapping(into.as_mut_ptr().add(first.1), second.1);
         }
     }
 
-    /// Where `length` bytes from the running count `position` lie in a slot's ring: one part, or two around its end.
-    pub(crate) fn ring_parts(&self, slot: usize, position: u64, length: usize) -> [(*mut u8, usize); 2] {
+    /// Where `length` bytes from the running count `position` lie in a slot's ring: one part, or
+    /// two around its end.
+    pub(crate) fn ring_parts(
+        &self,
+        slot: usize,
+        position: u64,
+        length: usize,
+    ) -> [(*mut u8, usize); 2] {
         assert!(slot < self.geometry.slots && length <= self.geometry.ring_bytes);
         let start = (position & (self.geometry.ring_bytes as u64 - 1)) as usize;
         let first = length.min(self.geometry.ring_bytes - start);
@@ -163,7 +168,8 @@ impl Region {
         [(self.at(ring + start), first), (self.at(ring), length - first)]
     }
 
-    /// Gives the pages of a slot's ring behind its first `kept` bytes back to the kernel; they read as zeros afterwards.
+    /// Gives the pages of a slot's ring behind its first `kept` bytes back to the kernel; they read
+    /// as zeros afterwards.
     pub(crate) fn release_ring(&self, slot: usize, kept: usize) -> io::Result<()> {
         assert!(slot < self.geometry.slots);
         let length = self.geometry.ring_bytes.saturating_sub(kept);
@@ -183,8 +189,8 @@ impl Region {
 
     fn words(&self, offset: usize, count: usize) -> &[AtomicU32] {
         assert!(offset.is_multiple_of(4) && offset + count * 4 <= self.mapping.length());
-        // SAFETY: in bounds and aligned (asserted; the mapping starts at a page). Atomics allow writers elsewhere, and this
-        // part of the region is only ever accessed as these atomics.
+        // SAFETY: in bounds and aligned (asserted; the mapping starts at a page). Atomics allow
+        // writers elsewhere, and this part of the region is only ever accessed as these atomics.
         unsafe { std::slice::from_raw_parts(self.at(offset).cast(), count) }
     }
 

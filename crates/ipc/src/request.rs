@@ -5,8 +5,9 @@
 //! u32 how many of the variables, the last ones, are the environment's
 //! the fixed texts, in the order of `Fixed` │ variables: name, value │ ini values: name, value │ inline body
 //! ```
-//! A text is a u32 length and as many bytes followed by a NUL, so that C can use it where it lies. An absent text has
-//! length `u32::MAX` and no bytes. Numbers have the machine's byte order: both sides run on it.
+//! A text is a u32 length and as many bytes followed by a NUL, so that C can use it where it lies.
+//! An absent text has length `u32::MAX` and no bytes. Numbers have the machine's byte order: both
+//! sides run on it.
 
 /// The texts that the server interface of PHP asks for by name on every request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +49,8 @@ pub enum Body {
     File,
 }
 
-/// Variables and ini values, encoded. What many requests have in common is put together once, and [added](Block::add) to each.
+/// Variables and ini values, encoded. What many requests have in common is put together once, and
+/// [added](Block::add) to each.
 #[derive(Debug, Default)]
 pub struct Block {
     bytes: Vec<u8>,
@@ -66,8 +68,8 @@ impl Block {
         self.variables += 1;
     }
 
-    /// Says that the last `count` variables so far are not of the request itself, but were set by directives (`r->subprocess_env`
-    /// in Apache): whatever their names, they are no header fields.
+    /// Says that the last `count` variables so far are not of the request itself, but were set by
+    /// directives (`r->subprocess_env` in Apache): whatever their names, they are no header fields.
     pub fn environment(&mut self, count: u32) {
         debug_assert!(count <= self.variables, "there are as many");
         self.environment = count;
@@ -80,7 +82,8 @@ impl Block {
         self.ini += 1;
     }
 
-    /// Adds all that `other` has. Behind an environment, or ini values, there are no variables any more.
+    /// Adds all that `other` has. Behind an environment, or ini values, there are no variables any
+    /// more.
     pub fn add(&mut self, other: &Block) {
         debug_assert!(self.environment + self.ini == 0 || other.variables == 0);
         self.bytes.extend_from_slice(&other.bytes);
@@ -111,10 +114,7 @@ impl Encoder {
         bytes.clear();
         bytes.resize(HEADER, 0);
         bytes[24..32].copy_from_slice(&time.to_ne_bytes());
-        self.block = Block {
-            bytes,
-            ..Block::default()
-        };
+        self.block = Block { bytes, ..Block::default() };
         self.status = 0;
         for text in fixed {
             match text {
@@ -124,7 +124,8 @@ impl Encoder {
         }
     }
 
-    /// Says with which status the script's response begins, if not with 200: it makes the page of an error.
+    /// Says with which status the script's response begins, if not with 200: it makes the page of
+    /// an error.
     pub fn status(&mut self, status: u16) {
         self.status = status;
     }
@@ -152,12 +153,7 @@ impl Encoder {
     }
 
     fn finish(&mut self, kind: Body, body: u64) -> &[u8] {
-        let Block {
-            bytes,
-            variables,
-            environment,
-            ini,
-        } = &mut self.block;
+        let Block { bytes, variables, environment, ini } = &mut self.block;
         let length = bytes.len() as u32;
         bytes[0..4].copy_from_slice(&length.to_ne_bytes());
         bytes[4..8].copy_from_slice(&variables.to_ne_bytes());
@@ -198,12 +194,15 @@ impl<'b> Request<'b> {
     /// Reads a request. `None` if it contradicts itself.
     pub fn decode(bytes: &'b [u8]) -> Option<Request<'b>> {
         let (header, mut rest) = bytes.split_at_checked(HEADER)?;
-        let word = |at: usize| u32::from_ne_bytes(header[at..at + 4].try_into().expect("four bytes"));
-        let long = |at: usize| u64::from_ne_bytes(header[at..at + 8].try_into().expect("eight bytes"));
+        let word =
+            |at: usize| u32::from_ne_bytes(header[at..at + 4].try_into().expect("four bytes"));
+        let long =
+            |at: usize| u64::from_ne_bytes(header[at..at + 8].try_into().expect("eight bytes"));
         if word(0) as usize != bytes.len() {
             return None;
         }
-        let half = |at: usize| u16::from_ne_bytes(header[at..at + 2].try_into().expect("two bytes"));
+        let half =
+            |at: usize| u16::from_ne_bytes(header[at..at + 2].try_into().expect("two bytes"));
         let body = match half(12) {
             0 => Body::None,
             1 => Body::Inline,
@@ -243,7 +242,8 @@ impl<'b> Request<'b> {
         Pairs(self.variables)
     }
 
-    /// Those of them that the request itself has, and not the environment: the only ones whose `HTTP_` names are header fields.
+    /// Those of them that the request itself has, and not the environment: the only ones whose
+    /// `HTTP_` names are header fields.
     pub fn own_variables(&self) -> Pairs<'b> {
         Pairs(&self.variables[..self.own])
     }
@@ -329,15 +329,9 @@ mod tests {
         assert_eq!(request.fixed(Fixed::Method), Some(&b"POST"[..]));
         assert_eq!(request.fixed(Fixed::Cookie), None);
         let variables: Vec<_> = request.variables().collect();
-        assert_eq!(
-            variables,
-            [(&b"HTTP_HOST"[..], &b"a.example"[..]), (&b"EMPTY"[..], &b""[..])]
-        );
+        assert_eq!(variables, [(&b"HTTP_HOST"[..], &b"a.example"[..]), (&b"EMPTY"[..], &b""[..])]);
         assert_eq!(request.own_variables().collect::<Vec<_>>(), variables[..1]);
-        assert_eq!(
-            request.ini().collect::<Vec<_>>(),
-            [(&b"memory_limit"[..], &b"64M"[..])]
-        );
+        assert_eq!(request.ini().collect::<Vec<_>>(), [(&b"memory_limit"[..], &b"64M"[..])]);
         assert_eq!(
             (request.body, request.body_length, request.inline_body()),
             (Body::Inline, 3, &b"a=1"[..])
@@ -351,11 +345,7 @@ mod tests {
         for (count, own) in [(0, Some(2)), (2, Some(0)), (3, None), (u32::MAX, None)] {
             bytes[32..36].copy_from_slice(&u32::to_ne_bytes(count));
             let request = Request::decode(&bytes);
-            assert_eq!(
-                request.map(|request| request.own_variables().count()),
-                own,
-                "{count}"
-            );
+            assert_eq!(request.map(|request| request.own_variables().count()), own, "{count}");
         }
     }
 

@@ -4,7 +4,8 @@
 //! head: u32 bytes that follow │ u32 kind │ u16 status │ u16 number of fields │ u32 length of reason │ reason
 //!       per field: u16 length of name │ u32 length of value │ name │ value
 //! ```
-//! Any number of [`Kind::Interim`] heads (1xx) may come before the one [`Kind::Final`]; all that follows it is body.
+//! Any number of [`Kind::Interim`] heads (1xx) may come before the one [`Kind::Final`]; all that
+//! follows it is body.
 
 use crate::Corrupt;
 
@@ -38,14 +39,14 @@ impl HeadEncoder {
         self.buffer.extend_from_slice(&(kind as u32).to_ne_bytes());
         self.buffer.extend_from_slice(&status.to_ne_bytes());
         self.buffer.extend_from_slice(&[0; 2]);
-        self.buffer
-            .extend_from_slice(&(reason.len() as u32).to_ne_bytes());
+        self.buffer.extend_from_slice(&(reason.len() as u32).to_ne_bytes());
         self.buffer.extend_from_slice(reason);
     }
 
     /// Adds a field line. Names of 64 KiB and more are left out.
     pub fn field(&mut self, name: &[u8], value: &[u8]) {
-        let (Ok(name_length), Ok(value_length)) = (u16::try_from(name.len()), u32::try_from(value.len()))
+        let (Ok(name_length), Ok(value_length)) =
+            (u16::try_from(name.len()), u32::try_from(value.len()))
         else {
             return;
         };
@@ -79,7 +80,8 @@ pub fn decode_prefix(prefix: [u8; PREFIX]) -> Result<(Kind, usize), Corrupt> {
     }
 }
 
-/// A head in the reader's own memory, taken apart. Status and fields are still to be checked as HTTP.
+/// A head in the reader's own memory, taken apart. Status and fields are still to be checked as
+/// HTTP.
 #[derive(Debug, Clone, Copy)]
 pub struct Head<'b> {
     /// Status code as the script gave it.
@@ -99,12 +101,7 @@ impl<'b> Head<'b> {
         let count = u16::from_ne_bytes([start[2], start[3]]).into();
         let reason = u32::from_ne_bytes([start[4], start[5], start[6], start[7]]) as usize;
         let (reason, fields) = rest.split_at_checked(reason).ok_or(wrong)?;
-        let head = Head {
-            status,
-            reason,
-            count,
-            fields,
-        };
+        let head = Head { status, reason, count, fields };
         if head.fields().count() == count {
             Ok(head)
         } else {
@@ -123,7 +120,8 @@ impl<'b> Head<'b> {
         std::iter::from_fn(move || {
             let (lengths, after) = rest.split_first_chunk::<6>()?;
             let name = u16::from_ne_bytes([lengths[0], lengths[1]]) as usize;
-            let value = u32::from_ne_bytes([lengths[2], lengths[3], lengths[4], lengths[5]]) as usize;
+            let value =
+                u32::from_ne_bytes([lengths[2], lengths[3], lengths[4], lengths[5]]) as usize;
             let (name, after) = after.split_at_checked(name)?;
             let (value, after) = after.split_at_checked(value)?;
             rest = after;

@@ -7,7 +7,8 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering, clear, fence};
 pub struct Room<'r> {
     /// Bytes given back so far, counted from the start of the response. Written by the front.
     pub consumed: &'r AtomicU64,
-    /// 1 while the worker waits for room, or is about to: the futex it sleeps on. Either side clears it.
+    /// 1 while the worker waits for room, or is about to: the futex it sleeps on. Either side
+    /// clears it.
     pub starved: &'r AtomicU32,
     /// 1 once nobody wants the rest. Written by the front.
     pub aborted: &'r AtomicU32,
@@ -21,9 +22,11 @@ impl Room<'_> {
         self.aborted.store(0, Ordering::Relaxed);
     }
 
-    /// Worker: waits until more than `seen` bytes are consumed, or nobody wants the rest, or `sleep` has enough of it.
+    /// Worker: waits until more than `seen` bytes are consumed, or nobody wants the rest, or
+    /// `sleep` has enough of it.
     ///
-    /// `tell` must bring the front to look at the ring. `sleep` must sleep only while the word it is given is 1.
+    /// `tell` must bring the front to look at the ring. `sleep` must sleep only while the word it
+    /// is given is 1.
     pub fn wait(&self, seen: u64, tell: impl FnOnce(), sleep: impl FnOnce(&AtomicU32)) {
         self.starved.store(1, Ordering::Release);
         tell();
@@ -39,8 +42,9 @@ impl Room<'_> {
         self.aborted.load(Ordering::Acquire) != 0
     }
 
-    /// Front: says how much it has consumed. `true`: the worker waits for that, and the caller must wake it; not asked
-    /// for if `worth_waking` is false, and then the worker sleeps on until it is.
+    /// Front: says how much it has consumed. `true`: the worker waits for that, and the caller must
+    /// wake it; not asked for if `worth_waking` is false, and then the worker sleeps on until it
+    /// is.
     #[must_use = "a worker that waits must be woken"]
     pub fn give_back(&self, consumed: u64, worth_waking: bool) -> bool {
         self.consumed.store(consumed, Ordering::Release);
@@ -51,7 +55,8 @@ impl Room<'_> {
     /// Front: nobody wants the rest. The caller must wake whoever sleeps on `starved`.
     pub fn abort(&self) {
         self.aborted.store(1, Ordering::Release);
-        // A worker that sets `starved` after we cleared it looks at `aborted` after that, and must see it.
+        // A worker that sets `starved` after we cleared it looks at `aborted` after that, and must
+        // see it.
         fence(Ordering::SeqCst);
         self.starved.store(0, Ordering::Release);
     }
@@ -63,7 +68,8 @@ mod tests {
 
     #[test]
     fn only_who_waits_is_woken() {
-        let (consumed, starved, aborted) = (AtomicU64::new(0), AtomicU32::new(0), AtomicU32::new(0));
+        let (consumed, starved, aborted) =
+            (AtomicU64::new(0), AtomicU32::new(0), AtomicU32::new(0));
         let room = Room {
             consumed: &consumed,
             starved: &starved,

@@ -15,10 +15,7 @@ impl StateWord<'_> {
 
     /// Front: takes a request back that no worker has begun. `false`: one has.
     pub fn cancel(&self, generation: u32) -> bool {
-        let free = State {
-            phase: Phase::Free,
-            ..queued(generation)
-        };
+        let free = State { phase: Phase::Free, ..queued(generation) };
         self.swap(queued(generation), free)
     }
 
@@ -36,10 +33,7 @@ impl StateWord<'_> {
 
     /// Worker: the last that it does to the slot. Publishes all it wrote there.
     pub fn finish(&self, taken: State) {
-        let done = State {
-            phase: Phase::Done,
-            ..taken
-        };
+        let done = State { phase: Phase::Done, ..taken };
         self.0.store(done.pack(), Ordering::Release);
     }
 

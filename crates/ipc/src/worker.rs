@@ -17,12 +17,14 @@ use crate::request::Request;
 use crate::response::{HeadEncoder, Kind};
 use crate::sync::Ordering;
 
-/// After this many bytes without a word to the front it is told, so that it sends while the script goes on.
+/// After this many bytes without a word to the front it is told, so that it sends while the script
+/// goes on.
 const NEWS_BYTES: u64 = 256 * 1024;
-/// Nanoseconds that scripts must take on average before their share of processor time is looked up, which costs two
-/// microseconds.
+/// Nanoseconds that scripts must take on average before their share of processor time is looked up,
+/// which costs two microseconds.
 const METERED: u64 = 200_000;
-/// A worker that waits for room looks up this often, in case a wake-up was lost to a hostile neighbour.
+/// A worker that waits for room looks up this often, in case a wake-up was lost to a hostile
+/// neighbour.
 const ROOM_CHECK: Duration = Duration::from_secs(1);
 
 /// The region as the zygote attached it. Each worker, once forked, makes its [`Worker`] of it.
@@ -31,7 +33,8 @@ pub struct Attachment {
     region: Region,
     bells: Vec<EventFd>,
     hand_over: Vec<SeqPacket>,
-    /// By worker: how many in its place were buried, modulo [`LIVES`]. The zygote's own memory, copied by each fork.
+    /// By worker: how many in its place were buried, modulo [`LIVES`]. The zygote's own memory,
+    /// copied by each fork.
     lives: Vec<AtomicU16>,
 }
 
@@ -44,17 +47,11 @@ impl Attachment {
                 "the front sent the wrong number of descriptors",
             )
         };
-        let Attach {
-            geometry,
-            descriptors,
-        } = attach;
+        let Attach { geometry, descriptors } = attach;
         let mut descriptors = descriptors.into_iter();
         let region = Region::map(descriptors.next().ok_or_else(wrong)?, geometry)?;
-        let bells: Vec<_> = descriptors
-            .by_ref()
-            .take(geometry.threads)
-            .map(EventFd::from)
-            .collect();
+        let bells: Vec<_> =
+            descriptors.by_ref().take(geometry.threads).map(EventFd::from).collect();
         let hand_over: Vec<_> = descriptors.map(SeqPacket::from).collect();
         if bells.len() != geometry.threads || hand_over.len() != geometry.slots {
             return Err(wrong());
@@ -79,8 +76,9 @@ impl Attachment {
         futex::wake(wake);
     }
 
-    /// In the zygote: once for each worker's death, before the front is told and before its successor is forked. Nobody
-    /// must wake the dead one, nor take what the successor runs for what the dead one left.
+    /// In the zygote: once for each worker's death, before the front is told and before its
+    /// successor is forked. Nobody must wake the dead one, nor take what the successor runs for
+    /// what the dead one left.
     pub fn bury(&self, worker: usize) {
         let life = self.lives[worker].load(Ordering::Relaxed);
         self.lives[worker].store((life + 1) % LIVES, Ordering::Relaxed);
@@ -132,7 +130,8 @@ impl Meter {
         self.schedule.as_ref()?.spent().ok()
     }
 
-    /// The share of a script's time, without that in which it had to wait for a processor, that it was on one: per mille.
+    /// The share of a script's time, without that in which it had to wait for a processor, that it
+    /// was on one: per mille.
     fn end(&mut self, took: u64, before: Option<Spent>) -> Option<u32> {
         self.average = self.average - self.average / 8 + took / 8;
         let (before, after) = (before?, self.schedule.as_ref()?.spent().ok()?);
@@ -151,14 +150,11 @@ impl Worker {
 
     /// Requests served so far, for the front to show.
     pub fn publish_requests(&self, served: u64) {
-        self.shared
-            .region
-            .worker(self.index)
-            .requests
-            .store(served, Ordering::Relaxed);
+        self.shared.region.worker(self.index).requests.store(served, Ordering::Relaxed);
     }
 
-    /// Waits for a request and takes it. `None` once `stop` is set (by a signal handler; then [`Attachment::nudge`]).
+    /// Waits for a request and takes it. `None` once `stop` is set (by a signal handler; then
+    /// [`Attachment::nudge`]).
     pub fn next(&mut self, stop: &AtomicBool) -> io::Result<Option<Job<'_>>> {
         if self.is_surplus(1) {
             self.rest(stop)?;
@@ -195,14 +191,9 @@ impl Worker {
         let length = Request::announced_length(start).min(region.geometry().request_bytes);
         self.request.resize(length, 0);
         region.read_request(slot, &mut self.request);
-        let thread = region.slot(slot).thread.load(Ordering::Relaxed) as usize % region.geometry().threads;
-        let Worker {
-            shared,
-            request,
-            head,
-            meter,
-            ..
-        } = self;
+        let thread =
+            region.slot(slot).thread.load(Ordering::Relaxed) as usize % region.geometry().threads;
+        let Worker { shared, request, head, meter, .. } = self;
         let request = request.as_slice();
         Job {
             request,
@@ -245,13 +236,9 @@ impl Worker {
         let region = &self.shared.region;
         let stop = || stop.load(Ordering::Acquire);
         let wait = |word: &_| futex::wait(word, 0, None).map(drop);
-        region.idle().sleep(
-            self.index,
-            region.worker(self.index).wake,
-            &region.queue(),
-            stop,
-            wait,
-        )
+        region
+            .idle()
+            .sleep(self.index, region.worker(self.index).wake, &region.queue(), stop, wait)
     }
 }
 
@@ -291,10 +278,7 @@ impl Line<'_> {
     /// The file that holds the request's body, when the request says so.
     pub fn take_body(&mut self) -> io::Result<OwnedFd> {
         let missing = || {
-            io::Error::new(
-                io::ErrorKind::NotFound,
-                "the file with the request's body did not come",
-            )
+            io::Error::new(io::ErrorKind::NotFound, "the file with the request's body did not come")
         };
         loop {
             let mut tag = [0; 4];
@@ -302,14 +286,16 @@ impl Line<'_> {
             if received.length == 0 {
                 return Err(missing());
             }
-            // What belongs to an earlier use of the slot was left by a worker that died before it took it.
+            // What belongs to an earlier use of the slot was left by a worker that died before it
+            // took it.
             if received.length == 4 && u32::from_ne_bytes(tag) == self.state.generation {
                 return received.descriptors.pop().ok_or_else(missing);
             }
         }
     }
 
-    /// Sends a head. `Err(None)`: it is too long, and nothing was sent. `Err(Some(Gone))`: nobody listens.
+    /// Sends a head. `Err(None)`: it is too long, and nothing was sent. `Err(Some(Gone))`: nobody
+    /// listens.
     pub fn send_head<'f>(
         &mut self,
         kind: Kind,
@@ -342,11 +328,8 @@ impl Line<'_> {
                 return Err(Gone);
             }
             if self.written - self.consumed >= ring {
-                self.consumed = line
-                    .room
-                    .consumed
-                    .load(Ordering::Acquire)
-                    .clamp(self.consumed, self.written);
+                self.consumed =
+                    line.room.consumed.load(Ordering::Acquire).clamp(self.consumed, self.written);
                 if self.written - self.consumed >= ring {
                     self.wait_for_room();
                     continue;
@@ -374,11 +357,7 @@ impl Line<'_> {
 
     /// The response is complete though the script goes on (`fastcgi_finish_request`).
     pub fn end(&mut self) {
-        self.shared
-            .region
-            .slot(self.slot)
-            .ended
-            .store(1, Ordering::Release);
+        self.shared.region.slot(self.slot).ended.store(1, Ordering::Release);
         self.tell();
     }
 
@@ -418,8 +397,7 @@ impl Drop for Line<'_> {
         let line = self.shared.region.slot(self.slot);
         let took = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let share = self.meter.end(took, self.spent);
-        line.took
-            .store(u32::try_from(took).unwrap_or(u32::MAX), Ordering::Relaxed);
+        line.took.store(u32::try_from(took).unwrap_or(u32::MAX), Ordering::Relaxed);
         line.share.store(share.unwrap_or(u32::MAX), Ordering::Relaxed);
         line.state.finish(self.state);
         self.tell();

@@ -1,7 +1,8 @@
 //! A worker that writes what it likes into its pool's region.
 //!
-//! Whatever it writes, whenever: the front's calls do not panic (debug builds check arithmetic and indices), do not read
-//! outside the region, do not run for long, and answer `Corrupt` or what is within bounds. Another pool does not notice.
+//! Whatever it writes, whenever: the front's calls do not panic (debug builds check arithmetic and
+//! indices), do not read outside the region, do not run for long, and answer `Corrupt` or what is
+//! within bounds. Another pool does not notice.
 #![allow(unsafe_code)] // Writes to the region behind the front's back.
 #![allow(clippy::unwrap_used)] // A test's helpers fail the test.
 
@@ -58,7 +59,8 @@ impl Hand {
 
     fn word(&self, offset: usize) -> &AtomicU32 {
         assert!(offset.is_multiple_of(4) && offset < self.mapping.length());
-        // SAFETY: inside the mapping and aligned; all processes access such words as atomics, or copy them.
+        // SAFETY: inside the mapping and aligned; all processes access such words as atomics, or
+        // copy them.
         unsafe { &*self.mapping.base().as_ptr().add(offset).cast() }
     }
 
@@ -117,8 +119,7 @@ impl Scene {
             let Job { mut line, .. } = scene.worker.next(&AtomicBool::new(false)).unwrap().unwrap();
             if stage != Stage::Taken {
                 let fields = [(&b"Name"[..], &b"value"[..])];
-                line.send_head(response::Kind::Final, 200, b"", fields.into_iter())
-                    .unwrap();
+                line.send_head(response::Kind::Final, 200, b"", fields.into_iter()).unwrap();
                 line.write(&[1; 500]).unwrap();
             }
             match stage {
@@ -211,35 +212,9 @@ fn read_head(bytes: &[u8]) {
 
 /// Values that break counters, indices, lengths and bit sets.
 fn nasty() -> Vec<u64> {
-    let mut values = vec![
-        0,
-        1,
-        2,
-        3,
-        4,
-        5,
-        16,
-        u64::MAX,
-        u64::MAX - 1,
-        1 << 63,
-        (1 << 63) - 1,
-    ];
-    values.extend([
-        0xFFFF,
-        0x1_0000,
-        0xFFFF_FFFF,
-        0x1_0000_0000,
-        0x8000_0000,
-        0x7FFF_FFFF,
-    ]);
-    values.extend([
-        4095,
-        4096,
-        4097,
-        8192,
-        0x0000_0001_FFFF_0002,
-        0x0000_0001_0000_0002,
-    ]);
+    let mut values = vec![0, 1, 2, 3, 4, 5, 16, u64::MAX, u64::MAX - 1, 1 << 63, (1 << 63) - 1];
+    values.extend([0xFFFF, 0x1_0000, 0xFFFF_FFFF, 0x1_0000_0000, 0x8000_0000, 0x7FFF_FFFF]);
+    values.extend([4095, 4096, 4097, 8192, 0x0000_0001_FFFF_0002, 0x0000_0001_0000_0002]);
     // The states of generation 1, by worker 0 in its first life.
     values.extend((0..5).map(|phase| 1 << 32 | phase));
     values
@@ -252,7 +227,8 @@ fn any_word_may_hold_anything_at_any_stage() {
         let words = Scene::at(stage).hand.words;
         for offset in (0..words).step_by(4) {
             let whole = offset.is_multiple_of(8);
-            // The upper half of a long word was written along with it; alone, it is another short word.
+            // The upper half of a long word was written along with it; alone, it is another short
+            // word.
             let values = if whole {
                 nasty()
             } else {
@@ -272,10 +248,7 @@ fn any_word_may_hold_anything_at_any_stage() {
             }
         }
     }
-    assert!(
-        refused > 100 && accepted > 1000,
-        "{refused} refused, {accepted} not"
-    );
+    assert!(refused > 100 && accepted > 1000, "{refused} refused, {accepted} not");
 }
 
 #[test]
@@ -300,8 +273,8 @@ fn every_word_may_hold_anything_at_any_stage() {
     }
 }
 
-/// A pool that is sprayed with garbage while it works, and is replaced whenever the front finds it corrupt, beside one that
-/// is left alone.
+/// A pool that is sprayed with garbage while it works, and is replaced whenever the front finds it
+/// corrupt, beside one that is left alone.
 #[test]
 fn garbage_during_traffic_stays_in_its_pool() {
     let until = Instant::now() + Duration::from_secs(3);
@@ -347,7 +320,8 @@ fn spray_until_corrupt(seed: u64, until: Instant) -> bool {
         driver.give_up_at(soon);
         let mut corrupt = false;
         while Instant::now() < soon && !corrupt {
-            corrupt = driver.run(&Random(seed).orders(20), 4).is_err() || front.worker_died(0).is_err();
+            corrupt =
+                driver.run(&Random(seed).orders(20), 4).is_err() || front.worker_died(0).is_err();
         }
         over.store(true, Ordering::Release);
         corrupt
@@ -368,8 +342,7 @@ fn spray(hand: &Hand, seed: u64, over: &AtomicBool) {
             0 => nasty[random.below(nasty.len())],
             _ => random.next() >> random.below(64),
         };
-        hand.long(random.below(end / 8) * 8)
-            .store(value, Ordering::Relaxed);
+        hand.long(random.below(end / 8) * 8).store(value, Ordering::Relaxed);
         std::thread::sleep(Duration::from_micros(random.below(300) as u64));
     }
 }

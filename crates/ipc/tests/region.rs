@@ -65,9 +65,7 @@ fn lone_worker(geometry: Geometry) -> (Front, Attach, Worker) {
 fn submit(front: &Front, order: Order) -> Slot {
     let slot = front.checkout().expect("a free slot");
     let mut encoder = Encoder::default();
-    front
-        .submit(&slot, 0, order.encode(&mut encoder, false), None)
-        .unwrap();
+    front.submit(&slot, 0, order.encode(&mut encoder, false), None).unwrap();
     slot
 }
 
@@ -101,10 +99,7 @@ fn worker_processes_answer_byte_for_byte() {
 
 #[test]
 fn a_ring_smaller_than_a_chunk_wraps_at_every_offset() {
-    let geometry = Geometry {
-        ring_bytes: 4096,
-        ..small_geometry(1, 1)
-    };
+    let geometry = Geometry { ring_bytes: 4096, ..small_geometry(1, 1) };
     let (front, attach) = Front::create(geometry).unwrap();
     with_worker_threads(&attach, || {
         let orders: Vec<Order> = (0..60)
@@ -139,10 +134,7 @@ fn a_worker_that_waits_for_room_is_freed_when_nobody_wants_the_rest() {
         front.abort(&slot);
         let (result, took) = writing.join().unwrap();
         assert_eq!(result, Err(Gone));
-        assert!(
-            took < Duration::from_millis(900),
-            "only the regular check freed it"
-        );
+        assert!(took < Duration::from_millis(900), "only the regular check freed it");
     });
     assert_eq!(front.look(&mut slot).unwrap().phase, Phase::Done);
     front.release(slot);
@@ -156,10 +148,7 @@ fn a_response_may_be_complete_while_its_script_goes_on() {
     job.line.write(b"all").unwrap();
     job.line.end();
     let look = front.look(&mut slot).unwrap();
-    assert_eq!(
-        (look.phase, look.ended, look.worker),
-        (Phase::Taken, true, Some(0))
-    );
+    assert_eq!((look.phase, look.ended, look.worker), (Phase::Taken, true, Some(0)));
     assert_eq!(slot.written(), 3);
     assert!(!front.cancel(&slot));
     drop(job);
@@ -192,10 +181,7 @@ fn requests_that_are_cancelled_leave_room_for_others() {
     }
     let slot = submit(&front, SMALL);
     let job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
-    assert_eq!(
-        Request::decode(job.request).unwrap().inline_body(),
-        SMALL.to_bytes()
-    );
+    assert_eq!(Request::decode(job.request).unwrap().inline_body(), SMALL.to_bytes());
     drop(job);
     front.release(slot);
 }
@@ -215,9 +201,7 @@ fn a_cancelled_request_is_never_begun_and_one_that_is_begun_never_cancelled() {
                 assert_eq!(slot.written(), 0);
                 cancelled += 1;
             } else {
-                wait_until("it is done", || {
-                    front.look(&mut slot).unwrap().phase == Phase::Done
-                });
+                wait_until("it is done", || front.look(&mut slot).unwrap().phase == Phase::Done);
                 answered += 1;
             }
             front.release(slot);
@@ -236,12 +220,7 @@ fn a_body_by_file_reaches_the_request_it_belongs_to() {
         let slot = front.checkout().unwrap();
         let file = file_of(order(seed));
         front
-            .submit(
-                &slot,
-                0,
-                order(seed).encode(&mut encoder, true),
-                Some(file.as_fd()),
-            )
+            .submit(&slot, 0, order(seed).encode(&mut encoder, true), Some(file.as_fd()))
             .unwrap();
         assert!(front.cancel(&slot));
         front.release(slot);
@@ -252,15 +231,14 @@ fn a_body_by_file_reaches_the_request_it_belongs_to() {
     front.submit(&slot, 0, encoded, Some(file.as_fd())).unwrap();
     let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
     let mut bytes = [0; Order::LENGTH];
-    File::from(job.line.take_body().unwrap())
-        .read_exact(&mut bytes)
-        .unwrap();
+    File::from(job.line.take_body().unwrap()).read_exact(&mut bytes).unwrap();
     assert_eq!(Order::from_bytes(&bytes).seed, 1_000);
     drop(job);
     front.release(slot);
 }
 
-/// A worker sees only the body of the very request it runs, even if an earlier one's still lies in the socket.
+/// A worker sees only the body of the very request it runs, even if an earlier one's still lies in
+/// the socket.
 #[test]
 fn a_body_of_an_earlier_request_is_passed_over() {
     let geometry = small_geometry(1, 1);
@@ -268,8 +246,9 @@ fn a_body_of_an_earlier_request_is_passed_over() {
     let slot = front.checkout().unwrap();
     let mut encoder = Encoder::default();
     let file = file_of(SMALL);
-    // Sent twice, by a submit that failed halfway and one that did not: the first has the same tag and is as good. Then the
-    // slot's next use, whose socket still holds the second, because this front's memory of it is that of a new one.
+    // Sent twice, by a submit that failed halfway and one that did not: the first has the same tag
+    // and is as good. Then the slot's next use, whose socket still holds the second, because this
+    // front's memory of it is that of a new one.
     front
         .submit(&slot, 0, SMALL.encode(&mut encoder, true), Some(file.as_fd()))
         .unwrap();
@@ -282,9 +261,7 @@ fn a_body_of_an_earlier_request_is_passed_over() {
     assert_eq!(left.unwrap().descriptors.len(), 1, "the worker did not take it");
     front.release(slot);
     let slot = front.checkout().unwrap();
-    front
-        .submit(&slot, 0, SMALL.encode(&mut encoder, true), None)
-        .unwrap();
+    front.submit(&slot, 0, SMALL.encode(&mut encoder, true), None).unwrap();
     let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
     assert_eq!(job.line.take_body().unwrap_err().kind(), ErrorKind::WouldBlock);
     drop(job);
@@ -324,7 +301,8 @@ fn large_responses_give_their_memory_back() {
     drop(job);
     front.look(&mut slot).unwrap();
     front.release(slot);
-    let blocks = || std::os::unix::fs::MetadataExt::blocks(&memory_file(&attach).metadata().unwrap()) * 512;
+    let blocks =
+        || std::os::unix::fs::MetadataExt::blocks(&memory_file(&attach).metadata().unwrap()) * 512;
     front.trim().unwrap();
     assert!(blocks() > 800_000, "just used, it stays: {}", blocks());
     front.trim().unwrap();
@@ -377,14 +355,9 @@ fn a_response_that_ended_without_a_bell_is_told_by_the_workers_death() {
 fn what_a_successor_runs_is_not_taken_for_what_the_dead_one_left() {
     let (front, attach) = Front::create(small_geometry(1, 1)).unwrap();
     let mut children = Children::fork(attach);
-    let large = Order {
-        size: 1 << 20,
-        ..SMALL
-    };
+    let large = Order { size: 1 << 20, ..SMALL };
     let mut left = submit(&front, large);
-    wait_until("the worker has begun", || {
-        front.look(&mut left).unwrap().phase == Phase::Taken
-    });
+    wait_until("the worker has begun", || front.look(&mut left).unwrap().phase == Phase::Taken);
     children.kill(0);
     children.replace(0);
     let mut begun = submit(&front, large);
@@ -400,8 +373,9 @@ fn what_a_successor_runs_is_not_taken_for_what_the_dead_one_left() {
     assert!(front.worker_died(1).is_err(), "there is no such worker");
 }
 
-/// Workers are killed at any point of their loop, sometimes replaced long before the front hears of it. Each order is
-/// answered once and in full; only those whose own worker died over them are given again.
+/// Workers are killed at any point of their loop, sometimes replaced long before the front hears of
+/// it. Each order is answered once and in full; only those whose own worker died over them are
+/// given again.
 #[test]
 fn killing_workers_at_random_loses_no_request() {
     const KILLS: usize = 600;
@@ -421,13 +395,15 @@ fn killing_workers_at_random_loses_no_request() {
                     let mut random = Random(thread as u64);
                     let mut answered = 0;
                     while !over.load(Ordering::Acquire) {
-                        // Mostly tiny, so that the moments between queue, slot and sleep come often.
+                        // Mostly tiny, so that the moments between queue, slot and sleep come
+                        // often.
                         let orders: Vec<Order> = (0..50)
                             .map(|seed| Order {
                                 seed,
                                 size: if random.below(10) == 0 { 150_000 } else { 20 },
                                 chunk: 1 + random.below(20_000) as u32,
-                                extra: [Extra::None, Extra::Flush, Extra::EndEarly][random.below(3)],
+                                extra: [Extra::None, Extra::Flush, Extra::EndEarly]
+                                    [random.below(3)],
                             })
                             .collect();
                         let outcome = driver.run(&orders, 1 + random.below(4)).unwrap();
@@ -439,7 +415,9 @@ fn killing_workers_at_random_loses_no_request() {
             })
             .collect();
         let mut random = Random(99);
-        while killed.load(Ordering::Relaxed) < KILLS && !drivers.iter().any(|driver| driver.is_finished()) {
+        while killed.load(Ordering::Relaxed) < KILLS
+            && !drivers.iter().any(|driver| driver.is_finished())
+        {
             std::thread::sleep(Duration::from_micros(random.below(1_500) as u64));
             let worker = random.below(3);
             children.kill(worker);

@@ -60,7 +60,8 @@ struct Setup {
     /// Do not ask
     #[arg(long)]
     yes: bool,
-    /// Build a thread-safe PHP from Debian's source package as well, for Apache's worker MPM with mod_php (takes minutes)
+    /// Build a thread-safe PHP from Debian's source package as well, for Apache's worker MPM with
+    /// mod_php (takes minutes)
     #[arg(long)]
     zts: bool,
 }
@@ -125,8 +126,12 @@ pub fn main() -> ExitCode {
         Task::Doctor => doctor(),
         Task::List => list(),
         Task::Run(arguments) => arguments.run(),
-        Task::Report { folder } => report::redraw(&folder).map(|file| done(&format!("{}", file.display()))),
-        Task::Diff { before, after } => report::diff(&before, &after).map(|text| done(text.trim_end())),
+        Task::Report { folder } => {
+            report::redraw(&folder).map(|file| done(&format!("{}", file.display())))
+        }
+        Task::Diff { before, after } => {
+            report::diff(&before, &after).map(|text| done(text.trim_end()))
+        }
     };
     result.unwrap_or_else(|Wrong(why)| {
         eprintln!("howdah-lab: {why}");
@@ -141,8 +146,9 @@ fn done(text: &str) -> ExitCode {
 
 /// What stacks are asked about before there is a run.
 fn ground_here() -> Result<Ground, Wrong> {
-    let php = ground::php_version()
-        .ok_or_else(|| Wrong("php is not installed; on Debian: apt-get install php-cli".to_owned()))?;
+    let php = ground::php_version().ok_or_else(|| {
+        Wrong("php is not installed; on Debian: apt-get install php-cli".to_owned())
+    })?;
     Ok(Ground {
         root: PathBuf::new(),
         ini: PathBuf::new(),
@@ -251,10 +257,8 @@ impl RunArguments {
                 temporary.path().join("root")
             }
         };
-        let (ini, ini_without_opcache) = (
-            temporary.path().join("php.ini"),
-            temporary.path().join("php-without-opcache.ini"),
-        );
+        let (ini, ini_without_opcache) =
+            (temporary.path().join("php.ini"), temporary.path().join("php-without-opcache.ini"));
         ground::write_ini(&ini, true)?;
         ground::write_ini(&ini_without_opcache, false)?;
         let mut wordpress = None;
@@ -277,12 +281,7 @@ impl RunArguments {
             .unwrap_or_else(|| format!("howdah-lab-{}", scenario.name).into());
         let mut run = self.begin(scenario, effort, &out)?;
         let howdah = self.howdah.clone().unwrap_or_else(|| beside("howdah"));
-        let ground = Ground {
-            root,
-            ini,
-            howdah,
-            ..ground_here()?
-        };
+        let ground = Ground { root, ini, howdah, ..ground_here()? };
         eprintln!(
             "howdah-lab: {}: {} rounds, {} at the most",
             scenario.name,
@@ -369,10 +368,7 @@ impl RunArguments {
                 );
                 return Err(Wrong(what));
             }
-            return Ok(Run {
-                rounds: effort.rounds,
-                ..run
-            });
+            return Ok(Run { rounds: effort.rounds, ..run });
         }
         let mut run = Run {
             format: 1,
@@ -386,21 +382,19 @@ impl RunArguments {
             ..Run::default()
         };
         if machine::is_busy() {
-            run.notes
-                .push("the machine was busy with other work before the run".to_owned());
+            run.notes.push("the machine was busy with other work before the run".to_owned());
         }
         Ok(run)
     }
 }
 
-/// The first Ctrl-C (or SIGTERM, or a closed terminal) ends the run after the present round and keeps what was measured. The
-/// second cuts the round short. Either way what was started is stopped before we end.
+/// The first Ctrl-C (or SIGTERM, or a closed terminal) ends the run after the present round and
+/// keeps what was measured. The second cuts the round short. Either way what was started is stopped
+/// before we end.
 fn watch_for_interrupts(first: &'static str) -> Result<Arc<AtomicBool>, Wrong> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let flag = interrupted.clone();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // Before this returns, so that no signal comes too early.
     let listen = |kind| runtime.block_on(async { tokio::signal::unix::signal(kind) });
     use tokio::signal::unix::SignalKind;

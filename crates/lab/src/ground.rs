@@ -19,10 +19,10 @@ pub const HELLO: &[u8] = b"Hello, World!";
 const HELLO_PHP: &str = "<?php\necho \"Hello, World!\";\n";
 
 /// Written the way a page is made: in pieces, through PHP's output buffer.
-const MEGABYTE_PHP: &str =
-    "<?php\n$line = str_repeat('x', 1023) . \"\\n\";\nfor ($i = 0; $i < 1024; $i++) {\n    echo $line;\n}\n";
+const MEGABYTE_PHP: &str = "<?php\n$line = str_repeat('x', 1023) . \"\\n\";\nfor ($i = 0; $i < 1024; $i++) {\n    echo $line;\n}\n";
 
-/// A few hundred microseconds of what applications do: arrays, strings, a regular expression, hashing, sorting, escaping.
+/// A few hundred microseconds of what applications do: arrays, strings, a regular expression,
+/// hashing, sorting, escaping.
 const WORK_PHP: &str = r#"<?php
 $rows = [];
 for ($i = 0; $i < 260; $i++) {
@@ -41,13 +41,13 @@ echo '<ul>', "\n", $list, '</ul>', "\n", crc32($list), "\n";
 const WAIT_PHP: &str = "<?php\nusleep(50000);\necho 'waited';\n";
 
 /// A page that computes for some 20 ms.
-const COMPUTE_PHP: &str =
-    "<?php\n$key = 'x';\nfor ($i = 0; $i < 60000; $i++) {\n    $key = md5($key);\n}\necho 'computed';\n";
+const COMPUTE_PHP: &str = "<?php\n$key = 'x';\nfor ($i = 0; $i < 60000; $i++) {\n    $key = md5($key);\n}\necho 'computed';\n";
 
 /// Included files of the framework-sized script.
 const INCLUDES: usize = 300;
 
-/// php.ini values of all stacks. Extensions come from each SAPI's own conf.d, which Debian keeps alike.
+/// php.ini values of all stacks. Extensions come from each SAPI's own conf.d, which Debian keeps
+/// alike.
 const INI: &[(&str, &str)] = &[
     ("memory_limit", "128M"),
     // Debian's production value.
@@ -90,7 +90,8 @@ pub fn php_version() -> Option<String> {
 /// Gives a folder to the servers' user.
 pub fn give(folder: &Path, ground: &Ground) {
     if let Some((uid, gid)) = ground.user.as_deref().and_then(account) {
-        // Not ours to give is only possible where we are not root, and then there is no user either.
+        // Not ours to give is only possible where we are not root, and then there is no user
+        // either.
         let _ = chown(folder, Some(uid), Some(gid));
     }
 }
@@ -110,7 +111,8 @@ pub fn write_ini(file: &Path, opcache: bool) -> io::Result<()> {
     fs::write(file, values.chain([opcache]).collect::<String>())
 }
 
-/// A stack's php.ini in its folder: that of all, with a folder for sessions in which nobody else has left any.
+/// A stack's php.ini in its folder: that of all, with a folder for sessions in which nobody else
+/// has left any.
 pub fn own_ini(ground: &Ground, folder: &Path) -> Result<PathBuf, StartFailed> {
     let file = folder.join("php.ini");
     let sessions = folder.join("sessions");
@@ -165,7 +167,8 @@ pub fn ruled_root(root: &Path, application: &str) -> PathBuf {
     root.with_file_name(format!("{name}-{application}"))
 }
 
-/// A script that includes as many files as a large framework does, each with a class that is used once.
+/// A script that includes as many files as a large framework does, each with a class that is used
+/// once.
 fn write_framework(root: &Path) -> io::Result<()> {
     let folder = root.join("framework");
     fs::create_dir_all(&folder)?;
@@ -211,10 +214,7 @@ impl Temporary {
                 }
             }
         }
-        Err(Wrong(format!(
-            "no free name for a folder in {}",
-            parent.display()
-        )))
+        Err(Wrong(format!("no free name for a folder in {}", parent.display())))
     }
 
     /// Where it is.

@@ -7,8 +7,8 @@
 //! probes (CPU, PSS, switches, system calls) ───┘
 //! ```
 //!
-//! Everything that is started lives in a [`process::Program`], has a group of its own and ends with it; everything that is
-//! written lives below one temporary folder.
+//! Everything that is started lives in a [`process::Program`], has a group of its own and ends with
+//! it; everything that is written lives below one temporary folder.
 
 #![forbid(unsafe_code)]
 

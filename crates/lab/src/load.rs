@@ -24,8 +24,8 @@ pub enum Load {
     H2load(Closed),
     /// ApacheBench, as the studies used it.
     Ab(Bench),
-    /// A fixed rate, whatever the answers do; latency is counted from when a request was due (so that a server that stands
-    /// still cannot hide what it makes others wait).
+    /// A fixed rate, whatever the answers do; latency is counted from when a request was due (so
+    /// that a server that stands still cannot hide what it makes others wait).
     OpenLoop(Open),
     /// From 1 to so many clients, evenly over the time; hits, errors and time-outs are counted.
     Ramp(Ramp),
@@ -33,7 +33,8 @@ pub enum Load {
     Idle(Closed),
     /// Clients that are slow at something.
     Slow(Slow, Closed),
-    /// A fixed rate twice: first alone, then beside connections that keep every PHP process busy with the other question.
+    /// A fixed rate twice: first alone, then beside connections that keep every PHP process busy
+    /// with the other question.
     Beside(Open, Busy),
     /// Clients that must not notice that the server takes a new configuration every second.
     Reload(Closed),

@@ -21,18 +21,10 @@ pub fn facts() -> Vec<(String, String)> {
         fact("kernel", text_of("/proc/sys/kernel/osrelease")),
         fact(
             "distribution",
-            value_of("/etc/os-release", "PRETTY_NAME", '=')
-                .trim_matches('"')
-                .to_owned(),
+            value_of("/etc/os-release", "PRETTY_NAME", '=').trim_matches('"').to_owned(),
         ),
-        fact(
-            "virtual",
-            said("systemd-detect-virt", &[]).unwrap_or_else(|| "unknown".to_owned()),
-        ),
-        fact(
-            "governor",
-            text_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        ),
+        fact("virtual", said("systemd-detect-virt", &[]).unwrap_or_else(|| "unknown".to_owned())),
+        fact("governor", text_of("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
         fact("load before", load()),
         fact("somaxconn", text_of("/proc/sys/net/core/somaxconn")),
     ]
@@ -47,22 +39,14 @@ pub fn allow_descriptors() {
     let most = limits.maximum.unwrap_or(DESCRIPTORS).min(DESCRIPTORS);
     if limits.current.is_some_and(|current| current < most) {
         // Where it is refused, `doctor` and the crowds that fail say so.
-        let _ = setrlimit(
-            Resource::Nofile,
-            Rlimit {
-                current: Some(most),
-                ..limits
-            },
-        );
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(most), ..limits });
     }
 }
 
 fn memory() -> String {
     let text = value_of("/proc/meminfo", "MemTotal", ':');
     let kibibytes: Option<f64> = text.split(' ').next().and_then(|word| word.parse().ok());
-    kibibytes.map_or(text, |kibibytes| {
-        format!("{:.1} GiB", kibibytes / 1024.0 / 1024.0)
-    })
+    kibibytes.map_or(text, |kibibytes| format!("{:.1} GiB", kibibytes / 1024.0 / 1024.0))
 }
 
 /// Processors that we may use.
@@ -81,11 +65,7 @@ pub fn is_busy() -> bool {
 }
 
 fn load() -> String {
-    text_of("/proc/loadavg")
-        .split(' ')
-        .take(3)
-        .collect::<Vec<_>>()
-        .join(" ")
+    text_of("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 
 /// One thing that `doctor` has looked at.
@@ -101,11 +81,8 @@ pub struct Finding {
 
 /// Everything that can stand in a run's way.
 pub fn doctor(ground: &Ground, stacks: &[std::rc::Rc<dyn Stack>]) -> Vec<Finding> {
-    let finding = |good: bool, what: &str, text: String| Finding {
-        good,
-        what: what.to_owned(),
-        text,
-    };
+    let finding =
+        |good: bool, what: &str, text: String| Finding { good, what: what.to_owned(), text };
     let mut found = vec![
         finding(
             cores() >= 2,
@@ -125,7 +102,8 @@ pub fn doctor(ground: &Ground, stacks: &[std::rc::Rc<dyn Stack>]) -> Vec<Finding
         );
         found.push(finding(find(&[tool]).is_some(), tool, text));
     }
-    let database = find(&["mariadbd"]).is_some() && Path::new("/usr/share/wordpress/wp-load.php").is_file();
+    let database =
+        find(&["mariadbd"]).is_some() && Path::new("/usr/share/wordpress/wp-load.php").is_file();
     let text = if database {
         "installed"
     } else {
@@ -180,8 +158,8 @@ fn memory_limits() -> Finding {
     }
 }
 
-/// Sites with users of their own: Debian's suEXEC serves only what is below `/var/www`, and what it serves instead can be set in
-/// `/etc/apache2/suexec` alone, which is not ours to change.
+/// Sites with users of their own: Debian's suEXEC serves only what is below `/var/www`, and what it
+/// serves instead can be set in `/etc/apache2/suexec` alone, which is not ours to change.
 fn separate_users() -> Finding {
     let is_there = Path::new("/usr/lib/apache2/modules/mpm_itk.so").is_file();
     let how = if !is_there {
@@ -194,11 +172,14 @@ fn separate_users() -> Finding {
     Finding {
         good: is_there && ground::user().is_some(),
         what: "separate users".to_owned(),
-        text: format!("{how}; suEXEC is left out, since Debian's serves only what is below /var/www"),
+        text: format!(
+            "{how}; suEXEC is left out, since Debian's serves only what is below /var/www"
+        ),
     }
 }
 
-/// How much the time of the same work differs from one time to the next: other users of the machine show in it.
+/// How much the time of the same work differs from one time to the next: other users of the machine
+/// show in it.
 fn noise() -> Finding {
     let work = || {
         let began = Instant::now();

@@ -14,7 +14,8 @@ use crate::stack::Stack;
 pub struct Plan {
     /// Groups of cells, one after the other. Between them all stacks are stopped.
     pub groups: Vec<Group>,
-    /// What the study did differently because its software no longer exists, and what else a reader must know.
+    /// What the study did differently because its software no longer exists, and what else a reader
+    /// must know.
     pub notes: Vec<String>,
     /// What is to be reached.
     pub targets: Vec<Target>,
@@ -42,8 +43,8 @@ pub struct Conditions {
     pub connections: usize,
     /// Whether opcache is on.
     pub opcache: bool,
-    /// Whether the stacks run all at once, idle ones beside the one that is asked (`false`), or one by one, as where memory is
-    /// limited (`true`).
+    /// Whether the stacks run all at once, idle ones beside the one that is asked (`false`), or one
+    /// by one, as where memory is limited (`true`).
     pub alone: bool,
     /// Bytes of memory that a stack may use, its programs together, by cgroup.
     pub memory: Option<u64>,
@@ -99,14 +100,16 @@ impl PlannedCell {
         self.most_rounds.unwrap_or(u32::MAX).min(effort.rounds)
     }
 
-    /// How long a stack is asked before it is measured: pages that take long to load get more of it.
+    /// How long a stack is asked before it is measured: pages that take long to load get more of
+    /// it.
     pub fn warm_up(&self, effort: &Effort) -> Duration {
         effort.warm_up.max(self.load.lasts().min(Duration::from_secs(2)))
     }
 }
 
 impl Group {
-    /// Whether the stack is asked for the cell: files are served by all, scripts by those that run PHP.
+    /// Whether the stack is asked for the cell: files are served by all, scripts by those that run
+    /// PHP.
     pub fn asks(&self, stack: &dyn Stack, planned: &PlannedCell) -> bool {
         stack.serves_php() || !planned.php
     }
@@ -213,8 +216,9 @@ impl Effort {
         ((number as f64 * self.scale) as u64).max(20)
     }
 
-    /// The same, and less and less of it: first shorter loads, down to two seconds (wrk knows whole ones only), with two rounds
-    /// more, and then fewer and fewer: many short rounds say more than few long ones.
+    /// The same, and less and less of it: first shorter loads, down to two seconds (wrk knows whole
+    /// ones only), with two rounds more, and then fewer and fewer: many short rounds say more than
+    /// few long ones.
     pub fn less_and_less(self) -> impl Iterator<Item = Effort> {
         let with_time = move |seconds| Effort {
             time: Duration::from_secs(seconds),
@@ -223,10 +227,7 @@ impl Effort {
         let longest = self.time.as_secs().max(1);
         let shortest = longest.min(2);
         let most = if self.quick { self.rounds } else { self.rounds + 2 };
-        let fewer = (1..=most).rev().map(move |rounds| Effort {
-            rounds,
-            ..with_time(shortest)
-        });
+        let fewer = (1..=most).rev().map(move |rounds| Effort { rounds, ..with_time(shortest) });
         let shorter = (shortest + 1..=longest).rev().map(with_time);
         shorter.chain(fewer)
     }

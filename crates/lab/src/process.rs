@@ -13,8 +13,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// A started program and everything below it. Dropped, it is stopped.
 ///
-/// It gets a process group of its own: Apache and lighttpd signal their whole group when they stop, which would otherwise
-/// be ours.
+/// It gets a process group of its own: Apache and lighttpd signal their whole group when they stop,
+/// which would otherwise be ours.
 #[derive(Debug)]
 pub struct Program {
     child: Child,
@@ -44,7 +44,8 @@ impl Program {
         let name = command.get_program().to_string_lossy().into_owned();
         let open = || File::options().create(true).append(true).open(log);
         let outputs = open().and_then(|output| Ok((output.try_clone()?, output)));
-        let (output, errors) = outputs.map_err(|error| StartFailed::Execute(name.clone(), error))?;
+        let (output, errors) =
+            outputs.map_err(|error| StartFailed::Execute(name.clone(), error))?;
         let child = command
             .stdin(Stdio::null())
             .stdout(output)
@@ -52,11 +53,7 @@ impl Program {
             .process_group(0)
             .spawn()
             .map_err(|error| StartFailed::Execute(name.clone(), error))?;
-        Ok(Program {
-            child,
-            log: log.to_owned(),
-            name,
-        })
+        Ok(Program { child, log: log.to_owned(), name })
     }
 
     /// The process that was started.
@@ -73,10 +70,7 @@ impl Program {
                 let what = ended.map_or("was not ready in time".to_owned(), |status| {
                     format!("ended at its start: {status}")
                 });
-                return Err(StartFailed::NotReady(
-                    format!("{} {what}", self.name),
-                    self.log_end(),
-                ));
+                return Err(StartFailed::NotReady(format!("{} {what}", self.name), self.log_end()));
             }
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -167,7 +161,8 @@ impl Identity {
 pub struct Stat {
     /// The parent's pid.
     pub parent: u32,
-    /// User and system time of the process and of its ended children that were waited for, in clock ticks.
+    /// User and system time of the process and of its ended children that were waited for, in clock
+    /// ticks.
     pub ticks: u64,
     /// Those of the ended children alone.
     pub of_children: u64,
@@ -197,7 +192,8 @@ pub fn own_ticks() -> u64 {
     stat(std::process::id()).map_or(0, |stat| stat.ticks)
 }
 
-/// Linux' USER_HZ: `/proc` counts processor time in hundredths of a second on every architecture that Debian has.
+/// Linux' USER_HZ: `/proc` counts processor time in hundredths of a second on every architecture
+/// that Debian has.
 pub const TICKS_PER_SECOND: f64 = 100.0;
 
 /// The roots and all their descendants that are alive.
@@ -256,11 +252,9 @@ mod tests {
     #[test]
     fn a_program_ends_with_everything_below_it() {
         let log = log("tree");
-        let mut program = Program::start(
-            Command::new("sh").args(["-c", "sleep 60 & sleep 60 & wait"]),
-            &log,
-        )
-        .unwrap();
+        let mut program =
+            Program::start(Command::new("sh").args(["-c", "sleep 60 & sleep 60 & wait"]), &log)
+                .unwrap();
         program.wait_until(|| true).unwrap();
         let deadline = Instant::now() + Duration::from_secs(5);
         while tree(&[program.pid()]).len() < 3 && Instant::now() < deadline {
@@ -278,12 +272,10 @@ mod tests {
     fn a_program_that_ends_at_once_says_why() {
         let log = log("ends");
         let mut program =
-            Program::start(Command::new("sh").args(["-c", "echo no such port; exit 3"]), &log).unwrap();
+            Program::start(Command::new("sh").args(["-c", "echo no such port; exit 3"]), &log)
+                .unwrap();
         let error = program.wait_until(|| false).unwrap_err().to_string();
-        assert!(
-            error.contains("exit status: 3") && error.contains("no such port"),
-            "{error}"
-        );
+        assert!(error.contains("exit status: 3") && error.contains("no such port"), "{error}");
         fs::remove_file(log).unwrap();
     }
 

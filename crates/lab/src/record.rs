@@ -1,7 +1,7 @@
 //! What a run has found, as it is kept in `run.json` and shown in the report.
 //!
-//! A run is written after every round, so that what was measured is never lost and an interrupted run goes on where it
-//! stopped.
+//! A run is written after every round, so that what was measured is never lost and an interrupted
+//! run goes on where it stopped.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,8 @@ pub struct Run {
     pub absent: Vec<(String, String)>,
     /// What was asked, and the answers.
     pub cells: Vec<Cell>,
-    /// What else a reader must know: adaptations of the study, disturbances, differences between the stacks.
+    /// What else a reader must know: adaptations of the study, disturbances, differences between
+    /// the stacks.
     pub notes: Vec<String>,
     /// What is to be reached.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -124,7 +125,8 @@ pub struct Outcome {
 pub struct Round {
     /// Why it does not count.
     pub void: Option<String>,
-    /// Whether the load generator used more than 90 % of its processor: then it, not the server, was measured.
+    /// Whether the load generator used more than 90 % of its processor: then it, not the server,
+    /// was measured.
     pub loader_bound: bool,
     /// What was measured.
     pub figures: BTreeMap<Figure, f64>,
@@ -186,18 +188,12 @@ pub enum Figure {
 impl Figure {
     /// Whether more of it is better.
     pub fn more_is_better(self) -> bool {
-        matches!(
-            self,
-            Figure::RequestsPerSecond | Figure::Hits | Figure::BytesPerSecond
-        )
+        matches!(self, Figure::RequestsPerSecond | Figure::Hits | Figure::BytesPerSecond)
     }
 
     /// Whether it is in KiB.
     pub fn is_memory(self) -> bool {
-        matches!(
-            self,
-            Figure::Pss | Figure::PeakPss | Figure::FrontPss | Figure::WorkerPss
-        )
+        matches!(self, Figure::Pss | Figure::PeakPss | Figure::FrontPss | Figure::WorkerPss)
     }
 
     /// As a heading.
@@ -235,8 +231,6 @@ impl Outcome {
 
     /// A figure of every round that counts and has it.
     pub fn values(&self, figure: Figure) -> Vec<f64> {
-        self.valid()
-            .filter_map(|round| round.figures.get(&figure).copied())
-            .collect()
+        self.valid().filter_map(|round| round.figures.get(&figure).copied()).collect()
     }
 }

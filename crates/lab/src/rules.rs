@@ -1,4 +1,5 @@
-//! `.htaccess` files such as the two most widespread applications bring along, for what obeying them costs.
+//! `.htaccess` files such as the two most widespread applications bring along, for what obeying
+//! them costs.
 
 /// What a front controller with pretty addresses needs, in the form that WordPress writes.
 pub const WORDPRESS: &str = r##"<IfModule mod_rewrite.c>
@@ -12,8 +13,9 @@ RewriteRule . /index.php [L]
 </IfModule>
 "##;
 
-/// What Drupal's documentation says that its file does: sources and hidden files protected, a year's caching for files, no type
-/// sniffing, clean addresses, ready-compressed style sheets and scripts.
+/// What Drupal's documentation says that its file does: sources and hidden files protected, a
+/// year's caching for files, no type sniffing, clean addresses, ready-compressed style sheets and
+/// scripts.
 pub const DRUPAL: &str = r##"<FilesMatch "\.(engine|inc|install|make|module|profile|po|sh|sql|theme|twig|tpl(\.php)?|xtmpl|yml)(~|\.sw[op]|\.bak|\.orig|\.save)?$|^(\.(?!well-known).*|Entries.*|Repository|Root|Tag|Template|composer\.(json|lock)|web\.config)$">
   <IfModule mod_authz_core.c>
     Require all denied

@@ -1,4 +1,5 @@
-//! Carries out a plan: stacks are started, asked in interleaved rounds, and stopped; after every round the run is written.
+//! Carries out a plan: stacks are started, asked in interleaved rounds, and stopped; after every
+//! round the run is written.
 
 mod measure;
 
@@ -53,8 +54,8 @@ struct Started {
 }
 
 impl Runner<'_> {
-    /// Carries out the plan and adds to `run`, in which rounds may be from before an interruption. Answers whether it came to
-    /// the end.
+    /// Carries out the plan and adds to `run`, in which rounds may be from before an interruption.
+    /// Answers whether it came to the end.
     pub fn carry_out(&mut self, plan: &Plan, run: &mut Run) -> Result<bool, Wrong> {
         for note in &plan.notes {
             self.note(run, note);
@@ -72,10 +73,7 @@ impl Runner<'_> {
                 group.stacks.chunks(size).map(move |stacks| (group, stacks))
             })
             .collect();
-        let all: usize = turns
-            .iter()
-            .map(|(group, stacks)| self.rounds_of(group, stacks))
-            .sum();
+        let all: usize = turns.iter().map(|(group, stacks)| self.rounds_of(group, stacks)).sum();
         let mut before = 0;
         for (number, (group, stacks)) in turns.into_iter().enumerate() {
             let mut done = before;
@@ -91,7 +89,8 @@ impl Runner<'_> {
         Ok(true)
     }
 
-    /// Stacks that are started together, from their start to their end. Answers whether it came to the end.
+    /// Stacks that are started together, from their start to their end. Answers whether it came to
+    /// the end.
     fn turn(
         &mut self,
         group: &Group,
@@ -128,10 +127,7 @@ impl Runner<'_> {
 
     fn rounds_of(&self, group: &Group, stacks: &[Rc<dyn Stack>]) -> usize {
         let rounds = |stack: &Rc<dyn Stack>| -> usize {
-            let asked = group
-                .cells
-                .iter()
-                .filter(|planned| group.asks(stack.as_ref(), planned));
+            let asked = group.cells.iter().filter(|planned| group.asks(stack.as_ref(), planned));
             asked.map(|planned| planned.rounds(&self.effort) as usize).sum()
         };
         stacks.iter().map(rounds).sum()
@@ -139,13 +135,10 @@ impl Runner<'_> {
 
     fn is_done(&self, group: &Group, stacks: &[Rc<dyn Stack>], run: &Run) -> bool {
         group.cells.iter().all(|planned| {
-            stacks
-                .iter()
-                .filter(|stack| group.asks(stack.as_ref(), planned))
-                .all(|stack| {
-                    let absent = run.absent.iter().any(|(name, _)| name == stack.name());
-                    absent || self.has_all(planned, stack.name(), run)
-                })
+            stacks.iter().filter(|stack| group.asks(stack.as_ref(), planned)).all(|stack| {
+                let absent = run.absent.iter().any(|(name, _)| name == stack.name());
+                absent || self.has_all(planned, stack.name(), run)
+            })
         })
     }
 
@@ -153,7 +146,8 @@ impl Runner<'_> {
     fn has_all(&self, planned: &PlannedCell, stack: &str, run: &Run) -> bool {
         let outcome = find(run, planned).and_then(|cell| cell.results.get(stack));
         outcome.is_some_and(|outcome| {
-            outcome.failure.is_some() || outcome.rounds.len() >= planned.rounds(&self.effort) as usize
+            outcome.failure.is_some()
+                || outcome.rounds.len() >= planned.rounds(&self.effort) as usize
         })
     }
 
@@ -218,23 +212,15 @@ impl Runner<'_> {
     /// System calls of those cells that ask for it, with their last round.
     fn count_calls(&mut self, group: &Group, started: &mut [Started], run: &mut Run) {
         for planned in group.cells.iter().filter(|planned| planned.counts_calls) {
-            for one in started
-                .iter_mut()
-                .filter(|one| group.asks(one.stack.as_ref(), planned))
-            {
+            for one in started.iter_mut().filter(|one| group.asks(one.stack.as_ref(), planned)) {
                 if self.is_interrupted() {
                     return;
                 }
                 let counted = calls::count(&planned.question, &one.running.target());
                 let outcome = outcome(run, planned, one.stack.name());
-                match (
-                    counted,
-                    outcome.rounds.iter_mut().rfind(|round| round.void.is_none()),
-                ) {
+                match (counted, outcome.rounds.iter_mut().rfind(|round| round.void.is_none())) {
                     (Ok(counts), Some(round)) => {
-                        round
-                            .figures
-                            .insert(Figure::CallsPerRequest, counts.values().sum());
+                        round.figures.insert(Figure::CallsPerRequest, counts.values().sum());
                         round.calls = counts;
                     }
                     (Err(why), _) => self.note(run, &format!("{}: {why}", one.stack.title())),
@@ -271,16 +257,14 @@ impl Runner<'_> {
             let running = match stack.missing(&ground) {
                 Some(missing) => Err(missing),
                 // Somebody may have taken the port between its choice and its use.
-                None => start_one(stack.as_ref(), &ground, &own, limit)
-                    .or_else(|_| start_one(stack.as_ref(), &ground, &own.with_extension("again"), limit)),
+                None => start_one(stack.as_ref(), &ground, &own, limit).or_else(|_| {
+                    start_one(stack.as_ref(), &ground, &own.with_extension("again"), limit)
+                }),
             };
             match running {
                 Ok(running) => {
                     self.remember(run, stack.as_ref(), &running, &ground);
-                    started.push(Started {
-                        stack: stack.clone(),
-                        running,
-                    });
+                    started.push(Started { stack: stack.clone(), running });
                 }
                 Err(why) => {
                     self.note(run, &format!("without {}: {why}", stack.title()));
@@ -315,14 +299,12 @@ impl Runner<'_> {
         });
     }
 
-    /// Loads code into caches and starts what servers start late. Who answers wrongly here is not measured.
+    /// Loads code into caches and starts what servers start late. Who answers wrongly here is not
+    /// measured.
     fn warm_up(&mut self, group: &Group, started: &mut [Started], run: &mut Run) {
         let mut warmed: Vec<(String, String)> = Vec::new();
         for planned in &group.cells {
-            for one in started
-                .iter_mut()
-                .filter(|one| group.asks(one.stack.as_ref(), planned))
-            {
+            for one in started.iter_mut().filter(|one| group.asks(one.stack.as_ref(), planned)) {
                 if self.is_interrupted() {
                     return;
                 }
@@ -357,9 +339,7 @@ impl Runner<'_> {
     ) -> Result<bool, Wrong> {
         for planned in &group.cells {
             for number in 0..planned.rounds(&self.effort) as usize {
-                for one in started
-                    .iter_mut()
-                    .filter(|one| group.asks(one.stack.as_ref(), planned))
+                for one in started.iter_mut().filter(|one| group.asks(one.stack.as_ref(), planned))
                 {
                     if self.is_interrupted() {
                         return Ok(false);
@@ -414,7 +394,8 @@ pub fn write_run(folder: &Path, run: &Run) -> Result<(), Wrong> {
     written.map_err(|error| Wrong(format!("cannot write {}: {error}", whole.display())))
 }
 
-/// JSON with a line for each part of a run, and for each part of a list: small, and yet two runs can be compared by eye.
+/// JSON with a line for each part of a run, and for each part of a list: small, and yet two runs
+/// can be compared by eye.
 fn as_lines(run: &Run) -> serde_json::Result<String> {
     let mut parts = Vec::new();
     if let serde_json::Value::Object(fields) = serde_json::to_value(run)? {

@@ -1,7 +1,8 @@
 //! Installing the peers from Debian's packages.
 //!
-//! Nothing that was there before is stopped, masked or configured, and what is new is not started: a policy that keeps package scripts from starting services
-//! is in place only while packages are installed, and only where there is none yet.
+//! Nothing that was there before is stopped, masked or configured, and what is new is not started:
+//! a policy that keeps package scripts from starting services is in place only while packages are
+//! installed, and only where there is none yet.
 
 use std::fs;
 use std::io::{BufRead, Write};
@@ -71,10 +72,7 @@ pub fn install(packages: &[String]) -> Result<Vec<String>, String> {
     }
     let mut absent = Vec::new();
     for package in packages {
-        if !apt(
-            &["-y", "--no-install-recommends", "install"],
-            std::slice::from_ref(package),
-        )? {
+        if !apt(&["-y", "--no-install-recommends", "install"], std::slice::from_ref(package))? {
             absent.push(package.clone());
         }
     }

@@ -28,7 +28,8 @@ pub trait Stack: fmt::Debug {
     fn missing(&self, ground: &Ground) -> Option<String>;
     /// The versions of its programs.
     fn version(&self, ground: &Ground) -> String;
-    /// Starts it. `folder` is its own, below the run's temporary folder, and belongs to the servers' user.
+    /// Starts it. `folder` is its own, below the run's temporary folder, and belongs to the
+    /// servers' user.
     fn start(&self, ground: &Ground, folder: &Path) -> Result<Running, StartFailed>;
 }
 
@@ -66,7 +67,8 @@ pub struct Running {
     pub programs: Vec<Program>,
     /// Configuration files as they are used, by name.
     pub configuration: BTreeMap<String, String>,
-    /// How each program is told to take a new configuration without dropping requests, in the order of `programs`.
+    /// How each program is told to take a new configuration without dropping requests, in the order
+    /// of `programs`.
     pub reload: Vec<Option<Signal>>,
 }
 

@@ -1,8 +1,9 @@
 //! Medians of ratios and how far they can be trusted.
 //!
-//! Rounds are interleaved, so what disturbs the machine disturbs all stacks of a round alike. Therefore stacks are compared
-//! round by round, and only then is the median taken. The bootstrap (Efron 1979, percentile interval) says within which
-//! bounds that median would fall if the rounds were drawn again.
+//! Rounds are interleaved, so what disturbs the machine disturbs all stacks of a round alike.
+//! Therefore stacks are compared round by round, and only then is the median taken. The bootstrap
+//! (Efron 1979, percentile interval) says within which bounds that median would fall if the rounds
+//! were drawn again.
 
 use crate::record::{Figure, Outcome};
 
@@ -26,7 +27,8 @@ impl Comparison {
     }
 }
 
-/// The middle of the values; of an even number the mean of the two in the middle. `None` where there are none.
+/// The middle of the values; of an even number the mean of the two in the middle. `None` where
+/// there are none.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
     sorted.sort_by(f64::total_cmp);
@@ -38,8 +40,8 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// Round by round, how many times better `ours` is than `theirs`. Rounds are matched by their number; one that is void, or
-/// without the figure, or 0 for either, does not count.
+/// Round by round, how many times better `ours` is than `theirs`. Rounds are matched by their
+/// number; one that is void, or without the figure, or 0 for either, does not count.
 pub fn ratios(ours: &Outcome, theirs: &Outcome, figure: Figure) -> Vec<f64> {
     let value = |outcome: &Outcome, number: usize| {
         let round = outcome.rounds.get(number).filter(|round| round.void.is_none())?;
@@ -62,15 +64,11 @@ pub fn compare(ours: &Outcome, theirs: &Outcome, figure: Figure) -> Option<Compa
     let ratios = ratios(ours, theirs, figure);
     let ratio = median(&ratios)?;
     let (low, high) = interval(&ratios)?;
-    Some(Comparison {
-        ratio,
-        low,
-        high,
-        rounds: ratios.len(),
-    })
+    Some(Comparison { ratio, low, high, rounds: ratios.len() })
 }
 
-/// The 95 % percentile interval of the bootstrap for the median. The same values always give the same interval.
+/// The 95 % percentile interval of the bootstrap for the median. The same values always give the
+/// same interval.
 pub fn interval(values: &[f64]) -> Option<(f64, f64)> {
     if values.is_empty() {
         return None;
@@ -78,9 +76,8 @@ pub fn interval(values: &[f64]) -> Option<(f64, f64)> {
     let mut random = Random(SEED);
     let mut medians: Vec<f64> = (0..RESAMPLES)
         .filter_map(|_| {
-            let drawn: Vec<f64> = (0..values.len())
-                .map(|_| values[random.below(values.len())])
-                .collect();
+            let drawn: Vec<f64> =
+                (0..values.len()).map(|_| values[random.below(values.len())]).collect();
             median(&drawn)
         })
         .collect();
@@ -117,10 +114,7 @@ mod tests {
     fn outcome(values: &[Option<f64>]) -> Outcome {
         let round = |value: &Option<f64>| Round {
             void: value.is_none().then(|| "a wrong answer".to_owned()),
-            figures: value
-                .iter()
-                .map(|value| (Figure::RequestsPerSecond, *value))
-                .collect(),
+            figures: value.iter().map(|value| (Figure::RequestsPerSecond, *value)).collect(),
             ..Round::default()
         };
         Outcome {
@@ -168,15 +162,12 @@ mod tests {
         let steady: Vec<Option<f64>> = (0..9).map(|n| Some(200.0 + f64::from(n))).collect();
         let half: Vec<Option<f64>> = (0..9).map(|n| Some(100.0 + f64::from(n % 3))).collect();
         let clear = compare(&outcome(&steady), &outcome(&half), Figure::RequestsPerSecond).unwrap();
-        assert!(
-            !clear.is_no_difference() && clear.low > 1.9 && clear.high < 2.1,
-            "{clear:?}"
-        );
-        let noisy: Vec<Option<f64>> = (0..9)
-            .map(|n| Some(if n % 2 == 0 { 120.0 } else { 80.0 }))
-            .collect();
+        assert!(!clear.is_no_difference() && clear.low > 1.9 && clear.high < 2.1, "{clear:?}");
+        let noisy: Vec<Option<f64>> =
+            (0..9).map(|n| Some(if n % 2 == 0 { 120.0 } else { 80.0 })).collect();
         let even: Vec<Option<f64>> = (0..9).map(|_| Some(100.0)).collect();
-        let nothing = compare(&outcome(&noisy), &outcome(&even), Figure::RequestsPerSecond).unwrap();
+        let nothing =
+            compare(&outcome(&noisy), &outcome(&even), Figure::RequestsPerSecond).unwrap();
         assert!(nothing.is_no_difference(), "{nothing:?}");
     }
 
@@ -197,11 +188,7 @@ mod tests {
     #[test]
     fn nothing_to_compare() {
         assert_eq!(
-            compare(
-                &outcome(&[None]),
-                &outcome(&[Some(1.0)]),
-                Figure::RequestsPerSecond
-            ),
+            compare(&outcome(&[None]), &outcome(&[Some(1.0)]), Figure::RequestsPerSecond),
             None
         );
         assert_eq!(interval(&[]), None);

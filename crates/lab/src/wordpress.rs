@@ -87,7 +87,8 @@ pub struct WordPress {
     _database: Program,
 }
 
-/// The front page. Its body is whatever the stack answers: it holds nothing that changes, but is not known beforehand.
+/// The front page. Its body is whatever the stack answers: it holds nothing that changes, but is
+/// not known beforehand.
 pub fn front_page() -> Question {
     Question {
         path: "/wordpress/".to_owned(),
@@ -100,9 +101,7 @@ impl WordPress {
     /// Starts the database in `folder` and installs WordPress below `root`.
     pub fn start(root: &Path, folder: &Path) -> Result<WordPress, Wrong> {
         if !Path::new(SOURCE).join("wp-load.php").is_file() {
-            return Err(Wrong(
-                "WordPress: the package wordpress is not installed".to_owned(),
-            ));
+            return Err(Wrong("WordPress: the package wordpress is not installed".to_owned()));
         }
         let (database, socket) = start_database(folder)?;
         install(root, &socket)?;
@@ -112,18 +111,13 @@ impl WordPress {
 
 fn program(name: &str) -> Result<PathBuf, Wrong> {
     find(&[name]).ok_or_else(|| {
-        Wrong(format!(
-            "WordPress: {name} is not installed (package mariadb-server)"
-        ))
+        Wrong(format!("WordPress: {name} is not installed (package mariadb-server)"))
     })
 }
 
 fn start_database(folder: &Path) -> Result<(Program, PathBuf), Wrong> {
-    let (server, installer, client) = (
-        program("mariadbd")?,
-        program("mariadb-install-db")?,
-        program("mariadb")?,
-    );
+    let (server, installer, client) =
+        (program("mariadbd")?, program("mariadb-install-db")?, program("mariadb")?);
     let user = if geteuid().is_root() {
         "mysql".to_owned()
     } else {
@@ -151,16 +145,10 @@ fn start_database(folder: &Path) -> Result<(Program, PathBuf), Wrong> {
         .arg(format!("--pid-file={}", folder.join("mariadb.pid").display()))
         .arg(format!("--user={user}"))
         // Every PHP process of every stack may hold a connection.
-        .args([
-            "--skip-networking",
-            "--max-connections=1000",
-            "--innodb-buffer-pool-size=256M",
-        ]);
+        .args(["--skip-networking", "--max-connections=1000", "--innodb-buffer-pool-size=256M"]);
     let failed = |error: crate::process::StartFailed| Wrong(format!("WordPress: {error}"));
     let mut database = Program::start(&mut command, &folder.join("mariadb.log")).map_err(failed)?;
-    database
-        .wait_until(|| UnixStream::connect(&socket).is_ok())
-        .map_err(failed)?;
+    database.wait_until(|| UnixStream::connect(&socket).is_ok()).map_err(failed)?;
     let statements = "CREATE DATABASE wordpress CHARACTER SET utf8mb4; CREATE USER wordpress@localhost IDENTIFIED BY 'wordpress'; \
                       GRANT ALL ON wordpress.* TO wordpress@localhost;";
     run(
@@ -177,15 +165,10 @@ fn install(root: &Path, socket: &Path) -> Result<(), Wrong> {
     let target = root.join("wordpress");
     // Debian links parts of it to other packages; copied as files, no server has to follow links.
     run(Command::new("cp").args(["-rL", SOURCE]).arg(&target), "cp")?;
-    let values = [
-        ("socket", socket.display().to_string()),
-        ("host", HOST.to_owned()),
-        ("theme", theme()?),
-    ];
-    let values: Vec<(&str, &str)> = values
-        .iter()
-        .map(|(name, value)| (*name, value.as_str()))
-        .collect();
+    let values =
+        [("socket", socket.display().to_string()), ("host", HOST.to_owned()), ("theme", theme()?)];
+    let values: Vec<(&str, &str)> =
+        values.iter().map(|(name, value)| (*name, value.as_str())).collect();
     fs::write(target.join("wp-config.php"), fill(CONFIGURATION, &values))?;
     let set_up = target.join("lab-set-up.php");
     fs::write(&set_up, fill(SET_UP, &values))?;
@@ -206,7 +189,10 @@ fn theme() -> Result<String, Wrong> {
         .filter(|entry| entry.path().is_dir())
         .filter_map(|entry| entry.file_name().into_string().ok());
     names.max().ok_or_else(|| {
-        Wrong("WordPress: no theme is installed (package wordpress-theme-twentytwentythree)".to_owned())
+        Wrong(
+            "WordPress: no theme is installed (package wordpress-theme-twentytwentythree)"
+                .to_owned(),
+        )
     })
 }
 
@@ -223,7 +209,8 @@ fn run(command: &mut Command, what: &str) -> Result<(), Wrong> {
     if output.status.success() {
         return Ok(());
     }
-    // `cp -L` ends with an error for links that lead nowhere, which Debian's package has; WordPress itself says what it misses.
+    // `cp -L` ends with an error for links that lead nowhere, which Debian's package has; WordPress
+    // itself says what it misses.
     if what == "cp" {
         return Ok(());
     }

@@ -1,7 +1,8 @@
 //! A thread-safe PHP for Apache's worker MPM, built from Debian's own source package.
 //!
-//! Debian has no thread-safe PHP, so mod_php cannot run in threads without this. It is built once, kept in a cache folder, and
-//! used by one stack only. Where packages come from is taken from the machine's own lists, with `deb` read as `deb-src`.
+//! Debian has no thread-safe PHP, so mod_php cannot run in threads without this. It is built once,
+//! kept in a cache folder, and used by one stack only. Where packages come from is taken from the
+//! machine's own lists, with `deb` read as `deb-src`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,8 @@ pub const PACKAGES: &[&str] = &[
     "zlib1g-dev",
 ];
 
-/// What WordPress and the documents of the studies need, and nothing that would only take time to build.
+/// What WordPress and the documents of the studies need, and nothing that would only take time to
+/// build.
 const OPTIONS: &[&str] = &[
     "--disable-all",
     "--enable-zts",
@@ -49,7 +51,8 @@ pub fn built(php: &str) -> Option<(PathBuf, PathBuf)> {
 
 /// Builds them. `say` is told what is being done, since it takes minutes.
 pub fn build(php: &str, mut say: impl FnMut(&str)) -> Result<(), String> {
-    let folder = cache(php).ok_or("neither XDG_CACHE_HOME nor HOME says where to keep what is built")?;
+    let folder =
+        cache(php).ok_or("neither XDG_CACHE_HOME nor HOME says where to keep what is built")?;
     let work = folder.join("build");
     let _ = fs::remove_dir_all(&work);
     make_folder(&work)?;
@@ -62,13 +65,11 @@ pub fn build(php: &str, mut say: impl FnMut(&str)) -> Result<(), String> {
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     say("compiling, which takes some minutes");
     run(Command::new("make").arg(format!("-j{jobs}")), &source, "make")?;
-    for (from, to) in [
-        ("libs/libphp.so", "libphp.so"),
-        ("modules/opcache.so", "opcache.so"),
-    ] {
+    for (from, to) in [("libs/libphp.so", "libphp.so"), ("modules/opcache.so", "opcache.so")] {
         // What is there is whole: a half-copied module would crash Apache.
         let part = folder.join(format!("{to}.part"));
-        let copied = fs::copy(source.join(from), &part).and_then(|_| fs::rename(&part, folder.join(to)));
+        let copied =
+            fs::copy(source.join(from), &part).and_then(|_| fs::rename(&part, folder.join(to)));
         copied.map_err(|error| format!("{}: {error}", source.join(from).display()))?;
     }
     fs::remove_dir_all(&work).map_err(|error| format!("{}: {error}", work.display()))
@@ -80,9 +81,7 @@ fn cache(php: &str) -> Option<PathBuf> {
         PathBuf::from("/var/cache")
     } else {
         let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-        std::env::var_os("XDG_CACHE_HOME")
-            .map(PathBuf::from)
-            .or_else(home)?
+        std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).or_else(home)?
     };
     Some(top.join("howdah-lab").join(format!("php{php}-zts")))
 }
@@ -114,17 +113,13 @@ fn fetch_source(php: &str, work: &Path) -> Result<(), String> {
         let mut command = Command::new(program);
         command.args(["-o", "Dir::Etc::SourceList=/dev/null", "-o"]);
         command.arg(format!("Dir::Etc::SourceParts={}", parts.display()));
-        command
-            .arg("-o")
-            .arg(format!("Dir::State::Lists={}", lists.display()));
+        command.arg("-o").arg(format!("Dir::State::Lists={}", lists.display()));
         // The user that apt downloads as may not enter the folder, and need not.
         command.args(["-o", "APT::Sandbox::User=root"]);
         command
     };
     run(options("apt-get").args(["-q", "update"]), work, "apt-get update")?;
-    let known = options("apt-cache")
-        .args(["showsrc", &format!("php{php}")])
-        .output();
+    let known = options("apt-cache").args(["showsrc", &format!("php{php}")]).output();
     let known = known.map_err(|error| format!("apt-cache: {error}"))?;
     let versions = versions(&String::from_utf8_lossy(&known.stdout));
     // Not every mirror holds the newest one's source.
@@ -205,10 +200,7 @@ fn run(command: &mut Command, folder: &Path, what: &str) -> Result<(), String> {
     }
     let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     let lines: Vec<&str> = text.lines().collect();
-    Err(format!(
-        "{what} failed:\n{}",
-        lines[lines.len().saturating_sub(15)..].join("\n")
-    ))
+    Err(format!("{what} failed:\n{}", lines[lines.len().saturating_sub(15)..].join("\n")))
 }
 
 #[cfg(test)]

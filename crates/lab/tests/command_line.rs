@@ -17,7 +17,8 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("howdah-lab-test-{}-{name}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("howdah-lab-test-{}-{name}", std::process::id()));
         std::fs::create_dir(&path).unwrap();
         Folder(path)
     }
@@ -30,11 +31,7 @@ impl Drop for Folder {
 }
 
 fn lab(arguments: &[&str]) -> Output {
-    Command::new(LAB)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap()
+    Command::new(LAB).args(arguments).stdin(Stdio::null()).output().unwrap()
 }
 
 fn said(output: &Output) -> String {
@@ -45,9 +42,7 @@ fn said(output: &Output) -> String {
 fn usable() -> Option<&'static str> {
     let howdah = Path::new(LAB).with_file_name("howdah");
     let ab = howdah_lab::process::find(&["ab"]);
-    let missing = ["php"]
-        .iter()
-        .find(|name| howdah_lab::process::find(&[name]).is_none());
+    let missing = ["php"].iter().find(|name| howdah_lab::process::find(&[name]).is_none());
     if !howdah.is_file() || ab.is_none() || missing.is_some() {
         eprintln!("skipped: howdah, ab (apache2-utils) or php is not here");
         return None;
@@ -58,38 +53,17 @@ fn usable() -> Option<&'static str> {
 #[test]
 fn bad_usage_is_answered_with_what_there_is() {
     let rows: [(&[&str], i32, &str); 7] = [
-        (
-            &["run", "phoronix"],
-            1,
-            "there is no scenario phoronix; there are today, a2o-2009",
-        ),
-        (
-            &["run", "fastcgi-2006", "--stacks", "iis"],
-            1,
-            "there is no stack iis; there are howdah",
-        ),
+        (&["run", "phoronix"], 1, "there is no scenario phoronix; there are today, a2o-2009"),
+        (&["run", "fastcgi-2006", "--stacks", "iis"], 1, "there is no stack iis; there are howdah"),
         (&["run", "site"], 1, "--root"),
-        (
-            &["run", "site", "--root", "/nonexistent/folder"],
-            1,
-            "/nonexistent/folder",
-        ),
+        (&["run", "site", "--root", "/nonexistent/folder"], 1, "/nonexistent/folder"),
         (&["report", "/nonexistent"], 1, "/nonexistent/run.json"),
-        (
-            &["diff", "/nonexistent", "/nonexistent"],
-            1,
-            "/nonexistent/run.json",
-        ),
+        (&["diff", "/nonexistent", "/nonexistent"], 1, "/nonexistent/run.json"),
         (&["walk"], 2, "unrecognized subcommand"),
     ];
     for (arguments, code, text) in rows {
         let output = lab(arguments);
-        assert_eq!(
-            output.status.code(),
-            Some(code),
-            "{arguments:?}: {}",
-            said(&output)
-        );
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", said(&output));
         assert!(said(&output).contains(text), "{arguments:?}: {}", said(&output));
     }
 }
@@ -97,10 +71,7 @@ fn bad_usage_is_answered_with_what_there_is() {
 #[test]
 fn list_and_doctor_say_what_there_is() {
     let list = said(&lab(&["list"]));
-    assert!(
-        list.contains("vps-256mb") && list.contains("apache-worker-fcgid"),
-        "{list}"
-    );
+    assert!(list.contains("vps-256mb") && list.contains("apache-worker-fcgid"), "{list}");
     if howdah_lab::process::find(&["php"]).is_some() {
         let doctor = said(&lab(&["doctor"]));
         assert!(
@@ -118,17 +89,8 @@ fn a_run_is_kept_reported_and_compared() {
     let Some(stacks) = usable() else { return };
     let folder = Folder::new("run");
     let out = folder.0.join("run").to_string_lossy().into_owned();
-    let arguments = [
-        "run",
-        "fastcgi-2006",
-        "--quick",
-        "--rounds",
-        "2",
-        "--stacks",
-        stacks,
-        "--out",
-        &out,
-    ];
+    let arguments =
+        ["run", "fastcgi-2006", "--quick", "--rounds", "2", "--stacks", stacks, "--out", &out];
     let output = lab(&arguments);
     assert!(output.status.success(), "{}", said(&output));
     let run = report::read(Path::new(&out)).unwrap();
@@ -166,20 +128,8 @@ fn a_run_is_kept_reported_and_compared() {
     assert_eq!(report::read(Path::new(&out)).unwrap(), run);
     assert!(said(&lab(&["report", &out])).contains("report.html"));
     assert!(said(&lab(&["diff", &out, &out])).contains("+0.0 %"));
-    let other = lab(&[
-        "run",
-        "allowoverride",
-        "--quick",
-        "--stacks",
-        stacks,
-        "--out",
-        &out,
-    ]);
-    assert!(
-        said(&other).contains("holds another run (fastcgi-2006)"),
-        "{}",
-        said(&other)
-    );
+    let other = lab(&["run", "allowoverride", "--quick", "--stacks", stacks, "--out", &out]);
+    assert!(said(&other).contains("holds another run (fastcgi-2006)"), "{}", said(&other));
 }
 
 #[test]
@@ -188,16 +138,7 @@ fn an_interrupted_run_keeps_what_was_measured_and_leaves_nothing() {
     let folder = Folder::new("interrupt");
     let out = folder.0.join("run");
     let mut child = Command::new(LAB)
-        .args([
-            "run",
-            "fastcgi-2006",
-            "--quick",
-            "--rounds",
-            "60",
-            "--stacks",
-            stacks,
-            "--out",
-        ])
+        .args(["run", "fastcgi-2006", "--quick", "--rounds", "60", "--stacks", stacks, "--out"])
         .arg(&out)
         .env("TMPDIR", &folder.0)
         .stdin(Stdio::null())
@@ -217,15 +158,12 @@ fn an_interrupted_run_keeps_what_was_measured_and_leaves_nothing() {
     assert_eq!(output.status.code(), Some(130), "{}", said(&output));
     let run = report::read(&out).unwrap();
     assert!(
-        run.cells[0]
-            .results
-            .values()
-            .map(|outcome| outcome.rounds.len())
-            .sum::<usize>()
+        run.cells[0].results.values().map(|outcome| outcome.rounds.len()).sum::<usize>()
             >= measured
     );
     let runs = |pid: &&u32| {
-        std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|text| !text.contains(") Z "))
+        std::fs::read_to_string(format!("/proc/{pid}/stat"))
+            .is_ok_and(|text| !text.contains(") Z "))
     };
     assert_eq!(below.iter().filter(runs).count(), 0);
     let left: Vec<_> = std::fs::read_dir(&folder.0)
@@ -277,10 +215,7 @@ fn a_full_disk_ends_the_run_with_a_message_and_leaves_nothing() {
         return;
     }
     assert_eq!(output.status.code(), Some(1), "{text}");
-    assert!(
-        text.contains("cannot write") && text.contains("No space left"),
-        "{text}"
-    );
+    assert!(text.contains("cannot write") && text.contains("No space left"), "{text}");
     let left: Vec<_> = std::fs::read_dir(&folder.0)
         .unwrap()
         .flatten()
@@ -315,10 +250,7 @@ fn what_cannot_be_written_is_said() {
         let error = howdah_lab::runner::write_run(&folder.0, &Run::default())
             .unwrap_err()
             .to_string();
-        assert!(
-            error.contains("cannot write") && error.contains("No space left"),
-            "{error}"
-        );
+        assert!(error.contains("cannot write") && error.contains("No space left"), "{error}");
         assert!(!folder.0.join("run.json").exists());
     }
     let text = StartFailed::Execute("x".to_owned(), std::io::Error::other("y")).to_string();

@@ -85,7 +85,15 @@ struct Silent;
 
 impl Progress for Silent {
     fn group(&mut self, _group: &Group, _stacks: &[&str]) {}
-    fn round(&mut self, _cell: &PlannedCell, _stack: &str, _round: &Round, _done: usize, _all: usize) {}
+    fn round(
+        &mut self,
+        _cell: &PlannedCell,
+        _stack: &str,
+        _round: &Round,
+        _done: usize,
+        _all: usize,
+    ) {
+    }
     fn note(&mut self, _text: &str) {}
 }
 
@@ -121,10 +129,7 @@ fn plan(stacks: &[&'static str]) -> Plan {
         settings: Default::default(),
         search: None,
     };
-    let stacks = stacks
-        .iter()
-        .map(|name| Rc::new(Fake(name)) as Rc<dyn Stack>)
-        .collect();
+    let stacks = stacks.iter().map(|name| Rc::new(Fake(name)) as Rc<dyn Stack>).collect();
     Plan {
         groups: vec![Group {
             title: "fakes".to_owned(),
@@ -159,10 +164,7 @@ fn bad_stacks_are_told_from_good_ones() {
         ground,
         ini_without_opcache: "x".into(),
         folder: temporary.path().join("stacks"),
-        effort: Effort {
-            rounds: 2,
-            ..Effort::QUICK
-        },
+        effort: Effort { rounds: 2, ..Effort::QUICK },
         out: Some(temporary.path().join("out")),
         interrupted: Arc::default(),
         progress: &mut Silent,
@@ -176,16 +178,10 @@ fn bad_stacks_are_told_from_good_ones() {
     let results = &run.cells[0].results;
     assert_eq!(results["good"].valid().count(), 2, "{results:?}");
     let failure = results["wrong"].failure.as_deref().unwrap();
-    assert!(
-        failure.contains("a wrong body") && failure.contains("\"no\""),
-        "{failure}"
-    );
+    assert!(failure.contains("a wrong body") && failure.contains("\"no\""), "{failure}");
     let void = results["dies"].rounds[0].void.as_deref().unwrap();
     assert!(void.contains("the server has died"), "{void}");
-    assert_eq!(
-        run.absent[0],
-        ("absent".to_owned(), "it is not installed".to_owned())
-    );
+    assert_eq!(run.absent[0], ("absent".to_owned(), "it is not installed".to_owned()));
     let (name, why) = &run.absent[1];
     assert!(name == "taken" && why.contains("Address already in use"), "{why}");
     assert_eq!(run.absent.len(), 2);

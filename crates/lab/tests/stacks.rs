@@ -49,9 +49,7 @@ fn try_out(stack: &Rc<dyn Stack>, ground: &Ground, folder: &Path) {
     std::fs::create_dir_all(folder).unwrap();
     ground::give(folder, ground);
     let name = stack.name();
-    let running = stack
-        .start(ground, folder)
-        .unwrap_or_else(|error| panic!("{name}: {error}"));
+    let running = stack.start(ground, folder).unwrap_or_else(|error| panic!("{name}: {error}"));
     let port = running.port;
     let check = |path: &str, body: Option<&[u8]>| {
         sample::check(&question(path, body), port, 2)
@@ -75,14 +73,8 @@ fn try_out(stack: &Rc<dyn Stack>, ground: &Ground, folder: &Path) {
     assert!(!running.configuration.is_empty(), "{name}");
     if ["howdah", "nginx-fpm", "apache-event-fpm"].contains(&name) {
         let memory = memory(&running.roots()).unwrap();
-        assert_eq!(
-            memory.workers.1, ground.php_processes as u64,
-            "{name}: {memory:?}"
-        );
-        assert!(
-            0 < memory.front && memory.front < memory.all,
-            "{name}: {memory:?}"
-        );
+        assert_eq!(memory.workers.1, ground.php_processes as u64, "{name}: {memory:?}");
+        assert!(0 < memory.front && memory.front < memory.all, "{name}: {memory:?}");
     }
     let processes = tree(&running.roots());
     assert!(!processes.is_empty());

@@ -8,7 +8,8 @@ use std::os::unix::fs::FileExt;
 pub enum Body<'b> {
     /// What is left of bytes in memory; empty for a request without content.
     Inline(&'b [u8]),
-    /// An unlinked file. It is read by position: the descriptor's own offset is shared with whoever wrote it.
+    /// An unlinked file. It is read by position: the descriptor's own offset is shared with whoever
+    /// wrote it.
     File {
         /// The file.
         file: File,

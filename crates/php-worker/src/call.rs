@@ -169,10 +169,7 @@ impl<'c> Call<'c> {
         if self.stage != Stage::Head {
             return Err(Gone);
         }
-        match self
-            .client
-            .head(kind, head.status, head.reason, &mut head.fields())
-        {
+        match self.client.head(kind, head.status, head.reason, &mut head.fields()) {
             Ok(()) if kind == Kind::Interim => Ok(()),
             Ok(()) => {
                 self.stage = Stage::Body;
@@ -193,8 +190,8 @@ impl<'c> Call<'c> {
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Gone> {
         match self.stage {
             Stage::Body => self.client.write(bytes),
-            // php-fpm lets a script go on after fastcgi_finish_request() as long as it prints a little, and then ends it
-            // in the middle. Nobody can want the second half of that.
+            // php-fpm lets a script go on after fastcgi_finish_request() as long as it prints a
+            // little, and then ends it in the middle. Nobody can want the second half of that.
             Stage::Discard | Stage::Ended => Ok(()),
             Stage::Head => Err(Gone),
         }
@@ -232,24 +229,15 @@ impl<'c> Call<'c> {
             Variables::PhpSelf => (c"PHP_SELF", self.php_self(), Variables::Requests),
             Variables::Requests => {
                 let length = write_number(&mut self.served, self.facts.served);
-                (
-                    c"HOWDAH_WORKER_REQUESTS",
-                    raw_text(&self.served[..length]),
-                    Variables::Pool,
-                )
+                (c"HOWDAH_WORKER_REQUESTS", raw_text(&self.served[..length]), Variables::Pool)
             }
-            Variables::Pool => (
-                c"HOWDAH_POOL",
-                raw_text(self.facts.pool.to_bytes()),
-                Variables::Done,
-            ),
+            Variables::Pool => {
+                (c"HOWDAH_POOL", raw_text(self.facts.pool.to_bytes()), Variables::Done)
+            }
             Variables::Sent(_) | Variables::Done => return None,
         };
         self.variables = next;
-        Some(raw::Pair {
-            name: raw_text(name.to_bytes()),
-            value,
-        })
+        Some(raw::Pair { name: raw_text(name.to_bytes()), value })
     }
 
     pub(crate) fn next_own_variable(&mut self, first: bool) -> Option<raw::Pair> {
@@ -296,7 +284,8 @@ impl<'c> Call<'c> {
         let script = self.request.fixed(Fixed::Script)?;
         let root = self.request.fixed(Fixed::DocumentRoot).unwrap_or_default();
         let now = self.request.time / 1_000_000;
-        // SAFETY: the engine set it to its own field for the time of this request, and does not touch it meanwhile.
+        // SAFETY: the engine set it to its own field for the time of this request, and does not
+        // touch it meanwhile.
         let user_ini = unsafe { &mut *self.user_ini? };
         let plan = user_ini.plan(root, script, now, u64::try_from(seconds_to_live).unwrap_or(0))?;
         Some(raw::UserIni {
@@ -307,8 +296,8 @@ impl<'c> Call<'c> {
     }
 }
 
-/// A request younger than this is not the one that the front has lost patience with: the signal came late, and was meant
-/// for the request before.
+/// A request younger than this is not the one that the front has lost patience with: the signal
+/// came late, and was meant for the request before.
 const YOUNGEST_OVERDUE: Duration = Duration::from_millis(100);
 
 fn raw_pair((name, value): (&[u8], &[u8])) -> raw::Pair {

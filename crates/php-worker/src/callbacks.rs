@@ -14,7 +14,8 @@ use crate::sapi::raw;
 
 impl AsRef<[u8]> for raw::Text {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: the shim makes these of PHP's strings for the time of a callback, and they are not kept any longer.
+        // SAFETY: the shim makes these of PHP's strings for the time of a callback, and they are
+        // not kept any longer.
         unsafe { bytes(self.at, self.length) }
     }
 }
@@ -53,15 +54,17 @@ fn barrier<T>(fallback: T, action: impl FnOnce() -> T) -> T {
 /// The request behind a context.
 ///
 /// # Safety
-/// `context` must be what [`crate::sapi::Engine::execute`] gave the shim, during that call, and the reference must be gone
-/// when the callback returns.
+/// `context` must be what [`crate::sapi::Engine::execute`] gave the shim, during that call, and the
+/// reference must be gone when the callback returns.
 unsafe fn call_of<'a>(context: *mut c_void) -> &'a mut Call<'a> {
-    // SAFETY: the caller vouches for it. Callbacks do not call PHP, so there are never two of these at a time.
+    // SAFETY: the caller vouches for it. Callbacks do not call PHP, so there are never two of these
+    // at a time.
     unsafe { &mut *context.cast::<Call<'a>>() }
 }
 
 /// # Safety
-/// `at` must point to `length` readable bytes that do not change for `'a`, or be null with a length of 0.
+/// `at` must point to `length` readable bytes that do not change for `'a`, or be null with a length
+/// of 0.
 unsafe fn bytes<'a>(at: *const c_char, length: usize) -> &'a [u8] {
     if at.is_null() {
         return &[];
@@ -94,7 +97,8 @@ unsafe extern "C" fn on_head(
 ) -> c_int {
     barrier(-1, || {
         // SAFETY: a NUL-terminated text or null.
-        let status_line = (!status_line.is_null()).then(|| unsafe { CStr::from_ptr(status_line) }.to_bytes());
+        let status_line =
+            (!status_line.is_null()).then(|| unsafe { CStr::from_ptr(status_line) }.to_bytes());
         // SAFETY: `lines` has `count` entries; called by the shim during `execute`.
         let (call, lines) = unsafe { (call_of(context), std::slice::from_raw_parts(lines, count)) };
         code(if interim == 0 {
@@ -114,8 +118,9 @@ unsafe extern "C" fn on_read_body(context: *mut c_void, room: *mut c_char, lengt
     barrier(0, || {
         // SAFETY: called by the shim during `execute`.
         let call = unsafe { call_of(context) };
-        // SAFETY: PHP gives a buffer of that length, which it does not read before it was told how much is filled. It may
-        // be uninitialised, so it is zeroed before a reference to it is made.
+        // SAFETY: PHP gives a buffer of that length, which it does not read before it was told how
+        // much is filled. It may be uninitialised, so it is zeroed before a reference to it is
+        // made.
         let room = unsafe {
             ptr::write_bytes(room, 0, length);
             std::slice::from_raw_parts_mut(room.cast::<u8>(), length)
@@ -124,21 +129,29 @@ unsafe extern "C" fn on_read_body(context: *mut c_void, room: *mut c_char, lengt
     })
 }
 
-unsafe extern "C" fn on_next_variable(context: *mut c_void, first: c_int, pair: *mut raw::Pair) -> c_int {
+unsafe extern "C" fn on_next_variable(
+    context: *mut c_void,
+    first: c_int,
+    pair: *mut raw::Pair,
+) -> c_int {
     // SAFETY: called by the shim during `execute`, with room for a pair.
-    barrier(0, || unsafe {
-        store(call_of(context).next_variable(first != 0), pair)
-    })
+    barrier(0, || unsafe { store(call_of(context).next_variable(first != 0), pair) })
 }
 
-unsafe extern "C" fn on_next_own_variable(context: *mut c_void, first: c_int, pair: *mut raw::Pair) -> c_int {
+unsafe extern "C" fn on_next_own_variable(
+    context: *mut c_void,
+    first: c_int,
+    pair: *mut raw::Pair,
+) -> c_int {
     // SAFETY: called by the shim during `execute`, with room for a pair.
-    barrier(0, || unsafe {
-        store(call_of(context).next_own_variable(first != 0), pair)
-    })
+    barrier(0, || unsafe { store(call_of(context).next_own_variable(first != 0), pair) })
 }
 
-unsafe extern "C" fn on_variable(context: *mut c_void, name: *const c_char, length: usize) -> *const c_char {
+unsafe extern "C" fn on_variable(
+    context: *mut c_void,
+    name: *const c_char,
+    length: usize,
+) -> *const c_char {
     barrier(ptr::null(), || {
         // SAFETY: called by the shim during `execute`, with a text that PHP holds meanwhile.
         let value = unsafe { call_of(context).variable(bytes(name, length)) };
@@ -146,11 +159,13 @@ unsafe extern "C" fn on_variable(context: *mut c_void, name: *const c_char, leng
     })
 }
 
-unsafe extern "C" fn on_next_ini(context: *mut c_void, first: c_int, pair: *mut raw::Pair) -> c_int {
+unsafe extern "C" fn on_next_ini(
+    context: *mut c_void,
+    first: c_int,
+    pair: *mut raw::Pair,
+) -> c_int {
     // SAFETY: called by the shim during `execute`, with room for a pair.
-    barrier(0, || unsafe {
-        store(call_of(context).next_ini(first != 0), pair)
-    })
+    barrier(0, || unsafe { store(call_of(context).next_ini(first != 0), pair) })
 }
 
 unsafe extern "C" fn on_user_ini(
@@ -159,9 +174,7 @@ unsafe extern "C" fn on_user_ini(
     plan: *mut raw::UserIni,
 ) -> c_int {
     // SAFETY: called by the shim during `execute`, with room for a plan.
-    barrier(0, || unsafe {
-        store(call_of(context).plan_user_ini(seconds_to_live), plan)
-    })
+    barrier(0, || unsafe { store(call_of(context).plan_user_ini(seconds_to_live), plan) })
 }
 
 unsafe extern "C" fn on_log(context: *mut c_void, level: c_int, message: *const c_char) {

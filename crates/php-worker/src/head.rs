@@ -1,8 +1,9 @@
 //! What the list of header lines that a script left means as the head of a response.
 //!
-//! The rules are php-fpm's, whose output a web server reads as CGI (RFC 3875 §6.3): a status line given with `header()` wins
-//! over a `Status:` field unless it only says 200, a `Status:` field wins over the bare code, and a 304 has no Content-Type.
-//! `header('Content-Type:')` is how a script says that there is none.
+//! The rules are php-fpm's, whose output a web server reads as CGI (RFC 3875 §6.3): a status line
+//! given with `header()` wins over a `Status:` field unless it only says 200, a `Status:` field
+//! wins over the bare code, and a 304 has no Content-Type. `header('Content-Type:')` is how a
+//! script says that there is none.
 
 /// The head that the script asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +20,8 @@ impl<'h, L: AsRef<[u8]>> Head<'h, L> {
     pub fn interpret(code: i32, status_line: Option<&'h [u8]>, lines: &'h [L]) -> Head<'h, L> {
         let code = u16::try_from(code).unwrap_or(500);
         let from_line = status_line.and_then(|line| {
-            let (version, rest) = line.split_at_checked(line.iter().position(|&byte| byte == b' ')?)?;
+            let (version, rest) =
+                line.split_at_checked(line.iter().position(|&byte| byte == b' ')?)?;
             version
                 .get(..5)?
                 .eq_ignore_ascii_case(b"HTTP/")
@@ -34,14 +36,11 @@ impl<'h, L: AsRef<[u8]>> Head<'h, L> {
             Some(line) if code != 200 => line,
             line => from_field().or(line).unwrap_or((code, b"")),
         };
-        Head {
-            status,
-            reason,
-            lines,
-        }
+        Head { status, reason, lines }
     }
 
-    /// An informational head: the code is as given, whatever the lines say about the response's own.
+    /// An informational head: the code is as given, whatever the lines say about the response's
+    /// own.
     pub fn interim(code: i32, lines: &'h [L]) -> Head<'h, L> {
         Head {
             status: u16::try_from(code).unwrap_or(103),
@@ -55,21 +54,16 @@ impl<'h, L: AsRef<[u8]>> Head<'h, L> {
         let not_modified = self.status == 304;
         let is_sent = move |&(name, value): &(&[u8], &[u8])| {
             let no_type = not_modified || value.is_empty();
-            !(name.eq_ignore_ascii_case(b"Status") || no_type && name.eq_ignore_ascii_case(b"Content-Type"))
+            !(name.eq_ignore_ascii_case(b"Status")
+                || no_type && name.eq_ignore_ascii_case(b"Content-Type"))
         };
-        self.lines
-            .iter()
-            .filter_map(|line| field(line.as_ref()))
-            .filter(is_sent)
+        self.lines.iter().filter_map(|line| field(line.as_ref())).filter(is_sent)
     }
 }
 
 /// Takes a header line apart; `None` for what is not one (no colon, no name).
 fn field(line: &[u8]) -> Option<(&[u8], &[u8])> {
-    let colon = line
-        .iter()
-        .position(|&byte| byte == b':')
-        .filter(|&colon| colon > 0)?;
+    let colon = line.iter().position(|&byte| byte == b':').filter(|&colon| colon > 0)?;
     Some((&line[..colon], line[colon + 1..].trim_ascii()))
 }
 
@@ -88,13 +82,7 @@ mod tests {
 
     #[test]
     fn status_comes_from_line_field_or_code() {
-        type Case = (
-            i32,
-            Option<&'static str>,
-            &'static [&'static str],
-            u16,
-            &'static str,
-        );
+        type Case = (i32, Option<&'static str>, &'static [&'static str], u16, &'static str);
         let cases: [Case; 11] = [
             (200, None, &[], 200, ""),
             (404, None, &[], 404, ""),
@@ -102,13 +90,7 @@ mod tests {
             (404, Some("HTTP/1.1 404"), &[], 404, ""),
             (200, Some("HTTP/1.0 200 Fine"), &[], 200, "Fine"),
             (200, None, &["Status: 418 Teapot"], 418, "Teapot"),
-            (
-                302,
-                None,
-                &["Location: /", "status:  404  Not Found"],
-                404,
-                "Not Found",
-            ),
+            (302, None, &["Location: /", "status:  404  Not Found"], 404, "Not Found"),
             (
                 500,
                 Some("HTTP/1.0 500 Internal Server Error"),
@@ -142,12 +124,8 @@ mod tests {
             "Empty:",
         ];
         let fields: Vec<_> = Head::interpret(200, None, &lines).fields().collect();
-        let expected: [(&[u8], &[u8]); 4] = [
-            (b"X-A", b"1"),
-            (b"Set-Cookie", b"a=1"),
-            (b"Set-Cookie", b"b=2"),
-            (b"Empty", b""),
-        ];
+        let expected: [(&[u8], &[u8]); 4] =
+            [(b"X-A", b"1"), (b"Set-Cookie", b"a=1"), (b"Set-Cookie", b"b=2"), (b"Empty", b"")];
         assert_eq!(fields, expected);
     }
 

@@ -19,7 +19,8 @@ pub struct PoolIni {
 }
 
 impl PoolIni {
-    /// Sorts out `ini` (scripts may change it as far as PHP lets them) and `admin_ini` (they may not).
+    /// Sorts out `ini` (scripts may change it as far as PHP lets them) and `admin_ini` (they may
+    /// not).
     pub fn new(ini: &[Pair], admin_ini: &[Pair]) -> PoolIni {
         let mut pool = PoolIni::default();
         for (name, value) in ini {
@@ -48,12 +49,11 @@ impl PoolIni {
 
 /// Whether `given` says nothing of a setting.
 fn is_open(name: &str, given: &[&[Pair]]) -> bool {
-    !given
-        .iter()
-        .any(|pairs| pairs.iter().any(|(known, _)| known == name))
+    !given.iter().any(|pairs| pairs.iter().any(|(known, _)| known == name))
 }
 
-/// The folder of the pool's sessions, if it is its own and nobody else has said when old ones are to be deleted.
+/// The folder of the pool's sessions, if it is its own and nobody else has said when old ones are
+/// to be deleted.
 pub fn own_sessions(state_dir: &str, given: &[&[Pair]]) -> Option<String> {
     let own = ["session.save_path", "session.gc_probability"]
         .iter()
@@ -61,14 +61,13 @@ pub fn own_sessions(state_dir: &str, given: &[&[Pair]]) -> Option<String> {
     (own && !state_dir.is_empty()).then(|| format!("{state_dir}/{SESSIONS}"))
 }
 
-/// The ini values that send a pool's temporary files to its own folders, for those that `given` leaves open.
+/// The ini values that send a pool's temporary files to its own folders, for those that `given`
+/// leaves open.
 pub fn folders(state_dir: &str, given: &[&[Pair]]) -> Vec<Pair> {
     let mut pairs = Vec::new();
-    for (name, folder) in [
-        ("sys_temp_dir", "tmp"),
-        ("upload_tmp_dir", "uploads"),
-        ("session.save_path", SESSIONS),
-    ] {
+    for (name, folder) in
+        [("sys_temp_dir", "tmp"), ("upload_tmp_dir", "uploads"), ("session.save_path", SESSIONS)]
+    {
         if is_open(name, given) {
             pairs.push((name.to_owned(), format!("{state_dir}/{folder}")));
         }
@@ -87,11 +86,12 @@ fn is_loader(name: &str) -> bool {
     matches!(name, "extension" | "zend_extension")
 }
 
-/// Writes `name=value` so that PHP's ini parser reads back exactly `value`, except that `error_reporting` may be written
-/// with PHP's constants, as everybody does.
+/// Writes `name=value` so that PHP's ini parser reads back exactly `value`, except that
+/// `error_reporting` may be written with PHP's constants, as everybody does.
 fn write_entry(out: &mut Vec<u8>, name: &str, value: &str) {
-    let is_expression =
-        |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || b"_ &|~^()".contains(&byte);
+    let is_expression = |byte: u8| {
+        byte.is_ascii_uppercase() || byte.is_ascii_digit() || b"_ &|~^()".contains(&byte)
+    };
     out.extend_from_slice(name.as_bytes());
     out.push(b'=');
     if name == "error_reporting" && value.bytes().all(is_expression) {
@@ -99,7 +99,8 @@ fn write_entry(out: &mut Vec<u8>, name: &str, value: &str) {
     } else if value.is_empty() {
         out.extend_from_slice(b"\"\"");
     } else {
-        // Text in single quotes is taken as it stands; adjacent quoted texts are one. NUL would end the whole text.
+        // Text in single quotes is taken as it stands; adjacent quoted texts are one. NUL would end
+        // the whole text.
         for (index, part) in value.replace('\0', "").split('\'').enumerate() {
             if index > 0 {
                 out.extend_from_slice(b"\"'\"");
@@ -129,11 +130,7 @@ mod tests {
             ("a", "", "a=\"\"\n"),
             ("a", "it's ${HOME}; \"x\"", "a='it'\"'\"'s ${HOME}; \"x\"'\n"),
             ("a", "'", "a=\"'\"\n"),
-            (
-                "error_reporting",
-                "E_ALL & ~E_NOTICE",
-                "error_reporting=E_ALL & ~E_NOTICE\n",
-            ),
+            ("error_reporting", "E_ALL & ~E_NOTICE", "error_reporting=E_ALL & ~E_NOTICE\n"),
             ("error_reporting", "1;x", "error_reporting='1;x'\n"),
         ];
         for (name, value, expected) in cases {
@@ -148,31 +145,19 @@ mod tests {
         let ini = [pair("memory_limit", "64M"), pair("extension", "gd")];
         let admin = [pair("disable_functions", "exec"), pair("open_basedir", "/srv")];
         let pool = PoolIni::new(&ini, &admin);
-        assert_eq!(
-            pool.entries,
-            b"memory_limit='64M'\nextension='gd'\nopen_basedir='/srv'\n"
-        );
+        assert_eq!(pool.entries, b"memory_limit='64M'\nextension='gd'\nopen_basedir='/srv'\n");
         assert_eq!(pool.protected, ["disable_functions", "open_basedir"]);
-        assert_eq!(
-            pool.expected,
-            ["memory_limit", "disable_functions", "open_basedir"]
-        );
+        assert_eq!(pool.expected, ["memory_limit", "disable_functions", "open_basedir"]);
         assert_eq!(pool.disabled_functions, ["exec"]);
     }
 
     #[test]
     fn folders_yield_to_what_is_given() {
         let given = [pair("session.save_path", "tcp://cache")];
-        let names: Vec<_> = folders("/x", &[&given])
-            .into_iter()
-            .map(|(name, _)| name)
-            .collect();
+        let names: Vec<_> = folders("/x", &[&given]).into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["sys_temp_dir", "upload_tmp_dir"]);
         assert_eq!(own_sessions("/x", &[&given]), None);
-        assert_eq!(
-            own_sessions("/x", &[&[pair("session.gc_probability", "5")]]),
-            None
-        );
+        assert_eq!(own_sessions("/x", &[&[pair("session.gc_probability", "5")]]), None);
         assert_eq!(own_sessions("", &[]), None);
         assert_eq!(own_sessions("/x", &[]).as_deref(), Some("/x/sessions"));
         assert_eq!(folders("/x", &[]).len(), 4);

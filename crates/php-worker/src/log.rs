@@ -1,7 +1,7 @@
 //! Lines for the pool's log, on descriptor 2.
 //!
-//! The log is a pipe that all workers of a pool share. A write of up to `PIPE_BUF` bytes arrives in one piece, so a longer
-//! message goes out as several lines.
+//! The log is a pipe that all workers of a pool share. A write of up to `PIPE_BUF` bytes arrives in
+//! one piece, so a longer message goes out as several lines.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -142,11 +142,7 @@ mod tests {
         let message = vec![b'\n'; 3 * LONGEST_MESSAGE];
         let lines = lines(Level::Warning, &message, None);
         assert!(lines.len() > 10);
-        assert!(
-            lines
-                .iter()
-                .all(|line| line.len() <= LONGEST_LINE && line.ends_with(b"\n"))
-        );
+        assert!(lines.iter().all(|line| line.len() <= LONGEST_LINE && line.ends_with(b"\n")));
         assert!(lines[1].starts_with(b"warning: (continued) "));
         assert!(lines.last().unwrap().ends_with(b"(131072 more bytes)\n"));
     }

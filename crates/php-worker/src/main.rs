@@ -5,7 +5,8 @@
 //! howdah-php run SCRIPT   runs a script in a bare loop, without a server; see `run`
 //! howdah-php version      which PHP this is, and whether opcache is on
 //! ```
-//! It is the only program of Howdah's that links PHP. Built where there is no PHP, it says so and exits with 2.
+//! It is the only program of Howdah's that links PHP. Built where there is no PHP, it says so and
+//! exits with 2.
 #![allow(unsafe_code)] // PHP is C, and processes are forked here.
 
 #[cfg(not(no_php))]

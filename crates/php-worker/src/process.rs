@@ -1,4 +1,5 @@
-//! What a zygote and its workers need of the kernel that nobody else does: forking, and signals that a script can live with.
+//! What a zygote and its workers need of the kernel that nobody else does: forking, and signals
+//! that a script can live with.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +9,8 @@ use crate::sapi;
 /// Number of a process.
 pub type Pid = libc::pid_t;
 
-/// The signal that asks a worker to end its script with a fatal error. SIGKILL follows if it does not help.
+/// The signal that asks a worker to end its script with a fatal error. SIGKILL follows if it does
+/// not help.
 pub const TIME_OUT: i32 = libc::SIGUSR1;
 
 /// Set by SIGTERM: end before the next request.
@@ -27,7 +29,8 @@ pub enum Fork {
 ///
 /// Only for a process with one thread: the child may then do whatever its parent could.
 pub fn fork() -> io::Result<Fork> {
-    // SAFETY: this program never starts a second thread, so no lock can be held by one that the child lacks.
+    // SAFETY: this program never starts a second thread, so no lock can be held by one that the
+    // child lacks.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Fork::Child),
@@ -80,14 +83,16 @@ pub fn exit_now(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Installs what signals do in the zygote's workers. Before PHP starts: PHP takes over what it finds then.
+/// Installs what signals do in the zygote's workers. Before PHP starts: PHP takes over what it
+/// finds then.
 ///
 /// - SIGTERM sets [`STOP`]; a script that runs does not notice (system calls are restarted).
 /// - [`TIME_OUT`] reaches the script, and interrupts the system call that it may be waiting in.
-/// - SIGINT and SIGHUP do nothing: a terminal sends them to every process, and it is the supervisor who decides. They are
-///   not ignored, because what a script executes would inherit that.
-/// - SIGSEGV and SIGBUS end the process and say so to whoever waits for it: the handlers that Rust's runtime has for them
-///   swallow one that was sent, and turn a stack that PHP has overflowed into an abort.
+/// - SIGINT and SIGHUP do nothing: a terminal sends them to every process, and it is the supervisor
+///   who decides. They are not ignored, because what a script executes would inherit that.
+/// - SIGSEGV and SIGBUS end the process and say so to whoever waits for it: the handlers that
+///   Rust's runtime has for them swallow one that was sent, and turn a stack that PHP has
+///   overflowed into an abort.
 pub fn install_handlers() -> io::Result<()> {
     for signal in [libc::SIGSEGV, libc::SIGBUS] {
         disposition(signal, libc::SIG_DFL, 0)?;
@@ -132,10 +137,7 @@ pub fn replace_environment(variables: &[(String, String)]) {
 
 /// Processor time of this process so far, in seconds.
 pub fn processor_time() -> f64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is live.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
@@ -150,7 +152,8 @@ fn disposition(signal: i32, handler: libc::sighandler_t, flags: i32) -> io::Resu
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler;
     action.sa_flags = flags;
-    // SAFETY: `action` is initialised, and the handlers below are async-signal-safe: they only store to flags.
+    // SAFETY: `action` is initialised, and the handlers below are async-signal-safe: they only
+    // store to flags.
     let result = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
     if result == 0 {
         Ok(())

@@ -1,7 +1,7 @@
 //! `howdah-php run`: a script in a bare loop, with no server around it.
 //!
-//! What it takes per request is the floor under everything that Howdah does for that script, and how scripts behave here
-//! is how they behave in a worker: both go through the same [`Call`].
+//! What it takes per request is the floor under everything that Howdah does for that script, and
+//! how scripts behave here is how they behave in a worker: both go through the same [`Call`].
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -93,11 +93,8 @@ impl Options {
             ..Options::default()
         };
         while let Some(argument) = arguments.next() {
-            let mut value = || {
-                arguments
-                    .next()
-                    .ok_or_else(|| format!("{} needs a value", argument.display()))
-            };
+            let mut value =
+                || arguments.next().ok_or_else(|| format!("{} needs a value", argument.display()));
             match argument.to_str() {
                 Some("--repeat") => options.repeat = number(&value()?)?,
                 Some("--discard") => options.output.discard = true,
@@ -114,7 +111,9 @@ impl Options {
                 Some("-d") => options.ini.push(pair(&text(value()?)?, '=')?),
                 Some("--admin") => options.admin_ini.push(pair(&text(value()?)?, '=')?),
                 Some("--ini-file") => options.ini_file = Some(value()?.into()),
-                Some(option) if option.starts_with('-') => return Err(format!("unknown option {option}")),
+                Some(option) if option.starts_with('-') => {
+                    return Err(format!("unknown option {option}"));
+                }
                 _ if options.script.as_os_str().is_empty() => options.script = absolute(&argument)?,
                 _ => return Err(format!("one script only, not also {}", argument.display())),
             }
@@ -137,16 +136,10 @@ impl Options {
         let root = self.root.as_deref().unwrap_or(folder);
         let below = self.script.strip_prefix(root).unwrap_or(&self.script);
         let script_name = format!("/{}", below.display());
-        let uri = self
-            .uri
-            .clone()
-            .unwrap_or_else(|| format!("{script_name}{}", self.path_info));
+        let uri = self.uri.clone().unwrap_or_else(|| format!("{script_name}{}", self.path_info));
         let query = uri.split_once('?').map(|(_, query)| query.as_bytes());
         let field = |wanted: &str| {
-            let found = self
-                .fields
-                .iter()
-                .find(|(name, _)| name.eq_ignore_ascii_case(wanted));
+            let found = self.fields.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted));
             found.map(|(_, value)| value.as_bytes())
         };
         let now = SystemTime::now()
@@ -232,7 +225,8 @@ fn run(options: &Options) -> Result<(), String> {
         let request = Request::decode(encoded).ok_or("the request is too long")?;
         let content = match &options.body {
             Some(path) if !options.inline_body => {
-                let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
+                let file =
+                    File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
                 Body::File { file, position: 0 }
             }
             _ => Body::Inline(request.inline_body()),
@@ -254,10 +248,8 @@ fn run(options: &Options) -> Result<(), String> {
     }
     if options.repeat > 1 {
         let each = |seconds: f64| seconds * 1e6 / options.repeat as f64;
-        let (elapsed, processor) = (
-            begun.elapsed().as_secs_f64(),
-            process::processor_time() - processor_begun,
-        );
+        let (elapsed, processor) =
+            (begun.elapsed().as_secs_f64(), process::processor_time() - processor_begun);
         let (elapsed, processor) = (each(elapsed), each(processor));
         eprintln!(
             "{} requests, each {elapsed:.2} µs, {processor:.2} µs of the processor",
@@ -311,10 +303,7 @@ impl Client for Output {
     }
 
     fn flush(&mut self) -> Result<(), Gone> {
-        if self
-            .close_after
-            .is_some_and(|close_after| self.written >= close_after)
-        {
+        if self.close_after.is_some_and(|close_after| self.written >= close_after) {
             Err(Gone)
         } else {
             Ok(())
@@ -327,17 +316,12 @@ impl Client for Output {
 impl Output {
     fn put(&self, bytes: &[u8]) -> Result<(), Gone> {
         let mut stdout = std::io::stdout().lock();
-        stdout
-            .write_all(bytes)
-            .and_then(|()| stdout.flush())
-            .map_err(|_| Gone)
+        stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(|_| Gone)
     }
 }
 
 fn text(value: OsString) -> Result<String, String> {
-    value
-        .into_string()
-        .map_err(|value| format!("not UTF-8: {}", value.display()))
+    value.into_string().map_err(|value| format!("not UTF-8: {}", value.display()))
 }
 
 fn number<N: std::str::FromStr>(value: &OsStr) -> Result<N, String> {

@@ -1,4 +1,5 @@
-//! PHP, as Rust sees it: the shim's functions, and [`Engine`], which makes sure that they are called in order.
+//! PHP, as Rust sees it: the shim's functions, and [`Engine`], which makes sure that they are
+//! called in order.
 
 use std::ffi::{CStr, CString, c_char, c_double, c_int, c_void};
 use std::path::Path;
@@ -60,7 +61,8 @@ pub mod raw {
     pub struct Callbacks {
         pub write: unsafe extern "C" fn(Context, *const c_char, usize) -> c_int,
         pub flush: unsafe extern "C" fn(Context) -> c_int,
-        pub head: unsafe extern "C" fn(Context, c_int, c_int, *const c_char, *const Text, usize) -> c_int,
+        pub head:
+            unsafe extern "C" fn(Context, c_int, c_int, *const c_char, *const Text, usize) -> c_int,
         pub end: unsafe extern "C" fn(Context) -> c_int,
         pub read_body: unsafe extern "C" fn(Context, *mut c_char, usize) -> usize,
         pub next_variable: unsafe extern "C" fn(Context, c_int, *mut Pair) -> c_int,
@@ -104,7 +106,8 @@ pub mod raw {
     }
 }
 
-/// PHP's module, started. There is one per process, and it does not leave the thread that started it.
+/// PHP's module, started. There is one per process, and it does not leave the thread that started
+/// it.
 #[derive(Debug)]
 pub struct Engine {
     user_ini: UserIni,
@@ -130,16 +133,16 @@ impl Engine {
     ///
     /// `Err` is a reason for a person; PHP itself has logged more.
     pub fn start(ini_file: Option<&Path>, pool: &PoolIni) -> Result<Engine, String> {
-        let ini_file = ini_file
-            .map(|path| c_string(path.as_os_str().as_encoded_bytes()))
-            .transpose()?;
+        let ini_file =
+            ini_file.map(|path| c_string(path.as_os_str().as_encoded_bytes())).transpose()?;
         let ini_entries = c_string(&pool.entries)?;
         let settings = raw::Settings {
             ini_file: ini_file.as_ref().map_or(std::ptr::null(), |path| path.as_ptr()),
             ini_entries: ini_entries.as_ptr(),
             callbacks: &raw const callbacks::CALLBACKS,
         };
-        // SAFETY: the texts live in the engine, the callbacks for ever; `settings` itself is not kept.
+        // SAFETY: the texts live in the engine, the callbacks for ever; `settings` itself is not
+        // kept.
         if unsafe { raw::howdah_start(&raw const settings) } != 0 {
             return Err("PHP did not start; its reasons are in the log".to_owned());
         }
@@ -180,7 +183,8 @@ impl Engine {
     /// The value of an ini setting; `None` if this PHP has no such setting.
     pub fn ini_value(&self, name: &str) -> Option<String> {
         let name = CString::new(name).ok()?;
-        // SAFETY: PHP runs; the answer is null or a NUL-terminated text, copied before PHP runs again.
+        // SAFETY: PHP runs; the answer is null or a NUL-terminated text, copied before PHP runs
+        // again.
         unsafe {
             let value = raw::howdah_ini_value(name.as_ptr());
             (!value.is_null()).then(|| CStr::from_ptr(value).to_string_lossy().into_owned())
@@ -205,8 +209,9 @@ impl Engine {
         call.user_ini = Some(&raw mut self.user_ini);
         let mut request = call.raw_request();
         request.context = (&raw mut call).cast();
-        // SAFETY: PHP runs and no other request does. `request` and the `Call` behind `context` outlive the call of the
-        // function, and nobody else uses them meanwhile: the callbacks get at the `Call` through `context` only.
+        // SAFETY: PHP runs and no other request does. `request` and the `Call` behind `context`
+        // outlive the call of the function, and nobody else uses them meanwhile: the callbacks get
+        // at the `Call` through `context` only.
         let outcome = unsafe { raw::howdah_execute(&raw const request) };
         if outcome & raw::BROKEN != 0 || callbacks::has_panicked() {
             Outcome::Broken
@@ -233,10 +238,6 @@ pub fn time_out() {
 }
 
 fn c_string(bytes: &[u8]) -> Result<CString, String> {
-    CString::new(bytes).map_err(|_| {
-        format!(
-            "a setting contains a NUL byte: {}",
-            String::from_utf8_lossy(bytes)
-        )
-    })
+    CString::new(bytes)
+        .map_err(|_| format!("a setting contains a NUL byte: {}", String::from_utf8_lossy(bytes)))
 }

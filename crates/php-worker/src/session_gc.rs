@@ -1,8 +1,9 @@
 //! Which requests delete the sessions that nobody came back for.
 //!
-//! PHP has one request in so many (`session.gc_probability`) look at every session there is. The more clients a site has, the more
-//! that costs each of its pages. In a pool whose sessions are in its own folder the time decides: one request in ten minutes does
-//! it, with the lifetime (`session.gc_maxlifetime`) and the save handler that its script has chosen.
+//! PHP has one request in so many (`session.gc_probability`) look at every session there is. The
+//! more clients a site has, the more that costs each of its pages. In a pool whose sessions are in
+//! its own folder the time decides: one request in ten minutes does it, with the lifetime
+//! (`session.gc_maxlifetime`) and the save handler that its script has chosen.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -11,17 +12,20 @@ use std::time::{Duration, Instant, SystemTime};
 /// How often a pool's old sessions are deleted.
 const EVERY: Duration = Duration::from_secs(600);
 
-/// How long the others leave it to the one that has begun. It takes a second for some 100,000 sessions.
+/// How long the others leave it to the one that has begun. It takes a second for some 100,000
+/// sessions.
 const CLAIM: Duration = Duration::from_secs(60);
 
-/// How soon it is tried again when the request that was to do it had no session. A worker waits twice as long each time, up to
-/// [`EVERY`], so that a site without sessions is hardly ever troubled.
+/// How soon it is tried again when the request that was to do it had no session. A worker waits
+/// twice as long each time, up to [`EVERY`], so that a site without sessions is hardly ever
+/// troubled.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// One worker's view of when it is time.
 #[derive(Debug)]
 pub struct SessionGc {
-    /// The file whose time says when some worker of the pool did it last. `None`: PHP decides by itself.
+    /// The file whose time says when some worker of the pool did it last. `None`: PHP decides by
+    /// itself.
     stamp: Option<PathBuf>,
     next: Instant,
     /// How long to wait after a request without a session.
@@ -48,9 +52,7 @@ impl SessionGc {
             return false;
         }
         let modified = fs::metadata(stamp).and_then(|stamp| stamp.modified());
-        let age = modified
-            .ok()
-            .and_then(|then| SystemTime::now().duration_since(then).ok());
+        let age = modified.ok().and_then(|then| SystemTime::now().duration_since(then).ok());
         if let Some(age) = age.filter(|age| *age < EVERY) {
             self.next = now + (EVERY - age);
             return false;
@@ -80,7 +82,8 @@ impl SessionGc {
             return;
         };
         // Where nothing can be written, each worker does it for itself.
-        let _ = File::create(stamp).and_then(|stamp| stamp.set_modified(SystemTime::now() + time - EVERY));
+        let _ = File::create(stamp)
+            .and_then(|stamp| stamp.set_modified(SystemTime::now() + time - EVERY));
     }
 }
 

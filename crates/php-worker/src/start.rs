@@ -15,7 +15,8 @@ use crate::sapi::Engine;
 /// PHP looks at these while it starts, and scripts have no use for them.
 const FOR_PHP: [&str; 2] = ["PHPRC", "PHP_INI_SCAN_DIR"];
 
-/// Starts PHP in the zygote. Also answers whether opcache is on, or why not. `Err` is a reason for a person.
+/// Starts PHP in the zygote. Also answers whether opcache is on, or why not. `Err` is a reason for
+/// a person.
 pub fn php(settings: &PoolSettings) -> Result<(Engine, String), String> {
     let mut given = settings.ini.clone();
     if !settings.state_dir.is_empty() {
@@ -36,11 +37,7 @@ pub fn php(settings: &PoolSettings) -> Result<(Engine, String), String> {
     let engine = Engine::start(ini_file, &pool_ini)?;
     process::replace_environment(&settings.environment);
 
-    for name in pool_ini
-        .expected
-        .iter()
-        .filter(|name| engine.ini_value(name).is_none())
-    {
+    for name in pool_ini.expected.iter().filter(|name| engine.ini_value(name).is_none()) {
         log::write(
             Level::Warning,
             format!("this PHP has no ini setting {name:?}").as_bytes(),
@@ -53,10 +50,7 @@ pub fn php(settings: &PoolSettings) -> Result<(Engine, String), String> {
 /// Makes the pool's folders, and the ini values that lead PHP there.
 fn state_folders(settings: &PoolSettings) -> Result<Vec<Pair>, String> {
     let pairs = ini::folders(&settings.state_dir, &[&settings.ini, &settings.admin_ini]);
-    for (_, folder) in pairs
-        .iter()
-        .filter(|(_, value)| value.starts_with(&settings.state_dir))
-    {
+    for (_, folder) in pairs.iter().filter(|(_, value)| value.starts_with(&settings.state_dir)) {
         // What is in there is for this pool's user only.
         let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
         made.map_err(|error| format!("cannot make the folder {folder}: {error}"))?;
@@ -64,7 +58,8 @@ fn state_folders(settings: &PoolSettings) -> Result<Vec<Pair>, String> {
     Ok(pairs)
 }
 
-/// Asks opcache in a child: a request changes PHP's state, and workers should begin with what PHP's start left.
+/// Asks opcache in a child: a request changes PHP's state, and workers should begin with what PHP's
+/// start left.
 fn ask_opcache(mut engine: Engine) -> io::Result<(Engine, String)> {
     let (mut answer, mut question) = io::pipe()?;
     match process::fork()? {

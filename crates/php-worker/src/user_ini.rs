@@ -1,13 +1,15 @@
 //! Which `.user.ini` files cover a script, and when to look at them again.
 //!
-//! As php-fpm and php-cgi do it: those in the document root and in every folder from there down to the script's, or only
-//! the script's own folder's if the script lies outside; what was read holds for `user_ini.cache_ttl` seconds.
+//! As php-fpm and php-cgi do it: those in the document root and in every folder from there down to
+//! the script's, or only the script's own folder's if the script lies outside; what was read holds
+//! for `user_ini.cache_ttl` seconds.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_void};
 use std::ptr;
 
-/// Folders whose configuration is remembered. At the limit all are forgotten and read anew as they are asked for.
+/// Folders whose configuration is remembered. At the limit all are forgotten and read anew as they
+/// are asked for.
 const MOST_FOLDERS: usize = 4096;
 
 /// What was read, per folder.
@@ -103,10 +105,12 @@ impl Drop for UserIni {
     }
 }
 
-/// The document root and every folder from there down to `folder`, or just `folder` if it is not inside.
+/// The document root and every folder from there down to `folder`, or just `folder` if it is not
+/// inside.
 fn directories<'p>(document_root: &[u8], folder: &'p [u8]) -> impl Iterator<Item = &'p [u8]> {
     let root = document_root.strip_suffix(b"/").unwrap_or(document_root);
-    let inside = folder.starts_with(root) && folder.get(root.len()).is_none_or(|&byte| byte == b'/');
+    let inside =
+        folder.starts_with(root) && folder.get(root.len()).is_none_or(|&byte| byte == b'/');
     let first = if inside { root.len() } else { folder.len() };
     let slashes = (first..folder.len()).filter(|&at| folder[at] == b'/');
     slashes
@@ -122,11 +126,7 @@ mod tests {
     fn from_the_root_down_to_the_script() {
         let cases: [(&str, &str, &[&str]); 6] = [
             ("/srv/www", "/srv/www", &["/srv/www"]),
-            (
-                "/srv/www/",
-                "/srv/www/a/b",
-                &["/srv/www", "/srv/www/a", "/srv/www/a/b"],
-            ),
+            ("/srv/www/", "/srv/www/a/b", &["/srv/www", "/srv/www/a", "/srv/www/a/b"]),
             ("/srv/www", "/srv/www2/a", &["/srv/www2/a"]),
             ("/srv/www", "/opt", &["/opt"]),
             ("/", "/a", &["/", "/a"]),
@@ -142,10 +142,7 @@ mod tests {
     #[test]
     fn a_folder_is_read_again_after_its_time() {
         let mut ini = UserIni::new(|_| ());
-        let mut count = |now| {
-            ini.plan(b"/srv", b"/srv/a/b.php", now, 300)
-                .map(|plan| plan.count)
-        };
+        let mut count = |now| ini.plan(b"/srv", b"/srv/a/b.php", now, 300).map(|plan| plan.count);
         assert_eq!(count(1000), Some(2));
         assert_eq!(count(1299), Some(0));
         assert_eq!(count(1300), Some(2));

@@ -83,20 +83,13 @@ fn serve(engine: &mut Engine, mut worker: Worker, orders: Orders<'_>) -> io::Res
 fn run(engine: &mut Engine, job: Job<'_>, facts: Facts<'_>) -> Outcome {
     let Job { request, mut line } = job;
     let Some(request) = Request::decode(request) else {
-        log::write(
-            Level::Error,
-            b"a request in the shared memory contradicts itself",
-            None,
-        );
+        log::write(Level::Error, b"a request in the shared memory contradicts itself", None);
         return Outcome::Ready;
     };
     let body = match request.body {
         Place::None | Place::Inline => Body::Inline(request.inline_body()),
         Place::File => match line.take_body() {
-            Ok(file) => Body::File {
-                file: File::from(file),
-                position: 0,
-            },
+            Ok(file) => Body::File { file: File::from(file), position: 0 },
             Err(error) => {
                 log::write(Level::Error, error.to_string().as_bytes(), None);
                 return Outcome::Ready;
@@ -114,11 +107,10 @@ impl Client for Line<'_> {
         reason: &[u8],
         fields: &mut dyn Iterator<Item = Field<'_>>,
     ) -> Result<(), HeadRefused> {
-        self.send_head(kind, status, reason, fields)
-            .map_err(|refused| match refused {
-                Some(_) => HeadRefused::Gone,
-                None => HeadRefused::TooLong,
-            })
+        self.send_head(kind, status, reason, fields).map_err(|refused| match refused {
+            Some(_) => HeadRefused::Gone,
+            None => HeadRefused::TooLong,
+        })
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), Gone> {

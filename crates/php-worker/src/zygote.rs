@@ -1,7 +1,8 @@
 //! The zygote: starts PHP once, and forks the pool's workers from it.
 //!
-//! It has one thread and one loop, over the supervisor's socket (descriptor 3), the front's (4) and its own signals. It
-//! runs no request itself, so what PHP set up at its start is shared by all workers, page for page.
+//! It has one thread and one loop, over the supervisor's socket (descriptor 3), the front's (4) and
+//! its own signals. It runs no request itself, so what PHP set up at its start is shared by all
+//! workers, page for page.
 
 use std::collections::VecDeque;
 use std::ffi::CString;
@@ -32,8 +33,8 @@ const SUPERVISOR: i32 = 3;
 const FRONT: i32 = 4;
 /// How long workers may go on when the supervisor or the front is gone.
 const ORPHANS_GRACE: Duration = Duration::from_secs(3);
-/// Workers that died of something else than their orders are replaced at once, up to so many per second. Beyond, they wait:
-/// a pool whose workers cannot live must not eat the machine.
+/// Workers that died of something else than their orders are replaced at once, up to so many per
+/// second. Beyond, they wait: a pool whose workers cannot live must not eat the machine.
 const MOST_REPLACED_PER_SECOND: usize = 100;
 /// A system without room for another process is asked again after this.
 const FORK_AGAIN: Duration = Duration::from_secs(1);
@@ -113,7 +114,8 @@ impl Zygote {
         process::install_handlers().map_err(text)?;
         let signals = Signals::block(&[SIGCHLD, SIGTERM]).map_err(text)?;
         let (engine, opcache) = start::php(&settings)?;
-        let sessions = ini::own_sessions(&settings.state_dir, &[&settings.ini, &settings.admin_ini]);
+        let sessions =
+            ini::own_sessions(&settings.state_dir, &[&settings.ini, &settings.admin_ini]);
         let ready = FromZygote::Ready {
             php_version: engine.php_version(),
             opcache,
@@ -128,9 +130,7 @@ impl Zygote {
             pool: CString::new(settings.pool).map_err(|error| error.to_string())?,
             max_requests: settings.max_requests,
             sessions: sessions.map(PathBuf::from),
-            region: Region::Awaited {
-                descriptors: Vec::new(),
-            },
+            region: Region::Awaited { descriptors: Vec::new() },
             workers: Vec::new(),
             wanted: 0,
             replaced: VecDeque::new(),
@@ -198,17 +198,15 @@ impl Zygote {
             ToZygote::Settings(_) => return Err(unexpected("settings twice")),
             ToZygote::Attach { geometry, total } => self.attach(geometry, total, descriptors)?,
             ToZygote::Scale { count } => {
-                self.wanted = usize::try_from(count)
-                    .unwrap_or(MOST_WORKERS)
-                    .min(self.workers.len());
+                self.wanted =
+                    usize::try_from(count).unwrap_or(MOST_WORKERS).min(self.workers.len());
                 for index in self.wanted..self.workers.len() {
                     self.dismiss(index);
                 }
             }
             ToZygote::Kill { worker, pid, signal } => {
-                let meant = usize::try_from(worker)
-                    .ok()
-                    .and_then(|worker| *self.workers.get(worker)?);
+                let meant =
+                    usize::try_from(worker).ok().and_then(|worker| *self.workers.get(worker)?);
                 if let Some(child) = meant.filter(|&child| u64::try_from(child) == Ok(pid)) {
                     process::kill(child, i32::try_from(signal).unwrap_or(SIGKILL));
                 }
@@ -225,10 +223,7 @@ impl Zygote {
         descriptors.append(&mut more);
         if descriptors.len() as u64 >= total {
             let descriptors = std::mem::take(descriptors);
-            self.region = Region::Attached(Attachment::new(Attach {
-                geometry,
-                descriptors,
-            })?);
+            self.region = Region::Attached(Attachment::new(Attach { geometry, descriptors })?);
             self.workers = vec![None; geometry.workers];
         }
         Ok(())
@@ -239,22 +234,13 @@ impl Zygote {
         let now = Instant::now();
         if let Some(deadline) = self.deadline {
             if now >= deadline {
-                self.workers
-                    .iter()
-                    .flatten()
-                    .for_each(|&child| process::kill(child, SIGKILL));
+                self.workers.iter().flatten().for_each(|&child| process::kill(child, SIGKILL));
             }
             return Ok(Staffed::Later(
-                deadline
-                    .saturating_duration_since(now)
-                    .max(Duration::from_millis(100)),
+                deadline.saturating_duration_since(now).max(Duration::from_millis(100)),
             ));
         }
-        while self
-            .replaced
-            .front()
-            .is_some_and(|&then| now - then >= Duration::from_secs(1))
-        {
+        while self.replaced.front().is_some_and(|&then| now - then >= Duration::from_secs(1)) {
             self.replaced.pop_front();
         }
         if self.replaced.len() > MOST_REPLACED_PER_SECOND {
@@ -279,17 +265,15 @@ impl Zygote {
                 Ok(Fork::Child) => return Ok(Staffed::Child { index, parent }),
                 Ok(Fork::Parent(child)) => {
                     self.workers[index] = Some(child);
-                    self.tell(&FromZygote::Started {
-                        worker: index as u64,
-                        pid: number(child),
-                    })?;
+                    self.tell(&FromZygote::Started { worker: index as u64, pid: number(child) })?;
                 }
             }
         }
         Ok(Staffed::All)
     }
 
-    /// In the child: keeps what a worker needs, and nothing that scripts could use against the pool.
+    /// In the child: keeps what a worker needs, and nothing that scripts could use against the
+    /// pool.
     fn become_worker(self, index: usize, parent: Pid) -> ! {
         let Zygote {
             engine,
@@ -363,8 +347,7 @@ impl Zygote {
     /// Nobody will ever read what the workers write, or nobody looks after this pool any more.
     fn orphaned(&mut self) {
         self.end();
-        self.deadline
-            .get_or_insert_with(|| Instant::now() + ORPHANS_GRACE);
+        self.deadline.get_or_insert_with(|| Instant::now() + ORPHANS_GRACE);
     }
 
     /// Speaks to the front. If it is gone, its socket says so in its own time.
@@ -404,10 +387,7 @@ fn receive(socket: &SeqPacket, room: &mut [u8]) -> io::Result<Option<(ToZygote, 
     if received.truncated {
         return Err(unexpected("a message that is too long"));
     }
-    Ok(Some((
-        ToZygote::decode(&room[..received.length])?,
-        received.descriptors,
-    )))
+    Ok(Some((ToZygote::decode(&room[..received.length])?, received.descriptors)))
 }
 
 fn number(pid: Pid) -> u64 {

@@ -50,8 +50,8 @@ impl Desk {
         &self.pool
     }
 
-    /// Waits for a slot and hands the request over. `encode` writes all but the body; `body` is put behind it, or handed
-    /// over as a file.
+    /// Waits for a slot and hands the request over. `encode` writes all but the body; `body` is put
+    /// behind it, or handed over as a file.
     pub async fn dispatch(
         &self,
         encoder: &RefCell<Encoder>,
@@ -80,11 +80,7 @@ impl Desk {
                 Body::Memory(_) => None,
                 Body::File(file, _) => Some(file),
             };
-            match counter
-                .link
-                .front
-                .enqueue(lease.slot_ref(), self.thread, request, file)
-            {
+            match counter.link.front.enqueue(lease.slot_ref(), self.thread, request, file) {
                 Ok(()) => {
                     if counter.link.holds_back() {
                         counter.watch_queue();
@@ -100,13 +96,15 @@ impl Desk {
                     return Ok(Exchange::new(counter, lease));
                 }
                 Err(SubmitError::TooLarge) => return Err(Refused::TooLarge),
-                // The socket is full of what nobody took, or the region is nonsense: this link is done for.
+                // The socket is full of what nobody took, or the region is nonsense: this link is
+                // done for.
                 Err(SubmitError::Io(_) | SubmitError::Corrupt(_)) => counter.link.condemn(),
             }
         }
     }
 
-    /// Before the thread sleeps: wakes whoever has news. The thread must call this each time, and [`Desk::woke`] after.
+    /// Before the thread sleeps: wakes whoever has news. The thread must call this each time, and
+    /// [`Desk::woke`] after.
     pub fn before_sleep(&self) {
         self.each_counter(|counter| {
             if counter.open.get() > 0 && !counter.link.front.try_sleep(self.thread) {
@@ -135,10 +133,7 @@ impl Desk {
 
     /// Now and then, and for all threads, gives memory back that the pool does not need any more.
     fn trim(&self, now: Instant) {
-        let due = self
-            .trimmed
-            .get()
-            .is_none_or(|last| now.duration_since(last) >= TRIM);
+        let due = self.trimmed.get().is_none_or(|last| now.duration_since(last) >= TRIM);
         if self.thread == 0
             && due
             && let Some(counter) = self.counter.borrow().as_ref()
@@ -172,14 +167,9 @@ impl Desk {
             let counter = link.and_then(|link| Counter::open(link, self.thread).ok());
             self.version.set(version);
             let before = std::mem::replace(&mut *self.counter.borrow_mut(), counter);
-            self.former
-                .borrow_mut()
-                .extend(before.filter(|counter| counter.open.get() > 0));
+            self.former.borrow_mut().extend(before.filter(|counter| counter.open.get() > 0));
         }
-        self.counter
-            .borrow()
-            .clone()
-            .filter(|counter| !counter.link.is_dead())
+        self.counter.borrow().clone().filter(|counter| !counter.link.is_dead())
     }
 
     fn counter_of(&self, link: &Arc<Link>) -> Option<Rc<Counter>> {

@@ -14,7 +14,8 @@ use crate::link::Lease;
 
 /// A request that was handed to a pool, and its response as it comes.
 ///
-/// Dropping it takes the request back if no worker has begun it, and otherwise tells the worker that nobody listens.
+/// Dropping it takes the request back if no worker has begun it, and otherwise tells the worker
+/// that nobody listens.
 #[derive(Debug)]
 pub struct Exchange {
     counter: Rc<Counter>,
@@ -31,9 +32,11 @@ pub struct Exchange {
 pub enum Failure {
     /// The worker died; its `wait(2)` status.
     WorkerDied(u32),
-    /// The pool's zygote died, or a worker wrote nonsense: all of the pool's workers are being replaced.
+    /// The pool's zygote died, or a worker wrote nonsense: all of the pool's workers are being
+    /// replaced.
     PoolDied,
-    /// The pool died as with [`Failure::PoolDied`], but no worker had begun the request: it can be handed over again.
+    /// The pool died as with [`Failure::PoolDied`], but no worker had begun the request: it can be
+    /// handed over again.
     NotTaken,
     /// The pool's `queue_timeout` is over, and no worker has begun the request.
     NotBegun,
@@ -112,11 +115,7 @@ impl Exchange {
         let slot = lease.slot();
         let available = (slot.written() - slot.consumed()) as usize;
         let full = available * 2 > link.front.geometry().ring_bytes;
-        Ok(News {
-            available,
-            complete: self.complete,
-            full,
-        })
+        Ok(News { available, complete: self.complete, full })
     }
 
     /// Waits for the next head and copies it, taken apart by [`Head::decode`], to `into`.
@@ -125,10 +124,7 @@ impl Exchange {
         into.clear();
         into.resize(length, 0);
         let lease = self.lease.as_mut().expect("held until dropped");
-        lease
-            .link
-            .front
-            .copy(lease.slot_ref(), response::PREFIX as u64, into);
+        lease.link.front.copy(lease.slot_ref(), response::PREFIX as u64, into);
         self.consume(response::PREFIX + length);
         Ok(kind)
     }
@@ -139,9 +135,15 @@ impl Exchange {
         lease.link.front.copy(lease.slot_ref(), 0, into)
     }
 
-    /// Sends `before`, the next `length` bytes and `after` with one system call, straight from the shared memory.
-    /// Answers with the bytes taken of all three together; consumes nothing.
-    pub fn send(&self, length: usize, to: BorrowedFd<'_>, before: &[u8], after: &[u8]) -> io::Result<usize> {
+    /// Sends `before`, the next `length` bytes and `after` with one system call, straight from the
+    /// shared memory. Answers with the bytes taken of all three together; consumes nothing.
+    pub fn send(
+        &self,
+        length: usize,
+        to: BorrowedFd<'_>,
+        before: &[u8],
+        after: &[u8],
+    ) -> io::Result<usize> {
         let lease = self.lease.as_ref().expect("held until dropped");
         lease.link.front.send(lease.slot_ref(), length, to, before, after)
     }
@@ -153,7 +155,8 @@ impl Exchange {
         link.front.consume(lease.slot(), length as u64);
     }
 
-    /// Lets the script run to its end without a reader: what it still writes is thrown away, and nobody tells it.
+    /// Lets the script run to its end without a reader: what it still writes is thrown away, and
+    /// nobody tells it.
     pub fn detach(mut self) {
         self.complete = true;
     }

@@ -62,15 +62,11 @@ pub(crate) struct Lease {
 
 impl Lease {
     pub(crate) fn slot(&mut self) -> &mut Slot {
-        self.slot
-            .as_mut()
-            .expect("a lease holds its slot until it is dropped")
+        self.slot.as_mut().expect("a lease holds its slot until it is dropped")
     }
 
     pub(crate) fn slot_ref(&self) -> &Slot {
-        self.slot
-            .as_ref()
-            .expect("a lease holds its slot until it is dropped")
+        self.slot.as_ref().expect("a lease holds its slot until it is dropped")
     }
 
     pub(crate) fn index(&self) -> usize {
@@ -123,7 +119,8 @@ pub(crate) enum Report {
 }
 
 impl Link {
-    /// Makes a region and sends it to the zygote at the other end of `zygote`, which forks `workers` workers.
+    /// Makes a region and sends it to the zygote at the other end of `zygote`, which forks
+    /// `workers` workers.
     pub(crate) fn attach(
         zygote: SeqPacket,
         workers: usize,
@@ -132,13 +129,7 @@ impl Link {
     ) -> io::Result<Arc<Link>> {
         let (front, attach) = Front::create(Geometry::for_pool(workers, threads))?;
         attach.send(&zygote)?;
-        zygote.send(
-            &ToZygote::Scale {
-                count: workers as u64,
-            }
-            .encode(),
-            &[],
-        )?;
+        zygote.send(&ToZygote::Scale { count: workers as u64 }.encode(), &[])?;
         zygote.set_nonblocking(true)?;
         let slots = front.geometry().slots;
         Ok(Arc::new(Link {
@@ -168,7 +159,8 @@ impl Link {
         &self.zygote
     }
 
-    /// Grows whenever a thread must look at all its exchanges of this link: a worker, or the link, died.
+    /// Grows whenever a thread must look at all its exchanges of this link: a worker, or the link,
+    /// died.
     pub(crate) fn alarms(&self) -> u32 {
         self.alarms.load(Ordering::Acquire)
     }
@@ -177,7 +169,8 @@ impl Link {
         self.dead.load(Ordering::Acquire)
     }
 
-    /// Ends the link: who waits is sent away to wait for the next one, exchanges in flight fail, workers are killed.
+    /// Ends the link: who waits is sent away to wait for the next one, exchanges in flight fail,
+    /// workers are killed.
     pub(crate) fn condemn(&self) {
         if self.dead.swap(true, Ordering::AcqRel) {
             return;
@@ -204,7 +197,8 @@ impl Link {
         }
     }
 
-    /// Joins the queue for a slot; `None` if as many wait already as may. The receiver fails when the link dies.
+    /// Joins the queue for a slot; `None` if as many wait already as may. The receiver fails when
+    /// the link dies.
     pub(crate) fn join_queue(self: &Arc<Self>) -> Option<oneshot::Receiver<Lease>> {
         let mut state = self.state();
         state.waiting.retain(|waiting| !waiting.is_closed());
@@ -215,16 +209,16 @@ impl Link {
         let (sender, receiver) = oneshot::channel();
         if !self.is_dead() {
             state.waiting.push_back(sender);
-            // Counted before the look for a free slot: either we find the one that comes back just now, or who brings it
-            // back finds us. The front's own lock orders the two.
+            // Counted before the look for a free slot: either we find the one that comes back just
+            // now, or who brings it back finds us. The front's own lock orders the two.
             self.waiting.store(state.waiting.len(), Ordering::Relaxed);
             self.serve(&mut state);
         }
         Some(receiver)
     }
 
-    /// Whether as many wait for a worker as may: `waiting` for a slot, and those whose slots are more than there are
-    /// workers.
+    /// Whether as many wait for a worker as may: `waiting` for a slot, and those whose slots are
+    /// more than there are workers.
     fn is_full(&self, waiting: usize) -> bool {
         let out = self.out.load(Ordering::Relaxed);
         match out.checked_sub(self.front.geometry().workers) {
@@ -249,11 +243,7 @@ impl Link {
             };
             if let Err(mut unwanted) = first.send(lease) {
                 // Not by dropping it: that would come back here while we hold the lock.
-                unwanted
-                    .slot
-                    .take()
-                    .into_iter()
-                    .for_each(|slot| self.take_back(slot));
+                unwanted.slot.take().into_iter().for_each(|slot| self.take_back(slot));
             }
         }
         self.waiting.store(state.waiting.len(), Ordering::Relaxed);
@@ -263,10 +253,7 @@ impl Link {
         let slot = self.front.checkout()?;
         self.out.fetch_add(1, Ordering::Relaxed);
         self.lost[slot.index()].store(0, Ordering::Relaxed);
-        Some(Lease {
-            link: self.clone(),
-            slot: Some(slot),
-        })
+        Some(Lease { link: self.clone(), slot: Some(slot) })
     }
 
     fn take_back(&self, slot: Slot) {
@@ -274,7 +261,8 @@ impl Link {
         self.out.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// A script took so many nanoseconds, and worked for that share of them, per mille, as far as it is known.
+    /// A script took so many nanoseconds, and worked for that share of them, per mille, as far as
+    /// it is known.
     pub(crate) fn note_service(&self, took: u32, share: Option<u32>) {
         let service = average(&self.service, took.min(LONGEST_NOTED));
         let wall = average(&self.wall, took);
@@ -283,7 +271,9 @@ impl Link {
             self.processors.div_ceil(2)
         } else {
             match share {
-                Some(share) if wall >= SHORT => (self.processors * 1500).div_ceil(share.max(1) as usize),
+                Some(share) if wall >= SHORT => {
+                    (self.processors * 1500).div_ceil(share.max(1) as usize)
+                }
                 _ => return,
             }
         };
@@ -291,12 +281,13 @@ impl Link {
         self.front.limit_awake(limit);
     }
 
-    /// Whether a new request is better left to the workers that are awake, because more of them would only take turns on the
-    /// processors.
+    /// Whether a new request is better left to the workers that are awake, because more of them
+    /// would only take turns on the processors.
     ///
-    /// Scripts below 100 µs: half as many workers as processors are enough, since the front needs as much again, and they
-    /// will be free before another could be woken. Longer ones: half as many again as would keep the processors busy with
-    /// the share of their time that scripts work and do not wait, for a database for example.
+    /// Scripts below 100 µs: half as many workers as processors are enough, since the front needs
+    /// as much again, and they will be free before another could be woken. Longer ones: half as
+    /// many again as would keep the processors busy with the share of their time that scripts work
+    /// and do not wait, for a database for example.
     pub(crate) fn holds_back(&self) -> bool {
         let limit = self.limit.load(Ordering::Relaxed);
         limit > 0 && self.front.awake_workers() >= limit
@@ -332,11 +323,7 @@ impl Link {
 
     /// Has the zygote signal a worker, if it is still the process that is meant.
     pub(crate) fn kill(&self, worker: usize, pid: u64, signal: u64) {
-        let message = ToZygote::Kill {
-            worker: worker as u64,
-            pid,
-            signal,
-        };
+        let message = ToZygote::Kill { worker: worker as u64, pid, signal };
         // A zygote that cannot be told is dying, and takes its workers along.
         let _ = self.zygote.send(&message.encode(), &[]);
     }
@@ -356,7 +343,9 @@ impl Link {
             Err(_) => return Ok(self.gone()),
         };
         match FromZygote::decode(&room[..received.length])? {
-            FromZygote::Ready { php_version, opcache } => Ok(Report::Ready { php_version, opcache }),
+            FromZygote::Ready { php_version, opcache } => {
+                Ok(Report::Ready { php_version, opcache })
+            }
             FromZygote::Failed { .. } => Ok(self.gone()),
             FromZygote::Started { worker, pid } => {
                 if let Some(known) = self.state().workers.get_mut(worker as usize) {
@@ -366,10 +355,7 @@ impl Link {
             }
             FromZygote::Died { worker, pid, status } => {
                 self.bury(worker as usize, pid, status as u32);
-                Ok(Report::Died {
-                    pid,
-                    status: status as u32,
-                })
+                Ok(Report::Died { pid, status: status as u32 })
             }
         }
     }

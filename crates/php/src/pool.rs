@@ -33,7 +33,8 @@ pub struct PoolLimits {
     pub queue: usize,
     /// How long a request waits for a worker before it is refused.
     pub queue_timeout: Duration,
-    /// How long a worker may take for one request, by the clock on the wall, whether or not anybody waits for it.
+    /// How long a worker may take for one request, by the clock on the wall, whether or not anybody
+    /// waits for it.
     pub request_timeout: Duration,
 }
 
@@ -80,9 +81,14 @@ impl Pool {
         &self.limits
     }
 
-    /// Attaches to a zygote and follows it until it is gone, calling `report` with a line for a person about all that
-    /// matters. Returns when the link is dead; the supervisor then brings another zygote.
-    pub async fn follow(&self, zygote: SeqPacket, mut report: impl FnMut(PoolEvent)) -> io::Result<()> {
+    /// Attaches to a zygote and follows it until it is gone, calling `report` with a line for a
+    /// person about all that matters. Returns when the link is dead; the supervisor then brings
+    /// another zygote.
+    pub async fn follow(
+        &self,
+        zygote: SeqPacket,
+        mut report: impl FnMut(PoolEvent),
+    ) -> io::Result<()> {
         let link = Link::attach(zygote, self.limits.workers, self.threads, self.limits.queue)?;
         let previous = {
             let mut present = self.lock();
@@ -112,7 +118,9 @@ impl Pool {
                     // Who waited for the pool to come back can be served from the first worker on.
                     self.renewed.notify_waiters();
                 }
-                Ok(Ok(Report::Died { pid, status })) => report(PoolEvent::WorkerDied { pid, status }),
+                Ok(Ok(Report::Died { pid, status })) => {
+                    report(PoolEvent::WorkerDied { pid, status })
+                }
                 Ok(Ok(Report::Gone)) => return Ok(()),
                 Ok(Err(error)) => {
                     link.condemn();
@@ -135,11 +143,7 @@ impl Pool {
         let Some(link) = self.lock().clone() else {
             return Vec::new();
         };
-        let pids = link
-            .workers()
-            .into_iter()
-            .enumerate()
-            .filter(|(_, pid)| *pid != 0);
+        let pids = link.workers().into_iter().enumerate().filter(|(_, pid)| *pid != 0);
         pids.map(|(worker, pid)| WorkerFacts {
             pid,
             requests: link.front.requests_served(worker),
@@ -157,10 +161,7 @@ impl Pool {
     /// Number of the present link, and the link, if it lives.
     pub(crate) fn link(&self) -> (u64, Option<Arc<Link>>) {
         let link = self.lock();
-        (
-            self.version.load(Ordering::Acquire),
-            link.clone().filter(|link| !link.is_dead()),
-        )
+        (self.version.load(Ordering::Acquire), link.clone().filter(|link| !link.is_dead()))
     }
 
     pub(crate) fn version(&self) -> u64 {

@@ -1,4 +1,5 @@
-//! Pools with a zygote and workers that are threads of the test: what a request meets when workers are busy, slow, dying.
+//! Pools with a zygote and workers that are threads of the test: what a request meets when workers
+//! are busy, slow, dying.
 #![allow(clippy::unwrap_used)] // A test that fails here says where.
 
 mod support;
@@ -12,9 +13,7 @@ use support::{Front, Script, limits};
 
 /// Hands a request for `script` over and waits for the head of its response.
 async fn ask(desk: &Desk, script: Script) -> Result<(Exchange, u16), String> {
-    let mut exchange = dispatch(desk, script)
-        .await
-        .map_err(|refused| format!("{refused:?}"))?;
+    let mut exchange = dispatch(desk, script).await.map_err(|refused| format!("{refused:?}"))?;
     let mut head = Vec::new();
     match exchange.head(&mut head).await {
         Ok(Kind::Final) => Ok((exchange, decode_head(&head).unwrap().status)),
@@ -26,19 +25,7 @@ async fn dispatch(desk: &Desk, script: Script) -> Result<Exchange, Refused> {
     let encoder = RefCell::new(Encoder::default());
     let name = script.name();
     let encode = |encoder: &mut Encoder| {
-        encoder.begin(
-            0,
-            [
-                Some(b"GET"),
-                Some(name.as_bytes()),
-                None,
-                None,
-                None,
-                None,
-                None,
-                None,
-            ],
-        );
+        encoder.begin(0, [Some(b"GET"), Some(name.as_bytes()), None, None, None, None, None, None]);
     };
     desk.dispatch(&encoder, encode, Body::Memory(b"")).await
 }
@@ -127,23 +114,20 @@ fn a_long_wait_is_refused() {
 #[test]
 fn a_workers_death_fails_its_request_and_no_other() {
     Front::new(2, limits()).run(async |front| {
-        let (died, lived) = tokio::join!(
-            ask(front.desk(), Script::Die(9)),
-            ask(front.desk(), Script::Sleep(50)),
-        );
+        let (died, lived) =
+            tokio::join!(ask(front.desk(), Script::Die(9)), ask(front.desk(), Script::Sleep(50)),);
         assert_eq!(died.err().as_deref(), Some("Err(WorkerDied(9))"));
         assert_eq!(lived.unwrap().1, 200);
         for _ in 0..20 {
             assert_eq!(ask(front.desk(), Script::Bytes(10)).await.unwrap().1, 200);
         }
         assert!(
-            front.events().contains(&PoolEvent::WorkerDied {
-                pid: front.first_pid(),
-                status: 9
-            }) || front.events().contains(&PoolEvent::WorkerDied {
-                pid: front.first_pid() + 1,
-                status: 9
-            })
+            front
+                .events()
+                .contains(&PoolEvent::WorkerDied { pid: front.first_pid(), status: 9 })
+                || front
+                    .events()
+                    .contains(&PoolEvent::WorkerDied { pid: front.first_pid() + 1, status: 9 })
         );
         front.expect_idle().await;
     });
@@ -174,10 +158,7 @@ fn an_overdue_request_is_told_and_its_worker_killed() {
         assert_eq!(ask(front.desk(), Script::Bytes(1)).await.unwrap().1, 200);
         front.expect_idle().await;
         let signals: Vec<_> = front.signals();
-        assert!(
-            signals.contains(&10),
-            "the soft time-out comes first: {signals:?}"
-        );
+        assert!(signals.contains(&10), "the soft time-out comes first: {signals:?}");
         assert!(signals.contains(&9), "and SIGKILL is the last word: {signals:?}");
     });
 }

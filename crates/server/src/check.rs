@@ -1,4 +1,5 @@
-//! `howdah check`: what is wrong with the configuration and with every `.htaccess` below the sites' roots.
+//! `howdah check`: what is wrong with the configuration and with every `.htaccess` below the sites'
+//! roots.
 
 mod show;
 mod tree;
@@ -25,10 +26,7 @@ pub(crate) struct Findings {
 impl Findings {
     /// How many are as bad as that.
     pub(crate) fn count(&self, severity: Severity) -> usize {
-        self.remarks
-            .iter()
-            .filter(|remark| remark.kind.severity() == severity)
-            .count()
+        self.remarks.iter().filter(|remark| remark.kind.severity() == severity).count()
     }
 }
 
@@ -63,8 +61,7 @@ impl Findings {
                 ));
             }
             Ok(content) if site.reads_htaccess() => {
-                self.remarks
-                    .extend(lint::check(&content, &surroundings, &mut exists));
+                self.remarks.extend(lint::check(&content, &surroundings, &mut exists));
             }
             Ok(content) => self.unread(&content, &surroundings),
         }

@@ -32,9 +32,11 @@ struct CommandLine {
 enum Task {
     /// Serve a folder, or the sites of a configuration file
     Serve(Serve),
-    /// Look for mistakes in a configuration and in every .htaccess below its sites; exit status 1 if there are any
+    /// Look for mistakes in a configuration and in every .htaccess below its sites; exit status 1
+    /// if there are any
     Check(Check),
-    /// Say what a request comes to and why: each file, directive and condition in the order in which they act
+    /// Say what a request comes to and why: each file, directive and condition in the order in
+    /// which they act
     Explain(Explain),
     /// Show how the running server is
     Status(Running),
@@ -48,7 +50,8 @@ enum Task {
 struct Serve {
     #[command(flatten)]
     sites: Sites,
-    /// Address to accept connections on: 127.0.0.1:8080, [::1]:8080, or :80 for every address; may be repeated
+    /// Address to accept connections on: 127.0.0.1:8080, [::1]:8080, or :80 for every address; may
+    /// be repeated
     #[arg(long, value_name = "ADDR", value_parser = listen)]
     listen: Vec<Addresses>,
     /// PHP workers per site: a number, or auto for four per processor
@@ -174,10 +177,7 @@ impl Serve {
             no_htaccess,
             access_log,
         } = self;
-        let listen = listen
-            .into_iter()
-            .flat_map(|Addresses(addresses)| addresses)
-            .collect();
+        let listen = listen.into_iter().flat_map(|Addresses(addresses)| addresses).collect();
         let options = Options {
             listen,
             workers,
@@ -186,10 +186,7 @@ impl Serve {
             no_htaccess,
             access_log: access_log.map(absolute_target),
         };
-        let plan = Plan {
-            source: sites.source()?,
-            options,
-        };
+        let plan = Plan { source: sites.source()?, options };
         supervisor::serve(plan, look_around()?, crate::front::run)
     }
 }
@@ -198,10 +195,7 @@ impl Explain {
     fn run(mut self) -> Result<(), Refusal> {
         let url = self.asked.pop().unwrap_or_default();
         let method = self.asked.pop().unwrap_or_else(|| "GET".to_owned());
-        let sites = Sites {
-            folder: self.root,
-            config: self.config,
-        };
+        let sites = Sites { folder: self.root, config: self.config };
         let plan = Plan {
             source: sites.source()?,
             options: Options::default(),
@@ -252,11 +246,7 @@ impl Check {
             true => say(&report(&findings, &found)),
             false => tell(&name, &config, &findings, &found),
         }
-        if is_good {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        }
+        if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 
     fn look(self) -> Result<(String, Config, Looked), Refusal> {
@@ -292,9 +282,7 @@ fn tell(name: &str, config: &Config, findings: &Findings, found: &Looked) {
             }
             if findings.count(Severity::Error) == 0 {
                 let (sites, pools) = (config.sites.len(), found.pools.len());
-                say(&format!(
-                    "howdah: {name} is good: sites {sites}, of which with PHP {pools}"
-                ));
+                say(&format!("howdah: {name} is good: sites {sites}, of which with PHP {pools}"));
             }
         }
         Err(errors) => {
@@ -336,13 +324,15 @@ fn say(text: &str) {
 }
 
 fn look_around() -> Result<Surroundings, Refusal> {
-    Surroundings::look()
-        .map_err(|error| Refusal::Failed(format!("cannot find out who and where this process is: {error}")))
+    Surroundings::look().map_err(|error| {
+        Refusal::Failed(format!("cannot find out who and where this process is: {error}"))
+    })
 }
 
 /// Relative paths mean something only where the command was typed.
 fn absolute(path: PathBuf) -> Result<PathBuf, Refusal> {
-    std::path::absolute(&path).map_err(|error| Refusal::Config(format!("{}: {error}", path.display())))
+    std::path::absolute(&path)
+        .map_err(|error| Refusal::Config(format!("{}: {error}", path.display())))
 }
 
 fn absolute_target(target: AccessTarget) -> AccessTarget {
@@ -406,10 +396,7 @@ mod tests {
             .map(SocketAddr::to_string)
             .collect();
         assert_eq!(listen, ["127.0.0.1:1", "0.0.0.0:2", "[::]:2"]);
-        assert_eq!(
-            (serve.workers, serve.threads),
-            (Some(Count::Exactly(3)), Some(Count::Auto))
-        );
+        assert_eq!((serve.workers, serve.threads), (Some(Count::Exactly(3)), Some(Count::Auto)));
         assert!(serve.no_php && serve.no_htaccess);
         assert_eq!(serve.access_log, Some(AccessTarget::Off));
     }

@@ -1,5 +1,6 @@
-//! `howdah explain`: what a request would come to, and why: every file, section, directive and condition in the order in which they
-//! act. It is resolved as by the server, against the same disk; only scripts are not run.
+//! `howdah explain`: what a request would come to, and why: every file, section, directive and
+//! condition in the order in which they act. It is resolved as by the server, against the same
+//! disk; only scripts are not run.
 
 mod show;
 
@@ -63,7 +64,8 @@ pub(crate) struct Explanation {
 pub(crate) enum Outcome {
     /// A file.
     File(String),
-    /// What a script makes of it: its path, the variables that directives have set, and PHP's settings.
+    /// What a script makes of it: its path, the variables that directives have set, and PHP's
+    /// settings.
     Script {
         path: String,
         variables: Pairs,
@@ -106,7 +108,8 @@ pub(crate) fn explain(config: &Config, question: &Question) -> Result<Explanatio
         client: client(config, question, &request),
     };
     let mut explanation = bench.run();
-    let flaws = std::mem::take(&mut *told.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+    let flaws =
+        std::mem::take(&mut *told.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
     explanation.complaints.splice(0..0, flaws);
     // A mistake is told by the file and by the request that it fails.
     explanation.complaints.dedup();
@@ -128,7 +131,8 @@ impl Bench<'_> {
         let mut explanation = Explanation {
             request: self.client.request().clone(),
             site: self.site.name().to_owned(),
-            root: String::from_utf8_lossy(&self.site.document_root(self.client.host())).into_owned(),
+            root: String::from_utf8_lossy(&self.site.document_root(self.client.host()))
+                .into_owned(),
             events: Vec::new(),
             set: Vec::new(),
             complaints: Vec::new(),
@@ -141,9 +145,8 @@ impl Bench<'_> {
         if let Some(ruled) = ruled.map(Rc::unwrap_or_clone) {
             explanation.events = ruled.state.trace.map(|trace| trace.events).unwrap_or_default();
             let set = ruled.state.env.iter();
-            explanation.set = set
-                .map(|(name, _)| String::from_utf8_lossy(name).into_owned())
-                .collect();
+            explanation.set =
+                set.map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect();
             let complaints = ruled.state.complaints.into_iter();
             let text = |(place, what)| match place {
                 Some(place) => format!("{place}: {what}"),
@@ -171,7 +174,12 @@ impl Bench<'_> {
         }
     }
 
-    fn answer(&mut self, resolution: Resolution, ruled: Option<&mut Rc<Ruled>>, to: &mut Explanation) {
+    fn answer(
+        &mut self,
+        resolution: Resolution,
+        ruled: Option<&mut Rc<Ruled>>,
+        to: &mut Explanation,
+    ) {
         let mut about = About::default();
         match resolution {
             Resolution::File { path } => {
@@ -201,9 +209,7 @@ impl Bench<'_> {
             }
             Resolution::Listing { path } => {
                 to.outcome = Outcome::Listing(shown(&path));
-                let config = ruled
-                    .as_deref()
-                    .and_then(|ruled| ruled.settings.autoindex.clone());
+                let config = ruled.as_deref().and_then(|ruled| ruled.settings.autoindex.clone());
                 let content_type = config.unwrap_or_default().content_type();
                 to.head.fields.push(b"Content-Type", &content_type);
             }
@@ -222,7 +228,9 @@ impl Bench<'_> {
                 to.head.fields.push(b"Content-Type", b"text/html; charset=utf-8");
                 about.is_error = true;
             }
-            Resolution::Directory { .. } | Resolution::Verify { .. } | Resolution::Discard { .. } => {
+            Resolution::Directory { .. }
+            | Resolution::Verify { .. }
+            | Resolution::Discard { .. } => {
                 to.head.status = Status::FORBIDDEN;
                 about.is_error = true;
             }
@@ -253,9 +261,7 @@ impl Bench<'_> {
             tag: core.map_or(EtagParts::DEFAULT, |core| core.etag_parts()),
         };
         let mut outside = outside(self.site, &self.store, &self.passwords);
-        let answer = outside
-            .store
-            .answer_in_manner(self.client.request(), path, manner);
+        let answer = outside.store.answer_in_manner(self.client.request(), path, manner);
         let (document, tag) = match answer {
             Answer::Composed { head, .. } => return head,
             Answer::Status(status) => return ResponseHead::new(status),
@@ -291,10 +297,7 @@ fn outside<'b>(site: &Site, store: &'b RefCell<Store>, passwords: &'b Passwords)
 fn request(config: &Config, question: &Question) -> Result<Request, String> {
     let (scheme, url) = match question.url.strip_prefix("https://") {
         Some(rest) => (Scheme::Https, rest),
-        None => (
-            Scheme::Http,
-            question.url.strip_prefix("http://").unwrap_or(&question.url),
-        ),
+        None => (Scheme::Http, question.url.strip_prefix("http://").unwrap_or(&question.url)),
     };
     let (host, target) = match url.find(['/', '?']) {
         Some(0) if url.starts_with('/') => (usual_host(config), url.to_owned()),
@@ -314,19 +317,17 @@ fn request(config: &Config, question: &Question) -> Result<Request, String> {
     request.scheme = scheme;
     match h1::parse_request(head.as_bytes(), &howdah_http::Limits::default(), &mut request) {
         Ok(Progress::Complete(parsed)) if parsed.head_length == head.len() => Ok(request),
-        Ok(_) => Err("the request does not end where it should; is there a line break in it?".to_owned()),
-        Err(refusal) => Err(format!(
-            "it would be refused with {}: {}",
-            refusal.status, refusal.why
-        )),
+        Ok(_) => {
+            Err("the request does not end where it should; is there a line break in it?".to_owned())
+        }
+        Err(refusal) => {
+            Err(format!("it would be refused with {}: {}", refusal.status, refusal.why))
+        }
     }
 }
 
 fn is_host(field: &str) -> bool {
-    field
-        .split(':')
-        .next()
-        .is_some_and(|name| name.eq_ignore_ascii_case("host"))
+    field.split(':').next().is_some_and(|name| name.eq_ignore_ascii_case("host"))
 }
 
 /// A host that the first site answers for.

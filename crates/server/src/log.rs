@@ -1,7 +1,8 @@
 //! The error log, and the files that logs go to.
 //!
-//! Supervisor and front write to the same log. A line is one `write(2)` of at most `PIPE_BUF` bytes to a descriptor that
-//! appends, so lines of several processes and threads never mix, and nobody waits for a lock.
+//! Supervisor and front write to the same log. A line is one `write(2)` of at most `PIPE_BUF` bytes
+//! to a descriptor that appends, so lines of several processes and threads never mix, and nobody
+//! waits for a lock.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -73,8 +74,8 @@ impl ErrorLog {
     }
 }
 
-/// Where lines go: a standard stream, or the end of a file. Its clones share one descriptor, so that all follow when the
-/// file is changed.
+/// Where lines go: a standard stream, or the end of a file. Its clones share one descriptor, so
+/// that all follow when the file is changed.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
     /// `None` for a standard stream.
@@ -109,7 +110,8 @@ impl Target {
         })
     }
 
-    /// Adds bytes, which should be whole lines. A log that cannot be written to is no reason to stop serving.
+    /// Adds bytes, which should be whole lines. A log that cannot be written to is no reason to
+    /// stop serving.
     pub(crate) fn write(&self, lines: &[u8]) {
         let _ = (&*self.file).write_all(lines);
     }
@@ -158,8 +160,8 @@ pub(crate) fn timestamp(microseconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milliseconds:03}Z")
 }
 
-/// Year, month and day of so many days after 1 January 1970. Years are taken to begin in March, so that the day that leap
-/// years add is their last.
+/// Year, month and day of so many days after 1 January 1970. Years are taken to begin in March, so
+/// that the day that leap years add is their last.
 fn date(days: u64) -> (u64, u64, u64) {
     const DAYS_OF_400_YEARS: u64 = 146_097;
     let days = days + 719_468; // from 1 March of year 0
@@ -168,11 +170,7 @@ fn date(days: u64) -> (u64, u64, u64) {
     let day = day - (365 * year + year / 4 - year / 100);
     let month = (5 * day + 2) / 153;
     let day_of_month = day - (153 * month + 2) / 5 + 1;
-    let (month, next_year) = if month < 10 {
-        (month + 3, 0)
-    } else {
-        (month - 9, 1)
-    };
+    let (month, next_year) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
     (era * 400 + year + next_year, month, day_of_month)
 }
 
@@ -183,15 +181,13 @@ fn now() -> u64 {
 }
 
 fn append(path: &Path) -> io::Result<File> {
-    // Readable for the group that administrators give the folder to; what clients asked for is nobody else's business.
-    OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o640)
-        .open(path)
+    // Readable for the group that administrators give the folder to; what clients asked for is
+    // nobody else's business.
+    OpenOptions::new().append(true).create(true).mode(0o640).open(path)
 }
 
-/// What a pipe or a file takes in one piece (`PIPE_BUF` of Linux). What is longer is cut, and says so.
+/// What a pipe or a file takes in one piece (`PIPE_BUF` of Linux). What is longer is cut, and says
+/// so.
 const LONGEST_LINE: usize = 4096;
 const CUT: &[u8] = b" [cut]\n";
 

@@ -1,6 +1,7 @@
 //! Howdah, the server for PHP sites.
 //!
-//! `cli` reads what is asked for; `check` looks for mistakes, `explain` says what a request comes to; `supervisor` starts and watches processes; `front` is the process that speaks to clients.
+//! `cli` reads what is asked for; `check` looks for mistakes, `explain` says what a request comes
+//! to; `supervisor` starts and watches processes; `front` is the process that speaks to clients.
 #![forbid(unsafe_code)]
 
 mod check;

@@ -1,4 +1,5 @@
-//! What directives add to resolving a request, with a disk that answers at once: `cargo bench -p howdah-site`.
+//! What directives add to resolving a request, with a disk that answers at once: `cargo bench -p
+//! howdah-site`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +12,9 @@ use std::time::Instant;
 use howdah_config::{Config, RootTemplate, Site as SiteConfig};
 use howdah_htaccess::compile;
 use howdah_http::Request;
-use howdah_site::{Client, Disk, DocumentPath, Kind, Look, Resolution, Rules, Scratch, Sites, resolve};
+use howdah_site::{
+    Client, Disk, DocumentPath, Kind, Look, Resolution, Rules, Scratch, Sites, resolve,
+};
 
 /// Every name with a dot is a file, every other a folder; `none` is missing.
 struct Quick {
@@ -56,8 +59,7 @@ Require all denied
 </FilesMatch>
 ";
 
-const HEADERS: &str =
-    "Header set X-Content-Type-Options nosniff\nExpiresActive On\nExpiresDefault \"access plus 1 month\"\n";
+const HEADERS: &str = "Header set X-Content-Type-Options nosniff\nExpiresActive On\nExpiresDefault \"access plus 1 month\"\n";
 
 fn main() {
     let rows = [
@@ -83,12 +85,8 @@ fn measure(name: &str, text: &str, target: &str) {
         ..Config::default()
     });
     let site = sites.find(b"x").unwrap();
-    let compiled = || {
-        Arc::new(compile(
-            text.as_bytes(),
-            &site.htaccess_surroundings(b"/srv/www/example/"),
-        ))
-    };
+    let compiled =
+        || Arc::new(compile(text.as_bytes(), &site.htaccess_surroundings(b"/srv/www/example/")));
     let mut disk = Quick {
         rules: (!text.is_empty()).then(|| Rules::below(None, compiled())),
     };

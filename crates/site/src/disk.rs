@@ -18,8 +18,8 @@ pub enum Kind {
     Directory,
     /// Nothing, also where a component on the way is a file or a name is too long.
     Missing,
-    /// Something that may not be served: no permission on the way, a link that the rule forbids, a loop of
-    /// links, a device, socket or pipe.
+    /// Something that may not be served: no permission on the way, a link that the rule forbids, a
+    /// loop of links, a device, socket or pipe.
     Forbidden,
 }
 
@@ -28,28 +28,27 @@ pub enum Kind {
 pub struct Look {
     /// What is there.
     pub kind: Kind,
-    /// The rules of the folder that it is in; of the folder itself where it is one; where nothing is there, of the last
-    /// folder on the way to it that is there. `None` where there are no directives in any folder from the root down to that
-    /// one, nor for the site as a whole: then nothing that directives could do is looked at.
+    /// The rules of the folder that it is in; of the folder itself where it is one; where nothing
+    /// is there, of the last folder on the way to it that is there. `None` where there are no
+    /// directives in any folder from the root down to that one, nor for the site as a whole: then
+    /// nothing that directives could do is looked at.
     pub rules: Option<Rc<Rules>>,
 }
 
-/// The file system and what else the server knows, as one site sees it. It is asked as seldom as possible; the usual request
-/// asks once. Only [`kind`](Disk::kind) must be answered by a disk that knows of no directives.
+/// The file system and what else the server knows, as one site sees it. It is asked as seldom as
+/// possible; the usual request asks once. Only [`kind`](Disk::kind) must be answered by a disk that
+/// knows of no directives.
 pub trait Disk {
     /// What is at `path`.
     fn kind(&mut self, path: &DocumentPath) -> Kind;
 
     /// What is at `path`, and which rules are in force there.
     fn look(&mut self, path: &DocumentPath) -> Look {
-        Look {
-            kind: self.kind(path),
-            rules: None,
-        }
+        Look { kind: self.kind(path), rules: None }
     }
 
-    /// As long as this stays the same, every question that was put to this disk since it first was so would be answered as it
-    /// was. `None` where nobody can tell.
+    /// As long as this stays the same, every question that was put to this disk since it first was
+    /// so would be answered as it was. `None` where nobody can tell.
     fn epoch(&self) -> Option<u64> {
         None
     }
@@ -64,7 +63,8 @@ pub trait Disk {
         self.probe(path)
     }
 
-    /// The content of a file that a directive names: `None` where it cannot be read or is larger than 10 MiB.
+    /// The content of a file that a directive names: `None` where it cannot be read or is larger
+    /// than 10 MiB.
     fn read(&mut self, _path: &[u8]) -> Option<Arc<[u8]>> {
         None
     }
@@ -89,8 +89,8 @@ pub trait Disk {
         0
     }
 
-    /// The media type that goes with an extension, which is in lower case and has no dot (Apache's TypesConfig). `None` for
-    /// those of PHP: they are no types.
+    /// The media type that goes with an extension, which is in lower case and has no dot (Apache's
+    /// TypesConfig). `None` for those of PHP: they are no types.
     fn media_type(_extension: &[u8]) -> Option<&'static str>
     where
         Self: Sized,
@@ -113,8 +113,8 @@ pub trait Disk {
         LookedUp::Never
     }
 
-    /// What the nonces of Digest authentication are made with: random, and the same for all threads and for as long as the
-    /// server runs. `None` answers Digest with 500.
+    /// What the nonces of Digest authentication are made with: random, and the same for all threads
+    /// and for as long as the server runs. `None` answers Digest with 500.
     fn nonce_secret(&mut self) -> Option<[u8; 32]> {
         None
     }

@@ -12,8 +12,9 @@ use crate::resolution::Resolved;
 use crate::ruled::Ruled;
 use crate::sites::Site;
 
-/// What `status` is answered with, which was found after the request had been resolved (413, 502, 503, 504…): ErrorDocument
-/// says, where one is in force. `ruled` is what came with the resolution that failed.
+/// What `status` is answered with, which was found after the request had been resolved (413, 502,
+/// 503, 504…): ErrorDocument says, where one is in force. `ruled` is what came with the resolution
+/// that failed.
 pub fn error(
     site: &Site,
     client: &Client<'_>,
@@ -23,7 +24,9 @@ pub fn error(
     scratch: &mut Scratch,
 ) -> Resolved {
     match ruled {
-        Some(ruled) => Walk::new(site, *client, disk, scratch).fail(Rc::unwrap_or_clone(ruled), status),
+        Some(ruled) => {
+            Walk::new(site, *client, disk, scratch).fail(Rc::unwrap_or_clone(ruled), status)
+        }
         None => Resolved::status(status),
     }
 }

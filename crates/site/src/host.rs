@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::net::Ipv6Addr;
 
-/// A request's host in its normal form: lower-case, without port and final dot; an IPv6 address in brackets
-/// and in its shortest form. Held in place, since this is asked for on every request.
+/// A request's host in its normal form: lower-case, without port and final dot; an IPv6 address in
+/// brackets and in its shortest form. Held in place, since this is asked for on every request.
 #[derive(Clone, Copy)]
 pub(crate) struct HostName {
     bytes: [u8; LONGEST],
@@ -12,13 +12,10 @@ pub(crate) struct HostName {
 }
 
 impl HostName {
-    /// The normal form of `host`, which may have a port; `None` for what is too long to be a name of
-    /// anything.
+    /// The normal form of `host`, which may have a port; `None` for what is too long to be a name
+    /// of anything.
     pub(crate) fn new(host: &[u8]) -> Option<Self> {
-        let mut name = HostName {
-            bytes: [0; LONGEST],
-            length: 0,
-        };
+        let mut name = HostName { bytes: [0; LONGEST], length: 0 };
         if host.first() == Some(&b'[') {
             let end = memchr::memchr(b']', host)?;
             let address: Ipv6Addr = std::str::from_utf8(&host[1..end]).ok()?.parse().ok()?;
@@ -38,18 +35,16 @@ impl HostName {
         &self.bytes[..self.length]
     }
 
-    /// The name as a component of a path, if it is one by RFC 1123 §2.1 to the letter: labels of 1 to 63
-    /// letters, digits and inner hyphens, joined by dots, 253 bytes at most. So it is never empty, `.` or
-    /// `..`, and holds no slash. Underscores are refused here even though a site may be called so in the
-    /// configuration.
+    /// The name as a component of a path, if it is one by RFC 1123 §2.1 to the letter: labels of 1
+    /// to 63 letters, digits and inner hyphens, joined by dots, 253 bytes at most. So it is never
+    /// empty, `.` or `..`, and holds no slash. Underscores are refused here even though a site may
+    /// be called so in the configuration.
     pub(crate) fn as_component(&self) -> Option<&[u8]> {
         let name = self.as_bytes();
         let sound = name.len() <= 253
             && name.split(|&byte| byte == b'.').all(|label| {
                 (1..=63).contains(&label.len())
-                    && label
-                        .iter()
-                        .all(|&byte| byte.is_ascii_alphanumeric() || byte == b'-')
+                    && label.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'-')
                     && !label.starts_with(b"-")
                     && !label.ends_with(b"-")
             });
@@ -77,7 +72,8 @@ mod tests {
     use super::*;
 
     fn normal(host: &str) -> Option<String> {
-        HostName::new(host.as_bytes()).map(|name| String::from_utf8(name.as_bytes().to_vec()).unwrap())
+        HostName::new(host.as_bytes())
+            .map(|name| String::from_utf8(name.as_bytes().to_vec()).unwrap())
     }
 
     #[test]
@@ -131,7 +127,8 @@ mod tests {
             (&long_name, false),
         ];
         for (host, expected) in rows {
-            let found = HostName::new(host.as_bytes()).is_some_and(|name| name.as_component().is_some());
+            let found =
+                HostName::new(host.as_bytes()).is_some_and(|name| name.as_component().is_some());
             assert_eq!(found, expected, "{host}");
         }
     }

@@ -1,8 +1,9 @@
 //! What requests came to, remembered for the requests that are like them.
 //!
-//! Directives are evaluated for the first request that asks for a URL and for the second. The second time it is noted what they
-//! looked at: which fields of the request, the client's address, the disk. As long as the disk has not changed, another request
-//! for the same URL that has the same there comes to the same, so nothing is evaluated. What was looked at that no two requests
+//! Directives are evaluated for the first request that asks for a URL and for the second. The
+//! second time it is noted what they looked at: which fields of the request, the client's address,
+//! the disk. As long as the disk has not changed, another request for the same URL that has the
+//! same there comes to the same, so nothing is evaluated. What was looked at that no two requests
 //! share (the time, a password) is never remembered.
 
 use std::hash::{BuildHasher, Hasher};
@@ -118,10 +119,7 @@ impl Kept {
             }
             other => other.clone(),
         };
-        Resolved {
-            resolution,
-            ruled: self.ruled.clone(),
-        }
+        Resolved { resolution, ruled: self.ruled.clone() }
     }
 }
 
@@ -134,7 +132,8 @@ impl Memory {
         }
     }
 
-    /// The hash of a request, by which the others below know it; `None` as long as nothing has been [begun](Self::begin).
+    /// The hash of a request, by which the others below know it; `None` as long as nothing has been
+    /// [begun](Self::begin).
     #[inline]
     pub(crate) fn hash(&self, path: &DocumentPath, query: Option<&[u8]>) -> Option<u64> {
         if self.slots.is_empty() {
@@ -165,15 +164,18 @@ impl Memory {
         epoch: u64,
     ) -> Option<&Kept> {
         let kept = self.slot(hash).kept.as_deref_mut()?;
-        if kept.epoch != epoch || !kept.question.is(client, asked) || !kept.answers.are_those_of(client) {
+        if kept.epoch != epoch
+            || !kept.question.is(client, asked)
+            || !kept.answers.are_those_of(client)
+        {
             return None;
         }
         kept.was_used = true;
         Some(kept)
     }
 
-    /// Whether it is worth while to remember what this request will come to: it has been asked for before, and what was
-    /// remembered in its place is of no use any more.
+    /// Whether it is worth while to remember what this request will come to: it has been asked for
+    /// before, and what was remembered in its place is of no use any more.
     pub(crate) fn wants(&mut self, hash: u64) -> bool {
         let slot = self.slot(hash);
         let before = std::mem::replace(&mut slot.seen, hash);

@@ -36,10 +36,7 @@ impl Names {
     pub(crate) fn new(site: &Site) -> Self {
         let extensions = site.php.as_ref().map_or(&[][..], |php: &Php| &php.extensions);
         Names {
-            run: extensions
-                .iter()
-                .map(|extension| extension.as_bytes().into())
-                .collect(),
+            run: extensions.iter().map(|extension| extension.as_bytes().into()).collect(),
             refuse: site.refuse.iter().map(|text| Pattern::new(text)).collect(),
             dot_names: site.dot_names.iter().map(|text| Pattern::new(text)).collect(),
             refuse_undotted: site.refuse.iter().any(|text| !text.starts_with('.')),
@@ -65,8 +62,8 @@ impl Names {
         }
     }
 
-    /// The first component of a normal relative path that may not be served: where it starts, and what it
-    /// gets. `dotted` says whether some component starts with a dot.
+    /// The first component of a normal relative path that may not be served: where it starts, and
+    /// what it gets. `dotted` says whether some component starts with a dot.
     #[inline]
     pub(crate) fn refusal(&self, relative: &[u8], dotted: bool) -> Option<(usize, Status)> {
         if !dotted && !self.refuse_undotted {
@@ -82,7 +79,8 @@ impl Names {
         None
     }
 
-    /// Whether some component of a relative path may not be served at all, wherever the path comes from.
+    /// Whether some component of a relative path may not be served at all, wherever the path comes
+    /// from.
     pub(crate) fn denies(&self, relative: &[u8]) -> bool {
         let mut components = relative.split(|&byte| byte == b'/');
         components.any(|component| self.denies_component(component))
@@ -98,7 +96,9 @@ impl Names {
         if self.denies_component(component) {
             return Some(Status::FORBIDDEN);
         }
-        if component.starts_with(b".") && !self.dot_names.iter().any(|pattern| pattern.matches(component)) {
+        if component.starts_with(b".")
+            && !self.dot_names.iter().any(|pattern| pattern.matches(component))
+        {
             return Some(Status::NOT_FOUND);
         }
         None
@@ -108,10 +108,7 @@ impl Names {
 impl Pattern {
     fn new(text: &str) -> Self {
         match text.strip_suffix('*') {
-            Some(stem) => Pattern {
-                stem: stem.as_bytes().into(),
-                open: true,
-            },
+            Some(stem) => Pattern { stem: stem.as_bytes().into(), open: true },
             None => Pattern {
                 stem: text.as_bytes().into(),
                 open: false,
@@ -128,8 +125,8 @@ impl Pattern {
     }
 }
 
-/// Whether the name's last extension is one that PHP programs have or had, in any case. Those that a site
-/// does not run are refused: sent as text they would give away passwords.
+/// Whether the name's last extension is one that PHP programs have or had, in any case. Those that
+/// a site does not run are refused: sent as text they would give away passwords.
 fn is_php_source(name: &[u8]) -> bool {
     // The shortest is `.php`, the longest `.phtml`; most names fail the first test.
     let Some(dot) = memchr::memrchr(b'.', &name[name.len().saturating_sub(6)..]) else {
@@ -179,10 +176,7 @@ mod tests {
             (".", Plain),
         ];
         let with = Names::new(&Site::default());
-        let without = Names::new(&Site {
-            php: None,
-            ..Site::default()
-        });
+        let without = Names::new(&Site { php: None, ..Site::default() });
         for (name, class) in rows {
             assert_eq!(with.class(name.as_bytes()), class, "{name}");
             let class = if class == Php { Refused } else { class };
@@ -212,9 +206,8 @@ mod tests {
         ];
         let names = Names::new(&Site::default());
         for (relative, expected) in rows {
-            let found = names
-                .refusal(relative.as_bytes(), true)
-                .map(|(at, status)| (at, status.code()));
+            let found =
+                names.refusal(relative.as_bytes(), true).map(|(at, status)| (at, status.code()));
             assert_eq!(found, expected, "{relative}");
         }
     }
@@ -225,12 +218,9 @@ mod tests {
             refuse: vec!["vendor".into(), "secret*".into()],
             ..Site::default()
         });
-        for (relative, at) in [
-            ("vendor/x", Some(0)),
-            ("a/secrets.txt", Some(2)),
-            ("vendors", None),
-            ("x", None),
-        ] {
+        for (relative, at) in
+            [("vendor/x", Some(0)), ("a/secrets.txt", Some(2)), ("vendors", None), ("x", None)]
+        {
             assert_eq!(
                 names.refusal(relative.as_bytes(), false).map(|(at, _)| at),
                 at,

@@ -1,4 +1,5 @@
-//! Normalising a URL's path: decoded once, slashes merged, `.` and `..` resolved, never above the root.
+//! Normalising a URL's path: decoded once, slashes merged, `.` and `..` resolved, never above the
+//! root.
 
 use howdah_http::Status;
 
@@ -11,19 +12,16 @@ pub(crate) struct Shape {
     pub(crate) dotted: bool,
 }
 
-/// Appends the normal form of `raw` to `out`: components joined by single slashes, none at either end, none
-/// of them empty, `.` or `..`, no NUL. On error `out` holds what was written so far.
+/// Appends the normal form of `raw` to `out`: components joined by single slashes, none at either
+/// end, none of them empty, `.` or `..`, no NUL. On error `out` holds what was written so far.
 ///
-/// As Apache's `ap_normalize_path` with MergeSlashes and AllowEncodedSlashes Off: an encoded slash is 404, a
-/// `..` above the root and a broken escape are 400. A NUL is 400. Backslashes and bytes that are not UTF-8
-/// are ordinary.
+/// As Apache's `ap_normalize_path` with MergeSlashes and AllowEncodedSlashes Off: an encoded slash
+/// is 404, a `..` above the root and a broken escape are 400. A NUL is 400. Backslashes and bytes
+/// that are not UTF-8 are ordinary.
 #[inline]
 pub(crate) fn normalize(raw: &[u8], out: &mut Vec<u8>) -> Result<Shape, Status> {
     match raw {
-        [b'/'] => Ok(Shape {
-            slash: true,
-            dotted: false,
-        }),
+        [b'/'] => Ok(Shape { slash: true, dotted: false }),
         [b'/', rest @ ..] if is_normal(rest) => {
             let (body, slash) = match rest {
                 [body @ .., b'/'] => (body, true),
@@ -37,8 +35,8 @@ pub(crate) fn normalize(raw: &[u8], out: &mut Vec<u8>) -> Result<Shape, Status> 
     }
 }
 
-/// Whether `rest` (behind the first slash) is its own normal form but for a slash at the end, with no dot at
-/// the start of any component. Most paths are.
+/// Whether `rest` (behind the first slash) is its own normal form but for a slash at the end, with
+/// no dot at the start of any component. Most paths are.
 fn is_normal(rest: &[u8]) -> bool {
     let mut at_start = true;
     for &byte in rest {
@@ -54,11 +52,9 @@ fn is_normal(rest: &[u8]) -> bool {
 #[cold]
 fn normalize_slowly(rest: &[u8], out: &mut Vec<u8>) -> Result<Shape, Status> {
     let base = out.len();
-    let mut shape = Shape {
-        slash: true,
-        dotted: false,
-    };
-    // Escapes are decoded per component. Since `%2F` is refused, no decoded byte can start another component.
+    let mut shape = Shape { slash: true, dotted: false };
+    // Escapes are decoded per component. Since `%2F` is refused, no decoded byte can start another
+    // component.
     for component in rest.split(|&byte| byte == b'/') {
         let end = out.len();
         if end > base {
@@ -194,11 +190,7 @@ mod tests {
             ("/%2egit", true),
             ("/.a/../b", false),
         ] {
-            assert_eq!(
-                normalize(raw.as_bytes(), &mut Vec::new()).unwrap().dotted,
-                dotted,
-                "{raw}"
-            );
+            assert_eq!(normalize(raw.as_bytes(), &mut Vec::new()).unwrap().dotted, dotted, "{raw}");
         }
     }
 }

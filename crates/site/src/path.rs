@@ -7,11 +7,13 @@ use std::path::Path;
 
 use howdah_config::Symlinks;
 
-/// A file or folder below a document root: decoded, normalised, without NUL, `.`, `..` or empty components.
+/// A file or folder below a document root: decoded, normalised, without NUL, `.`, `..` or empty
+/// components.
 ///
-/// One value is one key: absolute path, where the root ends in it and how links are followed are hashed and
-/// compared together, so a cache of open files finds its entry with one look-up. `Borrow`-ing it as a bare
-/// path is not offered, since two sites may reach the same file under different rules.
+/// One value is one key: absolute path, where the root ends in it and how links are followed are
+/// hashed and compared together, so a cache of open files finds its entry with one look-up.
+/// `Borrow`-ing it as a bare path is not offered, since two sites may reach the same file under
+/// different rules.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct DocumentPath {
     /// Root (without a slash at its end), `/`, relative path, NUL.
@@ -29,7 +31,8 @@ impl DocumentPath {
 
     /// The whole path with its final NUL, as system calls want it.
     pub fn as_c_path(&self) -> &CStr {
-        CStr::from_bytes_with_nul(&self.bytes).expect("a document path holds exactly one NUL, at its end")
+        CStr::from_bytes_with_nul(&self.bytes)
+            .expect("a document path holds exactly one NUL, at its end")
     }
 
     /// The document root.
@@ -43,8 +46,8 @@ impl DocumentPath {
         &self.bytes[self.root + 1..self.bytes.len() - 1]
     }
 
-    /// [`relative`](Self::relative) with its final NUL, to be opened beneath the root's descriptor. The root
-    /// itself is `.`.
+    /// [`relative`](Self::relative) with its final NUL, to be opened beneath the root's descriptor.
+    /// The root itself is `.`.
     pub fn relative_c_path(&self) -> &CStr {
         if self.relative().is_empty() {
             return c".";
@@ -69,8 +72,8 @@ impl DocumentPath {
         self.bytes.ends_with(b"/.htaccess\0")
     }
 
-    /// The `.htaccess` file of the folder that the first `length` bytes of the relative path name, which must end where a
-    /// component ends.
+    /// The `.htaccess` file of the folder that the first `length` bytes of the relative path name,
+    /// which must end where a component ends.
     pub fn htaccess_in(&self, length: usize) -> DocumentPath {
         let mut bytes = Vec::with_capacity(self.root + 1 + length + 11);
         bytes.extend_from_slice(&self.bytes[..self.root + 1 + length]);
@@ -85,8 +88,8 @@ impl DocumentPath {
         }
     }
 
-    /// Makes this the path below the same root that `absolute` names. `false` where it names none, or not in its plainest form;
-    /// then this is any path below the root.
+    /// Makes this the path below the same root that `absolute` names. `false` where it names none,
+    /// or not in its plainest form; then this is any path below the root.
     pub fn set_absolute(&mut self, absolute: &[u8]) -> bool {
         let Some(relative) = absolute
             .strip_prefix(&self.bytes[..self.root])
@@ -115,7 +118,8 @@ impl DocumentPath {
         &self.bytes[..self.bytes.len().saturating_sub(1)]
     }
 
-    /// What stands where there is no path yet, or none any more. It takes no memory, and must not leave this crate.
+    /// What stands where there is no path yet, or none any more. It takes no memory, and must not
+    /// leave this crate.
     pub(crate) fn nowhere() -> DocumentPath {
         DocumentPath {
             bytes: Vec::new(),
@@ -137,8 +141,8 @@ impl DocumentPath {
         &self.bytes[..self.root.max(1)]
     }
 
-    /// A path for the root itself. `push_root` writes the root without a slash at its end; it must hold no
-    /// NUL.
+    /// A path for the root itself. `push_root` writes the root without a slash at its end; it must
+    /// hold no NUL.
     pub(crate) fn at_root(
         mut buffer: Vec<u8>,
         symlinks: Symlinks,
@@ -148,15 +152,11 @@ impl DocumentPath {
         push_root(&mut buffer);
         let root = buffer.len();
         buffer.extend_from_slice(b"/\0");
-        DocumentPath {
-            bytes: buffer,
-            root,
-            symlinks,
-        }
+        DocumentPath { bytes: buffer, root, symlinks }
     }
 
-    /// Lets `write` add the bytes of the relative path, which must be a normal one. Only for a path at its
-    /// root.
+    /// Lets `write` add the bytes of the relative path, which must be a normal one. Only for a path
+    /// at its root.
     pub(crate) fn write_relative<T, E>(
         &mut self,
         write: impl FnOnce(&mut Vec<u8>) -> Result<T, E>,
@@ -208,8 +208,8 @@ impl fmt::Debug for DocumentPath {
     }
 }
 
-/// A buffer that is reused from one request to the next, so that resolving allocates nothing once it has
-/// grown.
+/// A buffer that is reused from one request to the next, so that resolving allocates nothing once
+/// it has grown.
 #[derive(Debug, Default)]
 pub struct Scratch {
     buffer: Vec<u8>,
@@ -263,11 +263,9 @@ mod tests {
     #[test]
     fn the_htaccess_file_of_every_folder_on_the_way() {
         let path = at("/srv", "a/b/c.txt");
-        for (length, expected) in [
-            (0, "/srv/.htaccess"),
-            (1, "/srv/a/.htaccess"),
-            (3, "/srv/a/b/.htaccess"),
-        ] {
+        for (length, expected) in
+            [(0, "/srv/.htaccess"), (1, "/srv/a/.htaccess"), (3, "/srv/a/b/.htaccess")]
+        {
             let file = path.htaccess_in(length);
             assert_eq!(file.absolute(), Path::new(expected));
             assert!(file.is_htaccess());

@@ -1,5 +1,5 @@
-//! What holds for any bytes: the property that the fuzz target asserts, and a short run of it with every
-//! test.
+//! What holds for any bytes: the property that the fuzz target asserts, and a short run of it with
+//! every test.
 
 use std::net::SocketAddr;
 
@@ -21,9 +21,10 @@ pub use ruled::directives;
 
 /// `data` is a host, a target and a disk's answers, with a line feed between each.
 ///
-/// Nothing that the disk is asked about and nothing that is accepted leaves its root or holds a NUL, `.`,
-/// `..` or an empty component; a Location is printable and starts with one slash; a file that is sent is not
-/// called like a PHP source; and a used buffer gives the same resolution as a fresh one.
+/// Nothing that the disk is asked about and nothing that is accepted leaves its root or holds a
+/// NUL, `.`, `..` or an empty component; a Location is printable and starts with one slash; a file
+/// that is sent is not called like a PHP source; and a used buffer gives the same resolution as a
+/// fresh one.
 pub fn resolution(data: &[u8]) {
     let mut parts = data.splitn(3, |&byte| byte == b'\n');
     let mut part = || parts.next().unwrap_or_default();
@@ -82,10 +83,7 @@ fn root_per_host() -> Sites {
 }
 
 fn compile(site: SiteConfig) -> Sites {
-    Sites::compile(&Config {
-        sites: vec![site],
-        ..Config::default()
-    })
+    Sites::compile(&Config { sites: vec![site], ..Config::default() })
 }
 
 fn check(resolution: &Resolution) {
@@ -111,8 +109,12 @@ fn check(resolution: &Resolution) {
             let path = location.split(|&byte| byte == b'?').next().unwrap_or_default();
             assert!(path.ends_with(b"/") && !path.contains(&b'\\'));
         }
-        Resolution::Allow { status, methods } => assert!(status.code() > 200 && !methods.is_empty()),
-        Resolution::Status(status) | Resolution::Page { status, .. } => assert!(status.code() >= 400),
+        Resolution::Allow { status, methods } => {
+            assert!(status.code() > 200 && !methods.is_empty())
+        }
+        Resolution::Status(status) | Resolution::Page { status, .. } => {
+            assert!(status.code() >= 400)
+        }
         Resolution::Verify { .. } | Resolution::Proxy { .. } | Resolution::Discard { .. } => {
             unreachable!("no directive asks for that")
         }
@@ -125,10 +127,7 @@ fn check_path(path: &DocumentPath) {
     assert!(absolute.starts_with(root) && absolute[root.len()] == b'/');
     assert_eq!(&absolute[root.len() + 1..], path.relative());
     assert_eq!(path.url_path(), [b"/", path.relative()].concat());
-    assert!(
-        absolute.len() < 4096,
-        "the disk was asked about a path that cannot be"
-    );
+    assert!(absolute.len() < 4096, "the disk was asked about a path that cannot be");
     if !path.relative().is_empty() {
         assert_eq!(path.relative_c_path().to_bytes(), path.relative());
         for component in path.relative().split(|&byte| byte == b'/') {
@@ -136,14 +135,9 @@ fn check_path(path: &DocumentPath) {
         }
     }
     if root != b"/srv/www" {
-        let host = root
-            .strip_prefix(b"/srv/")
-            .and_then(|rest| rest.strip_suffix(b"/public"));
+        let host = root.strip_prefix(b"/srv/").and_then(|rest| rest.strip_suffix(b"/public"));
         let host = host.expect("a root is one of the two templates");
-        assert!(
-            host.iter()
-                .all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(byte))
-        );
+        assert!(host.iter().all(|byte| byte.is_ascii_alphanumeric() || b".-".contains(byte)));
         assert!(host.split(|&byte| byte == b'.').all(|label| !label.is_empty()));
     }
 }

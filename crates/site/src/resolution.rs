@@ -45,8 +45,8 @@ pub enum Resolution {
     Redirect {
         /// 301, or what a directive says.
         status: Status,
-        /// The value of Location, printable ASCII: path and query, starting with exactly one `/`; or, from a directive,
-        /// a whole URL.
+        /// The value of Location, printable ASCII: path and query, starting with exactly one `/`;
+        /// or, from a directive, a whole URL.
         location: Vec<u8>,
     },
     /// Nothing but which methods there are: 204 for OPTIONS, 405 for a method that there is not.
@@ -61,7 +61,8 @@ pub enum Resolution {
         /// The folder.
         path: DocumentPath,
     },
-    /// A page that directives brought forth (ErrorDocument's text, a choice of variants), as `text/html`.
+    /// A page that directives brought forth (ErrorDocument's text, a choice of variants), as
+    /// `text/html`.
     Page {
         /// Its status.
         status: Status,
@@ -82,8 +83,9 @@ pub enum Resolution {
         /// With which path and query: printable ASCII, starting with a slash.
         target: Vec<u8>,
     },
-    /// Nobody wants the request's content, but there may be no more of it than that, and how much there is does not stand in its
-    /// head: receive it, forget it, set the request's length (to more than `most` where it is longer), and resolve again.
+    /// Nobody wants the request's content, but there may be no more of it than that, and how much
+    /// there is does not stand in its head: receive it, forget it, set the request's length (to
+    /// more than `most` where it is longer), and resolve again.
     Discard {
         /// Bytes that there may be.
         most: u64,
@@ -125,7 +127,8 @@ impl Script {
         &self.path_info
     }
 
-    /// Where the script runs for a URL that is not its own (a `try` step): that URL's path, decoded.
+    /// Where the script runs for a URL that is not its own (a `try` step): that URL's path,
+    /// decoded.
     pub fn redirect_url(&self) -> Option<&[u8]> {
         self.redirect_url.as_deref()
     }

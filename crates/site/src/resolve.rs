@@ -26,14 +26,17 @@ use crate::redirect;
 use crate::resolution::{Resolution, Resolved, Script};
 use crate::sites::Site;
 
-/// What the request of `client` stands for on `site`. Where no directive applies, the usual request asks `disk` once, and the
-/// only memory that it needs is the path's, which `scratch` provides once a path has been [given back](Scratch::reuse).
-pub fn resolve(site: &Site, client: &Client<'_>, disk: &mut impl Disk, scratch: &mut Scratch) -> Resolved {
+/// What the request of `client` stands for on `site`. Where no directive applies, the usual request
+/// asks `disk` once, and the only memory that it needs is the path's, which `scratch` provides once
+/// a path has been [given back](Scratch::reuse).
+pub fn resolve(
+    site: &Site,
+    client: &Client<'_>,
+    disk: &mut impl Disk,
+    scratch: &mut Scratch,
+) -> Resolved {
     match unruled(site, client.request(), disk, scratch) {
-        Unruled::Resolved(resolution) => Resolved {
-            resolution,
-            ruled: None,
-        },
+        Unruled::Resolved(resolution) => Resolved { resolution, ruled: None },
         Unruled::Ruled(start) => Walk::new(site, *client, disk, scratch).run(start, None),
     }
 }
@@ -64,10 +67,7 @@ pub fn resolve_from_memory(
     let start = match asked.find(disk, scratch) {
         Unruled::Ruled(start) => start,
         Unruled::Resolved(resolution) => {
-            return Resolved {
-                resolution,
-                ruled: None,
-            };
+            return Resolved { resolution, ruled: None };
         }
     };
     let hash = hash.or_else(|| {
@@ -95,13 +95,16 @@ fn again<'a>(site: &'a Site, client: &Client<'a>) -> Option<Asked<'a>> {
     Asked::new(site, client.request(), &mut Scratch::default()).ok()
 }
 
-/// The same, with everything noted that happens on the way: in the `trace` of what is [ruled](Resolved::ruled).
-pub fn explain(site: &Site, client: &Client<'_>, disk: &mut impl Disk, scratch: &mut Scratch) -> Resolved {
+/// The same, with everything noted that happens on the way: in the `trace` of what is
+/// [ruled](Resolved::ruled).
+pub fn explain(
+    site: &Site,
+    client: &Client<'_>,
+    disk: &mut impl Disk,
+    scratch: &mut Scratch,
+) -> Resolved {
     match without_path(client.request()) {
-        Some(resolution) => Resolved {
-            resolution,
-            ruled: None,
-        },
+        Some(resolution) => Resolved { resolution, ruled: None },
         None => Walk::new(site, *client, disk, scratch).run(None, Some(Box::default())),
     }
 }
@@ -118,7 +121,8 @@ fn without_path(request: &Request) -> Option<Resolution> {
 /// What a request comes to as long as no directive is met.
 enum Unruled {
     Resolved(Resolution),
-    /// There are some. Also what is known of the path that was asked for, if that was the first question.
+    /// There are some. Also what is known of the path that was asked for, if that was the first
+    /// question.
     Ruled(Option<Start>),
 }
 
@@ -136,8 +140,8 @@ fn unruled(site: &Site, request: &Request, disk: &mut impl Disk, scratch: &mut S
 struct Asked<'a> {
     site: &'a Site,
     request: &'a Request,
-    /// Grows and shrinks while things are tried. A step that comes to nothing leaves it as it found it; one
-    /// that comes to a verdict leaves what the verdict is about.
+    /// Grows and shrinks while things are tried. A step that comes to nothing leaves it as it found
+    /// it; one that comes to a verdict leaves what the verdict is about.
     path: DocumentPath,
     /// Whether a slash followed.
     slash: bool,
@@ -148,7 +152,8 @@ struct Asked<'a> {
     redirect_url: Option<Vec<u8>>,
     /// Whether some component starts with a dot.
     dotted: bool,
-    /// Set where directives apply to something that the disk was asked about. Then nothing found here counts.
+    /// Set where directives apply to something that the disk was asked about. Then nothing found
+    /// here counts.
     ruled: Option<Look>,
     /// How often the disk was asked.
     questions: u32,
@@ -163,9 +168,7 @@ enum Verdict {
 }
 
 impl Verdict {
-    const FILE: Verdict = Verdict::File {
-        path_info: Vec::new(),
-    };
+    const FILE: Verdict = Verdict::File { path_info: Vec::new() };
     const FORBIDDEN: Verdict = Verdict::Status(Status::FORBIDDEN);
 }
 
@@ -221,7 +224,8 @@ impl<'a> Asked<'a> {
         Unruled::Ruled(None)
     }
 
-    /// What is at the path. Where rules are in force for that, it is as good as forbidden, which ends every attempt.
+    /// What is at the path. Where rules are in force for that, it is as good as forbidden, which
+    /// ends every attempt.
     #[inline]
     fn kind(&mut self, disk: &mut impl Disk) -> Kind {
         if !self.path.fits() {
@@ -259,7 +263,8 @@ impl<'a> Asked<'a> {
                 return verdict;
             }
         }
-        // A root that was taken to be there may be missing, as for a host of mass hosting without a folder.
+        // A root that was taken to be there may be missing, as for a host of mass hosting without a
+        // folder.
         if bare_folder && (!self.path.relative().is_empty() || self.kind(disk) == Kind::Directory) {
             return self.folder();
         }
@@ -277,9 +282,9 @@ impl<'a> Asked<'a> {
         match self.kind(disk) {
             Kind::File if !self.slash => Some(Verdict::FILE),
             // `/script.php/` has the PATH_INFO `/`; behind any other file there is nothing.
-            Kind::File if self.site.names.runs(self.path.file_name()) => Some(Verdict::File {
-                path_info: b"/".to_vec(),
-            }),
+            Kind::File if self.site.names.runs(self.path.file_name()) => {
+                Some(Verdict::File { path_info: b"/".to_vec() })
+            }
             Kind::File => None,
             Kind::Directory => {
                 *bare_folder = true;
@@ -309,9 +314,10 @@ impl<'a> Asked<'a> {
         None
     }
 
-    /// The longest prefix of the path that exists, if it is a script: the rest is its PATH_INFO. Only
-    /// components before `limit` are looked at, and only those that are called like a script: what follows
-    /// any other file is 404 as well as what follows nothing, so the disk need not be asked about them.
+    /// The longest prefix of the path that exists, if it is a script: the rest is its PATH_INFO.
+    /// Only components before `limit` are looked at, and only those that are called like a script:
+    /// what follows any other file is 404 as well as what follows nothing, so the disk need not be
+    /// asked about them.
     fn script_before(&mut self, limit: usize, disk: &mut impl Disk) -> Option<Verdict> {
         let mut end = limit;
         while let Some(at) = memrchr(b'/', &self.path.relative()[..end]) {
@@ -352,11 +358,7 @@ impl<'a> Asked<'a> {
 
     /// A folder without an index file.
     fn folder(&self) -> Verdict {
-        if self.slash {
-            Verdict::Folder
-        } else {
-            Verdict::AddSlash
-        }
+        if self.slash { Verdict::Folder } else { Verdict::AddSlash }
     }
 
     /// `$uri.html`.
@@ -433,10 +435,7 @@ impl<'a> Asked<'a> {
 }
 
 pub(crate) fn options(methods: &'static str) -> Resolution {
-    Resolution::Allow {
-        status: Status::NO_CONTENT,
-        methods,
-    }
+    Resolution::Allow { status: Status::NO_CONTENT, methods }
 }
 
 fn not_allowed(methods: &'static str) -> Resolution {

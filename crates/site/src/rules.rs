@@ -10,9 +10,10 @@ use howdah_htaccess::{Compiled, Mistake, Settings};
 
 use crate::phases::handler::ABOVE;
 
-/// What is in force in a folder: its own file of directives merged with those of the folders above, up to the site's own
-/// rules. Made by the [`Disk`](crate::Disk), which keeps it for as long as none of these files changes. So nothing is merged
-/// twice: neither the folders on the way, nor the sections that apply to a file.
+/// What is in force in a folder: its own file of directives merged with those of the folders above,
+/// up to the site's own rules. Made by the [`Disk`](crate::Disk), which keeps it for as long as
+/// none of these files changes. So nothing is merged twice: neither the folders on the way, nor the
+/// sections that apply to a file.
 #[derive(Debug)]
 pub struct Rules {
     above: Option<Rc<Rules>>,
@@ -32,7 +33,8 @@ pub(crate) struct InForce {
     pub(crate) settings: Arc<Settings>,
     /// `<If>` sections that nobody has looked at yet.
     pub(crate) pending: Box<[Arc<ConditionalSection>]>,
-    /// Whether a section, and not a folder, has said SetHandler: it stands before the site's own handlers.
+    /// Whether a section, and not a folder, has said SetHandler: it stands before the site's own
+    /// handlers.
     pub(crate) section_sets_handler: bool,
     /// Whether nothing of it can be seen in the response for a file or a script.
     pub(crate) is_silent: bool,
@@ -44,8 +46,8 @@ pub(crate) struct InForce {
 type Variants = RefCell<Vec<(Box<[u16]>, Rc<InForce>)>>;
 
 impl Rules {
-    /// What is in force where `above` is and `own` is closer to the file. Folders without directives of their own have the
-    /// rules of the folder above.
+    /// What is in force where `above` is and `own` is closer to the file. Folders without
+    /// directives of their own have the rules of the folder above.
     pub fn below(above: Option<&Rc<Rules>>, own: Arc<Compiled>) -> Rc<Rules> {
         let settings = match above {
             Some(above) => above.folder.settings.merge(&own.settings),
@@ -74,11 +76,10 @@ impl Rules {
         &self.own
     }
 
-    /// What is wrong with one of the files, the first from the top: then nothing that they cover is served.
+    /// What is wrong with one of the files, the first from the top: then nothing that they cover is
+    /// served.
     pub fn mistake(&self) -> Option<&Mistake> {
-        self.broken
-            .as_ref()
-            .and_then(|compiled| compiled.mistake.as_deref())
+        self.broken.as_ref().and_then(|compiled| compiled.mistake.as_deref())
     }
 
     pub(crate) fn restricts_links(&self) -> bool {
@@ -90,7 +91,8 @@ impl Rules {
         &self.folder.settings
     }
 
-    /// What is in force where these `<Files>` sections apply, by their numbers in [`Settings::files`].
+    /// What is in force where these `<Files>` sections apply, by their numbers in
+    /// [`Settings::files`].
     pub(crate) fn with_files(&self, numbers: &[u16]) -> Rc<InForce> {
         if numbers.is_empty() {
             return Rc::clone(&self.folder);
@@ -119,8 +121,9 @@ impl InForce {
         })
     }
 
-    /// What is in force where these branches of the pending conditions apply: one number for each condition,
-    /// [`NO_BRANCH`] where none does. The conditions inside of those branches are pending then.
+    /// What is in force where these branches of the pending conditions apply: one number for each
+    /// condition, [`NO_BRANCH`] where none does. The conditions inside of those branches are
+    /// pending then.
     pub(crate) fn with_branches(&self, numbers: &[u16]) -> Rc<InForce> {
         variant(&self.by_branches, numbers, || {
             let branches = self.pending.iter().zip(numbers);
@@ -155,7 +158,8 @@ fn is_silent(settings: &Settings) -> bool {
         && settings.core.as_ref().is_none_or(|core| core.says_options_only())
 }
 
-/// Sections are merged with each other before they are merged with the folder's settings, as httpd does it.
+/// Sections are merged with each other before they are merged with the folder's settings, as httpd
+/// does it.
 fn together<'s>(mut sections: impl Iterator<Item = &'s Settings>) -> Settings {
     let first = sections.next().cloned().unwrap_or_default();
     sections.fold(first, |merged, section| merged.merge(section))

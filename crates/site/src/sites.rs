@@ -46,8 +46,8 @@ enum Root {
 }
 
 impl Sites {
-    /// Makes the sites of `config` ready. A host that is listed twice, which the configuration's own checks
-    /// refuse, belongs to the first.
+    /// Makes the sites of `config` ready. A host that is listed twice, which the configuration's
+    /// own checks refuse, belongs to the first.
     pub fn compile(config: &Config) -> Self {
         let mut sites = Sites {
             sites: Vec::new(),
@@ -74,8 +74,9 @@ impl Sites {
         sites
     }
 
-    /// The site that answers for `host`, as the request gave it (a port and a final dot are ignored, and so
-    /// is case): the one that lists the name itself, else the longest wildcard, else the default.
+    /// The site that answers for `host`, as the request gave it (a port and a final dot are
+    /// ignored, and so is case): the one that lists the name itself, else the longest wildcard,
+    /// else the default.
     pub fn find(&self, host: &[u8]) -> Option<&Site> {
         if self.exact.is_empty() && self.wildcards.is_empty() {
             return self.by_number(self.default);
@@ -179,8 +180,8 @@ impl Site {
         }
     }
 
-    /// The site's document root for `host`, written into `buffer`. A host that cannot be a folder's name has
-    /// no root: 404, as for a folder that is not there.
+    /// The site's document root for `host`, written into `buffer`. A host that cannot be a folder's
+    /// name has no root: 404, as for a folder that is not there.
     pub(crate) fn root(&self, host: &[u8], buffer: Vec<u8>) -> Result<DocumentPath, Status> {
         match &self.root {
             Root::Fixed(root) => Ok(DocumentPath::at_root(buffer, self.symlinks(), |bytes| {

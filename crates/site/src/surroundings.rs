@@ -16,7 +16,8 @@ impl Site {
             && !(config.allow_override.classes.is_empty() && config.allow_override_list.is_empty())
     }
 
-    /// What the `.htaccess` file in `folder` is compiled for. `folder` is absolute and ends in a slash.
+    /// What the `.htaccess` file in `folder` is compiled for. `folder` is absolute and ends in a
+    /// slash.
     pub fn htaccess_surroundings(&self, folder: &[u8]) -> Surroundings {
         let config = self.config();
         let classes = config.allow_override.classes.iter().map(|class| match class {
@@ -38,7 +39,8 @@ impl Site {
         }
     }
 
-    /// The directives of the configuration itself (`rules`), and what they are compiled for where `folder` is the root.
+    /// The directives of the configuration itself (`rules`), and what they are compiled for where
+    /// `folder` is the root.
     pub fn rules(&self, folder: &[u8]) -> Option<(&str, Surroundings)> {
         let rules = self.config().rules.as_deref()?;
         let surroundings = Surroundings {

@@ -13,18 +13,20 @@ use crate::resolution::Script;
 use crate::ruled::Ruled;
 pub use environment::Environment;
 
-/// Gives `out` every server variable of `script`, run for the request of `client`, as name and value. The answer is how many of
-/// them, the last ones, directives have set: the `HTTP_` names among those are no fields of the request.
+/// Gives `out` every server variable of `script`, run for the request of `client`, as name and
+/// value. The answer is how many of them, the last ones, directives have set: the `HTTP_` names
+/// among those are no fields of the request.
 ///
-/// What is given is what Apache gives (mod_php, and php-fpm behind mod_proxy_fcgi), with these differences:
+/// What is given is what Apache gives (mod_php, and php-fpm behind mod_proxy_fcgi), with these
+/// differences:
 /// - Lines of Cookie are joined by `; `, not `, `: PHP would take `a=1, b=2` for one cookie.
-/// - HTTP_AUTHORIZATION is given, as nginx does; Apache hides it, and every framework then asks for a rewrite
-///   rule.
-/// - HTTP_HOST is the authority that the request is really for: RFC 9112 §3.2.2 has a target in absolute form
-///   win over Host, and HTTP/2 need not send Host at all.
+/// - HTTP_AUTHORIZATION is given, as nginx does; Apache hides it, and every framework then asks for
+///   a rewrite rule.
+/// - HTTP_HOST is the authority that the request is really for: RFC 9112 §3.2.2 has a target in
+///   absolute form win over Host, and HTTP/2 need not send Host at all.
 ///
-/// `ruled` is what directives have made of the request. The variables that they set come behind these, and where a name is the
-/// same, these win, as in Apache.
+/// `ruled` is what directives have made of the request. The variables that they set come behind
+/// these, and where a name is the same, these win, as in Apache.
 ///
 /// PHP adds its own: `PHP_SELF` (SCRIPT_NAME and PATH_INFO), `argv`, `argc`, `REQUEST_TIME` and
 /// `REQUEST_TIME_FLOAT`, and `PHP_AUTH_*` from the Authorization field.
@@ -49,7 +51,8 @@ pub fn server_variables(
     environment.give(out)
 }
 
-/// The first of them: what is the same for all requests that one [remembered](crate::Memory) request stands for.
+/// The first of them: what is the same for all requests that one [remembered](crate::Memory)
+/// request stands for.
 pub fn common_variables(
     client: &Client<'_>,
     script: &Script,
@@ -81,16 +84,15 @@ pub fn common_variables(
 }
 
 /// The others that the server sets: what each request has of its own.
-pub fn own_variables(client: &Client<'_>, ruled: Option<&Ruled>, out: &mut impl FnMut(&[u8], &[u8])) {
+pub fn own_variables(
+    client: &Client<'_>,
+    ruled: Option<&Ruled>,
+    out: &mut impl FnMut(&[u8], &[u8]),
+) {
     let request = client.request();
-    out(
-        b"REQUEST_URI",
-        ruled.map_or(&request.target, |ruled| ruled::uri(request, ruled)),
-    );
+    out(b"REQUEST_URI", ruled.map_or(&request.target, |ruled| ruled::uri(request, ruled)));
     with_address(client.remote().ip(), |remote| out(b"REMOTE_ADDR", remote));
-    with_number(u64::from(client.remote().port()), |text| {
-        out(b"REMOTE_PORT", text)
-    });
+    with_number(u64::from(client.remote().port()), |text| out(b"REMOTE_PORT", text));
     let edited = ruled.and_then(|ruled| ruled.state.request_fields.as_ref());
     if let Some(kind) = edited.unwrap_or(&request.fields).value(b"content-type") {
         out(b"CONTENT_TYPE", kind);
@@ -131,8 +133,8 @@ fn about_the_script(script: &Script, ruled: Option<&Ruled>, out: &mut impl FnMut
     }
 }
 
-/// What mod_rewrite leaves behind where `.htaccess` sends everything to a front controller, which is what frameworks know.
-/// (FallbackResource leaves nothing.)
+/// What mod_rewrite leaves behind where `.htaccess` sends everything to a front controller, which
+/// is what frameworks know. (FallbackResource leaves nothing.)
 fn about_the_try_step(request: &Request, script: &Script, out: &mut impl FnMut(&[u8], &[u8])) {
     if let Some(url) = script.redirect_url() {
         out(b"REDIRECT_STATUS", b"200");
@@ -154,12 +156,14 @@ fn about_the_server(client: &Client<'_>, out: &mut impl FnMut(&[u8], &[u8])) {
         let is_named = !request.authority.is_empty();
         out(b"SERVER_NAME", if is_named { request.host() } else { local });
     });
-    // The port that the client names, else the one that it reached: Apache's UseCanonicalPhysicalPort Off.
+    // The port that the client names, else the one that it reached: Apache's
+    // UseCanonicalPhysicalPort Off.
     let port = request.port().unwrap_or(client.local().port());
     with_number(u64::from(port), |text| out(b"SERVER_PORT", text));
 }
 
-/// `HTTP_` variables, one per field name: several lines of a field are joined as RFC 9110 §5.3 allows.
+/// `HTTP_` variables, one per field name: several lines of a field are joined as RFC 9110 §5.3
+/// allows.
 fn fields(request: &Request, fields: &Fields, out: &mut impl FnMut(&[u8], &[u8])) {
     if !request.authority.is_empty() {
         out(b"HTTP_HOST", host_as_sent(request, fields));
@@ -192,16 +196,14 @@ fn fields(request: &Request, fields: &Fields, out: &mut impl FnMut(&[u8], &[u8])
     }
 }
 
-/// The Host field as the client spelt it, where it says the same as the authority; else the authority.
+/// The Host field as the client spelt it, where it says the same as the authority; else the
+/// authority.
 fn host_as_sent<'r>(request: &'r Request, fields: &'r Fields) -> &'r [u8] {
     match fields.value(b"host") {
         // RequestHeader says something else.
         Some(host) if request.fields.value(b"host") != Some(host) => host,
         Some(host)
-            if host
-                .strip_suffix(b".")
-                .unwrap_or(host)
-                .eq_ignore_ascii_case(&request.authority) =>
+            if host.strip_suffix(b".").unwrap_or(host).eq_ignore_ascii_case(&request.authority) =>
         {
             host
         }
@@ -209,8 +211,8 @@ fn host_as_sent<'r>(request: &'r Request, fields: &'r Fields) -> &'r [u8] {
     }
 }
 
-/// The marks that more than one field line has. Almost always none, so almost no line is compared with the
-/// others.
+/// The marks that more than one field line has. Almost always none, so almost no line is compared
+/// with the others.
 fn repeated_marks(fields: &Fields) -> u64 {
     let (mut seen, mut repeated) = (0, 0);
     for (field, _) in fields.iter() {
@@ -230,10 +232,11 @@ fn mark(field: &[u8]) -> u64 {
 
 /// The variable that a field becomes, or `None` for a field that scripts must not or need not see.
 ///
-/// - Names with anything but letters, digits and hyphens are dropped: `X_Real_IP` and `X-Real-IP` would
-///   become the same variable, so a client could forge what a proxy sets.
+/// - Names with anything but letters, digits and hyphens are dropped: `X_Real_IP` and `X-Real-IP`
+///   would become the same variable, so a client could forge what a proxy sets.
 /// - Proxy would become HTTP_PROXY, which programs take for the proxy to use (CVE-2016-5385).
-/// - Content-Type and Content-Length have variables of their own, and Host is given before the others.
+/// - Content-Type and Content-Length have variables of their own, and Host is given before the
+///   others.
 fn variable_name<'b>(field: &[u8], buffer: &'b mut [u8; LONGEST_NAME]) -> Option<&'b [u8]> {
     const HIDDEN: [&[u8]; 4] = [b"proxy", b"content-type", b"content-length", b"host"];
     let name = buffer.get_mut(..PREFIX.len() + field.len())?;
@@ -307,8 +310,9 @@ const PREFIX: &[u8] = b"HTTP_";
 /// Longer field names are dropped. The longest registered one has 47 characters.
 const LONGEST_NAME: usize = 256;
 
-/// WordPress, and others after it, look for the word `Apache` to learn whether they may write rewrite rules
-/// and pretty addresses for it. A script's view of Howdah is Apache's, so the word is there.
+/// WordPress, and others after it, look for the word `Apache` to learn whether they may write
+/// rewrite rules and pretty addresses for it. A script's view of Howdah is Apache's, so the word is
+/// there.
 const SOFTWARE: &[u8] = concat!(
     "Howdah/",
     env!("CARGO_PKG_VERSION_MAJOR"),

@@ -1,7 +1,9 @@
-//! The same requests to a real Apache with mod_php and to this crate: what a path stands for, and what
-//! `$_SERVER` holds, must be the same, but for differences that are listed here with their reasons.
+//! The same requests to a real Apache with mod_php and to this crate: what a path stands for, and
+//! what `$_SERVER` holds, must be the same, but for differences that are listed here with their
+//! reasons.
 //!
-//! Skipped, with the reason printed, where Debian's apache2 and libapache2-mod-php are not installed.
+//! Skipped, with the reason printed, where Debian's apache2 and libapache2-mod-php are not
+//! installed.
 
 #![allow(clippy::unwrap_used)] // All of this is test code; Clippy knows only the marked functions as such.
 
@@ -14,7 +16,9 @@ use std::path::Path;
 
 use howdah_config::{Config, RootTemplate, Site as SiteConfig, TryStep};
 use howdah_http::{Limits, Request, h1};
-use howdah_site::{Client, Disk, DocumentPath, Kind, Resolution, Scratch, Sites, resolve, server_variables};
+use howdah_site::{
+    Client, Disk, DocumentPath, Kind, Resolution, Scratch, Sites, resolve, server_variables,
+};
 
 use server::{Apache, Ends, Reply};
 
@@ -108,31 +112,24 @@ const SAME: &[&str] = &[
 
 /// Paths for which they differ: Apache's status, ours, and why.
 const DIFFERENT: &[(&str, u16, u16, &str)] = &[
-    (
-        "/a%00.txt",
-        404,
-        400,
-        "a NUL is never meant; 400 says whose mistake it is",
-    ),
+    ("/a%00.txt", 404, 400, "a NUL is never meant; 400 says whose mistake it is"),
     ("/x.PHP", 200, 403, "Apache sends the source"),
     ("/x.php5", 200, 403, "Apache sends the source"),
     ("/.hid/f", 200, 404, "dot files are not served unless listed"),
     ("/none.phps", 403, 404, "only what is there can be refused"),
     ("/x.phps/a", 403, 404, "no more than behind any other file"),
-    (
-        "/empty/",
-        404,
-        403,
-        "as Apache with mod_autoindex and Options -Indexes",
-    ),
+    ("/empty/", 404, 403, "as Apache with mod_autoindex and Options -Indexes"),
 ];
 
 #[test]
 fn paths_stand_for_the_same() {
-    let Some(apache) = Apache::start() else { return };
+    let Some(apache) = Apache::start() else {
+        return;
+    };
     let sites = plain_site(&apache.root("plain"));
     for target in SAME {
-        let head = format!("GET {target} HTTP/1.1\r\nHost: Foo.Example\r\nConnection: close\r\n\r\n");
+        let head =
+            format!("GET {target} HTTP/1.1\r\nHost: Foo.Example\r\nConnection: close\r\n\r\n");
         let (theirs, ours) = both(&apache, apache.plain, &sites, &head);
         assert_eq!(ours, theirs, "{target}");
     }
@@ -146,7 +143,9 @@ fn paths_stand_for_the_same() {
 
 #[test]
 fn a_front_controller_sees_the_same() {
-    let Some(apache) = Apache::start() else { return };
+    let Some(apache) = Apache::start() else {
+        return;
+    };
     let root = apache.root("rewritten");
     let sites = compile(SiteConfig {
         root: RootTemplate::Fixed(root),
@@ -172,11 +171,12 @@ fn a_front_controller_sees_the_same() {
         "/a%2fb",
     ];
     for target in targets {
-        let head = format!("GET {target} HTTP/1.1\r\nHost: foo.example:81\r\nConnection: close\r\n\r\n");
+        let head =
+            format!("GET {target} HTTP/1.1\r\nHost: foo.example:81\r\nConnection: close\r\n\r\n");
         let mut outcomes: [Outcome; 2] = both(&apache, apache.rewritten, &sites, &head).into();
         for outcome in &mut outcomes {
-            // Where rules apply, Apache says `redirect:/index.php` for the path of `/route`, which helps
-            // nobody.
+            // Where rules apply, Apache says `redirect:/index.php` for the path of `/route`, which
+            // helps nobody.
             if let Outcome::Script(variables) = outcome {
                 variables.remove("PATH_TRANSLATED");
             }
@@ -188,7 +188,9 @@ fn a_front_controller_sees_the_same() {
 
 #[test]
 fn requests_look_the_same_to_a_script() {
-    let Some(apache) = Apache::start() else { return };
+    let Some(apache) = Apache::start() else {
+        return;
+    };
     let sites = plain_site(&apache.root("plain"));
     let heads = [
         "GET /dump.php HTTP/1.1\r\nHost: Foo.Example\r\n",
@@ -222,26 +224,20 @@ fn requests_look_the_same_to_a_script() {
 
 #[test]
 fn differences_on_purpose() {
-    let Some(apache) = Apache::start() else { return };
+    let Some(apache) = Apache::start() else {
+        return;
+    };
     let sites = plain_site(&apache.root("plain"));
     // (fields, variable, Apache's value, our value)
     let rows = [
-        (
-            "Cookie: a=1\r\nCookie: b=2\r\n",
-            "HTTP_COOKIE",
-            Some("a=1, b=2"),
-            Some("a=1; b=2"),
-        ),
-        (
-            "Authorization: Basic dTpw\r\n",
-            "HTTP_AUTHORIZATION",
-            None,
-            Some("Basic dTpw"),
-        ),
+        ("Cookie: a=1\r\nCookie: b=2\r\n", "HTTP_COOKIE", Some("a=1, b=2"), Some("a=1; b=2")),
+        ("Authorization: Basic dTpw\r\n", "HTTP_AUTHORIZATION", None, Some("Basic dTpw")),
     ];
     for (fields, name, apache_value, our_value) in rows {
-        let head = format!("GET /dump.php HTTP/1.1\r\nHost: h\r\n{fields}Connection: close\r\n\r\n");
-        let (Outcome::Script(theirs), Outcome::Script(ours)) = both(&apache, apache.plain, &sites, &head)
+        let head =
+            format!("GET /dump.php HTTP/1.1\r\nHost: h\r\n{fields}Connection: close\r\n\r\n");
+        let (Outcome::Script(theirs), Outcome::Script(ours)) =
+            both(&apache, apache.plain, &sites, &head)
         else {
             panic!("no script ran for {fields}");
         };
@@ -258,10 +254,7 @@ fn plain_site(root: &Path) -> Sites {
 }
 
 fn compile(site: SiteConfig) -> Sites {
-    Sites::compile(&Config {
-        sites: vec![site],
-        ..Config::default()
-    })
+    Sites::compile(&Config { sites: vec![site], ..Config::default() })
 }
 
 /// Sends `head` to Apache on `port`, and resolves it here.
@@ -275,9 +268,7 @@ fn theirs(reply: &Reply) -> Outcome {
         (200, _) if reply.body.starts_with("$_SERVER\n") => {
             let lines = reply.body.lines().skip(1).filter_map(|line| line.split_once('='));
             Outcome::Script(common(
-                lines
-                    .map(|(name, value)| (name.to_owned(), decoded(value)))
-                    .collect(),
+                lines.map(|(name, value)| (name.to_owned(), decoded(value))).collect(),
             ))
         }
         (status, Some(location)) => {
@@ -291,10 +282,9 @@ fn theirs(reply: &Reply) -> Outcome {
 
 fn ours(sites: &Sites, head: &str, ends: &Ends) -> Outcome {
     let mut request = Request::new();
-    h1::parse_request(head.as_bytes(), &Limits::default(), &mut request).expect("a well-formed request");
-    let site = sites
-        .find(request.host())
-        .expect("the only site answers for every host");
+    h1::parse_request(head.as_bytes(), &Limits::default(), &mut request)
+        .expect("a well-formed request");
+    let site = sites.find(request.host()).expect("the only site answers for every host");
     let client = Client::new(&request, ends.remote, ends.local, 0);
     match resolve(site, &client, &mut RealDisk, &mut Scratch::default()).resolution {
         Resolution::Php(script) => {
@@ -307,7 +297,9 @@ fn ours(sites: &Sites, head: &str, ends: &Ends) -> Outcome {
         }
         Resolution::File { .. } => Outcome::Status(200),
         Resolution::Directory { .. } => Outcome::Status(403),
-        Resolution::Status(status) | Resolution::Allow { status, .. } => Outcome::Status(status.code()),
+        Resolution::Status(status) | Resolution::Allow { status, .. } => {
+            Outcome::Status(status.code())
+        }
         Resolution::Redirect { status, location } => Outcome::Redirect(
             status.code(),
             String::from_utf8_lossy(&location).to_ascii_lowercase(),
@@ -332,10 +324,7 @@ fn common(mut variables: Variables) -> Variables {
         variables.remove(*name);
     }
     // Apache maps the PATH_INFO `/` on to the root's index file.
-    if variables
-        .get("PATH_INFO")
-        .is_some_and(|path_info| path_info == "/")
-    {
+    if variables.get("PATH_INFO").is_some_and(|path_info| path_info == "/") {
         variables.remove("PATH_TRANSLATED");
     }
     variables

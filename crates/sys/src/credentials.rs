@@ -25,7 +25,8 @@ impl Identity {
         let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
         let mut groups = vec![0; 64];
         loop {
-            let room = libc::c_int::try_from(groups.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
+            let room =
+                libc::c_int::try_from(groups.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
             // SAFETY: `groups` has room for that many.
             match check(unsafe { libc::getgroups(room, groups.as_mut_ptr()) }) {
                 Ok(count) => {
@@ -39,16 +40,11 @@ impl Identity {
             }
         }
         let name = user_by_number(uid)?.unwrap_or_else(|| uid.to_string());
-        Ok(Identity {
-            name,
-            uid,
-            gid,
-            groups,
-        })
+        Ok(Identity { name, uid, gid, groups })
     }
 
-    /// The user called `name` with the groups that the system gives it, in `group` instead of its primary group if given.
-    /// `Ok(None)`: there is no such user.
+    /// The user called `name` with the groups that the system gives it, in `group` instead of its
+    /// primary group if given. `Ok(None)`: there is no such user.
     pub fn of_user(name: &str, group: Option<u32>) -> io::Result<Option<Identity>> {
         let key = CString::new(name)?;
         let Some((uid, primary)) = look_up(|record, room, length, found| {
@@ -89,13 +85,15 @@ fn user_by_number(uid: u32) -> io::Result<Option<String>> {
         unsafe { libc::getpwuid_r(uid, record, room, length, found) }
     })?;
     Ok(found.map(|(record, _buffer)| {
-        // SAFETY: the name is NUL-terminated and points into the buffer, which lives as long as this block.
+        // SAFETY: the name is NUL-terminated and points into the buffer, which lives as long as
+        // this block.
         let name = unsafe { CStr::from_ptr(record.pw_name) };
         name.to_string_lossy().into_owned()
     }))
 }
 
-/// Calls one of the `get…_r` family with as much room as it wants. The record points into the buffer beside it.
+/// Calls one of the `get…_r` family with as much room as it wants. The record points into the
+/// buffer beside it.
 fn look_up<Record>(
     call: impl Fn(*mut Record, *mut libc::c_char, usize, *mut *mut Record) -> libc::c_int,
 ) -> io::Result<Option<(Record, Vec<libc::c_char>)>> {
@@ -119,10 +117,12 @@ fn look_up<Record>(
 fn groups_of(user: &CStr, primary: u32) -> io::Result<Vec<u32>> {
     let mut groups = vec![0; 64];
     loop {
-        let mut count = libc::c_int::try_from(groups.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let mut count =
+            libc::c_int::try_from(groups.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
         // SAFETY: `groups` has room for `count` numbers.
-        let result =
-            unsafe { libc::getgrouplist(user.as_ptr(), primary, groups.as_mut_ptr(), &raw mut count) };
+        let result = unsafe {
+            libc::getgrouplist(user.as_ptr(), primary, groups.as_mut_ptr(), &raw mut count)
+        };
         let count = usize::try_from(count).unwrap_or(0);
         if result >= 0 {
             groups.truncate(count);
@@ -132,14 +132,15 @@ fn groups_of(user: &CStr, primary: u32) -> io::Result<Vec<u32>> {
     }
 }
 
-/// Becomes `identity` for good: supplementary groups first, the user last, since only root may set the others. Checks
-/// afterwards that it happened and that there is no way back.
+/// Becomes `identity` for good: supplementary groups first, the user last, since only root may set
+/// the others. Checks afterwards that it happened and that there is no way back.
 ///
 /// Async-signal-safe. The error names the step.
 pub(crate) fn assume(identity: &Identity) -> Result<(), (&'static str, io::Error)> {
     let Identity { uid, gid, groups, .. } = identity;
     // SAFETY: `groups` is a live array of that length.
-    check(unsafe { libc::setgroups(groups.len(), groups.as_ptr()) }).map_err(|error| ("setgroups", error))?;
+    check(unsafe { libc::setgroups(groups.len(), groups.as_ptr()) })
+        .map_err(|error| ("setgroups", error))?;
     // SAFETY: no memory arguments.
     check(unsafe { libc::setresgid(*gid, *gid, *gid) }).map_err(|error| ("setgid", error))?;
     // SAFETY: no memory arguments.
@@ -147,10 +148,12 @@ pub(crate) fn assume(identity: &Identity) -> Result<(), (&'static str, io::Error
     let (mut users, mut our_groups) = ([u32::MAX; 3], [u32::MAX; 3]);
     let [real, effective, saved] = &mut users;
     // SAFETY: three live numbers.
-    check(unsafe { libc::getresuid(real, effective, saved) }).map_err(|error| ("getresuid", error))?;
+    check(unsafe { libc::getresuid(real, effective, saved) })
+        .map_err(|error| ("getresuid", error))?;
     let [real, effective, saved] = &mut our_groups;
     // SAFETY: three live numbers.
-    check(unsafe { libc::getresgid(real, effective, saved) }).map_err(|error| ("getresgid", error))?;
+    check(unsafe { libc::getresgid(real, effective, saved) })
+        .map_err(|error| ("getresgid", error))?;
     // SAFETY: no memory arguments; it must fail, and nothing relies on it.
     let way_back = *uid != 0 && unsafe { libc::setuid(0) } == 0;
     if users != [*uid; 3] || our_groups != [*gid; 3] || way_back {

@@ -25,8 +25,8 @@ pub fn set_inheritable(descriptor: BorrowedFd<'_>, inheritable: bool) -> io::Res
 
 /// Takes over a descriptor that this process was started with, and makes it close-on-exec.
 ///
-/// A number that is close-on-exec already is refused: it was opened by this process, or taken over before, so it has an
-/// owner. The standard ones are refused too.
+/// A number that is close-on-exec already is refused: it was opened by this process, or taken over
+/// before, so it has an owner. The standard ones are refused too.
 pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: no memory arguments.
     let flags = check(unsafe { libc::fcntl(number, libc::F_GETFD) })?;
@@ -38,12 +38,13 @@ pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
     }
     // SAFETY: no memory arguments.
     check(unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) })?;
-    // SAFETY: it is open, and everything that this process opens itself is close-on-exec, so nobody else owns it.
+    // SAFETY: it is open, and everything that this process opens itself is close-on-exec, so nobody
+    // else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Puts the open file `new` behind the descriptor `old`, at one stroke: whoever writes to `old` meanwhile writes to
-/// either the former file or the new one.
+/// Puts the open file `new` behind the descriptor `old`, at one stroke: whoever writes to `old`
+/// meanwhile writes to either the former file or the new one.
 pub fn replace(old: BorrowedFd<'_>, new: BorrowedFd<'_>) -> io::Result<()> {
     if old.as_raw_fd() == new.as_raw_fd() {
         return Ok(());
@@ -58,11 +59,8 @@ pub fn replace(old: BorrowedFd<'_>, new: BorrowedFd<'_>) -> io::Result<()> {
 /// # Safety
 /// Only for a fresh child process in which no owner of one of the others will ever use or drop it.
 pub(crate) unsafe fn close_all_but(keep: &[RawFd]) {
-    let mut keep: Vec<RawFd> = keep
-        .iter()
-        .copied()
-        .filter(|fd| *fd > libc::STDERR_FILENO)
-        .collect();
+    let mut keep: Vec<RawFd> =
+        keep.iter().copied().filter(|fd| *fd > libc::STDERR_FILENO).collect();
     keep.sort_unstable();
     let mut first = libc::STDERR_FILENO + 1;
     for fd in keep {
@@ -81,7 +79,8 @@ pub(crate) fn close_on_exec_from(first: RawFd) {
 
 /// `close_range(2)`, or one by one on kernels before 5.11.
 fn close_range(first: RawFd, last: RawFd, flags: libc::c_uint) {
-    // SAFETY: no memory arguments; that the descriptors may be closed is for the callers above to know.
+    // SAFETY: no memory arguments; that the descriptors may be closed is for the callers above to
+    // know.
     if unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) } == 0 {
         return;
     }

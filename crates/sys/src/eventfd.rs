@@ -8,7 +8,8 @@ use crate::check;
 
 /// A non-blocking event counter.
 ///
-/// An edge-triggered epoll reports each [`EventFd::ring`] anew, so a listener of that kind need not read it.
+/// An edge-triggered epoll reports each [`EventFd::ring`] anew, so a listener of that kind need not
+/// read it.
 #[derive(Debug)]
 pub struct EventFd(File);
 

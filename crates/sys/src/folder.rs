@@ -9,7 +9,8 @@ use std::path::Path;
 
 use crate::open::{self, Access};
 
-/// The names in an open folder, in no order, without `.` and `..`, at most so many. One opened with `O_PATH` will do.
+/// The names in an open folder, in no order, without `.` and `..`, at most so many. One opened with
+/// `O_PATH` will do.
 pub fn names(folder: BorrowedFd<'_>, most: usize) -> io::Result<Vec<Box<[u8]>>> {
     let again = open::step(folder, c".", Access::Read)?;
     // SAFETY: a fresh descriptor, which belongs to the stream from here on.
@@ -36,8 +37,9 @@ pub fn names(folder: BorrowedFd<'_>, most: usize) -> io::Result<Vec<Box<[u8]>>> 
     Ok(names)
 }
 
-/// Makes sure that `path` is a folder of user `uid` that nobody else may enter. One that is there must belong to that user
-/// already, and may not be a symbolic link: who could put it there could read what is written into it.
+/// Makes sure that `path` is a folder of user `uid` that nobody else may enter. One that is there
+/// must belong to that user already, and may not be a symbolic link: who could put it there could
+/// read what is written into it.
 pub fn make_private(path: &Path, uid: u32, gid: u32) -> io::Result<()> {
     let fresh = match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => true,
@@ -71,7 +73,8 @@ mod tests {
     use std::path::PathBuf;
 
     fn place(name: &str) -> PathBuf {
-        let place = std::env::temp_dir().join(format!("howdah-folder-{}-{name}", std::process::id()));
+        let place =
+            std::env::temp_dir().join(format!("howdah-folder-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&place);
         fs::create_dir(&place).unwrap();
         place

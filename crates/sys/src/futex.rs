@@ -26,8 +26,10 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) -> io::R
         tv_nsec: timeout.subsec_nanos().into(),
     });
     let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: `word` is a live, aligned 32-bit word; `limit` is null or points to a timespec that outlives the call.
-    let result = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, limit) };
+    // SAFETY: `word` is a live, aligned 32-bit word; `limit` is null or points to a timespec that
+    // outlives the call.
+    let result =
+        unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, limit) };
     if result == 0 {
         return Ok(Wake::Woken);
     }

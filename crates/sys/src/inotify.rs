@@ -10,8 +10,8 @@ use crate::{check, check_size};
 #[derive(Debug)]
 pub struct Inotify(OwnedFd);
 
-/// A folder that is watched. The kernel gives the same value for the same folder, by whatever path it was reached,
-/// and does not give it to another one later.
+/// A folder that is watched. The kernel gives the same value for the same folder, by whatever path
+/// it was reached, and does not give it to another one later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Watch(i32);
 
@@ -27,7 +27,8 @@ pub enum Event<'a> {
     },
     /// The folder itself has other rights, another place, or is gone.
     Folder(Watch),
-    /// The folder is not watched any more: it is gone, unmounted, or [`Inotify::remove`] was called.
+    /// The folder is not watched any more: it is gone, unmounted, or [`Inotify::remove`] was
+    /// called.
     Ended(Watch),
     /// Changes were lost: there were more than the kernel keeps for us. Anything may have changed.
     Overflow,
@@ -42,10 +43,11 @@ impl Inotify {
         Ok(Inotify(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Watches an open folder (`O_PATH` will do, yet the folder must be readable). `StorageFull` where the user has
-    /// too many watches (`fs.inotify.max_user_watches`).
+    /// Watches an open folder (`O_PATH` will do, yet the folder must be readable). `StorageFull`
+    /// where the user has too many watches (`fs.inotify.max_user_watches`).
     ///
-    /// inotify knows paths only; the descriptor's own in `/proc` is one that no rename can turn to something else.
+    /// inotify knows paths only; the descriptor's own in `/proc` is one that no rename can turn to
+    /// something else.
     pub fn watch(&self, folder: BorrowedFd<'_>) -> io::Result<Watch> {
         let path = CString::new(format!("/proc/self/fd/{}", folder.as_raw_fd()))?;
         self.watch_path(&path)
@@ -58,11 +60,12 @@ impl Inotify {
         Ok(())
     }
 
-    /// Takes what is in the queue, as much as fits into `buffer` (at least [`LEAST_BUFFER`] bytes); nothing if it is
-    /// empty.
+    /// Takes what is in the queue, as much as fits into `buffer` (at least [`LEAST_BUFFER`] bytes);
+    /// nothing if it is empty.
     pub fn read<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Events<'a>> {
         // SAFETY: the buffer is live and as long as we say.
-        let read = unsafe { libc::read(self.0.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) };
+        let read =
+            unsafe { libc::read(self.0.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len()) };
         match check_size(read) {
             Ok(length) => Ok(Events(&buffer[..length])),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Events(&[])),
@@ -72,7 +75,8 @@ impl Inotify {
 
     fn watch_path(&self, path: &CStr) -> io::Result<Watch> {
         // SAFETY: `path` is NUL-terminated.
-        check(unsafe { libc::inotify_add_watch(self.0.as_raw_fd(), path.as_ptr(), MASK) }).map(Watch)
+        check(unsafe { libc::inotify_add_watch(self.0.as_raw_fd(), path.as_ptr(), MASK) })
+            .map(Watch)
     }
 }
 
@@ -116,8 +120,9 @@ pub const LEAST_BUFFER: usize = HEAD + 256;
 /// The fixed part of `struct inotify_event`: watch, mask, cookie, length of the name.
 const HEAD: usize = 16;
 
-/// Everything that can change what an open of a name in the folder finds. Not IN_CLOSE_WRITE: IN_MODIFY was before it.
-/// IN_EXCL_UNLINK spares us the writes to files that have no name any more.
+/// Everything that can change what an open of a name in the folder finds. Not IN_CLOSE_WRITE:
+/// IN_MODIFY was before it. IN_EXCL_UNLINK spares us the writes to files that have no name any
+/// more.
 const MASK: u32 = libc::IN_MODIFY
     | libc::IN_ATTRIB
     | libc::IN_CREATE
@@ -135,7 +140,8 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     fn folder(name: &str) -> PathBuf {
-        let path = std::env::temp_dir().join(format!("howdah-inotify-{}-{name}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("howdah-inotify-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
         path
@@ -193,9 +199,7 @@ mod tests {
         let path = folder("one");
         let (inotify, first) = watched(&path);
         std::os::unix::fs::symlink(&path, path.join("again")).unwrap();
-        let second = inotify
-            .watch(File::open(path.join("again")).unwrap().as_fd())
-            .unwrap();
+        let second = inotify.watch(File::open(path.join("again")).unwrap().as_fd()).unwrap();
         assert_eq!(first, second);
         fs::remove_dir_all(path).unwrap();
         assert_eq!(heard(&inotify).last().unwrap(), "<ended>");
@@ -205,9 +209,6 @@ mod tests {
     fn only_folders_are_watched() {
         let inotify = Inotify::new().unwrap();
         let file = File::open("/proc/self/exe").unwrap();
-        assert_eq!(
-            inotify.watch(file.as_fd()).unwrap_err().kind(),
-            io::ErrorKind::NotADirectory
-        );
+        assert_eq!(inotify.watch(file.as_fd()).unwrap_err().kind(), io::ErrorKind::NotADirectory);
     }
 }

@@ -1,8 +1,8 @@
 //! Every raw system call of the workspace, behind safe functions.
 //!
-//! Each module is one noun of the kernel's. A function here adds no policy: it makes the call, turns `-1` into an
-//! [`std::io::Error`] and hands out owned descriptors. What must hold for the call to be sound is checked here, so
-//! that callers need no `unsafe`.
+//! Each module is one noun of the kernel's. A function here adds no policy: it makes the call,
+//! turns `-1` into an [`std::io::Error`] and hands out owned descriptors. What must hold for the
+//! call to be sound is checked here, so that callers need no `unsafe`.
 #![allow(unsafe_code)] // This crate is where the system calls live.
 
 pub mod credentials;

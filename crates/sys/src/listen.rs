@@ -6,8 +6,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::check;
 
-/// Listens on `address`: non-blocking, close-on-exec, `SO_REUSEADDR`, and IPv6 for itself alone, so that both families can
-/// share a port. Accepted connections inherit `TCP_NODELAY`.
+/// Listens on `address`: non-blocking, close-on-exec, `SO_REUSEADDR`, and IPv6 for itself alone, so
+/// that both families can share a port. Accepted connections inherit `TCP_NODELAY`.
 pub fn listen(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
     let family = if address.is_ipv4() {
         libc::AF_INET
@@ -39,9 +39,7 @@ pub fn listen(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
                 sin6_family: libc::AF_INET6 as libc::sa_family_t,
                 sin6_port: address.port().to_be(),
                 sin6_flowinfo: address.flowinfo(),
-                sin6_addr: libc::in6_addr {
-                    s6_addr: address.ip().octets(),
-                },
+                sin6_addr: libc::in6_addr { s6_addr: address.ip().octets() },
                 sin6_scope_id: address.scope_id(),
             };
             bind(&socket, &raw)?;
@@ -56,7 +54,9 @@ fn switch_on(socket: &OwnedFd, level: libc::c_int, option: libc::c_int) -> io::R
     let on: libc::c_int = 1;
     let length = size_of_val(&on) as libc::socklen_t;
     // SAFETY: the value is a live int of the stated length.
-    check(unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const on).cast(), length) })?;
+    check(unsafe {
+        libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const on).cast(), length)
+    })?;
     Ok(())
 }
 

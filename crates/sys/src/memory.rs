@@ -8,11 +8,13 @@ use crate::{check, check_size};
 
 /// An anonymous file of `length` bytes, all zero, that nobody can shrink or grow any more.
 ///
-/// The seal matters: a peer that could shrink the file would turn the next access of ours into SIGBUS.
+/// The seal matters: a peer that could shrink the file would turn the next access of ours into
+/// SIGBUS.
 pub fn sealed_file(name: &std::ffi::CStr, length: usize) -> io::Result<OwnedFd> {
     // SAFETY: `name` is NUL-terminated.
-    let fd =
-        check(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) })?;
+    let fd = check(unsafe {
+        libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING)
+    })?;
     // SAFETY: fresh descriptor, owned by nobody else.
     let file = unsafe { OwnedFd::from_raw_fd(fd) };
     let length = libc::off_t::try_from(length).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -38,14 +40,16 @@ pub fn is_sealed(file: BorrowedFd<'_>, length: usize) -> io::Result<bool> {
 
 /// A shared, writable mapping, unmapped on drop.
 ///
-/// It hands out a pointer only: other processes write to these bytes at any moment, so no reference to them may exist.
+/// It hands out a pointer only: other processes write to these bytes at any moment, so no reference
+/// to them may exist.
 #[derive(Debug)]
 pub struct Mapping {
     base: NonNull<u8>,
     length: usize,
 }
 
-// SAFETY: a mapping is an address range; all access goes through raw pointers whose users take care of ordering.
+// SAFETY: a mapping is an address range; all access goes through raw pointers whose users take care
+// of ordering.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -91,12 +95,14 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: we mapped exactly this range, and no pointer into it outlives the owner of the mapping.
+        // SAFETY: we mapped exactly this range, and no pointer into it outlives the owner of the
+        // mapping.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.length) };
     }
 }
 
-/// Gives the pages of `[offset, offset+length)` of a memory file back to the kernel; they read as zero afterwards.
+/// Gives the pages of `[offset, offset+length)` of a memory file back to the kernel; they read as
+/// zero afterwards.
 pub fn release(file: impl AsFd, offset: usize, length: usize) -> io::Result<()> {
     let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
     let length = libc::off_t::try_from(length).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -106,13 +112,15 @@ pub fn release(file: impl AsFd, offset: usize, length: usize) -> io::Result<()> 
     Ok(())
 }
 
-/// `writev(2)` from raw parts: the kernel copies, so the bytes may change meanwhile without harm to us.
+/// `writev(2)` from raw parts: the kernel copies, so the bytes may change meanwhile without harm to
+/// us.
 ///
 /// # Safety
 /// Every part must be mapped, readable memory for the length of the call.
 pub unsafe fn write_parts(to: BorrowedFd<'_>, parts: &[libc::iovec]) -> io::Result<usize> {
     let count = libc::c_int::try_from(parts.len()).unwrap_or(libc::c_int::MAX);
-    // SAFETY: `parts` is a live array of `count` entries; the caller vouches for what they point to.
+    // SAFETY: `parts` is a live array of `count` entries; the caller vouches for what they point
+    // to.
     check_size(unsafe { libc::writev(to.as_raw_fd(), parts.as_ptr(), count) })
 }
 

@@ -38,7 +38,8 @@ pub fn folder(path: &CStr) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Opens what `path` leads to for reading, links followed: for files that a site's owner names. Never waits.
+/// Opens what `path` leads to for reading, links followed: for files that a site's owner names.
+/// Never waits.
 pub fn file(path: &CStr) -> io::Result<OwnedFd> {
     // SAFETY: `path` is NUL-terminated.
     let fd = check(unsafe { libc::open(path.as_ptr(), Access::Read.flags()) })?;
@@ -46,15 +47,16 @@ pub fn file(path: &CStr) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Opens `path` below `folder` if there is no symbolic link on the way, the last component included (`ELOOP`), and
-/// nothing leads out of the folder (`EXDEV`).
+/// Opens `path` below `folder` if there is no symbolic link on the way, the last component included
+/// (`ELOOP`), and nothing leads out of the folder (`EXDEV`).
 pub fn beneath(folder: BorrowedFd<'_>, path: &CStr, access: Access) -> io::Result<OwnedFd> {
     if !WITHOUT_OPENAT2.load(Ordering::Relaxed) {
         match openat2(folder, path, access) {
             Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
                 WITHOUT_OPENAT2.store(true, Ordering::Relaxed);
             }
-            // A sandbox's filter written before the call existed; or a file that says so itself, then it says it again.
+            // A sandbox's filter written before the call existed; or a file that says so itself,
+            // then it says it again.
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => {}
             other => return other,
         }
@@ -62,8 +64,9 @@ pub fn beneath(folder: BorrowedFd<'_>, path: &CStr, access: Access) -> io::Resul
     beneath_by_steps(folder, path, access)
 }
 
-/// Opens one component in `folder`, never through a link: with [`Access::Point`] the link itself, else `ELOOP`
-/// (`NotADirectory` with [`Access::Folder`]). The name must hold no slash and not be `..`.
+/// Opens one component in `folder`, never through a link: with [`Access::Point`] the link itself,
+/// else `ELOOP` (`NotADirectory` with [`Access::Folder`]). The name must hold no slash and not be
+/// `..`.
 pub fn step(folder: BorrowedFd<'_>, name: &CStr, access: Access) -> io::Result<OwnedFd> {
     if name == c".." || name.to_bytes().contains(&b'/') {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -80,18 +83,14 @@ pub fn link_target(link: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
     let mut target = vec![0; LONGEST_TARGET];
     // SAFETY: the empty name means the descriptor itself; the buffer has the length given.
     let length = check_size(unsafe {
-        libc::readlinkat(
-            link.as_raw_fd(),
-            c"".as_ptr(),
-            target.as_mut_ptr().cast(),
-            target.len(),
-        )
+        libc::readlinkat(link.as_raw_fd(), c"".as_ptr(), target.as_mut_ptr().cast(), target.len())
     })?;
     target.truncate(length);
     Ok(target)
 }
 
-/// What opening can end with, as [`io::Error::raw_os_error`] has it: `io::ErrorKind` does not tell all of them apart.
+/// What opening can end with, as [`io::Error::raw_os_error`] has it: `io::ErrorKind` does not tell
+/// all of them apart.
 pub mod errno {
     pub use libc::{
         EACCES, ELOOP, EMFILE, ENAMETOOLONG, ENFILE, ENODEV, ENOENT, ENOTDIR, ENXIO, EPERM, EXDEV,
@@ -118,8 +117,8 @@ fn openat2(folder: BorrowedFd<'_>, path: &CStr, access: Access) -> io::Result<Ow
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// [`beneath`] for kernels before 5.6 and sandboxes without `openat2`: a descriptor for every folder on the way, none
-/// opened through a link.
+/// [`beneath`] for kernels before 5.6 and sandboxes without `openat2`: a descriptor for every
+/// folder on the way, none opened through a link.
 fn beneath_by_steps(folder: BorrowedFd<'_>, path: &CStr, access: Access) -> io::Result<OwnedFd> {
     let path = path.to_bytes();
     if path.starts_with(b"/") {
@@ -138,11 +137,7 @@ fn beneath_by_steps(folder: BorrowedFd<'_>, path: &CStr, access: Access) -> io::
             return Err(io::Error::from_raw_os_error(libc::EXDEV));
         }
         let name = CString::new(name).map_err(|_| io::ErrorKind::InvalidInput)?;
-        let access = if names.peek().is_some() {
-            Access::Folder
-        } else {
-            access
-        };
+        let access = if names.peek().is_some() { Access::Folder } else { access };
         at = match step(at.as_fd(), &name, access) {
             Ok(next) if access == Access::Point && is_link(&Stat::of(next.as_fd())?) => {
                 return Err(loop_error());
@@ -183,7 +178,8 @@ mod tests {
 
     impl Folder {
         fn new(name: &str) -> Folder {
-            let path = std::env::temp_dir().join(format!("howdah-open-{}-{name}", std::process::id()));
+            let path =
+                std::env::temp_dir().join(format!("howdah-open-{}-{name}", std::process::id()));
             let _ = fs::remove_dir_all(&path);
             fs::create_dir_all(path.join("a/b")).unwrap();
             fs::write(path.join("a/b/file"), "x").unwrap();
@@ -235,7 +231,8 @@ mod tests {
                 assert_eq!(found, expected, "{way} {path:?} {access:?}");
             }
         }
-        // A folder that is a link: openat2 says ELOOP or ENOTDIR, depending on the kernel; never success.
+        // A folder that is a link: openat2 says ELOOP or ENOTDIR, depending on the kernel; never
+        // success.
         assert!(beneath(root.as_fd(), c"a/link", Access::Folder).is_err());
         assert!(beneath_by_steps(root.as_fd(), c"a/link", Access::Folder).is_err());
     }

@@ -6,9 +6,13 @@ use std::time::Duration;
 
 use crate::check;
 
-/// Waits until one of `descriptors` is readable, closed by its peer or broken, at most for `timeout` (`None`: for ever).
-/// Answers for each whether it is; none are after the timeout or a signal.
-pub fn readable(descriptors: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result<Vec<bool>> {
+/// Waits until one of `descriptors` is readable, closed by its peer or broken, at most for
+/// `timeout` (`None`: for ever). Answers for each whether it is; none are after the timeout or a
+/// signal.
+pub fn readable(
+    descriptors: &[BorrowedFd<'_>],
+    timeout: Option<Duration>,
+) -> io::Result<Vec<bool>> {
     let mut entries: Vec<libc::pollfd> = descriptors
         .iter()
         .map(|descriptor| libc::pollfd {

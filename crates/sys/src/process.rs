@@ -35,7 +35,8 @@ impl Pid {
         gone_is_fine(check(unsafe { libc::kill(self.0, signal) }))
     }
 
-    /// Sends a signal to the whole process group that the process leads. An empty group is no error.
+    /// Sends a signal to the whole process group that the process leads. An empty group is no
+    /// error.
     pub fn signal_group(self, signal: i32) -> io::Result<()> {
         // SAFETY: no memory arguments.
         gone_is_fine(check(unsafe { libc::kill(-self.0, signal) }))
@@ -140,11 +141,12 @@ pub fn wait(child: Pid) -> io::Result<Exit> {
     }
 }
 
-/// Forks. The child runs `child` in a process group of its own, with default signals, no terminal on its standard input,
-/// and only the standard descriptors and `keep` open; it ends with the status that `child` answers.
+/// Forks. The child runs `child` in a process group of its own, with default signals, no terminal
+/// on its standard input, and only the standard descriptors and `keep` open; it ends with the
+/// status that `child` answers.
 ///
-/// Refused in a process of several threads, in whose child locks could stay locked for ever. `child` must not use, nor
-/// drop, a descriptor that is not in `keep`.
+/// Refused in a process of several threads, in whose child locks could stay locked for ever.
+/// `child` must not use, nor drop, a descriptor that is not in `keep`.
 pub fn fork(keep: &[RawFd], child: impl FnOnce() -> u8) -> io::Result<Pid> {
     if std::fs::read_dir("/proc/self/task")?.count() != 1 {
         return Err(io::Error::other("a process of several threads cannot fork"));
@@ -155,7 +157,8 @@ pub fn fork(keep: &[RawFd], child: impl FnOnce() -> u8) -> io::Result<Pid> {
         return Ok(Pid(pid));
     }
     let run = std::panic::AssertUnwindSafe(|| {
-        // SAFETY: this is the child, the parent's frames below never run in it, and `child` keeps to its own.
+        // SAFETY: this is the child, the parent's frames below never run in it, and `child` keeps
+        // to its own.
         unsafe { descriptor::close_all_but(keep) };
         // SAFETY: no memory arguments. It cannot fail for a fresh child.
         unsafe { libc::setpgid(0, 0) };
@@ -182,7 +185,8 @@ pub fn become_for_good(identity: &Identity) -> io::Result<()> {
         .map_err(|(step, error)| io::Error::new(error.kind(), format!("{step}: {error}")))
 }
 
-/// From now on no program that this process executes gives it more rights, whatever its set-id bits say.
+/// From now on no program that this process executes gives it more rights, whatever its set-id bits
+/// say.
 pub fn refuse_new_privileges() -> io::Result<()> {
     // SAFETY: no memory arguments.
     check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
@@ -191,7 +195,8 @@ pub fn refuse_new_privileges() -> io::Result<()> {
 
 /// When `parent` dies this process has so many seconds left. Fails if it is dead already.
 ///
-/// Takes SIGUSR2 and SIGALRM for it. To be called after a change of user, which makes the kernel forget.
+/// Takes SIGUSR2 and SIGALRM for it. To be called after a change of user, which makes the kernel
+/// forget.
 pub fn outlive_parent_by(parent: Pid, seconds: u8) -> io::Result<()> {
     GRACE.store(seconds, std::sync::atomic::Ordering::Relaxed);
     let handler = start_the_alarm as extern "C" fn(libc::c_int);
@@ -233,17 +238,14 @@ pub fn own_pid() -> Pid {
 
 /// Soft and hard limit of open descriptors.
 pub fn descriptor_limit() -> io::Result<(u64, u64)> {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is live.
     check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) })?;
     Ok((limit.rlim_cur, limit.rlim_max))
 }
 
-/// Raises the soft limit of open descriptors to `wanted`, and the hard one if this process may; as far as it goes.
-/// Never lowers it. Answers what it is now.
+/// Raises the soft limit of open descriptors to `wanted`, and the hard one if this process may; as
+/// far as it goes. Never lowers it. Answers what it is now.
 pub fn raise_descriptor_limit(wanted: u64) -> io::Result<u64> {
     let (soft, hard) = descriptor_limit()?;
     if soft >= wanted {
@@ -259,10 +261,7 @@ pub fn raise_descriptor_limit(wanted: u64) -> io::Result<u64> {
 
 /// Async-signal-safe.
 fn set_descriptor_limit(soft: u64, hard: u64) -> io::Result<()> {
-    let limit = libc::rlimit {
-        rlim_cur: soft,
-        rlim_max: hard,
-    };
+    let limit = libc::rlimit { rlim_cur: soft, rlim_max: hard };
     // SAFETY: `limit` is live.
     check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) })?;
     Ok(())

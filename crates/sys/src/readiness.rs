@@ -9,8 +9,9 @@ use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
 /// A descriptor, registered with the event loop of the thread that made this.
 ///
-/// It is a duplicate of our own, so that nothing can close it while the event loop knows it. Edges are reported: whoever
-/// is woken either reads until there is nothing left, or takes the edge itself for the message.
+/// It is a duplicate of our own, so that nothing can close it while the event loop knows it. Edges
+/// are reported: whoever is woken either reads until there is nothing left, or takes the edge
+/// itself for the message.
 #[derive(Debug)]
 pub struct Readable(AsyncFd<OwnedFd>);
 
@@ -18,7 +19,8 @@ impl Readable {
     /// Registers a duplicate of `fd`, which should be non-blocking.
     pub fn new(fd: BorrowedFd<'_>) -> io::Result<Readable> {
         let own = fd.try_clone_to_owned()?;
-        // SAFETY: the descriptor is owned by the `AsyncFd` itself, and stays open and the same until that is dropped.
+        // SAFETY: the descriptor is owned by the `AsyncFd` itself, and stays open and the same
+        // until that is dropped.
         let registered = unsafe { AsyncFd::register_with_interest(own, Interest::READABLE) };
         Ok(Readable(registered.map_err(io::Error::from)?))
     }
@@ -29,7 +31,10 @@ impl Readable {
     }
 
     /// As [`Readable::ready`], for a hand-written future.
-    pub fn poll_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<AsyncFdReadyGuard<'_, OwnedFd>>> {
+    pub fn poll_ready(
+        &self,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<AsyncFdReadyGuard<'_, OwnedFd>>> {
         self.0.poll_read_ready(context)
     }
 }
@@ -42,10 +47,7 @@ mod tests {
 
     #[test]
     fn every_ring_is_an_edge_though_nobody_reads_the_count() {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .build()
-            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
         runtime.block_on(async {
             let bell = EventFd::new().unwrap();
             let readable = Readable::new(bell.as_fd()).unwrap();

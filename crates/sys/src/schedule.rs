@@ -8,7 +8,8 @@ use std::os::unix::fs::FileExt;
 #[derive(Debug)]
 pub struct Schedule(File);
 
-/// Times since the process began, in nanoseconds. The kernel brings them up to date every few milliseconds.
+/// Times since the process began, in nanoseconds. The kernel brings them up to date every few
+/// milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spent {
     /// On a processor.
@@ -33,10 +34,7 @@ impl Schedule {
 }
 
 fn parse(text: &[u8]) -> Option<Spent> {
-    let mut numbers = std::str::from_utf8(text)
-        .ok()?
-        .split_ascii_whitespace()
-        .map(str::parse);
+    let mut numbers = std::str::from_utf8(text).ok()?.split_ascii_whitespace().map(str::parse);
     Some(Spent {
         running: numbers.next()?.ok()?,
         delayed: numbers.next()?.ok()?,
@@ -49,13 +47,7 @@ mod tests {
 
     #[test]
     fn two_numbers_are_needed() {
-        assert_eq!(
-            parse(b"992697 97702 3\n"),
-            Some(Spent {
-                running: 992_697,
-                delayed: 97_702
-            })
-        );
+        assert_eq!(parse(b"992697 97702 3\n"), Some(Spent { running: 992_697, delayed: 97_702 }));
         assert_eq!(parse(b"992697"), None);
         assert_eq!(parse(b"a b c"), None);
     }

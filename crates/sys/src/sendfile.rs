@@ -5,11 +5,12 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::check_size;
 
-/// Sends up to `count` bytes of `file` from `offset` on; answers how many went. The file's own position stays.
+/// Sends up to `count` bytes of `file` from `offset` on; answers how many went. The file's own
+/// position stays.
 ///
-/// `WouldBlock` where a non-blocking socket takes nothing. 0 for a `count` that is not 0 means that the file ends at or
-/// before `offset`: it is shorter than it was, and what was promised cannot be sent. A closed peer is `BrokenPipe`
-/// where SIGPIPE is ignored, as Rust's runtime does.
+/// `WouldBlock` where a non-blocking socket takes nothing. 0 for a `count` that is not 0 means that
+/// the file ends at or before `offset`: it is shorter than it was, and what was promised cannot be
+/// sent. A closed peer is `BrokenPipe` where SIGPIPE is ignored, as Rust's runtime does.
 pub fn sendfile(
     socket: BorrowedFd<'_>,
     file: BorrowedFd<'_>,
@@ -20,12 +21,7 @@ pub fn sendfile(
     loop {
         // SAFETY: `offset` is a live word; both descriptors are open.
         let sent = unsafe {
-            libc::sendfile(
-                socket.as_raw_fd(),
-                file.as_raw_fd(),
-                &raw mut offset,
-                count.min(MOST),
-            )
+            libc::sendfile(socket.as_raw_fd(), file.as_raw_fd(), &raw mut offset, count.min(MOST))
         };
         match check_size(sent) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -45,7 +41,8 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     fn file(bytes: &[u8]) -> std::fs::File {
-        let mut file = std::fs::File::from(crate::memory::sealed_file(c"test", bytes.len()).unwrap());
+        let mut file =
+            std::fs::File::from(crate::memory::sealed_file(c"test", bytes.len()).unwrap());
         file.write_all(bytes).unwrap();
         file
     }
@@ -53,10 +50,7 @@ mod tests {
     #[test]
     fn sends_the_part_asked_for() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        assert_eq!(
-            sendfile(ours.as_fd(), file(b"0123456789").as_fd(), 3, 4).unwrap(),
-            4
-        );
+        assert_eq!(sendfile(ours.as_fd(), file(b"0123456789").as_fd(), 3, 4).unwrap(), 4);
         let mut received = [0; 4];
         theirs.read_exact(&mut received).unwrap();
         assert_eq!(&received, b"3456");

@@ -32,10 +32,7 @@ impl SeqPacket {
         check(unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, ends.as_mut_ptr()) })?;
         // SAFETY: both are fresh and owned by nobody else.
         Ok(unsafe {
-            (
-                SeqPacket(OwnedFd::from_raw_fd(ends[0])),
-                SeqPacket(OwnedFd::from_raw_fd(ends[1])),
-            )
+            (SeqPacket(OwnedFd::from_raw_fd(ends[0])), SeqPacket(OwnedFd::from_raw_fd(ends[1])))
         })
     }
 
@@ -54,7 +51,8 @@ impl SeqPacket {
         Ok(())
     }
 
-    /// Sends one message with up to [`MOST_DESCRIPTORS`] descriptors. A closed peer is `BrokenPipe`, never SIGPIPE.
+    /// Sends one message with up to [`MOST_DESCRIPTORS`] descriptors. A closed peer is
+    /// `BrokenPipe`, never SIGPIPE.
     pub fn send(&self, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         if descriptors.len() > MOST_DESCRIPTORS {
             return Err(io::Error::new(
@@ -73,23 +71,29 @@ impl SeqPacket {
         header.msg_iov = &raw mut part;
         header.msg_iovlen = 1;
         if !raw.is_empty() {
-            let bytes =
-                u32::try_from(size_of_val(raw.as_slice())).map_err(|_| io::ErrorKind::InvalidInput)?;
+            let bytes = u32::try_from(size_of_val(raw.as_slice()))
+                .map_err(|_| io::ErrorKind::InvalidInput)?;
             header.msg_control = control.0.as_mut_ptr().cast();
             // SAFETY: pure arithmetic.
             header.msg_controllen = unsafe { libc::CMSG_SPACE(bytes) } as usize;
-            // SAFETY: the control buffer has room for one header and MOST_DESCRIPTORS descriptors, checked above.
+            // SAFETY: the control buffer has room for one header and MOST_DESCRIPTORS descriptors,
+            // checked above.
             unsafe {
                 let first = libc::CMSG_FIRSTHDR(&raw const header);
                 (*first).cmsg_level = libc::SOL_SOCKET;
                 (*first).cmsg_type = libc::SCM_RIGHTS;
                 (*first).cmsg_len = libc::CMSG_LEN(bytes) as usize;
-                std::ptr::copy_nonoverlapping(raw.as_ptr(), libc::CMSG_DATA(first).cast(), raw.len());
+                std::ptr::copy_nonoverlapping(
+                    raw.as_ptr(),
+                    libc::CMSG_DATA(first).cast(),
+                    raw.len(),
+                );
             }
         }
         loop {
             // SAFETY: the header points to live buffers of the stated sizes.
-            let sent = unsafe { libc::sendmsg(self.0.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL) };
+            let sent =
+                unsafe { libc::sendmsg(self.0.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL) };
             match check_size(sent) {
                 Ok(_) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -103,7 +107,8 @@ impl SeqPacket {
         self.receive_with(room, 0)
     }
 
-    /// Receives one message, or fails with `WouldBlock` at once, even on a socket that another process made blocking.
+    /// Receives one message, or fails with `WouldBlock` at once, even on a socket that another
+    /// process made blocking.
     pub fn receive_now(&self, room: &mut [u8]) -> io::Result<Received> {
         self.receive_with(room, libc::MSG_DONTWAIT)
     }
@@ -123,11 +128,7 @@ impl SeqPacket {
         let length = loop {
             // SAFETY: the header points to live, writable buffers of the stated sizes.
             let got = unsafe {
-                libc::recvmsg(
-                    self.0.as_raw_fd(),
-                    &raw mut header,
-                    libc::MSG_CMSG_CLOEXEC | flags,
-                )
+                libc::recvmsg(self.0.as_raw_fd(), &raw mut header, libc::MSG_CMSG_CLOEXEC | flags)
             };
             match check_size(got) {
                 Ok(length) => break length,
@@ -138,11 +139,7 @@ impl SeqPacket {
         let truncated = header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0;
         // SAFETY: the kernel filled in `header` and its control data just now.
         let descriptors = unsafe { passed_descriptors(&header) };
-        Ok(Received {
-            length,
-            descriptors,
-            truncated,
-        })
+        Ok(Received { length, descriptors, truncated })
     }
 }
 
@@ -182,11 +179,12 @@ impl Default for ControlBuffer {
 /// Takes ownership of every descriptor that came with a message.
 ///
 /// # Safety
-/// `header` must be as `recvmsg` left it, with its control buffer alive, and must be handed here only once.
+/// `header` must be as `recvmsg` left it, with its control buffer alive, and must be handed here
+/// only once.
 unsafe fn passed_descriptors(header: &libc::msghdr) -> Vec<OwnedFd> {
     let mut descriptors = Vec::new();
-    // SAFETY: walking the control data with the C macros stays inside msg_controllen; each SCM_RIGHTS entry holds whole,
-    // fresh descriptors that are ours now.
+    // SAFETY: walking the control data with the C macros stays inside msg_controllen; each
+    // SCM_RIGHTS entry holds whole, fresh descriptors that are ours now.
     unsafe {
         let mut entry = libc::CMSG_FIRSTHDR(header);
         while !entry.is_null() {
@@ -240,10 +238,7 @@ mod tests {
     fn a_closed_peer_is_the_end_and_then_an_error() {
         let (left, right) = SeqPacket::pair().unwrap();
         drop(right);
-        assert_eq!(
-            left.send(b"x", &[]).unwrap_err().kind(),
-            io::ErrorKind::BrokenPipe
-        );
+        assert_eq!(left.send(b"x", &[]).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
         assert_eq!(left.receive(&mut [0; 1]).unwrap().length, 0);
     }
 }

@@ -22,7 +22,8 @@ pub struct Arrived {
 pub struct Signals(File);
 
 impl Signals {
-    /// Blocks `signals` in this thread and receives them here instead. Signals of one kind that come together count as one.
+    /// Blocks `signals` in this thread and receives them here instead. Signals of one kind that
+    /// come together count as one.
     pub fn block(signals: &[i32]) -> io::Result<Signals> {
         let set = set_of(signals)?;
         // SAFETY: `set` is initialised; the old mask is not asked for.
@@ -42,8 +43,10 @@ impl Signals {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
             Err(error) => return Err(error),
         }
-        // SAFETY: the kernel filled the whole struct, whose fields are plain numbers; the read makes no demand on alignment.
-        let info: libc::signalfd_siginfo = unsafe { std::ptr::read_unaligned(room.as_ptr().cast()) };
+        // SAFETY: the kernel filled the whole struct, whose fields are plain numbers; the read
+        // makes no demand on alignment.
+        let info: libc::signalfd_siginfo =
+            unsafe { std::ptr::read_unaligned(room.as_ptr().cast()) };
         Ok(Some(Arrived {
             signal: i32::try_from(info.ssi_signo).map_err(|_| io::ErrorKind::InvalidData)?,
             by_kernel: info.ssi_code == libc::SI_KERNEL,
@@ -69,7 +72,8 @@ pub fn restore(signal: i32) -> io::Result<()> {
 
 /// Unblocks everything and gives every signal its default meaning, as a fresh process has it.
 pub(crate) fn reset() -> io::Result<()> {
-    // 64 is SIGRTMAX; SIGKILL, SIGSTOP and those that libc keeps for itself refuse, which is as good.
+    // 64 is SIGRTMAX; SIGKILL, SIGSTOP and those that libc keeps for itself refuse, which is as
+    // good.
     for signal in 1..=64 {
         let _ = disposition(signal, libc::SIG_DFL);
     }

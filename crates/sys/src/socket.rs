@@ -5,7 +5,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::check_size;
 
-/// Sends `bytes` and lets the kernel wait with a packet that is not full: more follows at once (`MSG_MORE`).
+/// Sends `bytes` and lets the kernel wait with a packet that is not full: more follows at once
+/// (`MSG_MORE`).
 pub fn send_more(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     let flags = libc::MSG_MORE | libc::MSG_NOSIGNAL;
     // SAFETY: `bytes` is live, readable memory of that length.

@@ -6,7 +6,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::check;
 
-/// What is known of a file. Two equal values mean, as far as metadata can tell, the same bytes under the same rights.
+/// What is known of a file. Two equal values mean, as far as metadata can tell, the same bytes
+/// under the same rights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
     /// The device of the file system.
@@ -135,11 +136,10 @@ mod tests {
         assert_eq!(of(c"/dev/null"), FileType::Special);
         assert_eq!(of(c"/proc/self/exe"), FileType::Regular);
         let here = std::fs::File::open("/proc/self").unwrap();
-        assert_eq!(
-            Stat::of_name(here.as_fd(), c"exe").unwrap().file_type(),
-            FileType::Link
+        assert_eq!(Stat::of_name(here.as_fd(), c"exe").unwrap().file_type(), FileType::Link);
+        assert!(
+            Stat::of_path(c"/no/such/path").is_err() && Stat::of_link(c"/no/such/path").is_err()
         );
-        assert!(Stat::of_path(c"/no/such/path").is_err() && Stat::of_link(c"/no/such/path").is_err());
         assert_eq!(Stat::of_link(c"/proc/self").unwrap().file_type(), FileType::Link);
     }
 

@@ -116,19 +116,10 @@ fn size(text: &str) -> Result<u64, Problem> {
     let (digits, unit) = split_unit(text);
     let number: u64 = digits.parse().map_err(|_| problem())?;
     let unit = unit.to_ascii_uppercase();
-    let unit = unit
-        .strip_suffix("IB")
-        .or_else(|| unit.strip_suffix('B'))
-        .unwrap_or(&unit);
+    let unit = unit.strip_suffix("IB").or_else(|| unit.strip_suffix('B')).unwrap_or(&unit);
     let shift = match unit {
         "" => 0,
-        unit => {
-            SIZE_UNITS
-                .iter()
-                .find(|(name, _)| *name == unit)
-                .ok_or_else(problem)?
-                .1
-        }
+        unit => SIZE_UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(problem)?.1,
     };
     number
         .checked_mul(1 << shift)
@@ -168,11 +159,7 @@ impl Kind for Span {
     fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<Duration> {
         if let DeValue::Integer(number) = value.get_ref() {
             let help = format!("write the unit: `\"{number}s\"` or `\"{number}ms\"`");
-            report.add(
-                value.span(),
-                format!("{number} is a duration without a unit"),
-                Some(help),
-            );
+            report.add(value.span(), format!("{number} is a duration without a unit"), Some(help));
             return None;
         }
         read_string(value, report, "a duration such as `\"30s\"`", span)
@@ -182,20 +169,16 @@ impl Kind for Span {
 fn span(text: &str) -> Result<Duration, Problem> {
     let help = "give a whole number and a unit: `\"500ms\"`, `\"30s\"`, `\"5m\"`, `\"1h\"`";
     let (digits, unit) = split_unit(text);
-    let factor = SPAN_UNITS
-        .iter()
-        .find(|(name, _)| *name == unit)
-        .map(|(_, factor)| *factor);
+    let factor = SPAN_UNITS.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor);
     let (Ok(number), Some(factor)) = (digits.parse::<u64>(), factor) else {
         return Err(Problem::new(format!("`{text}` is not a duration"), help));
     };
     match number.checked_mul(factor) {
         Some(0) => Err(Problem::new("the duration is zero", "give at least `\"1ms\"`")),
-        Some(milliseconds) if milliseconds <= LONGEST_SPAN => Ok(Duration::from_millis(milliseconds)),
-        _ => Err(Problem::new(
-            format!("`{text}` is too long"),
-            "give at most 30 days, `\"720h\"`",
-        )),
+        Some(milliseconds) if milliseconds <= LONGEST_SPAN => {
+            Ok(Duration::from_millis(milliseconds))
+        }
+        _ => Err(Problem::new(format!("`{text}` is too long"), "give at most 30 days, `\"720h\"`")),
     }
 }
 
@@ -216,16 +199,16 @@ fn integer(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>, expected: &str
         } else {
             "is too large"
         };
-        report.add(
-            value.span(),
-            format!("{number} {what}"),
-            Some(format!("give {expected}")),
-        );
+        report.add(value.span(), format!("{number} {what}"), Some(format!("give {expected}")));
     }
     parsed
 }
 
-fn fit<T: TryFrom<u64>>(number: u64, value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<T> {
+fn fit<T: TryFrom<u64>>(
+    number: u64,
+    value: &Spanned<DeValue<'_>>,
+    report: &mut Report<'_>,
+) -> Option<T> {
     let fitted = T::try_from(number).ok();
     // TOML's own integers are 64-bit and signed; more is a mistake on every machine.
     if fitted.is_none() || number > i64::MAX.unsigned_abs() {
@@ -288,17 +271,10 @@ mod tests {
         assert_eq!(Size::<u64>::show(&(2 << 30)), "\"2G\"");
         assert_eq!(Size::<usize>::show(&8190), "8190");
         assert_eq!(Size::<usize>::show(&0), "0");
-        for (milliseconds, shown) in [
-            (500, "500ms"),
-            (30_000, "30s"),
-            (60_000, "60s"),
-            (300_000, "5m"),
-            (7_200_000, "2h"),
-        ] {
-            assert_eq!(
-                Span::show(&Duration::from_millis(milliseconds)),
-                format!("\"{shown}\"")
-            );
+        for (milliseconds, shown) in
+            [(500, "500ms"), (30_000, "30s"), (60_000, "60s"), (300_000, "5m"), (7_200_000, "2h")]
+        {
+            assert_eq!(Span::show(&Duration::from_millis(milliseconds)), format!("\"{shown}\""));
         }
         assert_eq!(Counted::show(&Count::Auto), "\"auto\"");
     }

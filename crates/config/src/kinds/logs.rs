@@ -67,10 +67,9 @@ impl Kind for Errors {
     fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<ErrorTarget> {
         read_string(value, report, &Self::name(), |text| match text {
             "" => Err(empty("`\"-\"` for standard error, or a file")),
-            "off" => Err(Problem::new(
-                "the error log cannot be turned off",
-                "give `\"-\"` or a file",
-            )),
+            "off" => {
+                Err(Problem::new("the error log cannot be turned off", "give `\"-\"` or a file"))
+            }
             "-" => Ok(ErrorTarget::Stderr),
             path => Ok(ErrorTarget::File(PathBuf::from(path))),
         })

@@ -1,5 +1,5 @@
-//! The kinds of values: how each is read, how its default is shown, what it is called in messages and in the
-//! manual.
+//! The kinds of values: how each is read, how its default is shown, what it is called in messages
+//! and in the manual.
 
 mod amounts;
 mod logs;
@@ -27,7 +27,8 @@ pub(crate) use upstreams::UpstreamUrl;
 
 use crate::diagnostic::Report;
 
-/// A kind of value, one per meaning rather than one per Rust type: a size and a count are both integers.
+/// A kind of value, one per meaning rather than one per Rust type: a size and a count are both
+/// integers.
 pub(crate) trait Kind {
     /// What a value of this kind is read into.
     type Value;
@@ -57,7 +58,8 @@ impl Problem {
     }
 }
 
-/// Reads a string and gives it to `parse`; another type of value is reported as "expected `expected`".
+/// Reads a string and gives it to `parse`; another type of value is reported as "expected
+/// `expected`".
 pub(crate) fn read_string<T>(
     value: &Spanned<DeValue<'_>>,
     report: &mut Report<'_>,

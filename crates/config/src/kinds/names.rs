@@ -92,9 +92,7 @@ fn is_plain_name(text: &str) -> bool {
     !text.is_empty()
         && text.len() <= 255
         && !text.starts_with(['.', '-'])
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
 /// Host names and patterns.
@@ -144,7 +142,8 @@ fn host_pattern(text: &str) -> Result<HostPattern, Problem> {
     if text == "*" {
         return Ok(HostPattern::Default);
     }
-    let problem = |message: &str, help: &str| Err(Problem::new(format!("`{text}` {message}"), help));
+    let problem =
+        |message: &str, help: &str| Err(Problem::new(format!("`{text}` {message}"), help));
     if text.contains("://") || text.contains('/') {
         return problem(
             "is a URL or a path, not a host name",
@@ -158,10 +157,7 @@ fn host_pattern(text: &str) -> Result<HostPattern, Problem> {
         };
     }
     if text.parse::<Ipv6Addr>().is_ok() {
-        return problem(
-            "is an IPv6 address without brackets",
-            "write it as in `\"[::1]\"`",
-        );
+        return problem("is an IPv6 address without brackets", "write it as in `\"[::1]\"`");
     }
     if text.contains(':') {
         return problem("holds a port", "leave the port out: it belongs to `listen`");
@@ -184,10 +180,7 @@ fn host_pattern(text: &str) -> Result<HostPattern, Problem> {
         );
     }
     if wildcard && plain.parse::<Ipv4Addr>().is_ok() {
-        return problem(
-            "is a wildcard on an IP address",
-            "give the address itself, or `\"*\"`",
-        );
+        return problem("is a wildcard on an IP address", "give the address itself, or `\"*\"`");
     }
     if let Err(why) = check_host_name(plain) {
         return problem(why, "give a host name such as `\"www.example.org\"`");
@@ -199,8 +192,9 @@ fn host_pattern(text: &str) -> Result<HostPattern, Problem> {
     })
 }
 
-/// Whether `name` is a host name by RFC 1123 §2.1: labels of letters, digits and inner hyphens. Underscores
-/// are let through here, unlike in names that become paths, since some internal networks have them.
+/// Whether `name` is a host name by RFC 1123 §2.1: labels of letters, digits and inner hyphens.
+/// Underscores are let through here, unlike in names that become paths, since some internal
+/// networks have them.
 fn check_host_name(name: &str) -> Result<(), &'static str> {
     if name.len() > 253 {
         return Err("is longer than 253 characters");

@@ -30,17 +30,11 @@ impl Kind for Addresses {
     }
 
     fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<Vec<SocketAddr>> {
-        let addresses: Vec<_> = List::<Address>::read(value, report)?
-            .into_iter()
-            .flatten()
-            .collect();
+        let addresses: Vec<_> =
+            List::<Address>::read(value, report)?.into_iter().flatten().collect();
         if addresses.is_empty() {
             let help = "give at least one, as in `[\"127.0.0.1:8080\"]`";
-            report.add(
-                value.span(),
-                "the list of addresses is empty",
-                Some(help.to_owned()),
-            );
+            report.add(value.span(), "the list of addresses is empty", Some(help.to_owned()));
             return None;
         }
         for (number, address) in addresses.iter().enumerate() {
@@ -77,19 +71,20 @@ impl Kind for Address {
     }
 }
 
-/// The addresses that `text` names: `127.0.0.1:8080`, `[::1]:8080`, or `:80` and `*:80` for the port on both
-/// families (the IPv6 socket is then to be bound for IPv6 only). The error is what is wrong and what to do.
+/// The addresses that `text` names: `127.0.0.1:8080`, `[::1]:8080`, or `:80` and `*:80` for the
+/// port on both families (the IPv6 socket is then to be bound for IPv6 only). The error is what is
+/// wrong and what to do.
 pub fn listen_addresses(text: &str) -> Result<Vec<SocketAddr>, (String, String)> {
-    const FORMS: &str = "write `\"127.0.0.1:8080\"`, `\"[::1]:8080\"`, or `\":80\"` for every address";
+    const FORMS: &str =
+        "write `\"127.0.0.1:8080\"`, `\"[::1]:8080\"`, or `\":80\"` for every address";
     let wrong = |message: &str, help: &str| Err((format!("`{text}` {message}"), help.to_owned()));
     if let Some(port) = text.strip_prefix("*:").or_else(|| text.strip_prefix(':'))
         && port.bytes().all(|byte| byte.is_ascii_digit())
     {
         return match port.parse() {
-            Ok(port) => Ok(vec![
-                (Ipv4Addr::UNSPECIFIED, port).into(),
-                (Ipv6Addr::UNSPECIFIED, port).into(),
-            ]),
+            Ok(port) => {
+                Ok(vec![(Ipv4Addr::UNSPECIFIED, port).into(), (Ipv6Addr::UNSPECIFIED, port).into()])
+            }
             Err(_) => wrong("has no port from 0 to 65535", FORMS),
         };
     }
@@ -112,10 +107,7 @@ pub fn listen_addresses(text: &str) -> Result<Vec<SocketAddr>, (String, String)>
         );
     }
     if let Some(port) = text.strip_prefix("localhost:") {
-        return wrong(
-            "names a host",
-            &format!("write the address itself: `\"127.0.0.1:{port}\"`"),
-        );
+        return wrong("names a host", &format!("write the address itself: `\"127.0.0.1:{port}\"`"));
     }
     wrong("is not an address with a port", FORMS)
 }

@@ -159,10 +159,7 @@ mod tests {
             ("All", Some("\"All\"")),
             ("none", Some("\"None\"")),
             ("FileInfo authconfig", Some("[\"FileInfo\", \"AuthConfig\"]")),
-            (
-                "Options=Indexes,MultiViews",
-                Some("[\"Options=Indexes,MultiViews\"]"),
-            ),
+            ("Options=Indexes,MultiViews", Some("[\"Options=Indexes,MultiViews\"]")),
             (
                 "All Options=Indexes",
                 Some("[\"AuthConfig\", \"FileInfo\", \"Indexes\", \"Limit\", \"Options=Indexes\"]"),

@@ -39,10 +39,7 @@ fn check_path(text: &str) -> Result<(), Problem> {
         ));
     }
     if text.starts_with('~') {
-        return Err(Problem::new(
-            "`~` is not replaced by a home folder",
-            "write the whole path",
-        ));
+        return Err(Problem::new("`~` is not replaced by a home folder", "write the whole path"));
     }
     Ok(())
 }
@@ -92,8 +89,8 @@ fn root(text: &str) -> Result<RootTemplate, Problem> {
             "the only placeholder is `{host}`",
         ));
     }
-    let whole_component =
-        (before.is_empty() || before.ends_with('/')) && (after.is_empty() || after.starts_with('/'));
+    let whole_component = (before.is_empty() || before.ends_with('/'))
+        && (after.is_empty() || after.starts_with('/'));
     if !whole_component {
         return Err(Problem::new(
             "`{host}` is not a whole component of the path",
@@ -187,32 +184,22 @@ impl Kind for Step {
     }
 
     fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<TryStep> {
-        read_string(
-            value,
-            report,
-            "something to try, such as `\"$uri\"` or `\"/index.php\"`",
-            step,
-        )
+        read_string(value, report, "something to try, such as `\"$uri\"` or `\"/index.php\"`", step)
     }
 }
 
 fn step(text: &str) -> Result<TryStep, Problem> {
     const FORMS: &str = "give `$uri`, `$uri/`, `$uri.html`, a path such as `/index.php`, or `=404`";
-    let problem = |message: &str, help: &str| Err(Problem::new(format!("`{text}` {message}"), help));
+    let problem =
+        |message: &str, help: &str| Err(Problem::new(format!("`{text}` {message}"), help));
     if let Some(status) = text.strip_prefix('=') {
         return match status.parse() {
             Ok(status @ 400..=599) => Ok(TryStep::Status(status)),
-            _ => problem(
-                "is not an error status",
-                "give `=404` or another status from 400 to 599",
-            ),
+            _ => problem("is not an error status", "give `=404` or another status from 400 to 599"),
         };
     }
     if text.contains('?') || text.contains("$args") || text.contains("$is_args") {
-        return problem(
-            "names the query string",
-            "leave it out: the query string is always kept",
-        );
+        return problem("names the query string", "leave it out: the query string is always kept");
     }
     if let Some(suffix) = text.strip_prefix("$uri") {
         return match suffix {
@@ -242,9 +229,7 @@ fn step(text: &str) -> Result<TryStep, Problem> {
 }
 
 fn is_plain_path(relative: &str) -> bool {
-    relative
-        .split('/')
-        .all(|component| !matches!(component, "" | "." | ".."))
+    relative.split('/').all(|component| !matches!(component, "" | "." | ".."))
         && !relative.bytes().any(|byte| byte == 0)
 }
 

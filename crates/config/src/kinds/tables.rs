@@ -73,11 +73,7 @@ impl Kind for Sites {
     fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<Vec<Site>> {
         let DeValue::Array(tables) = value.get_ref() else {
             let help = "begin each site with `[[site]]`, in two pairs of brackets";
-            report.add(
-                value.span(),
-                "the sites are not a list of tables",
-                Some(help.to_owned()),
-            );
+            report.add(value.span(), "the sites are not a list of tables", Some(help.to_owned()));
             return None;
         };
         let sites = tables.iter().map(|table| {
@@ -138,11 +134,13 @@ impl Kind for Ini {
         show_pairs(value)
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<Vec<(String, String)>> {
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut Report<'_>,
+    ) -> Option<Vec<(String, String)>> {
         read_pairs(value, report, &Self::name(), |name| {
-            let plain = name
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+            let plain =
+                name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
             if name.is_empty() || !plain {
                 return Err(Problem::new(
                     format!("`{name}` is not a php.ini name"),
@@ -168,11 +166,12 @@ impl Kind for Environment {
         show_pairs(value)
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<Vec<(String, String)>> {
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut Report<'_>,
+    ) -> Option<Vec<(String, String)>> {
         read_pairs(value, report, &Self::name(), |name| {
-            let plain = name
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+            let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
             if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || !plain {
                 return Err(Problem::new(
                     format!("`{name}` is not the name of an environment variable"),
@@ -214,8 +213,8 @@ fn read_pairs(
     sound.then(|| pairs.into_iter().map(|(_, name, value)| (name, value)).collect())
 }
 
-/// `opcache.enable = true` without quotes is a table `opcache` to TOML. What is meant is plain, so it is
-/// taken.
+/// `opcache.enable = true` without quotes is a table `opcache` to TOML. What is meant is plain, so
+/// it is taken.
 fn collect_pairs(
     table: &DeTable<'_>,
     prefix: &str,
@@ -245,8 +244,8 @@ fn collect_pairs(
 fn scalar(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<String> {
     let text = match value.get_ref() {
         DeValue::String(text) => text.to_string(),
-        // PHP reads decimal, and 0x and 0o as in TOML; decimal is what everything that looks at the value
-        // expects.
+        // PHP reads decimal, and 0x and 0o as in TOML; decimal is what everything that looks at the
+        // value expects.
         DeValue::Integer(number) => match i64::from_str_radix(number.as_str(), number.radix()) {
             Ok(number) => number.to_string(),
             Err(_) => {
@@ -256,12 +255,7 @@ fn scalar(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<Strin
         },
         DeValue::Boolean(flag) => if *flag { "1" } else { "0" }.to_owned(),
         other => {
-            wrong_type(
-                value,
-                other,
-                report,
-                "a string, a whole number, `true` or `false`",
-            );
+            wrong_type(value, other, report, "a string, a whole number, `true` or `false`");
             return None;
         }
     };

@@ -38,10 +38,7 @@ fn parse(text: &str) -> Result<Upstream, Problem> {
         return wrong("is not the URL of a server", FORMS);
     };
     if !matches!(rest, b"" | b"/") {
-        return wrong(
-            "goes on behind the server's name",
-            "leave out the path: rules give it",
-        );
+        return wrong("goes on behind the server's name", "leave out the path: rules give it");
     }
     let host = upstream.host.trim_matches(['[', ']']);
     let is_address = host.parse::<Ipv4Addr>().is_ok() || host.parse::<Ipv6Addr>().is_ok();
@@ -83,9 +80,7 @@ mod tests {
             ("unix:|http://a", ""),
         ];
         for (text, expected) in rows {
-            let found = parse(text)
-                .map(|upstream| upstream.to_string())
-                .unwrap_or_default();
+            let found = parse(text).map(|upstream| upstream.to_string()).unwrap_or_default();
             assert_eq!(found, expected, "{text}");
         }
     }

@@ -25,10 +25,7 @@ fn all_mistakes_are_reported_at_once_in_order() {
         "lissten = 1\nthreads = 0\n[limits]\nbody = \"1X\"\nhead_timeout = 5\n[[site]]\nhosts = [\"a:1\", \"b..c\"]\n\
          [site.php]\nworkers = -1\nini = { a = 1.5 }\n",
     );
-    let heads: Vec<&str> = found
-        .lines()
-        .filter(|line| line.starts_with("howdah.toml:"))
-        .collect();
+    let heads: Vec<&str> = found.lines().filter(|line| line.starts_with("howdah.toml:")).collect();
     assert_eq!(
         heads,
         [
@@ -52,19 +49,13 @@ fn mistakes_and_what_is_said_about_them() {
     let rows = [
         ("", vec!["there is no site", "add one: `[[site]]`"]),
         ("= 3", vec!["howdah.toml:1:1: this is not TOML"]),
-        (
-            "listen = [\":80\"\n[[site]]\nroot = \"/srv\"",
-            vec!["this is not TOML"],
-        ),
+        ("listen = [\":80\"\n[[site]]\nroot = \"/srv\"", vec!["this is not TOML"]),
         ("site = 1", vec!["the sites are not a list of tables"]),
         (
             "[site]\nroot = \"/srv\"",
             vec!["the sites are not a list of tables", "two pairs of brackets"],
         ),
-        (
-            "[[sites]]\nroot = \"/srv\"",
-            vec!["unknown key `sites`", "did you mean `site`?"],
-        ),
+        ("[[sites]]\nroot = \"/srv\"", vec!["unknown key `sites`", "did you mean `site`?"]),
         (
             &format!("workers = 3\n{site}"),
             vec!["unknown key `workers` at the top level", "belongs in [site.php]"],
@@ -75,74 +66,35 @@ fn mistakes_and_what_is_said_about_them() {
         ),
         (
             &format!("{site}colour = 1"),
-            vec![
-                "unknown key `colour`",
-                "the keys in [[site]] are: name, hosts, root",
-            ],
+            vec!["unknown key `colour`", "the keys in [[site]] are: name, hosts, root"],
         ),
-        (
-            &format!("limits = 3\n{site}"),
-            vec!["expected a table `[limits]`, found an integer"],
-        ),
-        (
-            &format!("listen = []\n{site}"),
-            vec!["the list of addresses is empty"],
-        ),
-        (
-            &format!("listen = [\":80\", \"[::]:80\"]\n{site}"),
-            vec!["[::]:80 is listed twice"],
-        ),
+        (&format!("limits = 3\n{site}"), vec!["expected a table `[limits]`, found an integer"]),
+        (&format!("listen = []\n{site}"), vec!["the list of addresses is empty"]),
+        (&format!("listen = [\":80\", \"[::]:80\"]\n{site}"), vec!["[::]:80 is listed twice"]),
         (
             &format!("listen = 80\n{site}"),
             vec!["expected an address such as `\"127.0.0.1:8080\"`, found an integer"],
         ),
-        (
-            &format!("threads = \"many\"\n{site}"),
-            vec!["`many` is not a count", "`\"auto\"`"],
-        ),
+        (&format!("threads = \"many\"\n{site}"), vec!["`many` is not a count", "`\"auto\"`"]),
         (&format!("user = \"\"\n{site}"), vec!["the name is empty"]),
         (&format!("{site}hosts = []"), vec!["the list of hosts is empty"]),
-        (
-            &format!("{site}symlinks = \"some\""),
-            vec!["`some` is not a policy", "`\"owner\"`"],
-        ),
+        (&format!("{site}symlinks = \"some\""), vec!["`some` is not a policy", "`\"owner\"`"]),
         (&format!("{site}try = []"), vec!["there is nothing to try"]),
-        (
-            &format!("{site}try = [\"=404\", \"$uri\"]"),
-            vec!["`=404` is not the last step"],
-        ),
+        (&format!("{site}try = [\"=404\", \"$uri\"]"), vec!["`=404` is not the last step"]),
         (
             &format!("{site}try = [\"/index.php?$args\"]"),
             vec!["names the query string", "always kept"],
         ),
-        (
-            &format!("{site}index = [\"a/b\"]"),
-            vec!["`a/b` is not a plain name"],
-        ),
-        (
-            &format!("{site}refuse = [\"*.bak\"]"),
-            vec!["`*.bak` is not the name of a file"],
-        ),
-        (
-            &format!("{site}name = \"../x\""),
-            vec!["`../x` is not a plain name"],
-        ),
-        (
-            &format!("{site}php = 3"),
-            vec!["expected a table `[site.php]`, found an integer"],
-        ),
-        (
-            &format!("{site}[site.php]\nextensions = [\".phps\"]"),
-            vec!["`.phps` shows source code"],
-        ),
+        (&format!("{site}index = [\"a/b\"]"), vec!["`a/b` is not a plain name"]),
+        (&format!("{site}refuse = [\"*.bak\"]"), vec!["`*.bak` is not the name of a file"]),
+        (&format!("{site}name = \"../x\""), vec!["`../x` is not a plain name"]),
+        (&format!("{site}php = 3"), vec!["expected a table `[site.php]`, found an integer"]),
+        (&format!("{site}[site.php]\nextensions = [\".phps\"]"), vec!["`.phps` shows source code"]),
         (
             &format!("{site}[site.php]\nini = {{ \"a b\" = 1 }}"),
             vec!["`a b` is not a php.ini name"],
         ),
-        (
-            &format!("{site}[site.php]\nini = {{ a = \"1\\n2\" }}"),
-            vec!["holds a line break"],
-        ),
+        (&format!("{site}[site.php]\nini = {{ a = \"1\\n2\" }}"), vec!["holds a line break"]),
         (
             &format!("{site}[site.php]\nini = \"x\""),
             vec!["expected a table of php.ini names and values"],
@@ -151,18 +103,9 @@ fn mistakes_and_what_is_said_about_them() {
             &format!("{site}[site.php]\nenv = {{ \"A-B\" = 1 }}"),
             vec!["is not the name of an environment variable"],
         ),
-        (
-            &format!("[log]\nerror = \"off\"\n{site}"),
-            vec!["the error log cannot be turned off"],
-        ),
-        (
-            &format!("[log]\naccess = \"\"\n{site}"),
-            vec!["the log's place is empty"],
-        ),
-        (
-            &format!("[limits]\nbody_timeout = \"0s\"\n{site}"),
-            vec!["the duration is zero"],
-        ),
+        (&format!("[log]\nerror = \"off\"\n{site}"), vec!["the error log cannot be turned off"]),
+        (&format!("[log]\naccess = \"\"\n{site}"), vec!["the log's place is empty"]),
+        (&format!("[limits]\nbody_timeout = \"0s\"\n{site}"), vec!["the duration is zero"]),
         (
             &format!("[limits]\nconnections = 9223372036854775808\n{site}"),
             vec!["9223372036854775808 is too large"],
@@ -173,17 +116,11 @@ fn mistakes_and_what_is_said_about_them() {
         ),
         (
             &format!("{site}{site}"),
-            vec![
-                "howdah.toml:3:1: two sites answer for every other host (`*`)",
-                "at line 1",
-            ],
+            vec!["howdah.toml:3:1: two sites answer for every other host (`*`)", "at line 1"],
         ),
         (
             &format!("{site}hosts = \"*.a.org\"\n{site}hosts = \"a.org\""),
-            vec![
-                "two sites are called `a.org`; the first is at line 1",
-                "give each site a `name`",
-            ],
+            vec!["two sites are called `a.org`; the first is at line 1", "give each site a `name`"],
         ),
         (
             &format!("{site}name = \"x\"\n{site}hosts = \"a.org\"\nname = \"x\""),
@@ -197,15 +134,9 @@ fn mistakes_and_what_is_said_about_them() {
     for (text, said) in rows {
         let found = errors(text);
         for words in said {
-            assert!(
-                found.contains(words),
-                "{text}\n\n{found}\n\ndoes not say: {words}"
-            );
+            assert!(found.contains(words), "{text}\n\n{found}\n\ndoes not say: {words}");
         }
-        assert!(
-            !found.contains("two sites answer") || !found.contains("are called"),
-            "{found}"
-        );
+        assert!(!found.contains("two sites answer") || !found.contains("are called"), "{found}");
     }
 }
 

@@ -23,7 +23,8 @@ impl Folder {
     pub fn new() -> Folder {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("howdah-files-{}-{number}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("howdah-files-{}-{number}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(path.join("www")).unwrap();
         Folder(path.canonicalize().unwrap())
@@ -42,7 +43,8 @@ impl Folder {
         self.root().join(name)
     }
 
-    /// Writes a file below the document root, with the folders on its way, and lets it look an hour old.
+    /// Writes a file below the document root, with the folders on its way, and lets it look an hour
+    /// old.
     pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.at(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -92,10 +94,7 @@ impl Counter {
             root.display().to_string()
         );
         let sites = Sites::compile(&Config::parse(&text, "test.toml").unwrap());
-        let now = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap()
-            .as_secs();
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
         let mut store = Store::new(limits);
         store.tick(now);
         Counter { store, sites, now }
@@ -148,9 +147,7 @@ impl Counter {
         request.target = format!("/{name}").into_bytes();
         let site = self.sites.find(b"").unwrap();
         howdah_site::resolve(site, &client(&request), &mut asked, &mut Scratch::default());
-        asked
-            .0
-            .unwrap_or_else(|| panic!("nobody asks the disk about {name}"))
+        asked.0.unwrap_or_else(|| panic!("nobody asks the disk about {name}"))
     }
 }
 
@@ -205,10 +202,7 @@ impl Seen {
     }
 
     pub fn field(&self, name: &str) -> Option<&str> {
-        self.fields
-            .iter()
-            .find(|field| field.0 == name)
-            .map(|field| field.1.as_str())
+        self.fields.iter().find(|field| field.0 == name).map(|field| field.1.as_str())
     }
 
     pub fn text(&self) -> &str {
@@ -242,9 +236,8 @@ pub fn content(body: &FileBody) -> Vec<u8> {
             let mut received = Vec::new();
             while (received.len() as u64) < *length {
                 let done = received.len() as u64;
-                let sent = file
-                    .send(ours.as_fd(), offset + done, (length - done).min(60_000))
-                    .unwrap();
+                let sent =
+                    file.send(ours.as_fd(), offset + done, (length - done).min(60_000)).unwrap();
                 assert!(sent > 0, "the file is shorter than promised");
                 let mut part = vec![0; sent];
                 theirs.read_exact(&mut part).unwrap();
@@ -264,12 +257,7 @@ pub fn content(body: &FileBody) -> Vec<u8> {
 /// Sets the modification time to so many seconds ago.
 pub fn age(path: &Path, seconds: u64) {
     let time = SystemTime::now() - Duration::from_secs(seconds);
-    fs::File::options()
-        .write(true)
-        .open(path)
-        .unwrap()
-        .set_modified(time)
-        .unwrap();
+    fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
 }
 
 /// Appends without touching what is there.

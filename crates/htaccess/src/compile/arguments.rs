@@ -29,11 +29,8 @@ pub(super) fn split(directive: &Directive, raw: &[u8]) -> Result<Option<Vec<Vec<
 
 /// TAKE_ARGV: all words, empty ones as well, but for one at the end.
 fn any_number(raw: &[u8]) -> Vec<Vec<u8>> {
-    let mut all: Vec<Vec<u8>> = words(raw)
-        .into_iter()
-        .map(|word| word.text)
-        .take(MOST_WORDS)
-        .collect();
+    let mut all: Vec<Vec<u8>> =
+        words(raw).into_iter().map(|word| word.text).take(MOST_WORDS).collect();
     if all.last().is_some_and(Vec::is_empty) && all.len() < MOST_WORDS {
         all.pop();
     }
@@ -41,15 +38,15 @@ fn any_number(raw: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// ITERATE and ITERATE2: up to the first empty word.
-fn each(directive: &Directive, least: usize, raw: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Complaint> {
+fn each(
+    directive: &Directive,
+    least: usize,
+    raw: &[u8],
+) -> Result<Option<Vec<Vec<u8>>>, Complaint> {
     let found = words(raw);
     let has_first = found.first().is_some_and(|first| !first.text.is_empty());
     if !has_first || found.len() < least {
-        let number = if least == 1 {
-            "one argument"
-        } else {
-            "two arguments"
-        };
+        let number = if least == 1 { "one argument" } else { "two arguments" };
         return Err(complaint(directive, 0, &format!("requires at least {number}")));
     }
     let all: Vec<Vec<u8>> = found
@@ -61,7 +58,12 @@ fn each(directive: &Directive, least: usize, raw: &[u8]) -> Result<Option<Vec<Ve
 }
 
 /// TAKE1, TAKE2, TAKE12 and so on.
-fn some(directive: &Directive, least: usize, most: usize, raw: &[u8]) -> Result<Vec<Vec<u8>>, Complaint> {
+fn some(
+    directive: &Directive,
+    least: usize,
+    most: usize,
+    raw: &[u8],
+) -> Result<Vec<Vec<u8>>, Complaint> {
     let found = words(raw);
     let missing = (0..least).any(|index| found.get(index).is_none_or(|word| word.text.is_empty()));
     if missing || found.len() > most {
@@ -78,16 +80,9 @@ fn some(directive: &Directive, least: usize, most: usize, raw: &[u8]) -> Result<
 /// `<RequireAll>` and its like.
 fn section(directive: &Directive, raw: &[u8]) -> Result<(), Complaint> {
     match raw.iter().rposition(|&byte| byte == b'>') {
-        None => Err(Complaint::new(format!(
-            "{}> directive missing closing '>'",
-            directive.name
-        ))),
+        None => Err(Complaint::new(format!("{}> directive missing closing '>'", directive.name))),
         Some(0) => Ok(()),
-        Some(_) => Err(complaint(
-            directive,
-            0,
-            "> directive doesn't take additional arguments",
-        )),
+        Some(_) => Err(complaint(directive, 0, "> directive doesn't take additional arguments")),
     }
 }
 

@@ -30,10 +30,7 @@ pub(super) struct Within<'c> {
 
 impl<'c> Within<'c> {
     pub(super) fn inside(&self, section: &'c str) -> Within<'c> {
-        Within {
-            section: Some(section),
-            ..self.clone()
-        }
+        Within { section: Some(section), ..self.clone() }
     }
 }
 
@@ -48,27 +45,16 @@ impl<'c> Compiler<'c> {
         }
     }
 
-    /// Apache reads the whole file before it looks at the first directive, so mistakes of the language come first.
+    /// Apache reads the whole file before it looks at the first directive, so mistakes of the
+    /// language come first.
     pub(super) fn run(&mut self, parsed: &Parsed) -> Settings {
         for fault in &parsed.faults {
             let hint = fault.hint.map(str::to_owned);
-            self.remark(
-                fault.line,
-                fault.column,
-                Kind::Syntax,
-                fault.message.clone(),
-                hint,
-            );
+            self.remark(fault.line, fault.column, Kind::Syntax, fault.message.clone(), hint);
         }
         for doubt in &parsed.doubts {
             let hint = doubt.hint.map(str::to_owned);
-            self.remark(
-                doubt.line,
-                doubt.column,
-                Kind::Doubtful,
-                doubt.message.clone(),
-                hint,
-            );
+            self.remark(doubt.line, doubt.column, Kind::Doubtful, doubt.message.clone(), hint);
         }
         let mut settings = Settings::default();
         let within = Within {
@@ -81,8 +67,7 @@ impl<'c> Compiler<'c> {
     }
 
     pub(super) fn finish(mut self) -> (Option<Box<Mistake>>, Vec<Mistake>) {
-        self.remarks
-            .sort_by_key(|remark| (remark.place.line, remark.place.column));
+        self.remarks.sort_by_key(|remark| (remark.place.line, remark.place.column));
         (self.mistake, self.remarks)
     }
 
@@ -109,7 +94,13 @@ impl<'c> Compiler<'c> {
         }
     }
 
-    fn is_allowed(&mut self, item: &Item, name: &str, overrides: Overrides, within: &Within<'_>) -> bool {
+    fn is_allowed(
+        &mut self,
+        item: &Item,
+        name: &str,
+        overrides: Overrides,
+        within: &Within<'_>,
+    ) -> bool {
         let listed = || {
             self.surroundings
                 .override_list
@@ -163,14 +154,7 @@ impl<'c> Compiler<'c> {
         let message = format!(
             "Invalid command '{name}', perhaps misspelled or defined by a module not included in the server configuration"
         );
-        self.blame(
-            item,
-            Kind::Unknown,
-            Complaint {
-                hint,
-                ..Complaint::new(message)
-            },
-        );
+        self.blame(item, Kind::Unknown, Complaint { hint, ..Complaint::new(message) });
     }
 
     fn directive(
@@ -245,11 +229,15 @@ impl<'c> Compiler<'c> {
         self.excerpt.place(item)
     }
 
-    fn remark(&mut self, line: u32, column: u32, kind: Kind, message: String, hint: Option<String>) {
-        let complaint = Complaint {
-            hint,
-            ..Complaint::new(message)
-        };
+    fn remark(
+        &mut self,
+        line: u32,
+        column: u32,
+        kind: Kind,
+        message: String,
+        hint: Option<String>,
+    ) {
+        let complaint = Complaint { hint, ..Complaint::new(message) };
         let mistake = self.excerpt.mistake_at(line, column, kind, complaint);
         self.keep(mistake);
     }

@@ -1,5 +1,5 @@
-//! Sections that are decided while the file is read: `<IfModule>`, `<IfDefine>`, `<IfFile>`, `<IfDirective>`, `<IfSection>`
-//! (`start_cond_section`) and `<IfVersion>` (mod_version).
+//! Sections that are decided while the file is read: `<IfModule>`, `<IfDefine>`, `<IfFile>`,
+//! `<IfDirective>`, `<IfSection>` (`start_cond_section`) and `<IfVersion>` (mod_version).
 
 use std::cmp::Ordering;
 
@@ -91,11 +91,7 @@ impl Conditions for Answers<'_> {
     }
 
     fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>> {
-        let (_, value) = self
-            .surroundings
-            .variables
-            .iter()
-            .find(|(known, _)| **known == *name)?;
+        let (_, value) = self.surroundings.variables.iter().find(|(known, _)| **known == *name)?;
         Some(value.to_vec())
     }
 }
@@ -106,11 +102,8 @@ fn version(raw: &[u8]) -> Result<bool, String> {
     if all.first().is_none_or(Vec::is_empty) || all.len() > 3 {
         return Err("<IfVersion takes one, two or three arguments, a comparison operator, a version (and a delimiter)".to_owned());
     }
-    let (mut operator, mut operand, mut delimiter) = (
-        &all[0][..],
-        all.get(1).map(Vec::as_slice),
-        all.get(2).map(Vec::as_slice),
-    );
+    let (mut operator, mut operand, mut delimiter) =
+        (&all[0][..], all.get(1).map(Vec::as_slice), all.get(2).map(Vec::as_slice));
     if operand.is_none() {
         (operator, operand) = (b"=", Some(&all[0][..]));
     }
@@ -145,7 +138,9 @@ fn compared(operator: &[u8], operand: &[u8]) -> Result<bool, String> {
         b"<=" => order()? != Ordering::Greater,
         b">" => order()? == Ordering::Greater,
         b">=" => order()? != Ordering::Less,
-        _ => return Err(format!("unrecognized operator '{}'", operator.escape_ascii())),
+        _ => {
+            return Err(format!("unrecognized operator '{}'", operator.escape_ascii()));
+        }
     };
     Ok(holds != negated)
 }
@@ -181,8 +176,8 @@ fn order(written: &[u8]) -> Result<Ordering, String> {
 fn matched(pattern: &[u8]) -> Result<bool, String> {
     let (major, minor, patch) = VERSION;
     let version = format!("{major}.{minor}.{patch}");
-    let pattern =
-        Pattern::new(pattern, false).map_err(|_| "Unable to compile regular expression".to_owned())?;
+    let pattern = Pattern::new(pattern, false)
+        .map_err(|_| "Unable to compile regular expression".to_owned())?;
     pattern
         .is_match(version.as_bytes())
         .map_err(|_| "Unable to compile regular expression".to_owned())

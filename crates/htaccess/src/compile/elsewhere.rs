@@ -1,5 +1,6 @@
-//! Directives that Apache knows and that cannot stand in a `.htaccess`, and those of modules that Howdah does without. Both are
-//! answered with 500, as by Apache; knowing them makes a better message.
+//! Directives that Apache knows and that cannot stand in a `.htaccess`, and those of modules that
+//! Howdah does without. Both are answered with 500, as by Apache; knowing them makes a better
+//! message.
 
 /// Directives and sections of the server's own configuration. Names as in Apache's manual.
 const SERVER: &[&str] = &[
@@ -137,7 +138,8 @@ const SERVER: &[&str] = &[
     "php_admin_value",
 ];
 
-/// What the names of other modules' directives begin with, and the file that `<IfModule>` knows the module by.
+/// What the names of other modules' directives begin with, and the file that `<IfModule>` knows the
+/// module by.
 const OTHERS: &[(&str, &str)] = &[
     ("SecFilter", "mod_security.c"),
     ("Sec", "mod_security2.c"),
@@ -189,19 +191,14 @@ const OTHERS: &[(&str, &str)] = &[
 
 /// The directive of the server's configuration that has this name, in any case.
 pub(super) fn server_directive(name: &str) -> Option<&'static str> {
-    SERVER
-        .iter()
-        .find(|known| known.eq_ignore_ascii_case(name))
-        .copied()
+    SERVER.iter().find(|known| known.eq_ignore_ascii_case(name)).copied()
 }
 
 /// What `<IfModule>` knows the module by that has a directive of this name.
 pub(super) fn module_of(name: &str) -> Option<&'static str> {
     let begins = |prefix: &str| {
-        name.len() >= prefix.len() && name.as_bytes()[..prefix.len()].eq_ignore_ascii_case(prefix.as_bytes())
+        name.len() >= prefix.len()
+            && name.as_bytes()[..prefix.len()].eq_ignore_ascii_case(prefix.as_bytes())
     };
-    OTHERS
-        .iter()
-        .find(|(prefix, _)| begins(prefix))
-        .map(|(_, module)| *module)
+    OTHERS.iter().find(|(prefix, _)| begins(prefix)).map(|(_, module)| *module)
 }

@@ -43,11 +43,7 @@ impl Methods {
 
 /// Those of `names` that `methods` means.
 fn without(names: &[Box<str>], methods: &Methods) -> Vec<Box<str>> {
-    names
-        .iter()
-        .filter(|name| methods.covers(name.as_bytes()))
-        .cloned()
-        .collect()
+    names.iter().filter(|name| methods.covers(name.as_bytes())).cloned().collect()
 }
 
 /// The methods that Apache knows (`ap_method_number_of`); in a `.htaccess` no other may be named.
@@ -81,18 +77,18 @@ const KNOWN: &[&str] = &[
 ];
 
 /// What `<Limit GET POST>` within `outer` limits to. `list` is what stands before the `>`.
-pub(super) fn limit(section: &str, list: &[u8], outer: Option<&Methods>) -> Result<Methods, Complaint> {
+pub(super) fn limit(
+    section: &str,
+    list: &[u8],
+    outer: Option<&Methods>,
+) -> Result<Methods, Complaint> {
     let except = section == "<LimitExcept";
     let mut names: Vec<Box<str>> = Vec::new();
     let mut rest = list;
     let mut index = 0;
     while !rest.is_empty() {
         let method = word(&mut rest);
-        let method = if method == b"HEAD" {
-            b"GET".to_vec()
-        } else {
-            method
-        };
+        let method = if method == b"HEAD" { b"GET".to_vec() } else { method };
         if method == b"TRACE" && !except {
             return Err(Complaint::about(
                 index,
@@ -116,16 +112,11 @@ pub(super) fn limit(section: &str, list: &[u8], outer: Option<&Methods>) -> Resu
         }
         index += 1;
     }
-    let all = Methods {
-        names: Vec::new(),
-        except: true,
-    };
+    let all = Methods { names: Vec::new(), except: true };
     let outer = outer.unwrap_or(&all);
     let both = Methods { names, except }.within(outer);
     if both.is_nothing() {
-        return Err(Complaint::new(format!(
-            "{section}> directive excludes all methods"
-        )));
+        return Err(Complaint::new(format!("{section}> directive excludes all methods")));
     }
     if both.same(outer) {
         return Err(Complaint::new(format!(

@@ -9,22 +9,24 @@ pub struct Provided {
     pub file: &'static str,
     /// Its identifier: `<IfModule rewrite_module>`.
     pub identifier: &'static str,
-    /// The directive that shows it is there; `None` where it has none for a `.htaccess`, but what it does is done.
+    /// The directive that shows it is there; `None` where it has none for a `.htaccess`, but what
+    /// it does is done.
     pub shown_by: Option<&'static str>,
 }
 
-const fn module(file: &'static str, identifier: &'static str, shown_by: Option<&'static str>) -> Provided {
-    Provided {
-        file,
-        identifier,
-        shown_by,
-    }
+const fn module(
+    file: &'static str,
+    identifier: &'static str,
+    shown_by: Option<&'static str>,
+) -> Provided {
+    Provided { file, identifier, shown_by }
 }
 
 /// What `<IfModule>` holds for. Names are compared with case, as Apache does.
 ///
-/// `prefork.c` is what an Apache with mod_php runs with. Not among them, so that their sections are passed over as on an Apache without them: other versions of PHP (`mod_php5.c`,
-/// `php7_module`), CGI and FastCGI, proxies, mod_speling, mod_security, mod_pagespeed, `LiteSpeed`.
+/// `prefork.c` is what an Apache with mod_php runs with. Not among them, so that their sections are
+/// passed over as on an Apache without them: other versions of PHP (`mod_php5.c`, `php7_module`),
+/// CGI and FastCGI, proxies, mod_speling, mod_security, mod_pagespeed, `LiteSpeed`.
 pub const PROVIDED: &[Provided] = &[
     module("core.c", "core_module", None),
     module("http_core.c", "http_module", None),
@@ -41,20 +43,12 @@ pub const PROVIDED: &[Provided] = &[
     module("mod_authz_core.c", "authz_core_module", Some("Require")),
     module("mod_authz_host.c", "authz_host_module", Some("Require")),
     module("mod_authz_user.c", "authz_user_module", Some("Require")),
-    module(
-        "mod_authz_groupfile.c",
-        "authz_groupfile_module",
-        Some("AuthGroupFile"),
-    ),
+    module("mod_authz_groupfile.c", "authz_groupfile_module", Some("AuthGroupFile")),
     module("mod_access_compat.c", "access_compat_module", Some("Order")),
     module("mod_authn_core.c", "authn_core_module", Some("AuthType")),
     module("mod_authn_file.c", "authn_file_module", Some("AuthUserFile")),
     module("mod_auth_basic.c", "auth_basic_module", Some("AuthBasicProvider")),
-    module(
-        "mod_auth_digest.c",
-        "auth_digest_module",
-        Some("AuthDigestProvider"),
-    ),
+    module("mod_auth_digest.c", "auth_digest_module", Some("AuthDigestProvider")),
     module("mod_ssl.c", "ssl_module", Some("SSLRequireSSL")),
     module("mod_headers.c", "headers_module", Some("Header")),
     module("mod_expires.c", "expires_module", Some("ExpiresActive")),
@@ -63,11 +57,7 @@ pub const PROVIDED: &[Provided] = &[
     module("mod_brotli.c", "brotli_module", Some("AddOutputFilterByType")),
     module("mod_substitute.c", "substitute_module", Some("Substitute")),
     module("mod_mime.c", "mime_module", Some("AddType")),
-    module(
-        "mod_negotiation.c",
-        "negotiation_module",
-        Some("LanguagePriority"),
-    ),
+    module("mod_negotiation.c", "negotiation_module", Some("LanguagePriority")),
     module("mod_setenvif.c", "setenvif_module", Some("SetEnvIf")),
     module("mod_env.c", "env_module", Some("SetEnv")),
     module("mod_autoindex.c", "autoindex_module", Some("IndexOptions")),
@@ -76,7 +66,8 @@ pub const PROVIDED: &[Provided] = &[
 
 /// Whether `<IfModule name>` holds.
 pub fn is_provided(name: &[u8]) -> bool {
-    let is = |module: &&Provided| module.file.as_bytes() == name || module.identifier.as_bytes() == name;
+    let is =
+        |module: &&Provided| module.file.as_bytes() == name || module.identifier.as_bytes() == name;
     PROVIDED
         .iter()
         .find(is)

@@ -1,4 +1,5 @@
-//! The sections of the language itself: `<Files>`, `<Limit>`, `<If>` and those that are decided while the file is read.
+//! The sections of the language itself: `<Files>`, `<Limit>`, `<If>` and those that are decided
+//! while the file is read.
 
 use std::sync::Arc;
 
@@ -57,24 +58,14 @@ pub const SECTIONS: &[Section] = &[
         "REGEX",
         "For files whose name the regular expression matches.",
     ),
-    section(
-        "<If",
-        Overrides::ALL,
-        "CONDITION",
-        "For requests for which the condition holds.",
-    ),
+    section("<If", Overrides::ALL, "CONDITION", "For requests for which the condition holds."),
     section(
         "<ElseIf",
         Overrides::ALL,
         "CONDITION",
         "Where no `<If>` or `<ElseIf>` before it has applied and the condition holds.",
     ),
-    section(
-        "<Else",
-        Overrides::ALL,
-        "",
-        "Where no `<If>` or `<ElseIf>` before it has applied.",
-    ),
+    section("<Else", Overrides::ALL, "", "Where no `<If>` or `<ElseIf>` before it has applied."),
     section(
         "<Limit",
         LIMITING,
@@ -95,18 +86,8 @@ pub const SECTIONS: &[Section] = &[
     ),
     section("<IfDefine", Overrides::ALL, "[!]NAME", "If the name is defined."),
     section("<IfFile", Overrides::ALL, "[!]PATH", "If there is such a file."),
-    section(
-        "<IfDirective",
-        Overrides::ALL,
-        "[!]NAME",
-        "If there is a directive of that name.",
-    ),
-    section(
-        "<IfSection",
-        Overrides::ALL,
-        "[!]NAME",
-        "If there is a section of that name.",
-    ),
+    section("<IfDirective", Overrides::ALL, "[!]NAME", "If there is a directive of that name."),
+    section("<IfSection", Overrides::ALL, "[!]NAME", "If there is a section of that name."),
     Section {
         module: "mod_version",
         ..section(
@@ -120,9 +101,7 @@ pub const SECTIONS: &[Section] = &[
 
 /// The section of that name, in any case.
 pub(super) fn find(name: &str) -> Option<&'static Section> {
-    SECTIONS
-        .iter()
-        .find(|section| section.name.eq_ignore_ascii_case(name))
+    SECTIONS.iter().find(|section| section.name.eq_ignore_ascii_case(name))
 }
 
 /// Whether there is a section of that name, which begins with `<`.
@@ -219,12 +198,9 @@ impl Compiler<'_> {
         }
         if let Ok(names) = names {
             let (place, text) = (Arc::new(self.place(item)), shown(section, arguments));
-            settings.files.push(Arc::new(FilesSection {
-                place,
-                text,
-                names,
-                settings: inner,
-            }));
+            settings
+                .files
+                .push(Arc::new(FilesSection { place, text, names, settings: inner }));
         }
     }
 
@@ -273,9 +249,9 @@ impl Compiler<'_> {
             settings: inner,
         };
         if section.name == "<If" {
-            settings.conditions.push(Arc::new(ConditionalSection {
-                branches: vec![branch],
-            }));
+            settings
+                .conditions
+                .push(Arc::new(ConditionalSection { branches: vec![branch] }));
             return;
         }
         let goes_on = |chain: &&mut Arc<ConditionalSection>| {
@@ -284,8 +260,7 @@ impl Compiler<'_> {
         match settings.conditions.last_mut().filter(goes_on) {
             Some(chain) => Arc::make_mut(chain).branches.push(branch),
             None => {
-                let message =
-                    "<Else> or <ElseIf> section without previous <If> or <ElseIf> section in same scope";
+                let message = "<Else> or <ElseIf> section without previous <If> or <ElseIf> section in same scope";
                 self.blame(item, Kind::Syntax, Complaint::new(message));
             }
         }
@@ -320,7 +295,8 @@ fn regex(text: &[u8]) -> Result<Names, Complaint> {
     }
 }
 
-/// The name of a file, or a pattern of names. Apache puts a path in order first, although it only ever compares the name.
+/// The name of a file, or a pattern of names. Apache puts a path in order first, although it only
+/// ever compares the name.
 fn names(path: &[u8]) -> Names {
     let mut parts: Vec<&[u8]> = Vec::new();
     for part in path.split(|&byte| byte == b'/') {

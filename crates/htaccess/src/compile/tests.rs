@@ -9,9 +9,7 @@ fn surroundings() -> Surroundings {
 
 /// The first mistake, without where and what to do.
 fn mistake_with(text: &str, surroundings: &Surroundings) -> Option<String> {
-    compile(text.as_bytes(), surroundings)
-        .mistake
-        .map(|mistake| mistake.message)
+    compile(text.as_bytes(), surroundings).mistake.map(|mistake| mistake.message)
 }
 
 fn mistake(text: &str) -> Option<String> {
@@ -28,44 +26,23 @@ fn sections_and_where_they_may_stand() {
         ("<Files \"\">\n</Files>", None),
         ("<FILES a>\n</files>", None),
         ("<Files ~ a>\n<FilesMatch b>\n</FilesMatch>\n</Files>", None),
-        (
-            "<Files a\n</Files>",
-            Some("<Files> directive missing closing '>'"),
-        ),
-        (
-            "<Files>\n</Files>",
-            Some("<Files> directive requires additional arguments"),
-        ),
-        (
-            "<Files\n</Files>",
-            Some("<Files> directive requires additional arguments"),
-        ),
-        (
-            "<Files a b>\n</Files>",
-            Some("Multiple <Files> arguments not (yet) supported."),
-        ),
-        (
-            "<Files a> b>\n</Files>",
-            Some("Multiple <Files> arguments not (yet) supported."),
-        ),
+        ("<Files a\n</Files>", Some("<Files> directive missing closing '>'")),
+        ("<Files>\n</Files>", Some("<Files> directive requires additional arguments")),
+        ("<Files\n</Files>", Some("<Files> directive requires additional arguments")),
+        ("<Files a b>\n</Files>", Some("Multiple <Files> arguments not (yet) supported.")),
+        ("<Files a> b>\n</Files>", Some("Multiple <Files> arguments not (yet) supported.")),
         (
             "<FilesMatch a b>\n</FilesMatch>",
             Some("Multiple <FilesMatch> arguments not (yet) supported."),
         ),
-        (
-            "<FilesMatch [>\n</FilesMatch>",
-            Some("Regex could not be compiled"),
-        ),
+        ("<FilesMatch [>\n</FilesMatch>", Some("Regex could not be compiled")),
         ("<Files ~ [>\n</Files>", Some("Regex could not be compiled")),
         (
             "<Files a>\nAllowOverride All\n</Files>",
             Some("AllowOverride not allowed in <Files> context"),
         ),
         ("allowoverride all", Some("AllowOverride not allowed here")),
-        (
-            "<Directory />\nBogus\n</Directory>",
-            Some("<Directory not allowed here"),
-        ),
+        ("<Directory />\nBogus\n</Directory>", Some("<Directory not allowed here")),
         ("<location />\n</location>", Some("<Location not allowed here")),
         (
             "<Files a>\n<VirtualHost b>\n</VirtualHost>\n</Files>",
@@ -75,30 +52,15 @@ fn sections_and_where_they_may_stand() {
             "<If \"true\">\n</If>\nOptions All\n<Files a>\n</Files>\n<ElseIf false>\n</ElseIf>\n<Else>\n</Else>",
             None,
         ),
-        (
-            "<If>\n</If>",
-            Some("<If> directive requires additional arguments"),
-        ),
-        (
-            "<If \"true\" x>\n</If>",
-            Some("Multiple <If> arguments not supported."),
-        ),
-        (
-            "<If true>\n</If>\n<Else x>\n</Else>",
-            Some("<Else> does not take an argument"),
-        ),
+        ("<If>\n</If>", Some("<If> directive requires additional arguments")),
+        ("<If \"true\" x>\n</If>", Some("Multiple <If> arguments not supported.")),
+        ("<If true>\n</If>\n<Else x>\n</Else>", Some("<Else> does not take an argument")),
         ("<Else>\n</Else>", Some(ALONE)),
         ("<ElseIf true>\n</ElseIf>", Some(ALONE)),
         ("<If true>\n</If>\n<Else>\n</Else>\n<Else>\n</Else>", Some(ALONE)),
         ("<If true>\n<Else>\n</Else>\n</If>", Some(ALONE)),
-        (
-            "<If true>\n</If>\n<Files a>\n<Else>\n</Else>\n</Files>",
-            Some(ALONE),
-        ),
-        (
-            "<If true>\n</If>\n<IfModule core.c>\n<Else>\n</Else>\n</IfModule>",
-            None,
-        ),
+        ("<If true>\n</If>\n<Files a>\n<Else>\n</Else>\n</Files>", Some(ALONE)),
+        ("<If true>\n</If>\n<IfModule core.c>\n<Else>\n</Else>\n</IfModule>", None),
         ("Error", Some("The Error directive was used with no message.")),
         ("Error a b", Some("a b")),
         ("Error \"a b\"", Some("a b")),
@@ -108,7 +70,8 @@ fn sections_and_where_they_may_stand() {
     }
 }
 
-const ALONE: &str = "<Else> or <ElseIf> section without previous <If> or <ElseIf> section in same scope";
+const ALONE: &str =
+    "<Else> or <ElseIf> section without previous <If> or <ElseIf> section in same scope";
 
 #[test]
 fn limits() {
@@ -121,21 +84,12 @@ fn limits() {
             "<Limit GET,POST>\n</Limit>",
             Some("Could not register method 'GET,POST' for <Limit from .htaccess configuration"),
         ),
-        (
-            "<Limit>\n</Limit>",
-            Some("<Limit> directive requires additional arguments"),
-        ),
+        ("<Limit>\n</Limit>", Some("<Limit> directive requires additional arguments")),
         ("<Limit GET HEAD PROPFIND>\n</Limit>", None),
-        (
-            "<Limit TRACE>\n</Limit>",
-            Some("TRACE cannot be controlled by <Limit>, see TraceEnable"),
-        ),
+        ("<Limit TRACE>\n</Limit>", Some("TRACE cannot be controlled by <Limit>, see TraceEnable")),
         ("<LimitExcept TRACE>\n</LimitExcept>", None),
         ("<Limit GET POST>\n<Limit POST>\n</Limit>\n</Limit>", None),
-        (
-            "<LimitExcept GET>\n<LimitExcept POST>\n</LimitExcept>\n</LimitExcept>",
-            None,
-        ),
+        ("<LimitExcept GET>\n<LimitExcept POST>\n</LimitExcept>\n</LimitExcept>", None),
         (
             "<Limit GET>\n<Limit GET>\n</Limit>\n</Limit>",
             Some("<Limit> directive specifies methods already excluded"),
@@ -228,32 +182,14 @@ fn sections_decided_while_reading() {
 #[test]
 fn sections_that_cannot_be_decided() {
     for (text, message) in [
-        (
-            "<IfModule>\n</IfModule>",
-            "<IfModule> directive requires additional arguments",
-        ),
-        (
-            "<ifmodule !>\n</ifmodule>",
-            "<IfModule> directive requires additional arguments",
-        ),
-        (
-            "<IfModule a\n</IfModule>",
-            "<IfModule> directive missing closing '>'",
-        ),
-        (
-            "<IfVersion 2.4\n</IfVersion>",
-            "<IfVersion> directive missing closing '>'",
-        ),
+        ("<IfModule>\n</IfModule>", "<IfModule> directive requires additional arguments"),
+        ("<ifmodule !>\n</ifmodule>", "<IfModule> directive requires additional arguments"),
+        ("<IfModule a\n</IfModule>", "<IfModule> directive missing closing '>'"),
+        ("<IfVersion 2.4\n</IfVersion>", "<IfVersion> directive missing closing '>'"),
         ("<IfVersion => 2>\n</IfVersion>", "unrecognized operator '=>'"),
         ("<IfVersion ! 2>\n</IfVersion>", "unrecognized operator '!'"),
-        (
-            "<IfVersion = /2>\n</IfVersion>",
-            "Missing delimiting / of regular expression.",
-        ),
-        (
-            "<IfVersion ~ [>\n</IfVersion>",
-            "Unable to compile regular expression",
-        ),
+        ("<IfVersion = /2>\n</IfVersion>", "Missing delimiting / of regular expression."),
+        ("<IfVersion ~ [>\n</IfVersion>", "Unable to compile regular expression"),
     ] {
         assert_eq!(mistake(text).as_deref(), Some(message), "{text}");
     }
@@ -270,11 +206,7 @@ fn sections_that_cannot_be_decided() {
 fn questions_about_files_are_kept() {
     let text = b"<IfFile /a>\n</IfFile>\n<IfFile !/b>\n</IfFile>";
     let compiled = compile_asking(text, &surroundings(), &mut |path| path == b"/a");
-    let asked: Vec<_> = compiled
-        .asked
-        .iter()
-        .map(|(path, there)| (&path[..], *there))
-        .collect();
+    let asked: Vec<_> = compiled.asked.iter().map(|(path, there)| (&path[..], *there)).collect();
     assert_eq!(asked, [(&b"/a"[..], true), (b"/b", false)]);
 }
 
@@ -284,18 +216,9 @@ fn how_many_arguments() {
         ("AddDefaultCharset utf-8", None),
         ("AddDefaultCharset \"utf-8", None),
         ("AddDefaultCharset", Some("AddDefaultCharset takes one argument")),
-        (
-            "AddDefaultCharset \"\"",
-            Some("AddDefaultCharset takes one argument"),
-        ),
-        (
-            "AddDefaultCharset utf-8 # comment",
-            Some("AddDefaultCharset takes one argument"),
-        ),
-        (
-            "AddDefaultCharset \"utf-8\"x",
-            Some("AddDefaultCharset takes one argument"),
-        ),
+        ("AddDefaultCharset \"\"", Some("AddDefaultCharset takes one argument")),
+        ("AddDefaultCharset utf-8 # comment", Some("AddDefaultCharset takes one argument")),
+        ("AddDefaultCharset \"utf-8\"x", Some("AddDefaultCharset takes one argument")),
         ("DirectorySlash \"oN\" and more", None),
         ("DirectorySlash", Some("DirectorySlash must be On or Off")),
         ("DirectorySlash yes", Some("DirectorySlash must be On or Off")),
@@ -320,11 +243,7 @@ fn what_is_not_allowed() {
     let limit = Overrides::LIMIT;
     for (text, surroundings, message) in [
         ("AddDefaultCharset off", with(Overrides::FILE_INFO, &[]), None),
-        (
-            "adddefaultcharset off",
-            with(limit, &[]),
-            Some("AddDefaultCharset not allowed here"),
-        ),
+        ("adddefaultcharset off", with(limit, &[]), Some("AddDefaultCharset not allowed here")),
         ("AddDefaultCharset off", with(limit, &["adddefaultCharset"]), None),
         (
             "AllowOverride All",
@@ -341,11 +260,7 @@ fn what_is_not_allowed() {
             with(Overrides::NONE, &["Options"]),
             Some("<Files not allowed here"),
         ),
-        (
-            "<Limit GET>\n</Limit>",
-            with(Overrides::FILE_INFO, &[]),
-            Some("<Limit not allowed here"),
-        ),
+        ("<Limit GET>\n</Limit>", with(Overrides::FILE_INFO, &[]), Some("<Limit not allowed here")),
         ("<Limit GET>\n</Limit>", with(Overrides::AUTH_CONFIG, &[]), None),
     ] {
         assert_eq!(mistake_with(text, &surroundings).as_deref(), message, "{text}");
@@ -401,9 +316,7 @@ fn every_mistake_is_remarked_and_shown() {
     );
     let mistake = compiled.mistake.unwrap();
     assert!(
-        mistake
-            .to_string()
-            .starts_with("f:1:1: Invalid command 'Bogus', perhaps"),
+        mistake.to_string().starts_with("f:1:1: Invalid command 'Bogus', perhaps"),
         "{mistake}"
     );
 }
@@ -441,15 +354,10 @@ fn names_of_files() {
 
 #[test]
 fn chains_of_conditions() {
-    let text =
-        "<If true>\n</If>\n<ElseIf true>\n</ElseIf>\n<Else>\n</Else>\n<If false>\n<If true>\n</If>\n</If>";
+    let text = "<If true>\n</If>\n<ElseIf true>\n</ElseIf>\n<Else>\n</Else>\n<If false>\n<If true>\n</If>\n</If>";
     let compiled = compile(text.as_bytes(), &surroundings());
     let lengths = |settings: &Settings| -> Vec<usize> {
-        settings
-            .conditions
-            .iter()
-            .map(|chain| chain.branches.len())
-            .collect()
+        settings.conditions.iter().map(|chain| chain.branches.len()).collect()
     };
     assert_eq!(lengths(&compiled.settings), [3, 1]);
     let inner = &compiled.settings.conditions[1].branches[0].settings;
@@ -464,10 +372,6 @@ fn every_module_with_directives_is_provided() {
             "core" => "core.c".to_owned(),
             module => format!("{module}.c"),
         };
-        assert!(
-            super::is_provided(file.as_bytes()),
-            "{file}, which has {}",
-            directive.name
-        );
+        assert!(super::is_provided(file.as_bytes()), "{file}, which has {}", directive.name);
     }
 }

@@ -22,8 +22,8 @@ pub(super) struct Evaluation<'e, 'r> {
     pub vary: Option<Vec<Box<[u8]>>>,
 }
 
-/// Conditions and words within each other, counted as Apache counts them (`AP_EXPR_MAX_RECURSION`): what is deeper makes the
-/// whole evaluation fail.
+/// Conditions and words within each other, counted as Apache counts them (`AP_EXPR_MAX_RECURSION`):
+/// what is deeper makes the whole evaluation fail.
 const DEEPEST: u32 = 20;
 
 type Evaluated<T> = Result<T, String>;
@@ -42,9 +42,8 @@ impl Evaluation<'_, '_> {
                 }
                 Condition::Any(conditions) | Condition::All(conditions) => {
                     let decisive = matches!(condition, Condition::Any(_));
-                    let (last, others) = conditions
-                        .split_last()
-                        .expect("lists of conditions have at least two");
+                    let (last, others) =
+                        conditions.split_last().expect("lists of conditions have at least two");
                     if self.comes_to(others, decisive, depth)? {
                         decisive
                     } else {
@@ -116,13 +115,15 @@ impl Evaluation<'_, '_> {
         })
     }
 
-    /// Groups are forgotten where a pattern that has some does not match; a pattern without groups changes none.
+    /// Groups are forgotten where a pattern that has some does not match; a pattern without groups
+    /// changes none.
     fn matches(&mut self, pattern: &Pattern, subject: &[u8]) -> Evaluated<bool> {
         let answer = match pattern.has_groups() {
             true => pattern.captures(subject, self.captures),
             false => pattern.is_match(subject),
         };
-        let matched = answer.map_err(|Exhausted| format!("{pattern:?} tries too much on its subject"))?;
+        let matched =
+            answer.map_err(|Exhausted| format!("{pattern:?} tries too much on its subject"))?;
         if !matched && pattern.has_groups() {
             self.captures.clear();
         }
@@ -144,12 +145,8 @@ impl Evaluation<'_, '_> {
             Test::FileNotEmpty => world
                 .probe(word)
                 .is_some_and(|probe| probe.kind == ProbeKind::File && probe.size > 0),
-            Test::Link => world
-                .probe_link(word)
-                .is_some_and(|probe| probe.kind == ProbeKind::Link),
-            Test::Executable => world
-                .probe_link(word)
-                .is_some_and(|probe| probe.mode & 0o111 != 0),
+            Test::Link => world.probe_link(word).is_some_and(|probe| probe.kind == ProbeKind::Link),
+            Test::Executable => world.probe_link(word).is_some_and(|probe| probe.mode & 0o111 != 0),
             Test::AccessibleFile => ahead::is_file(self.transaction, word, world),
             Test::AccessibleUrl => ahead::is_url(self.transaction, word, world),
         }
@@ -238,7 +235,8 @@ fn number(text: &[u8]) -> i64 {
     })
 }
 
-/// An address as it is written. Names are not looked up, as a server that waits for name servers can be stopped by them.
+/// An address as it is written. Names are not looked up, as a server that waits for name servers
+/// can be stopped by them.
 fn address_of(text: &[u8]) -> Option<IpAddr> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }

@@ -48,13 +48,20 @@ impl Function {
             b"sha1" => Function::Sha1,
             b"md5" => Function::Md5,
             b"ldap" => Function::Ldap,
-            b"file" | b"filesize" => return Err(format!("{name}() is not available in .htaccess files")),
+            b"file" | b"filesize" => {
+                return Err(format!("{name}() is not available in .htaccess files"));
+            }
             _ => return Err(format!("there is no function \"{name}\"")),
         })
     }
 
     /// Appends what it gives for an argument.
-    pub(super) fn call(self, argument: &[u8], evaluation: &mut Evaluation<'_, '_>, out: &mut Vec<u8>) {
+    pub(super) fn call(
+        self,
+        argument: &[u8],
+        evaluation: &mut Evaluation<'_, '_>,
+        out: &mut Vec<u8>,
+    ) {
         let state = &evaluation.transaction.state;
         match self {
             Function::OsEnv => append(evaluation.world.variable(argument).as_deref(), out),
@@ -63,10 +70,7 @@ impl Function {
                 None => append(evaluation.world.variable(argument).as_deref(), out),
             },
             Function::Response => {
-                let value = state
-                    .fields
-                    .value(argument)
-                    .or(state.error_fields.value(argument));
+                let value = state.fields.value(argument).or(state.error_fields.value(argument));
                 append(value, out);
             }
             Function::Request { vary } => {
@@ -110,7 +114,8 @@ fn hexadecimal(digest: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Percent-decoded, but for `%2F`, which stays as it is; `None` for what is no escape, and for `%00`.
+/// Percent-decoded, but for `%2F`, which stays as it is; `None` for what is no escape, and for
+/// `%00`.
 fn unescaped(text: &[u8]) -> Option<Vec<u8>> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut at = 0;
@@ -150,10 +155,8 @@ fn base64(bytes: &[u8], out: &mut Vec<u8>) {
 /// What stands before the first byte that is not of the alphabet, decoded.
 fn unbase64(text: &[u8]) -> Vec<u8> {
     let value = |byte: &u8| ALPHABET.iter().position(|letter| letter == byte);
-    let values: Vec<u32> = text
-        .iter()
-        .map_while(|byte| value(byte).map(|value| value as u32))
-        .collect();
+    let values: Vec<u32> =
+        text.iter().map_while(|byte| value(byte).map(|value| value as u32)).collect();
     let mut decoded = Vec::with_capacity(values.len());
     for chunk in values.chunks(4) {
         let bits = chunk

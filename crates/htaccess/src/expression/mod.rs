@@ -1,12 +1,13 @@
-//! Apache's expressions (`ap_expr`): conditions of `<If>`, `Require expr`, RewriteCond and SetEnvIfExpr; strings with `%{…}`
-//! in them of headers, AuthName, ErrorDocument.
+//! Apache's expressions (`ap_expr`): conditions of `<If>`, `Require expr`, RewriteCond and
+//! SetEnvIfExpr; strings with `%{…}` in them of headers, AuthName, ErrorDocument.
 //!
 //! ```text
 //! text ── scan ──> tokens ── parse ──> tree ── evaluate (functions, variables) ──> whether it holds, or a string
 //! ```
 //!
-//! Where it differs from Apache: a name of a host is no address for `-ipmatch`, because names are not looked up; the log's
-//! identifiers are empty; an empty `-U` does not hold; HANDLER is empty where no directive has set one.
+//! Where it differs from Apache: a name of a host is no address for `-ipmatch`, because names are
+//! not looked up; the log's identifiers are empty; an empty `-U` does not hold; HANDLER is empty
+//! where no directive has set one.
 
 use crate::pattern::Captures;
 use crate::transaction::Transaction;
@@ -69,10 +70,7 @@ impl Expression {
 
     /// The same, and what it looks at does not go into Vary (`AP_EXPR_FLAG_DONT_VARY`).
     pub fn without_vary(self) -> Expression {
-        Expression {
-            varies: false,
-            ..self
-        }
+        Expression { varies: false, ..self }
     }
 
     /// As it was written.
@@ -88,12 +86,14 @@ impl Expression {
         }
     }
 
-    /// Whether the condition holds. `captures` are those of the last regular expression with groups, before and after. The
-    /// fields of the request that it depends on go into the response's Vary.
+    /// Whether the condition holds. `captures` are those of the last regular expression with
+    /// groups, before and after. The fields of the request that it depends on go into the
+    /// response's Vary.
     ///
     /// # Errors
-    /// What Apache logs: too much nesting. And, which to Apache is one that does not match, a regular expression that tries too
-    /// much. In Apache `<If>` then does not apply, and SetEnvIfExpr answers 500.
+    /// What Apache logs: too much nesting. And, which to Apache is one that does not match, a
+    /// regular expression that tries too much. In Apache `<If>` then does not apply, and
+    /// SetEnvIfExpr answers 500.
     pub fn holds(
         &self,
         transaction: &mut Transaction<'_>,
@@ -129,12 +129,7 @@ impl Expression {
         let Root::String(word) = &self.root else {
             return Err("a condition is no string".to_owned());
         };
-        let mut evaluation = Evaluation {
-            transaction,
-            world,
-            captures,
-            vary: None,
-        };
+        let mut evaluation = Evaluation { transaction, world, captures, vary: None };
         let mut out = Vec::new();
         evaluation.append(word, 0, &mut out)?;
         Ok(out)

@@ -1,4 +1,5 @@
-//! From tokens to a tree, as `util_expr_parse.y` has them: `||` binds least, then `&&`, then `!`, then the dot.
+//! From tokens to a tree, as `util_expr_parse.y` has them: `||` binds least, then `&&`, then `!`,
+//! then the dot.
 
 use super::BadExpression;
 use super::functions::Function;
@@ -8,7 +9,8 @@ use super::variables::Variable;
 use crate::modules::authz::Subnet;
 use crate::pattern::Pattern;
 
-/// Parentheses and functions within each other; deeper ones are refused. (Apache evaluates no more than 20 anyway.)
+/// Parentheses and functions within each other; deeper ones are refused. (Apache evaluates no more
+/// than 20 anyway.)
 const DEEPEST: usize = 100;
 
 pub(super) fn condition(text: &[u8]) -> Result<Condition, BadExpression> {
@@ -36,11 +38,7 @@ type Parsed<T> = Result<T, BadExpression>;
 
 impl Parser {
     fn new(text: &[u8], tokens: Vec<Token>) -> Parser {
-        Parser {
-            tokens,
-            next: 0,
-            end: text.len(),
-        }
+        Parser { tokens, next: 0, end: text.len() }
     }
 
     fn peek(&self) -> Option<&Kind> {
@@ -176,7 +174,9 @@ impl Parser {
             Some(Kind::Strings(order)) => Condition::Strings(order, word, self.word(depth)?),
             Some(Kind::Numbers(order)) => Condition::Numbers(order, word, self.word(depth)?),
             Some(Kind::Matches) => Condition::Matches(word, self.regex()?),
-            Some(Kind::MatchesNot) => Condition::Not(Box::new(Condition::Matches(word, self.regex()?))),
+            Some(Kind::MatchesNot) => {
+                Condition::Not(Box::new(Condition::Matches(word, self.regex()?)))
+            }
             Some(Kind::In) => Condition::OneOf(word, self.list(depth)?),
             Some(Kind::Binary(name)) => {
                 let other = self.word(depth)?;
@@ -206,14 +206,13 @@ impl Parser {
         }
     }
 
-    /// `{ word, … }`. Functions that give lists are other modules' in Apache, and there is none here.
+    /// `{ word, … }`. Functions that give lists are other modules' in Apache, and there is none
+    /// here.
     fn list(&mut self, depth: usize) -> Parsed<Vec<Word>> {
         let place = self.place();
         if let Some(Kind::Name(name)) = self.peek() {
-            let message = format!(
-                "there is no function \"{}\" that gives a list",
-                name.escape_ascii()
-            );
+            let message =
+                format!("there is no function \"{}\" that gives a list", name.escape_ascii());
             return Err(fault(place, message));
         }
         self.expect(&Kind::Mark(b'{'), "\"{\"")?;
@@ -264,10 +263,9 @@ impl Parser {
         if self.take_if(&Kind::Close) {
             return match Variable::named(&name) {
                 Some(variable) => Ok(Word::Variable(variable)),
-                None => Err(fault(
-                    place,
-                    format!("there is no variable \"{}\"", name.escape_ascii()),
-                )),
+                None => {
+                    Err(fault(place, format!("there is no variable \"{}\"", name.escape_ascii())))
+                }
             };
         }
         self.expect(&Kind::Mark(b':'), "\":\" or \"}\"")?;
@@ -305,10 +303,7 @@ impl Parser {
 }
 
 fn fault(offset: usize, message: impl Into<String>) -> BadExpression {
-    BadExpression {
-        message: message.into(),
-        offset,
-    }
+    BadExpression { message: message.into(), offset }
 }
 
 fn call(name: &[u8], argument: Word, place: usize) -> Parsed<Word> {
@@ -332,10 +327,6 @@ fn subnet(operator: &str, word: &Word, place: usize) -> Parsed<Subnet> {
         let message = format!("{operator} takes an address or a network as a string in quotes");
         return Err(fault(place, message));
     };
-    Subnet::new(text).map_err(|_| {
-        fault(
-            place,
-            format!("\"{}\" is no address or network", text.escape_ascii()),
-        )
-    })
+    Subnet::new(text)
+        .map_err(|_| fault(place, format!("\"{}\" is no address or network", text.escape_ascii())))
 }

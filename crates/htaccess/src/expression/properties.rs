@@ -5,8 +5,8 @@ use crate::testing::{Nowhere, request, transaction};
 
 use super::Expression;
 
-/// Whatever is read as a condition or as a string can be evaluated, twice with the same result; what is wrong is so at a place
-/// within the text.
+/// Whatever is read as a condition or as a string can be evaluated, twice with the same result;
+/// what is wrong is so at a place within the text.
 pub fn expression(data: &[u8]) {
     for compiled in [Expression::condition(data), Expression::string(data)] {
         let compiled = match compiled {
@@ -27,10 +27,8 @@ pub fn expression(data: &[u8]) {
 }
 
 fn evaluated(compiled: &Expression) -> (Result<bool, String>, Result<Vec<u8>, String>) {
-    let request = request(
-        "/a/b.php?c=d&e",
-        "Host: example.org\nUser-Agent: Some Bot/1.0\nCookie: a=b",
-    );
+    let request =
+        request("/a/b.php?c=d&e", "Host: example.org\nUser-Agent: Some Bot/1.0\nCookie: a=b");
     let mut transaction = transaction(&request);
     let (mut world, mut captures) = (Nowhere::default(), Captures::default());
     (

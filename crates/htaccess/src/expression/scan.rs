@@ -59,7 +59,8 @@ pub(super) enum Order {
     GreaterOrEqual,
 }
 
-/// A piece of a string or a regular expression that is as long as this is refused (`MAX_STRING_LEN`).
+/// A piece of a string or a regular expression that is as long as this is refused
+/// (`MAX_STRING_LEN`).
 const LONGEST_PIECE: usize = 8192;
 
 /// What the next byte is part of.
@@ -118,10 +119,7 @@ impl Scanner<'_> {
     }
 
     fn fail<T>(&self, message: impl Into<String>) -> Result<T, BadExpression> {
-        Err(BadExpression {
-            message: message.into(),
-            offset: self.at,
-        })
+        Err(BadExpression { message: message.into(), offset: self.at })
     }
 
     /// Appends a token that is so long.
@@ -165,7 +163,10 @@ impl Scanner<'_> {
             }
             _ => match symbol(rest) {
                 Some((kind, length)) => self.push(kind, length),
-                None => return self.fail(format!("\"{}\" cannot stand here", rest[..1].escape_ascii())),
+                None => {
+                    return self
+                        .fail(format!("\"{}\" cannot stand here", rest[..1].escape_ascii()));
+                }
             },
         }
         Ok(())
@@ -192,10 +193,7 @@ impl Scanner<'_> {
         let end = begin + length;
         let caseless = self.text.get(end + 1) == Some(&b'i');
         let regex = self.text[begin..end].to_vec();
-        self.push(
-            Kind::Regex(regex, caseless),
-            skip + length + 1 + usize::from(caseless),
-        );
+        self.push(Kind::Regex(regex, caseless), skip + length + 1 + usize::from(caseless));
         Ok(())
     }
 
@@ -238,7 +236,9 @@ impl Scanner<'_> {
                 [b'\n', ..] => return self.fail("unterminated string or variable"),
                 [b'%', b'{', ..] | [b'$', b'0'..=b'9', ..] => true,
                 [b'}', ..] => in_argument,
-                [b'"' | b'\'', ..] if in_argument => return self.fail("a quote cannot stand in an argument"),
+                [b'"' | b'\'', ..] if in_argument => {
+                    return self.fail("a quote cannot stand in an argument");
+                }
                 [byte @ (b'"' | b'\''), ..] => quote == Some(byte),
                 _ => false,
             };
@@ -285,9 +285,7 @@ impl Scanner<'_> {
             if digits > 3 || !octal.iter().all(|digit| matches!(digit, b'0'..=b'7')) {
                 return self.fail("bad escape sequence");
             }
-            let value = octal
-                .iter()
-                .fold(0, |value, digit| value * 8 + u32::from(digit - b'0'));
+            let value = octal.iter().fold(0, |value, digit| value * 8 + u32::from(digit - b'0'));
             let Ok(byte) = u8::try_from(value) else {
                 return self.fail("escape sequence out of bounds");
             };

@@ -16,7 +16,12 @@ use crate::world::World;
 /// What an expression comes to, and what Vary is then.
 fn run<T>(
     compiled: &Expression,
-    evaluate: fn(&Expression, &mut Transaction<'_>, &mut dyn World, &mut Captures) -> Result<T, String>,
+    evaluate: fn(
+        &Expression,
+        &mut Transaction<'_>,
+        &mut dyn World,
+        &mut Captures,
+    ) -> Result<T, String>,
 ) -> (Result<T, String>, String) {
     let mut request = request("/folder/page.php?a=b&c=%20", FIELDS);
     request.authority = "example.org:8080".into();
@@ -35,7 +40,8 @@ fn run<T>(
     (answer, String::from_utf8_lossy(vary).into_owned())
 }
 
-/// `yes`, `no`, `wrong` where it is no condition, `fails` where it cannot be evaluated; with what Vary is.
+/// `yes`, `no`, `wrong` where it is no condition, `fails` where it cannot be evaluated; with what
+/// Vary is.
 fn condition(text: &str) -> (&'static str, String) {
     let Ok(compiled) = Expression::condition(text.as_bytes()) else {
         return ("wrong", String::new());
@@ -57,8 +63,8 @@ fn all_are(expected: &str, rows: &[&str]) {
 
 /// What a string comes to, or why it does not.
 fn rendered(text: &str) -> Result<String, String> {
-    let compiled =
-        Expression::string(text.as_bytes()).map_err(|bad| format!("{} at {}", bad.message, bad.offset))?;
+    let compiled = Expression::string(text.as_bytes())
+        .map_err(|bad| format!("{} at {}", bad.message, bad.offset))?;
     let (answer, vary) = run(&compiled, Expression::render);
     assert_eq!(vary, "", "a string leaves Vary alone");
     answer.map(|bytes| bytes.escape_ascii().to_string())
@@ -150,14 +156,7 @@ fn comparisons() {
     );
     all_are(
         "no",
-        &[
-            "'a' == 'A'",
-            "'9' < '10'",
-            "1 == 01",
-            "'0x10' -eq 16",
-            "'c' -in {'a'}",
-            "'9' -ge '10'",
-        ],
+        &["'a' == 'A'", "'9' < '10'", "1 == 01", "'0x10' -eq 16", "'c' -in {'a'}", "'9' -ge '10'"],
     );
     all_are(
         "wrong",
@@ -207,10 +206,7 @@ fn regular_expressions() {
             "'abc' =~ m|b|i || false",
         ],
     );
-    all_are(
-        "no",
-        &["'abc' =~ /B/", "'abc' =~ /b$/", "'abc' !~ /b/", "'É' =~ /é/i"],
-    );
+    all_are("no", &["'abc' =~ /B/", "'abc' =~ /b$/", "'abc' !~ /b/", "'É' =~ /é/i"]);
     all_are(
         "wrong",
         &[
@@ -274,10 +270,7 @@ fn tests_of_words() {
             "-F '/srv/nothing'",
         ],
     );
-    all_are(
-        "wrong",
-        &["-n", "-n('a')", "-l '/a'", "-q 'x'", "-ne 'a'", "-n a"],
-    );
+    all_are("wrong", &["-n", "-n('a')", "-l '/a'", "-q 'x'", "-ne 'a'", "-n a"]);
 }
 
 #[test]
@@ -336,23 +329,14 @@ fn variables_of_all_kinds() {
             "%{REQUEST_FILENAME}|%{SCRIPT_FILENAME}|%{PATH_INFO}",
             "/srv/folder/page.php|/srv/folder/page.php|",
         ),
-        (
-            "%{DOCUMENT_ROOT}|%{CONTEXT_PREFIX}|%{CONTEXT_DOCUMENT_ROOT}",
-            "/srv||/srv",
-        ),
+        ("%{DOCUMENT_ROOT}|%{CONTEXT_PREFIX}|%{CONTEXT_DOCUMENT_ROOT}", "/srv||/srv"),
         (
             "%{REMOTE_ADDR}|%{REMOTE_HOST}|%{CONN_REMOTE_ADDR}|%{REMOTE_PORT}",
             "192.0.2.1|192.0.2.1|192.0.2.1|1234",
         ),
-        (
-            "%{SERVER_NAME}:%{SERVER_PORT}|%{SERVER_PROTOCOL}",
-            "example.org:8080|HTTP/1.1",
-        ),
+        ("%{SERVER_NAME}:%{SERVER_PORT}|%{SERVER_PROTOCOL}", "example.org:8080|HTTP/1.1"),
         ("%{REMOTE_USER}|%{AUTH_TYPE}|%{REMOTE_IDENT}", "||"),
-        (
-            "%{HTTPS}|%{IPV6}|%{HTTP2}|%{IS_SUBREQ}|%{REQUEST_STATUS}",
-            "off|off|off|false|200",
-        ),
+        ("%{HTTPS}|%{IPV6}|%{HTTP2}|%{IS_SUBREQ}|%{REQUEST_STATUS}", "off|off|off|false|200"),
         ("%{THE_REQUEST}", "GET /folder/page.php?a=b&c=%20 HTTP/1.1"),
         ("%{CONTENT_TYPE}|%{HANDLER}|%{DOCUMENT_URI}", "||/folder/page.php"),
         (
@@ -363,10 +347,7 @@ fn variables_of_all_kinds() {
             "%{API_VERSION}|%{SERVER_ADMIN}|%{CONN_LOG_ID}%{REQUEST_LOG_ID}",
             "20120211|[no address given]|",
         ),
-        (
-            "%{HTTP_COOKIE}|%{HTTP_REFERER}|%{HTTP_USER_AGENT}",
-            "a=b||Some Bot/1.0",
-        ),
+        ("%{HTTP_COOKIE}|%{HTTP_REFERER}|%{HTTP_USER_AGENT}", "a=b||Some Bot/1.0"),
     ];
     for (text, expected) in rows {
         assert_eq!(rendered(text), Ok(expected.to_owned()), "{text}");
@@ -386,7 +367,8 @@ fn variables_of_all_kinds() {
 
 #[test]
 fn what_is_nested_too_deeply_fails() {
-    let nested = |count: usize| format!("{}'A'{} == 'a'", "tolower(".repeat(count), ")".repeat(count));
+    let nested =
+        |count: usize| format!("{}'A'{} == 'a'", "tolower(".repeat(count), ")".repeat(count));
     assert_eq!(condition(&nested(18)).0, "yes");
     assert_eq!(condition(&nested(19)).0, "fails");
     assert_eq!(condition(&nested(500)).0, "wrong");
@@ -413,19 +395,14 @@ fn vary_says_what_was_looked_at() {
         ("%{HTTP_USER_AGENT} =~ /bot/i", "User-Agent"),
         ("%{HTTP_HOST} == 'x' || req('host') == 'x'", ""),
         ("req('X-Number') == '42' || -n %{HTTP_COOKIE}", "X-Number"),
-        (
-            "req('X-Number') == '1' || -n %{HTTP_COOKIE} && -n req('x-number')",
-            "X-Number,Cookie",
-        ),
+        ("req('X-Number') == '1' || -n %{HTTP_COOKIE} && -n req('x-number')", "X-Number,Cookie"),
         ("req_novary('X-Number') == '42'", ""),
         ("req('a\\nSet-Cookie: x') == ''", ""),
     ];
     for (text, expected) in rows {
         assert_eq!(condition(text).1, expected, "{text}");
     }
-    let quiet = Expression::condition(b"-n %{HTTP_COOKIE}")
-        .unwrap()
-        .without_vary();
+    let quiet = Expression::condition(b"-n %{HTTP_COOKIE}").unwrap().without_vary();
     assert_eq!(run(&quiet, Expression::holds), (Ok(true), String::new()));
 }
 
@@ -438,8 +415,8 @@ fn any_bytes() {
         b"a\\101$1%{base64:%{unbase64:YWJj}}\\}'\"",
     ];
     let words: &[&[u8]] = &[
-        b"'", b"\"", b"%{", b"}", b"(", b")", b"{", b"&&", b"||", b"!", b"/", b"m#", b"-in", b"$0", b"\\",
-        b".", b"-z", b"lt",
+        b"'", b"\"", b"%{", b"}", b"(", b")", b"{", b"&&", b"||", b"!", b"/", b"m#", b"-in", b"$0",
+        b"\\", b".", b"-z", b"lt",
     ];
     Random(3).mutations(seeds, words, 20_000, expression);
 }

@@ -19,7 +19,8 @@ pub(super) enum Variable {
     /// The response's media type.
     ContentType,
     Handler,
-    /// When what is served was changed last, in local time, as 14 digits: 1970 until the response is there.
+    /// When what is served was changed last, in local time, as 14 digits: 1970 until the response
+    /// is there.
     LastModified,
     /// The response's status, as far as it is known.
     Status,
@@ -44,7 +45,9 @@ impl Variable {
             b"REQUEST_STATUS" => Variable::Status,
             b"HTTP2" => Variable::Http2,
             b"API_VERSION" => Variable::ApiVersion,
-            b"CONTEXT_PREFIX" | b"REMOTE_IDENT" | b"REQUEST_LOG_ID" | b"CONN_LOG_ID" => Variable::Empty,
+            b"CONTEXT_PREFIX" | b"REMOTE_IDENT" | b"REQUEST_LOG_ID" | b"CONN_LOG_ID" => {
+                Variable::Empty
+            }
             b"SCRIPT_USER" => Variable::User,
             b"SCRIPT_GROUP" => Variable::Group,
             // A variable of mod_rewrite only.
@@ -97,20 +100,9 @@ impl Variable {
 fn digits(seconds: u64) -> Vec<u8> {
     // Such as `Sun, 06 Nov 1994 08:49:37 GMT`.
     let text = date::format(seconds);
-    let month = MONTHS
-        .chunks(3)
-        .position(|name| *name == text[8..11])
-        .unwrap_or(0);
+    let month = MONTHS.chunks(3).position(|name| *name == text[8..11]).unwrap_or(0);
     let month = format!("{:02}", month + 1).into_bytes();
-    [
-        &text[12..16],
-        &month,
-        &text[5..7],
-        &text[17..19],
-        &text[20..22],
-        &text[23..25],
-    ]
-    .concat()
+    [&text[12..16], &month, &text[5..7], &text[17..19], &text[20..22], &text[23..25]].concat()
 }
 
 const MONTHS: &[u8] = b"JanFebMarAprMayJunJulAugSepOctNovDec";

@@ -42,11 +42,7 @@ struct Physical<'s> {
 impl<'s> Lines<'s> {
     /// From the beginning.
     pub fn new(source: &'s [u8]) -> Lines<'s> {
-        Lines {
-            source,
-            at: 0,
-            number: 1,
-        }
+        Lines { source, at: 0, number: 1 }
     }
 }
 
@@ -82,7 +78,8 @@ impl<'s> Iterator for Lines<'s> {
     }
 }
 
-/// The line and column, from 1, of a byte of a joined line that begins at `start`, in line `number`.
+/// The line and column, from 1, of a byte of a joined line that begins at `start`, in line
+/// `number`.
 pub fn locate(source: &[u8], (start, number): (usize, u32), index: usize) -> (u32, u32) {
     let (mut at, mut number, mut index) = (start, number, index);
     loop {
@@ -114,12 +111,7 @@ fn physical(source: &[u8], at: usize) -> Physical<'_> {
     let ended = source.get(next.wrapping_sub(1)) == Some(&b'\n') && next > at + line.len();
     let before = line.strip_suffix(b"\r").unwrap_or(line);
     match before.strip_suffix(b"\\") {
-        Some(text) if ended => Physical {
-            text,
-            next,
-            continued: true,
-            cut: false,
-        },
+        Some(text) if ended => Physical { text, next, continued: true, cut: false },
         _ => Physical {
             text: line,
             next,
@@ -130,11 +122,7 @@ fn physical(source: &[u8], at: usize) -> Physical<'_> {
 }
 
 fn trimmed(joined: Cow<'_, [u8]>, lead: usize) -> Cow<'_, [u8]> {
-    let trail = joined[lead..]
-        .iter()
-        .rev()
-        .take_while(|&&byte| is_space(byte))
-        .count();
+    let trail = joined[lead..].iter().rev().take_while(|&&byte| is_space(byte)).count();
     let end = joined.len() - trail;
     match joined {
         Cow::Borrowed(line) => Cow::Borrowed(&line[lead..end]),

@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use memchr::memchr;
 
-use super::{Conditions, DEEPEST, Fault, Item, LONGEST_LINE, Lines, LogicalLine, Parsed, locate, word};
+use super::{
+    Conditions, DEEPEST, Fault, Item, LONGEST_LINE, Lines, LogicalLine, Parsed, locate, word,
+};
 
 pub(super) struct Parser<'p> {
     source: &'p [u8],
@@ -15,7 +17,8 @@ pub(super) struct Parser<'p> {
     depth: usize,
 }
 
-/// What one level of reading has gathered: the whole file, or what a section like `<IfModule>` lets through.
+/// What one level of reading has gathered: the whole file, or what a section like `<IfModule>` lets
+/// through.
 #[derive(Default)]
 struct Level {
     items: Vec<Item>,
@@ -95,10 +98,7 @@ impl<'p> Parser<'p> {
         let mut inner = Level::default();
         let mut ended = false;
         while let Some(line) = self.next_line() {
-            let tag = line
-                .text
-                .strip_prefix(b"</")
-                .and_then(|tag| tag.strip_suffix(b">"));
+            let tag = line.text.strip_prefix(b"</").and_then(|tag| tag.strip_suffix(b">"));
             if inner.open.is_empty() && tag.is_some_and(|tag| same_name(tag, section)) {
                 ended = true;
                 break;
@@ -106,7 +106,8 @@ impl<'p> Parser<'p> {
             self.line(&line, &mut inner);
         }
         for open in inner.open.iter().rev().chain((!ended).then_some(section)) {
-            // Apache takes the end of the file for the end of what it lets through, and says nothing.
+            // Apache takes the end of the file for the end of what it lets through, and says
+            // nothing.
             let message = format!("{}> is not closed before the end of the file", open.name);
             self.doubts.push(fault_at(open, message));
         }
@@ -139,25 +140,26 @@ impl<'p> Parser<'p> {
             expected.push(name[1..].to_vec());
         }
         for name in expected.iter().rev() {
-            let message = format!("Expected </{}> before end of configuration", name.escape_ascii());
+            let message =
+                format!("Expected </{}> before end of configuration", name.escape_ascii());
             self.faults.push(fault_at(section, message));
         }
     }
 
-    fn tag_passed_over(&mut self, line: &LogicalLine<'_>, name: &[u8], expected: &mut Vec<Vec<u8>>) {
+    fn tag_passed_over(
+        &mut self,
+        line: &LogicalLine<'_>,
+        name: &[u8],
+        expected: &mut Vec<Vec<u8>>,
+    ) {
         let is = |other: &Vec<u8>| other.eq_ignore_ascii_case(name);
         if expected.last().is_some_and(is) {
             expected.pop();
             return;
         }
-        let wanted = expected
-            .last()
-            .map_or_else(String::new, |name| name.escape_ascii().to_string());
-        self.fault(
-            line,
-            0,
-            format!("Expected </{wanted}> but saw </{}>", name.escape_ascii()),
-        );
+        let wanted =
+            expected.last().map_or_else(String::new, |name| name.escape_ascii().to_string());
+        self.fault(line, 0, format!("Expected </{wanted}> but saw </{}>", name.escape_ascii()));
         // Deeper it is not looked for, so that many wrong tags cost no more than many lines.
         let top = expected.len().saturating_sub(DEEPEST);
         if let Some(at) = expected[top..].iter().rposition(is).map(|at| top + at) {
@@ -256,7 +258,9 @@ impl<'p> Parser<'p> {
             let Some(name) = line[at..].strip_prefix(b"{") else {
                 continue;
             };
-            let Some(length) = memchr(b'}', name) else { break };
+            let Some(length) = memchr(b'}', name) else {
+                break;
+            };
             if let Some(value) = self.conditions.variable(&name[..length]) {
                 let result = result.get_or_insert_default();
                 result.extend_from_slice(&line[copied..next]);

@@ -1,5 +1,5 @@
-//! What holds for any bytes that somebody writes into a file of directives: the property that the fuzz target asserts, and a
-//! short run of it with every test.
+//! What holds for any bytes that somebody writes into a file of directives: the property that the
+//! fuzz target asserts, and a short run of it with every test.
 
 use super::{Conditions, Item, parse, word};
 use crate::compile::{Surroundings, compile};
@@ -9,18 +9,16 @@ use crate::mistake::{Mistake, Severity};
 #[cfg(test)]
 mod smoke;
 
-/// Whatever a file says, it is read to its end: every directive and every remark has a place in the file; a file with a mistake
-/// has it among its remarks; and what compiling says, `check` says as well.
+/// Whatever a file says, it is read to its end: every directive and every remark has a place in the
+/// file; a file with a mistake has it among its remarks; and what compiling says, `check` says as
+/// well.
 pub fn file(data: &[u8]) {
     let parsed = parse(data, &mut Coin(data.len()));
     let lines: Vec<&[u8]> = data.split(|&byte| byte == b'\n').collect();
     each(&parsed.items, &mut |item| begins_there(item, &lines));
     let surroundings = Surroundings::new("f", b"/site/");
     let compiled = compile(data, &surroundings);
-    compiled
-        .remarks
-        .iter()
-        .for_each(|remark| stands_there(remark, &lines));
+    compiled.remarks.iter().for_each(|remark| stands_there(remark, &lines));
     if let Some(mistake) = &compiled.mistake {
         stands_there(mistake, &lines);
         assert_eq!(mistake.kind.severity(), Severity::Error);
@@ -78,9 +76,6 @@ fn begins_there(item: &Item, lines: &[&[u8]]) {
 
 fn stands_there(remark: &Mistake, lines: &[&[u8]]) {
     let line = lines.get(remark.place.line as usize - 1);
-    assert!(
-        line.is_some_and(|line| remark.place.column as usize <= line.len() + 1),
-        "{remark:?}"
-    );
+    assert!(line.is_some_and(|line| remark.place.column as usize <= line.len() + 1), "{remark:?}");
     assert!(remark.place.column >= 1);
 }

@@ -73,10 +73,7 @@ fn what_a_file_says() {
         ("<IfYes>\n<S>\nA\n</S>\n</IfYes>\nB", "<S[>]{A[]} B[]"),
         ("<IfYes>\nA\n", "A[]"),
         ("<IfYes>\n<S>\nA\n", "<S[>]{A[]}"),
-        (
-            "<IfNo>\nA\n<S a b\n</S>\n<IfYes>\nC\n</ifyes>\n# </IfNo>\n</IFNO> # c\nB",
-            "B[]",
-        ),
+        ("<IfNo>\nA\n<S a b\n</S>\n<IfYes>\nC\n</ifyes>\n# </IfNo>\n</IFNO> # c\nB", "B[]"),
         ("<IfYes>\n<IfNo>\nA\n</IfNo>\nB\n</IfYes>", "B[]"),
     ] {
         let parsed = read(source);
@@ -90,57 +87,21 @@ fn what_a_file_says() {
 fn what_is_wrong_with_a_file() {
     for (source, items, faults) in [
         ("</S>\nA", "A[]", "1:1 </S> without matching <S> section"),
-        (
-            "<S>\n</S\nA",
-            "<S[>]{} A[]",
-            "2:4 </S> directive missing closing '>'",
-        ),
-        (
-            "<S>\n </S >\nA",
-            "<S[>]{} A[]",
-            "2:5 </S> directive missing closing '>'",
-        ),
-        (
-            "<S>\nA\n</T>\nB\n</S>",
-            "<S[>]{A[] B[]}",
-            "3:1 Expected </S> but saw </T>",
-        ),
-        (
-            "<S>\n<T>\n</S>\nB",
-            "<S[>]{<T[>]{}} B[]",
-            "3:1 Expected </T> but saw </S>",
-        ),
+        ("<S>\n</S\nA", "<S[>]{} A[]", "2:4 </S> directive missing closing '>'"),
+        ("<S>\n </S >\nA", "<S[>]{} A[]", "2:5 </S> directive missing closing '>'"),
+        ("<S>\nA\n</T>\nB\n</S>", "<S[>]{A[] B[]}", "3:1 Expected </S> but saw </T>"),
+        ("<S>\n<T>\n</S>\nB", "<S[>]{<T[>]{}} B[]", "3:1 Expected </T> but saw </S>"),
         ("A\n <S a>\nB", "A[] <S[a>]{B[]}", "2:2 <S> was not closed."),
-        (
-            "<IfNo>\nA",
-            "",
-            "1:1 Expected </IfNo> before end of configuration",
-        ),
-        (
-            "<IfNo>\n</IfNo >\nA\n</IfNo>\nB",
-            "B[]",
-            "2:1 Expected </IfNo> but saw </IfN>",
-        ),
-        (
-            "<IfNo>\n<S>\n</IfNo>\nB",
-            "B[]",
-            "3:1 Expected </S> but saw </IfNo>",
-        ),
+        ("<IfNo>\nA", "", "1:1 Expected </IfNo> before end of configuration"),
+        ("<IfNo>\n</IfNo >\nA\n</IfNo>\nB", "B[]", "2:1 Expected </IfNo> but saw </IfN>"),
+        ("<IfNo>\n<S>\n</IfNo>\nB", "B[]", "3:1 Expected </S> but saw </IfNo>"),
         (
             "<IfYes>\n</IfYes> # c\nA\n</IfYes>",
             "A[]",
             "2:1 </IfYes> without matching <IfYes> section",
         ),
-        (
-            "<IfYes>\n<S>\n</IfYes>\nB",
-            "<S[>]{B[]}",
-            "3:1 Expected </S> but saw </IfYes>",
-        ),
-        (
-            "<S>\n<IfYes>\n</S>\n</IfYes>\n</S>",
-            "<S[>]{}",
-            "3:1 </S> without matching <S> section",
-        ),
+        ("<IfYes>\n<S>\n</IfYes>\nB", "<S[>]{B[]}", "3:1 Expected </S> but saw </IfYes>"),
+        ("<S>\n<IfYes>\n</S>\n</IfYes>\n</S>", "<S[>]{}", "3:1 </S> without matching <S> section"),
         ("<IfBad x>\nA\n</IfBad>\nB", "B[]", "1:1 bad arguments"),
     ] {
         let parsed = read(source);
@@ -157,10 +118,7 @@ fn what_is_wrong_with_a_file() {
 #[test]
 fn what_apache_lets_pass_is_doubted() {
     for (source, doubts) in [
-        (
-            "<IfYes>\nA",
-            "1:1 <IfYes> is not closed before the end of the file",
-        ),
+        ("<IfYes>\nA", "1:1 <IfYes> is not closed before the end of the file"),
         ("A b\0c", "1:4 a NUL byte, which hides the rest of its line"),
     ] {
         let parsed = read(source);
@@ -190,31 +148,26 @@ fn a_place_is_where_the_name_starts() {
 
 #[test]
 fn a_line_has_its_limit() {
-    let line = |length: usize, end: &str| format!("A{}{end}", " b".repeat(length).split_at(length - 1).0);
+    let line =
+        |length: usize, end: &str| format!("A{}{end}", " b".repeat(length).split_at(length - 1).0);
     for (length, end, fits) in [
         (LONGEST_LINE - 1, "\n", true),
         (LONGEST_LINE, "\n", false),
         (LONGEST_LINE, "", true),
         (LONGEST_LINE + 1, "", false),
     ] {
-        assert_eq!(
-            read(&line(length, end)).faults.is_empty(),
-            fits,
-            "{length} {end:?}"
-        );
+        assert_eq!(read(&line(length, end)).faults.is_empty(), fits, "{length} {end:?}");
         let continued = line(length, end).replacen(" b", "\\\n b", 3);
-        assert_eq!(
-            read(&continued).faults.is_empty(),
-            fits,
-            "{length} {end:?}, continued"
-        );
+        assert_eq!(read(&continued).faults.is_empty(), fits, "{length} {end:?}, continued");
     }
 }
 
 #[test]
 fn sections_can_only_be_so_deep() {
     for kind in ["S", "IfYes"] {
-        let deep = |depth: usize| format!("<{kind}>\n").repeat(depth) + &format!("</{kind}>\n").repeat(depth);
+        let deep = |depth: usize| {
+            format!("<{kind}>\n").repeat(depth) + &format!("</{kind}>\n").repeat(depth)
+        };
         assert_eq!(read(&deep(DEEPEST)).faults, []);
         assert_eq!(read(&deep(DEEPEST + 1)).faults.len(), 1, "{kind}");
     }

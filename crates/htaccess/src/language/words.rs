@@ -16,14 +16,12 @@ pub(crate) fn is_space(byte: u8) -> bool {
 
 /// Takes the next word off `rest`, with the white space after it. Empty at the end, and for `""`.
 ///
-/// A word that begins with a quote ends at the same quote, or with the line; what follows the quote is the next word, space or not.
-/// Inside, a backslash escapes that quote and itself; outside of quotes it escapes itself only. It stays before anything else.
+/// A word that begins with a quote ends at the same quote, or with the line; what follows the quote
+/// is the next word, space or not. Inside, a backslash escapes that quote and itself; outside of
+/// quotes it escapes itself only. It stays before anything else.
 pub fn word(rest: &mut &[u8]) -> Vec<u8> {
     let line = trim_start(rest);
-    let quote = line
-        .first()
-        .copied()
-        .filter(|&byte| byte == b'"' || byte == b'\'');
+    let quote = line.first().copied().filter(|&byte| byte == b'"' || byte == b'\'');
     let (inside, after) = match quote {
         Some(quote) => {
             let end = 1 + quoted_length(&line[1..], quote);
@@ -44,10 +42,7 @@ pub fn words(line: &[u8]) -> Vec<Word> {
     let mut all = Vec::new();
     while !rest.is_empty() {
         let start = line.len() - rest.len();
-        all.push(Word {
-            text: word(&mut rest),
-            start,
-        });
+        all.push(Word { text: word(&mut rest), start });
     }
     all
 }
@@ -56,9 +51,7 @@ fn quoted_length(line: &[u8], quote: u8) -> usize {
     let mut at = 0;
     while at < line.len() && line[at] != quote {
         let escape = line[at] == b'\\'
-            && line
-                .get(at + 1)
-                .is_some_and(|&next| next == quote || next == b'\\');
+            && line.get(at + 1).is_some_and(|&next| next == quote || next == b'\\');
         at += 1 + usize::from(escape);
     }
     at
@@ -80,9 +73,6 @@ fn unescape(text: &[u8], quote: Option<u8>) -> Vec<u8> {
 }
 
 fn trim_start(line: &[u8]) -> &[u8] {
-    let start = line
-        .iter()
-        .position(|&byte| !is_space(byte))
-        .unwrap_or(line.len());
+    let start = line.iter().position(|&byte| !is_space(byte)).unwrap_or(line.len());
     &line[start..]
 }

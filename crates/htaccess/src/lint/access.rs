@@ -91,10 +91,12 @@ fn granted(rules: &Rules<'_>, report: &mut Report<'_>) {
 }
 
 fn satisfied(rules: &Rules<'_>, report: &mut Report<'_>) {
-    let Some(satisfy) = rules.satisfy_any else { return };
+    let Some(satisfy) = rules.satisfy_any else {
+        return;
+    };
     let asks = rules.require.iter().any(|require| !require.says(0, "all"));
-    let lets_in =
-        rules.of_all("allow").is_some() || !rules.old.iter().any(|directive| directive.name == "deny");
+    let lets_in = rules.of_all("allow").is_some()
+        || !rules.old.iter().any(|directive| directive.name == "deny");
     if asks && lets_in {
         let message = "nobody is ever asked: hosts are let in, and with Satisfy Any that is enough";
         report.say(
@@ -111,8 +113,7 @@ fn limited(scope: &Scope<'_>, rules: &Rules<'_>, report: &mut Report<'_>) {
     if let (Some(item), "<limit", true) = (scope.item, &*scope.name, names_usual)
         && rules.protects()
     {
-        let message =
-            "protects only against these methods: a request with any other one goes through, also to scripts";
+        let message = "protects only against these methods: a request with any other one goes through, also to scripts";
         let hint = "leave the <Limit> out, or use <LimitExcept>";
         report.say(Kind::Dangerous, item, Complaint::new(message).hint(hint));
     }
@@ -120,9 +121,7 @@ fn limited(scope: &Scope<'_>, rules: &Rules<'_>, report: &mut Report<'_>) {
 
 /// `Require all granted` where names begin with `.ht`.
 fn hidden(file: &File<'_>, scope: usize, rules: &Rules<'_>, report: &mut Report<'_>) {
-    let section = file
-        .around(scope)
-        .find(|section| section.name.starts_with("<files"));
+    let section = file.around(scope).find(|section| section.name.starts_with("<files"));
     let is_hidden = |section: &Scope<'_>| {
         section.words.iter().any(|word| {
             let word = word.to_ascii_lowercase();
@@ -132,9 +131,7 @@ fn hidden(file: &File<'_>, scope: usize, rules: &Rules<'_>, report: &mut Report<
         })
     };
     let denied = rules.old.iter().any(|directive| directive.name == "deny");
-    let opened = rules
-        .grants_all()
-        .or_else(|| rules.of_all("allow").filter(|_| !denied));
+    let opened = rules.grants_all().or_else(|| rules.of_all("allow").filter(|_| !denied));
     if let Some(opened) = opened
         && section.is_some_and(is_hidden)
     {
@@ -151,14 +148,11 @@ fn nobody_asked(file: &File<'_>, report: &mut Report<'_>) {
     if file.named("require").next().is_some() {
         return;
     }
-    if let Some(authentication) = file.named("authtype").find(|authtype| !authtype.says(0, "none")) {
+    if let Some(authentication) = file.named("authtype").find(|authtype| !authtype.says(0, "none"))
+    {
         let message = "nobody is asked for a password: this file has no Require";
         let hint = "add `Require valid-user`, unless a folder above has it";
-        report.say(
-            Kind::Dangerous,
-            authentication.item,
-            Complaint::new(message).hint(hint),
-        );
+        report.say(Kind::Dangerous, authentication.item, Complaint::new(message).hint(hint));
     }
 }
 
@@ -172,14 +166,9 @@ fn password_file(file: &File<'_>, report: &mut Report<'_>) {
         let path = directive.word(0);
         let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
         if !folder.is_empty() && path.starts_with(folder) && !name.starts_with(b".ht") {
-            let message =
-                "anybody may fetch this file of passwords: it stands below the folder that is served";
+            let message = "anybody may fetch this file of passwords: it stands below the folder that is served";
             let hint = "move it out of the site, or call it .htpasswd";
-            report.say(
-                Kind::Dangerous,
-                directive.item,
-                Complaint::about(0, message).hint(hint),
-            );
+            report.say(Kind::Dangerous, directive.item, Complaint::about(0, message).hint(hint));
         }
     }
 }

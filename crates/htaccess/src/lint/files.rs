@@ -3,7 +3,11 @@
 use super::{File, Report, Use};
 use crate::mistake::{Complaint, Kind};
 
-pub(super) fn check(file: &File<'_>, exists: &mut dyn FnMut(&[u8]) -> bool, report: &mut Report<'_>) {
+pub(super) fn check(
+    file: &File<'_>,
+    exists: &mut dyn FnMut(&[u8]) -> bool,
+    report: &mut Report<'_>,
+) {
     listing(file, exists, report);
     for document in file.named("errordocument") {
         error_document(document, report);
@@ -19,12 +23,16 @@ fn listing(file: &File<'_>, exists: &mut dyn FnMut(&[u8]) -> bool, report: &mut 
             match word.to_ascii_lowercase().as_slice() {
                 b"indexes" | b"+indexes" | b"all" => listing = Some((options, index)),
                 b"-indexes" => listing = None,
-                word if index == 0 && !word.starts_with(b"+") && !word.starts_with(b"-") => listing = None,
+                word if index == 0 && !word.starts_with(b"+") && !word.starts_with(b"-") => {
+                    listing = None
+                }
                 _ => {}
             }
         }
     }
-    let Some((options, index)) = listing else { return };
+    let Some((options, index)) = listing else {
+        return;
+    };
     let folder = &file.surroundings.folder;
     let named = file
         .named("directoryindex")
@@ -51,11 +59,7 @@ fn error_document(document: &Use<'_>, report: &mut Report<'_>) {
         _ => "sends a redirect, so nobody learns that there was an error, search engines neither",
     };
     let hint = "name the page by its path on this site";
-    report.say(
-        Kind::Doubtful,
-        document.item,
-        Complaint::about(1, message).hint(hint),
-    );
+    report.say(Kind::Doubtful, document.item, Complaint::about(1, message).hint(hint));
 }
 
 fn expiry(file: &File<'_>, report: &mut Report<'_>) {

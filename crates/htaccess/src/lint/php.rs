@@ -16,9 +16,7 @@ pub(super) fn check(file: &File<'_>, missing: &[(u32, u32, Vec<u8>)], report: &m
 }
 
 fn setting(directive: &Use<'_>, report: &mut Report<'_>) {
-    let is_on = ["on", "1", "yes", "true", "stdout"]
-        .iter()
-        .any(|word| directive.says(1, word));
+    let is_on = ["on", "1", "yes", "true", "stdout"].iter().any(|word| directive.says(1, word));
     let (message, hint) = match directive.word(0) {
         b"display_errors" => (
             "shows everybody what goes wrong in scripts, with paths and sometimes passwords",
@@ -28,11 +26,7 @@ fn setting(directive: &Use<'_>, report: &mut Report<'_>) {
         _ => return,
     };
     if is_on {
-        report.say(
-            Kind::Dangerous,
-            directive.item,
-            Complaint::about(0, message).hint(hint),
-        );
+        report.say(Kind::Dangerous, directive.item, Complaint::about(0, message).hint(hint));
     }
 }
 
@@ -48,30 +42,26 @@ fn handler_for_all(file: &File<'_>, directive: &Use<'_>, report: &mut Report<'_>
     if !is_php(directive.word(0)) {
         return;
     }
-    let complaint = match file
-        .around(directive.scope)
-        .find(|scope| scope.name.starts_with("<files"))
-    {
-        None if file.is_for_all(directive) => {
-            "runs every file of this folder as a script, pictures and uploads too"
-        }
-        Some(files) if names_upload(files) => "runs files as scripts that people may upload",
-        _ => return,
-    };
+    let complaint =
+        match file.around(directive.scope).find(|scope| scope.name.starts_with("<files")) {
+            None if file.is_for_all(directive) => {
+                "runs every file of this folder as a script, pictures and uploads too"
+            }
+            Some(files) if names_upload(files) => "runs files as scripts that people may upload",
+            _ => return,
+        };
     let complaint = Complaint::about(0, complaint).hint("put it into <FilesMatch \"\\.php$\">");
     report.say(Kind::Dangerous, directive.item, complaint);
 }
 
 /// Extensions of files that visitors may often upload.
 const UPLOADS: &[&str] = &[
-    "jpg", "jpeg", "png", "gif", "webp", "svg", "bmp", "ico", "pdf", "zip", "gz", "txt", "csv", "doc",
-    "docx", "mp3", "mp4",
+    "jpg", "jpeg", "png", "gif", "webp", "svg", "bmp", "ico", "pdf", "zip", "gz", "txt", "csv",
+    "doc", "docx", "mp3", "mp4",
 ];
 
 fn is_upload(extension: &[u8]) -> bool {
-    UPLOADS
-        .iter()
-        .any(|upload| extension.eq_ignore_ascii_case(upload.as_bytes()))
+    UPLOADS.iter().any(|upload| extension.eq_ignore_ascii_case(upload.as_bytes()))
 }
 
 fn names_upload(files: &Scope<'_>) -> bool {
@@ -86,12 +76,7 @@ fn handler_by_extension(directive: &Use<'_>, report: &mut Report<'_>) {
         return;
     }
     let plain = |word: &Vec<u8>| word.strip_prefix(b".").unwrap_or(word).to_ascii_lowercase();
-    if let Some(index) = directive
-        .words
-        .iter()
-        .skip(1)
-        .position(|word| is_upload(&plain(word)))
-    {
+    if let Some(index) = directive.words.iter().skip(1).position(|word| is_upload(&plain(word))) {
         let message = "runs files as scripts that people may upload";
         let hint = "leave this extension out";
         report.say(
@@ -100,13 +85,10 @@ fn handler_by_extension(directive: &Use<'_>, report: &mut Report<'_>) {
             Complaint::about(index + 1, message).hint(hint),
         );
     } else if directive.name == "addhandler" {
-        let message = "runs every file that has the extension anywhere in its name: `picture.php.jpg` too";
+        let message =
+            "runs every file that has the extension anywhere in its name: `picture.php.jpg` too";
         let hint = "use <FilesMatch \"\\.php$\"> with SetHandler";
-        report.say(
-            Kind::Dangerous,
-            directive.item,
-            Complaint::about(0, message).hint(hint),
-        );
+        report.say(Kind::Dangerous, directive.item, Complaint::about(0, message).hint(hint));
     }
 }
 
@@ -126,9 +108,7 @@ fn passed_over(file: &File<'_>, missing: &[(u32, u32, Vec<u8>)], report: &mut Re
     if let Some((line, column, _)) = missing.iter().find(|(_, _, name)| is_php(name)) {
         let message = "is passed over: the module of PHP 8 is called mod_php.c or php_module";
         let complaint = Complaint::new(message).hint("settings of PHP in there have no effect");
-        let mistake = report
-            .excerpt
-            .mistake_at(*line, *column, Kind::Ignored, complaint);
+        let mistake = report.excerpt.mistake_at(*line, *column, Kind::Ignored, complaint);
         report.remarks.push(mistake);
     }
 }

@@ -19,16 +19,14 @@ pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
         } else {
             unreachable_query(directive, index, text, report);
             // mod_alias takes the first that matches, and a path matches all below it.
-            beginnings(text).find_map(|beginning| paths.get(&(directive.scope, beginning.to_vec())).copied())
+            beginnings(text)
+                .find_map(|beginning| paths.get(&(directive.scope, beginning.to_vec())).copied())
         };
         if let Some(line) = taken {
-            let message = format!("never acts: line {line} takes the same URLs, and the first one counts");
+            let message =
+                format!("never acts: line {line} takes the same URLs, and the first one counts");
             let hint = "put the longer path first";
-            report.say(
-                Kind::Shadowed,
-                directive.item,
-                Complaint::about(index, message).hint(hint),
-            );
+            report.say(Kind::Shadowed, directive.item, Complaint::about(index, message).hint(hint));
         } else if is_pattern {
             patterns.insert((directive.scope, text.to_vec()), directive.item.line);
         } else {
@@ -57,27 +55,21 @@ fn source(directive: &Use<'_>) -> Option<(usize, bool)> {
 /// So many slashes of a path are looked at, which bounds the time.
 const DEEPEST: usize = 256;
 
-/// The paths that match `path` as well: itself and those above it, with and without a slash at the end.
+/// The paths that match `path` as well: itself and those above it, with and without a slash at the
+/// end.
 fn beginnings(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let above = path
         .iter()
         .enumerate()
         .filter(|(_, byte)| **byte == b'/')
         .flat_map(move |(at, _)| [&path[..at], &path[..=at]]);
-    above
-        .take(DEEPEST)
-        .chain([path])
-        .filter(|beginning| !beginning.is_empty())
+    above.take(DEEPEST).chain([path]).filter(|beginning| !beginning.is_empty())
 }
 
 fn unreachable_query(directive: &Use<'_>, index: usize, path: &[u8], report: &mut Report<'_>) {
     if path.contains(&b'?') {
         let message = "never acts: the path of a URL has no query, so no `?`";
         let hint = "use RewriteCond %{QUERY_STRING} and a RewriteRule";
-        report.say(
-            Kind::Shadowed,
-            directive.item,
-            Complaint::about(index, message).hint(hint),
-        );
+        report.say(Kind::Shadowed, directive.item, Complaint::about(index, message).hint(hint));
     }
 }

@@ -20,10 +20,7 @@ pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
             _ => continue,
         };
         if let Some(item) = scope.item
-            && scope
-                .words
-                .get(index)
-                .is_some_and(|pattern| is_explosive(pattern))
+            && scope.words.get(index).is_some_and(|pattern| is_explosive(pattern))
         {
             tell(item, index, report);
         }
@@ -39,7 +36,9 @@ fn tell(item: &Item, index: usize, report: &mut Report<'_>) {
 /// The regular expression of a directive, and which argument it is.
 fn pattern(directive: &Use<'_>) -> Option<(usize, Vec<u8>)> {
     let index = match &*directive.name {
-        "rewriterule" => return arguments::split(&directive.item.raw).map(|words| (0, words.first.to_vec())),
+        "rewriterule" => {
+            return arguments::split(&directive.item.raw).map(|words| (0, words.first.to_vec()));
+        }
         "rewritecond" => {
             let pattern = arguments::split(&directive.item.raw)?.second;
             let is_regex = !matches!(
@@ -48,7 +47,11 @@ fn pattern(directive: &Use<'_>) -> Option<(usize, Vec<u8>)> {
             );
             return is_regex.then(|| (1, pattern.to_vec()));
         }
-        "redirectmatch" if directive.words.len() > 2 || directive.word(0).iter().all(u8::is_ascii_digit) => 1,
+        "redirectmatch"
+            if directive.words.len() > 2 || directive.word(0).iter().all(u8::is_ascii_digit) =>
+        {
+            1
+        }
         "redirectmatch" | "browsermatch" | "browsermatchnocase" => 0,
         "setenvif" | "setenvifnocase" => 1,
         _ => return None,
@@ -93,7 +96,8 @@ enum Quantifier {
     Possessive,
 }
 
-/// Whether a group that can be taken apart in many ways is repeated without end: `(a+)+`, `(\w+\s?)*`, `(.*)*`.
+/// Whether a group that can be taken apart in many ways is repeated without end: `(a+)+`,
+/// `(\w+\s?)*`, `(.*)*`.
 pub(super) fn is_explosive(pattern: &[u8]) -> bool {
     let mut groups: Vec<Group> = Vec::new();
     let mut group = Group::default();
@@ -158,10 +162,7 @@ fn class(rest: &[u8]) -> usize {
             b']' => return at + 1,
             b'\\' => at += 2,
             b'[' if rest.get(at + 1) == Some(&b':') => {
-                at += rest[at..]
-                    .windows(2)
-                    .position(|two| two == b":]")
-                    .map_or(1, |end| end + 2);
+                at += rest[at..].windows(2).position(|two| two == b":]").map_or(1, |end| end + 2);
             }
             _ => at += 1,
         }

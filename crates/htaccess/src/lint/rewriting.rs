@@ -42,7 +42,8 @@ struct Place<'f> {
     conditions: Vec<(&'f Use<'f>, Test)>,
     /// The rule after which no other one is ever reached.
     end: Option<u32>,
-    /// Rules without a condition, after which nothing is done with the URL: by pattern, whether case counts, and line.
+    /// Rules without a condition, after which nothing is done with the URL: by pattern, whether
+    /// case counts, and line.
     taken: HashMap<Vec<u8>, Taken>,
     /// So many rules may be skipped, or are part of a chain.
     uncertain: u32,
@@ -66,10 +67,7 @@ fn engine(file: &File<'_>, report: &mut Report<'_>) {
     let Some(first) = file.named("rewriterule").find(|rule| file.is_for_all(rule)) else {
         return;
     };
-    let last = file
-        .named("rewriteengine")
-        .filter(|engine| file.is_for_all(engine))
-        .last();
+    let last = file.named("rewriteengine").filter(|engine| file.is_for_all(engine)).last();
     match last {
         None if file.named("rewriteengine").next().is_none() => {
             let message = "RewriteEngine is not switched on in this file: its rules act only where a folder above does so";
@@ -80,7 +78,8 @@ fn engine(file: &File<'_>, report: &mut Report<'_>) {
             );
         }
         Some(engine)
-            if engine.says(0, "off") && file.named("rewriteengine").any(|other| other.says(0, "on")) =>
+            if engine.says(0, "off")
+                && file.named("rewriteengine").any(|other| other.says(0, "on")) =>
         {
             let message = "switches off all rules of this file, those above this line as well";
             report.say(Kind::Doubtful, engine.item, Complaint::new(message));
@@ -107,8 +106,7 @@ fn condition<'f>(directive: &'f Use<'f>, place: &mut Place<'f>, report: &mut Rep
             .iter()
             .all(|pattern| matches!(&pattern[..], b"!-f" | b"!-d"))
     {
-        let message =
-            "always holds: nothing is a file and a folder at once, so one of the two conditions does";
+        let message = "always holds: nothing is a file and a folder at once, so one of the two conditions does";
         let hint = "leave out the [OR] of the condition before";
         report.say(Kind::Doubtful, directive.item, Complaint::new(message).hint(hint));
     }
@@ -137,16 +135,14 @@ fn rule<'f>(directive: &'f Use<'f>, place: &mut Place<'f>, report: &mut Report<'
             place.end.get_or_insert(line);
         }
         let caseless = flags.has(&["NC", "nocase"]);
-        place
-            .taken
-            .entry(pattern.to_vec())
-            .or_insert(Taken { line, caseless });
+        place.taken.entry(pattern.to_vec()).or_insert(Taken { line, caseless });
     }
 }
 
 /// A rule that hands requests on to a server that the configuration does not have.
 fn upstream(rule: &Use<'_>, file: &File<'_>, report: &mut Report<'_>) {
-    let (Some(words), Some(upstreams)) = (arguments::split(&rule.item.raw), &file.surroundings.upstreams)
+    let (Some(words), Some(upstreams)) =
+        (arguments::split(&rule.item.raw), &file.surroundings.upstreams)
     else {
         return;
     };
@@ -159,7 +155,8 @@ fn upstream(rule: &Use<'_>, file: &File<'_>, report: &mut Report<'_>) {
             "{} is none of the site's `upstreams`: what this rule is for is answered with 403",
             String::from_utf8_lossy(server)
         );
-        let hint = "add it to the site's key `upstreams`, as in `upstreams = [\"http://127.0.0.1:3000\"]`";
+        let hint =
+            "add it to the site's key `upstreams`, as in `upstreams = [\"http://127.0.0.1:3000\"]`";
         report.say(Kind::Doubtful, rule.item, Complaint::new(message).hint(hint));
     }
 }
@@ -176,37 +173,40 @@ fn server<'u>(url: &'u [u8], upstreams: &[Box<str>]) -> (&'u [u8], bool) {
     let plain = server.strip_suffix(b":80").unwrap_or(server);
     let is_same = |upstream: &str| {
         let named = upstream.rsplit('|').next().unwrap_or(upstream);
-        [upstream, named]
-            .iter()
-            .any(|one| one.as_bytes().eq_ignore_ascii_case(plain))
+        [upstream, named].iter().any(|one| one.as_bytes().eq_ignore_ascii_case(plain))
     };
     let varies = server.iter().any(|byte| b"$%".contains(byte));
-    (
-        server,
-        varies || upstreams.iter().any(|upstream| is_same(upstream)),
-    )
+    (server, varies || upstreams.iter().any(|upstream| is_same(upstream)))
 }
 
 /// Patterns that match whatever there is.
 const EVERYTHING: &[&[u8]] = &[
-    b"^", b"$", b".*", b"(.*)", b"^.*", b"^(.*)", b".*$", b"(.*)$", b"^.*$", b"^(.*)$", b".?", b"^.*?",
+    b"^", b"$", b".*", b"(.*)", b"^.*", b"^(.*)", b".*$", b"(.*)$", b"^.*$", b"^(.*)$", b".?",
+    b"^.*?",
 ];
 
-fn shadowed(item: &Item, pattern: &[u8], flags: &Flags, place: &Place<'_>, report: &mut Report<'_>) {
+fn shadowed(
+    item: &Item,
+    pattern: &[u8],
+    flags: &Flags,
+    place: &Place<'_>,
+    report: &mut Report<'_>,
+) {
     let taker = place.end.or_else(|| {
         let same = place.taken.get(pattern)?;
         (same.caseless || !flags.has(&["NC", "nocase"])).then_some(same.line)
     });
     if let Some(line) = taker {
-        let message = format!("never acts: the rule of line {line} takes every URL that this one is for");
+        let message =
+            format!("never acts: the rule of line {line} takes every URL that this one is for");
         report.say(Kind::Shadowed, item, Complaint::about(0, message));
     }
 }
 
 fn never_matches(item: &Item, pattern: &[u8], report: &mut Report<'_>) {
-    let anchored = pattern
-        .strip_prefix(b"^/")
-        .filter(|rest| !matches!(rest.first(), Some(b'?' | b'*' | b'{')) && !pattern.contains(&b'|'));
+    let anchored = pattern.strip_prefix(b"^/").filter(|rest| {
+        !matches!(rest.first(), Some(b'?' | b'*' | b'{')) && !pattern.contains(&b'|')
+    });
     if anchored.is_some() {
         let message = "never matches: in a .htaccess the path begins behind the folder's own slash";
         let hint = "write `^` without the slash";
@@ -238,15 +238,9 @@ impl Flags {
         let Some(field) = field else { return flags };
         // Where the brackets are wrong the directive itself says so.
         let _ = arguments::each_flag(field, |name, value| {
-            let number = || {
-                std::str::from_utf8(value)
-                    .ok()
-                    .and_then(|digits| digits.parse::<u32>().ok())
-            };
-            if [&b"S"[..], b"skip"]
-                .iter()
-                .any(|skip| name.eq_ignore_ascii_case(skip))
-            {
+            let number =
+                || std::str::from_utf8(value).ok().and_then(|digits| digits.parse::<u32>().ok());
+            if [&b"S"[..], b"skip"].iter().any(|skip| name.eq_ignore_ascii_case(skip)) {
                 flags.skipped = Some(number().unwrap_or(u32::MAX));
             }
             if [&b"R"[..], b"redirect"]
@@ -263,9 +257,7 @@ impl Flags {
 
     fn has(&self, names: &[&str]) -> bool {
         names.iter().any(|wanted| {
-            self.names
-                .iter()
-                .any(|name| name.eq_ignore_ascii_case(wanted.as_bytes()))
+            self.names.iter().any(|name| name.eq_ignore_ascii_case(wanted.as_bytes()))
         })
     }
 

@@ -6,30 +6,25 @@ use crate::mistake::Kind;
 /// What is said, as `line:column kind message` up to the first colon or comma.
 fn said(text: &str) -> Vec<String> {
     let surroundings = Surroundings::new("f", b"/site/");
-    check(text.as_bytes(), &surroundings, &mut |path| {
-        path == b"/site/home.html"
-    })
-    .iter()
-    .map(|remark| {
-        let message = remark.message.split([':', ',']).next().unwrap();
-        format!(
-            "{}:{} {} {message}",
-            remark.place.line,
-            remark.place.column,
-            remark.kind.name()
-        )
-    })
-    .collect()
+    check(text.as_bytes(), &surroundings, &mut |path| path == b"/site/home.html")
+        .iter()
+        .map(|remark| {
+            let message = remark.message.split([':', ',']).next().unwrap();
+            format!(
+                "{}:{} {} {message}",
+                remark.place.line,
+                remark.place.column,
+                remark.kind.name()
+            )
+        })
+        .collect()
 }
 
 fn assert_all(rows: &[(&str, &[&str])]) {
     for (text, expected) in rows {
         let found = said(text);
         let fits = found.len() == expected.len()
-            && found
-                .iter()
-                .zip(*expected)
-                .all(|(found, expected)| found.starts_with(expected));
+            && found.iter().zip(*expected).all(|(found, expected)| found.starts_with(expected));
         assert!(fits, "{text}\nfound {found:#?}\nexpected {expected:#?}");
     }
 }
@@ -51,23 +46,11 @@ fn what_is_said_twice() {
             "ErrorDocument 404 /a\nErrorDocument 403 /a\nErrorDocument 404 /b",
             &["1:1 redundant line 3"],
         ),
-        (
-            "php_value memory_limit 1M\nphp_value memory_limit 2M",
-            &["1:1 redundant line 2"],
-        ),
+        ("php_value memory_limit 1M\nphp_value memory_limit 2M", &["1:1 redundant line 2"]),
         ("Header set A b\nHeader set a c", &["1:1 redundant line 2"]),
-        (
-            "Header set A b\nHeader always set A c\nHeader add A b\nHeader add A b",
-            &[],
-        ),
-        (
-            "AddDefaultCharset off\n<Files a>\nAddDefaultCharset utf-8\n</Files>",
-            &[],
-        ),
-        (
-            "<IfModule !core.c>\nAddDefaultCharset off\n</IfModule>\nAddDefaultCharset utf-8",
-            &[],
-        ),
+        ("Header set A b\nHeader always set A c\nHeader add A b\nHeader add A b", &[]),
+        ("AddDefaultCharset off\n<Files a>\nAddDefaultCharset utf-8\n</Files>", &[]),
+        ("<IfModule !core.c>\nAddDefaultCharset off\n</IfModule>\nAddDefaultCharset utf-8", &[]),
     ]);
 }
 
@@ -75,10 +58,7 @@ fn what_is_said_twice() {
 fn rules_that_never_act() {
     let on = |rules: &str| format!("RewriteEngine On\n{rules}");
     for (rules, expected) in [
-        (
-            "RewriteRule ^ - [L]\nRewriteRule a b",
-            &["3:13 shadowed never acts"][..],
-        ),
+        ("RewriteRule ^ - [L]\nRewriteRule a b", &["3:13 shadowed never acts"][..]),
         (
             "RewriteRule ^(.*)$ index.php [QSA,L]\nRewriteRule a b\nRewriteRule c d",
             &["3:13 shadowed", "4:13 shadowed"],
@@ -87,32 +67,20 @@ fn rules_that_never_act() {
         ("RewriteRule .* - [R=404]\nRewriteRule a b", &["3:13 shadowed"]),
         ("RewriteRule .* /b [R=301]\nRewriteRule a b", &[]),
         ("RewriteRule .* - [E=a:b]\nRewriteRule a b", &[]),
-        (
-            "RewriteCond %{HTTPS} on\nRewriteRule ^ - [L]\nRewriteRule a b",
-            &[],
-        ),
+        ("RewriteCond %{HTTPS} on\nRewriteRule ^ - [L]\nRewriteRule a b", &[]),
         ("RewriteRule x - [C]\nRewriteRule ^ - [L]\nRewriteRule a b", &[]),
-        (
-            "RewriteRule x - [S=2]\nRewriteRule ^ - [L]\nRewriteRule ^ - [L]\nRewriteRule a b",
-            &[],
-        ),
+        ("RewriteRule x - [S=2]\nRewriteRule ^ - [L]\nRewriteRule ^ - [L]\nRewriteRule a b", &[]),
         (
             "RewriteRule x - [S=1]\nRewriteRule ^ - [L]\nRewriteRule ^ - [L]\nRewriteRule a b",
             &["5:13 shadowed"],
         ),
         ("RewriteRule ^a$ b [L]\nRewriteRule ^a$ c [L]", &["3:13 shadowed"]),
         ("RewriteRule ^a$ b [L]\nRewriteRule ^a$ c [L,NC]", &[]),
-        (
-            "RewriteRule ^a$ b [L,NC]\nRewriteRule ^a$ c [L]",
-            &["3:13 shadowed"],
-        ),
+        ("RewriteRule ^a$ b [L,NC]\nRewriteRule ^a$ c [L]", &["3:13 shadowed"]),
         ("RewriteRule ^/a b", &["2:13 shadowed never matches"]),
         ("RewriteRule ^/?a b\nRewriteRule ^/a|b c", &[]),
         ("RewriteRule ^a\\?b=1 c", &["2:13 shadowed never matches"]),
-        (
-            "RewriteCond %{HTTPS} on",
-            &["2:1 doubtful this condition has no effect"],
-        ),
+        ("RewriteCond %{HTTPS} on", &["2:1 doubtful this condition has no effect"]),
         (
             "RewriteCond %{REQUEST_FILENAME} !-f [OR]\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule a b",
             &["3:1 doubtful always holds"],
@@ -125,14 +93,8 @@ fn rules_that_never_act() {
         assert_all(&[(&on(rules), expected)]);
     }
     assert_all(&[
-        (
-            "RewriteRule a b",
-            &["1:1 doubtful RewriteEngine is not switched on"],
-        ),
-        (
-            "RewriteEngine On\nRewriteRule a b\nRewriteEngine Off",
-            &["3:1 doubtful switches off"],
-        ),
+        ("RewriteRule a b", &["1:1 doubtful RewriteEngine is not switched on"]),
+        ("RewriteEngine On\nRewriteRule a b\nRewriteEngine Off", &["3:1 doubtful switches off"]),
     ]);
 }
 
@@ -140,16 +102,10 @@ fn rules_that_never_act() {
 fn redirects_that_never_act() {
     assert_all(&[
         ("Redirect /a /x\nRedirect /a/b /y", &["2:10 shadowed never acts"]),
-        (
-            "Redirect 301 /a/ /x\nRedirectPermanent /a/b /y",
-            &["2:19 shadowed"],
-        ),
+        ("Redirect 301 /a/ /x\nRedirectPermanent /a/b /y", &["2:19 shadowed"]),
         ("Redirect /a /x\nRedirect 302 /a /y", &["2:14 shadowed"]),
         ("Redirect /a/b /x\nRedirect /a /y\nRedirect /ab /z", &[]),
-        (
-            "RedirectMatch ^/a$ /x\nRedirectMatch 301 ^/a$ /y",
-            &["2:19 shadowed"],
-        ),
+        ("RedirectMatch ^/a$ /x\nRedirectMatch 301 ^/a$ /y", &["2:19 shadowed"]),
         ("Redirect /a?b=c /x", &["1:10 shadowed never acts"]),
     ]);
 }
@@ -157,29 +113,14 @@ fn redirects_that_never_act() {
 #[test]
 fn holes_in_protections() {
     assert_all(&[
-        (
-            "<Limit GET POST>\nRequire valid-user\n</Limit>",
-            &["1:1 dangerous protects only"],
-        ),
+        ("<Limit GET POST>\nRequire valid-user\n</Limit>", &["1:1 dangerous protects only"]),
         ("<Limit POST PUT>\nDeny from all\n</Limit>", &[]),
-        (
-            "<Limit GET POST>\nOrder allow,deny\nAllow from all\n</Limit>",
-            &[],
-        ),
+        ("<Limit GET POST>\nOrder allow,deny\nAllow from all\n</Limit>", &[]),
         ("<LimitExcept GET>\nRequire all denied\n</LimitExcept>", &[]),
-        (
-            "<Files .ht*>\nRequire all granted\n</Files>",
-            &["2:1 dangerous lets everybody read"],
-        ),
+        ("<Files .ht*>\nRequire all granted\n</Files>", &["2:1 dangerous lets everybody read"]),
         ("<FilesMatch \"^\\.ht\">\nRequire all denied\n</FilesMatch>", &[]),
-        (
-            "Require all granted\nRequire ip 192.0.2.1",
-            &["1:1 dangerous lets everybody in"],
-        ),
-        (
-            "<RequireAll>\nRequire all granted\nRequire ip 192.0.2.1\n</RequireAll>",
-            &[],
-        ),
+        ("Require all granted\nRequire ip 192.0.2.1", &["1:1 dangerous lets everybody in"]),
+        ("<RequireAll>\nRequire all granted\nRequire ip 192.0.2.1\n</RequireAll>", &[]),
         (
             "Order deny,allow\nDeny from all\nRequire all denied",
             &["1:1 doubtful Order and the Require of line 3"],
@@ -188,18 +129,12 @@ fn holes_in_protections() {
             "<IfModule mod_authz_core.c>\nRequire all denied\n</IfModule>\n<IfModule !mod_authz_core.c>\nDeny from all\n</IfModule>",
             &[],
         ),
-        (
-            "AuthType Basic\nAuthName a\nAuthUserFile /etc/users",
-            &["1:1 dangerous nobody is asked"],
-        ),
+        ("AuthType Basic\nAuthName a\nAuthUserFile /etc/users", &["1:1 dangerous nobody is asked"]),
         (
             "AuthType Basic\nAuthUserFile /site/users\nRequire valid-user",
             &["2:14 dangerous anybody may fetch"],
         ),
-        (
-            "AuthType Basic\nAuthUserFile /site/.htpasswd\nRequire valid-user",
-            &[],
-        ),
+        ("AuthType Basic\nAuthUserFile /site/.htpasswd\nRequire valid-user", &[]),
         (
             "AuthType Basic\nRequire valid-user\nSatisfy Any\nAllow from all",
             &["3:1 dangerous nobody is ever asked", "4:1 doubtful Allow"],
@@ -214,10 +149,7 @@ fn listings_errors_and_expiry() {
         ("Options +FollowSymLinks +Indexes\nOptions -Indexes", &[]),
         ("Options Indexes\nOptions FollowSymLinks", &[]),
         ("Options +Indexes\nDirectoryIndex home.html", &[]),
-        (
-            "ErrorDocument 404 http://a/b",
-            &["1:19 doubtful sends a redirect"],
-        ),
+        ("ErrorDocument 404 http://a/b", &["1:19 doubtful sends a redirect"]),
         ("ErrorDocument 404 /b", &[]),
         ("ExpiresDefault A1", &["1:1 doubtful has no effect"]),
         ("ExpiresActive On\nExpiresDefault A1", &[]),
@@ -229,31 +161,16 @@ fn php_that_tells_or_runs_too_much() {
     assert_all(&[
         ("php_flag display_errors on", &["1:10 dangerous shows everybody"]),
         ("php_value display_errors 0", &[]),
-        (
-            "SetHandler application/x-httpd-php",
-            &["1:12 dangerous runs every file"],
-        ),
-        (
-            "<FilesMatch \\.php$>\nSetHandler application/x-httpd-php\n</FilesMatch>",
-            &[],
-        ),
+        ("SetHandler application/x-httpd-php", &["1:12 dangerous runs every file"]),
+        ("<FilesMatch \\.php$>\nSetHandler application/x-httpd-php\n</FilesMatch>", &[]),
         (
             "<FilesMatch \\.(php|jpg)$>\nSetHandler application/x-httpd-php\n</FilesMatch>",
             &["2:12 dangerous runs files"],
         ),
-        (
-            "AddType application/x-httpd-php .php .jpg",
-            &["1:38 dangerous runs files"],
-        ),
+        ("AddType application/x-httpd-php .php .jpg", &["1:38 dangerous runs files"]),
         ("AddType application/x-httpd-php .php .html", &[]),
-        (
-            "AddHandler application/x-httpd-php .php",
-            &["1:12 dangerous runs every file that has"],
-        ),
-        (
-            "<IfModule mod_php7.c>\nphp_flag a on\n</IfModule>",
-            &["1:1 ignored is passed over"],
-        ),
+        ("AddHandler application/x-httpd-php .php", &["1:12 dangerous runs every file that has"]),
+        ("<IfModule mod_php7.c>\nphp_flag a on\n</IfModule>", &["1:1 ignored is passed over"]),
         (
             "<IfModule mod_php7.c>\n</IfModule>\n<IfModule mod_php.c>\nphp_flag a on\n</IfModule>",
             &[],
@@ -291,10 +208,7 @@ fn patterns_that_try_for_ages() {
     ] {
         assert_eq!(is_explosive(pattern.as_bytes()), explosive, "{pattern}");
     }
-    assert_all(&[(
-        "<FilesMatch (a+)+$>\n</FilesMatch>",
-        &["1:13 dangerous this pattern"],
-    )]);
+    assert_all(&[("<FilesMatch (a+)+$>\n</FilesMatch>", &["1:13 dangerous this pattern"])]);
 }
 
 #[test]
@@ -323,22 +237,13 @@ fn servers_that_the_configuration_lacks() {
     ];
     for (rule, is_known) in rows {
         let text = format!("RewriteEngine On\nRewriteRule ^x/(.*)$ {rule}\n");
-        let upstreams = [
-            "http://127.0.0.1:3000",
-            "http://127.0.0.1",
-            "unix:/run/a.sock|http://app",
-        ];
+        let upstreams =
+            ["http://127.0.0.1:3000", "http://127.0.0.1", "unix:/run/a.sock|http://app"];
         let mut surroundings = Surroundings::new("f", b"/site/");
-        assert!(
-            check(text.as_bytes(), &surroundings, &mut |_| true).is_empty(),
-            "{rule}"
-        );
+        assert!(check(text.as_bytes(), &surroundings, &mut |_| true).is_empty(), "{rule}");
         surroundings.upstreams = Some(upstreams.map(Box::from).to_vec());
         let found = check(text.as_bytes(), &surroundings, &mut |_| true);
         assert_eq!(found.is_empty(), is_known, "{rule}: {found:?}");
-        assert!(
-            found.iter().all(|remark| remark.message.contains("`upstreams`")),
-            "{found:?}"
-        );
+        assert!(found.iter().all(|remark| remark.message.contains("`upstreams`")), "{found:?}");
     }
 }

@@ -16,10 +16,8 @@ pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
                 let message = format!("says again what line {} says", earlier.item.line);
                 (Complaint::new(message), later)
             } else {
-                let message = format!(
-                    "line {} sets this again, so this is without effect",
-                    later.item.line
-                );
+                let message =
+                    format!("line {} sets this again, so this is without effect", later.item.line);
                 (Complaint::new(message), earlier)
             };
             report.say(Kind::Redundant, blamed.item, complaint);
@@ -28,7 +26,8 @@ pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
     }
 }
 
-/// Directives of which each does its part in its place, so that the same line twice may well be meant.
+/// Directives of which each does its part in its place, so that the same line twice may well be
+/// meant.
 fn is_ordered(directive: &Use<'_>) -> bool {
     matches!(
         &*directive.name,
@@ -50,11 +49,14 @@ fn keys(directive: &Use<'_>) -> Vec<Vec<u8>> {
     let exactly = |directive: &Use<'_>| [name, &directive.words.join(&0)].join(&0);
     match &*directive.name {
         "acceptpathinfo" | "adddefaultcharset" | "authname" | "authtype" | "authuserfile"
-        | "authgroupfile" | "directoryslash" | "expiresactive" | "expiresdefault" | "fallbackresource"
-        | "forcetype" | "headername" | "indexorderdefault" | "limitrequestbody" | "order" | "readmename"
-        | "rewritebase" | "satisfy" | "serversignature" | "sethandler" => key(&[]),
+        | "authgroupfile" | "directoryslash" | "expiresactive" | "expiresdefault"
+        | "fallbackresource" | "forcetype" | "headername" | "indexorderdefault"
+        | "limitrequestbody" | "order" | "readmename" | "rewritebase" | "satisfy"
+        | "serversignature" | "sethandler" => key(&[]),
         // Two documents for one error, two values of one setting.
-        "errordocument" | "expiresbytype" | "php_flag" | "php_value" | "setenv" => key(&[directive.word(0)]),
+        "errordocument" | "expiresbytype" | "php_flag" | "php_value" | "setenv" => {
+            key(&[directive.word(0)])
+        }
         "addtype" | "addhandler" | "addcharset" | "addencoding" => directive
             .words
             .iter()
@@ -64,13 +66,16 @@ fn keys(directive: &Use<'_>) -> Vec<Vec<u8>> {
                 [name, &extension.to_ascii_lowercase()].join(&0)
             })
             .collect(),
-        "header" => header(directive).map_or_else(Vec::new, |(always, field)| key(&[always, field])),
+        "header" => {
+            header(directive).map_or_else(Vec::new, |(always, field)| key(&[always, field]))
+        }
         "requestheader" => Vec::new(),
         _ => vec![exactly(directive)],
     }
 }
 
-/// The table and the field of `Header set` without a condition. Of other actions each does its part.
+/// The table and the field of `Header set` without a condition. Of other actions each does its
+/// part.
 fn header<'d>(directive: &'d Use<'_>) -> Option<(&'d [u8], &'d [u8])> {
     let always = usize::from(directive.says(0, "always") || directive.says(0, "onsuccess"));
     let is_plain = directive.says(always, "set") && directive.words.len() == always + 3;

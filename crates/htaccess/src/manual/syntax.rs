@@ -1,12 +1,9 @@
-//! What each directive takes, as the manual writes it: words in capitals stand for something, `[…]` may be left out, `…` may be
-//! repeated.
+//! What each directive takes, as the manual writes it: words in capitals stand for something, `[…]`
+//! may be left out, `…` may be repeated.
 
 /// The arguments of a directive; `None` where nobody has written them down.
 pub(super) fn of(name: &str) -> Option<&'static str> {
-    SYNTAX
-        .iter()
-        .find(|(known, _)| *known == name)
-        .map(|(_, syntax)| *syntax)
+    SYNTAX.iter().find(|(known, _)| *known == name).map(|(_, syntax)| *syntax)
 }
 
 const SYNTAX: &[(&str, &str)] = &[
@@ -71,10 +68,7 @@ const SYNTAX: &[(&str, &str)] = &[
     ("Deny", "from all | HOST… | env=[!]VARIABLE…"),
     ("DirectoryCheckHandler", "On | Off"),
     ("DirectoryIndex", "disabled | FILE…"),
-    (
-        "DirectoryIndexRedirect",
-        "on | off | permanent | temp | seeother | STATUS",
-    ),
+    ("DirectoryIndexRedirect", "on | off | permanent | temp | seeother | STATUS"),
     ("DirectorySlash", "On | Off"),
     ("EnableMMAP", "On | Off"),
     ("EnableSendfile", "On | Off"),
@@ -84,10 +78,7 @@ const SYNTAX: &[(&str, &str)] = &[
     ("ExpiresByType", "TYPE \"BASE [plus] NUMBER UNIT…\""),
     ("ExpiresDefault", "\"BASE [plus] NUMBER UNIT…\""),
     ("FallbackResource", "disabled | PATH"),
-    (
-        "FileETag",
-        "None | All | [+|-]INode [+|-]MTime [+|-]Size [+|-]Digest",
-    ),
+    ("FileETag", "None | All | [+|-]INode [+|-]MTime [+|-]Size [+|-]Digest"),
     ("FilterChain", "[+|=|-|@|!]FILTER…"),
     ("FilterDeclare", "FILTER [TYPE]"),
     ("FilterProtocol", "FILTER [PROVIDER] FLAGS"),
@@ -104,10 +95,7 @@ const SYNTAX: &[(&str, &str)] = &[
     ("IndexIgnore", "FILE…"),
     ("IndexIgnoreReset", "On | Off"),
     ("IndexOptions", "[+|-]OPTION…"),
-    (
-        "IndexOrderDefault",
-        "Ascending | Descending Name | Date | Size | Description",
-    ),
+    ("IndexOrderDefault", "Ascending | Descending Name | Date | Size | Description"),
     ("IndexStyleSheet", "URL"),
     ("LanguagePriority", "LANGUAGE…"),
     ("LimitRequestBody", "BYTES"),
@@ -195,11 +183,8 @@ mod tests {
     #[test]
     fn every_syntax_has_its_directive() {
         let known = |name: &str| directive::all().any(|directive| directive.name == name);
-        let stale: Vec<&str> = SYNTAX
-            .iter()
-            .map(|(name, _)| *name)
-            .filter(|name| !known(name))
-            .collect();
+        let stale: Vec<&str> =
+            SYNTAX.iter().map(|(name, _)| *name).filter(|name| !known(name)).collect();
         assert_eq!(stale, [""; 0]);
     }
 }

@@ -1,10 +1,12 @@
 //! PCRE2 itself, bounded.
 //!
-//! A pattern is checked when it is read and compiled when it first meets a subject: most patterns of a long list never do,
-//! thanks to [`PatternSet`](super::PatternSet), and the JIT takes several times as long as the check.
+//! A pattern is checked when it is read and compiled when it first meets a subject: most patterns
+//! of a long list never do, thanks to [`PatternSet`](super::PatternSet), and the JIT takes several
+//! times as long as the check.
 //!
-//! PCRE2 counts steps for each place where a match may begin, so what a match may cost is that limit times the subject's
-//! length. Long subjects therefore get a lower limit. (Measured: about 1.5 ns for each step.)
+//! PCRE2 counts steps for each place where a match may begin, so what a match may cost is that
+//! limit times the subject's length. Long subjects therefore get a lower limit. (Measured: about
+//! 1.5 ns for each step.)
 
 use std::sync::{Mutex, OnceLock};
 
@@ -40,7 +42,8 @@ const SHORT: usize = 512;
 /// Steps for each place where a match may begin.
 const STEPS_SHORT: u32 = 1_000_000;
 const STEPS_LONG: u32 = 100_000;
-/// The same for patterns that refer to their own groups: there a step may compare the whole subject.
+/// The same for patterns that refer to their own groups: there a step may compare the whole
+/// subject.
 const STEPS_BACK_SHORT: u32 = 20_000;
 const STEPS_BACK_LONG: u32 = 5_000;
 /// Stack for what recurs deeply, in bytes.
@@ -50,8 +53,8 @@ const HEAP: u32 = 16 << 10;
 
 /// `PCRE2_ERROR_JIT_STACKLIMIT`.
 const STACK_LIMIT: i32 = -46;
-/// What says that a match was given up: the stack's limit and those of steps, memory, depth and heap
-/// (`PCRE2_ERROR_MATCHLIMIT`, `NOMEMORY`, `DEPTHLIMIT`, `HEAPLIMIT`).
+/// What says that a match was given up: the stack's limit and those of steps, memory, depth and
+/// heap (`PCRE2_ERROR_MATCHLIMIT`, `NOMEMORY`, `DEPTHLIMIT`, `HEAPLIMIT`).
 const LIMITS: [i32; 5] = [STACK_LIMIT, -47, -48, -53, -63];
 
 impl Engine {
@@ -73,7 +76,11 @@ impl Engine {
         self.captures
     }
 
-    pub(super) fn is_match(&self, definition: &Definition, subject: &[u8]) -> Result<bool, Exhausted> {
+    pub(super) fn is_match(
+        &self,
+        definition: &Definition,
+        subject: &[u8],
+    ) -> Result<bool, Exhausted> {
         self.run(definition, subject, |compiled| compiled.regex.is_match(subject))
     }
 
@@ -92,7 +99,11 @@ impl Engine {
         })
     }
 
-    pub(super) fn spans(&self, definition: &Definition, subject: &[u8]) -> Result<Option<Spans>, Exhausted> {
+    pub(super) fn spans(
+        &self,
+        definition: &Definition,
+        subject: &[u8],
+    ) -> Result<Option<Spans>, Exhausted> {
         if self.captures {
             return self.run(definition, subject, |compiled| compiled.spans(subject));
         }
@@ -104,19 +115,16 @@ impl Engine {
         Ok(self.find_from(definition, subject, 0)?.map(whole))
     }
 
-    /// Matches, a second time with more stack where the first was not enough. What PCRE2 calls an error otherwise, such as
-    /// a subject that is no UTF-8 for a pattern that wants it, does not match, as in Apache.
+    /// Matches, a second time with more stack where the first was not enough. What PCRE2 calls an
+    /// error otherwise, such as a subject that is no UTF-8 for a pattern that wants it, does not
+    /// match, as in Apache.
     fn run<T: Default>(
         &self,
         definition: &Definition,
         subject: &[u8],
         matches: impl Fn(&Compiled) -> Result<T, pcre2::Error>,
     ) -> Result<T, Exhausted> {
-        if self
-            .required
-            .as_ref()
-            .is_some_and(|required| !required.is_in(subject))
-        {
+        if self.required.as_ref().is_some_and(|required| !required.is_in(subject)) {
             return Ok(T::default());
         }
         let (short, long) = match self.refers_back {
@@ -145,19 +153,14 @@ impl Compiled {
     /// Compiles a pattern that is known to be one.
     fn new(definition: &Definition, steps: u32, stack: Option<usize>) -> Compiled {
         let source = Source::of(definition).expect("the pattern was checked");
-        let limited = format!(
-            "(*LIMIT_MATCH={steps})(*LIMIT_HEAP={HEAP}){}{}",
-            source.verbs, source.body
-        );
+        let limited =
+            format!("(*LIMIT_MATCH={steps})(*LIMIT_HEAP={HEAP}){}{}", source.verbs, source.body);
         let regex = builder(definition)
             .jit_if_available(true)
             .max_jit_stack_size(stack)
             .build(&limited)
             .expect("the pattern was checked, and limits change nothing about it");
-        Compiled {
-            regex,
-            spare: Mutex::new(Vec::new()),
-        }
+        Compiled { regex, spare: Mutex::new(Vec::new()) }
     }
 
     fn spans(&self, subject: &[u8]) -> Result<Option<Spans>, pcre2::Error> {

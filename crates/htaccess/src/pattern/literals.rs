@@ -2,8 +2,8 @@
 
 use super::syntax::{Branch, Node, Tree};
 
-/// Words, of which every subject that the pattern matches contains at least one, letters in either case. Lower case,
-/// none empty. `None` where nothing is known.
+/// Words, of which every subject that the pattern matches contains at least one, letters in either
+/// case. Lower case, none empty. `None` where nothing is known.
 pub(super) fn of(tree: &Tree) -> Option<Vec<Vec<u8>>> {
     of_branches(&tree.branches)
 }

@@ -1,5 +1,6 @@
-//! Regular expressions as Apache has them: PCRE2 with Apache's defaults, compiled with the JIT, bounded in what they may
-//! try. What files use most (literals, `^`, `$`, `.*`, lists of words) is matched without PCRE2, with the same result.
+//! Regular expressions as Apache has them: PCRE2 with Apache's defaults, compiled with the JIT,
+//! bounded in what they may try. What files use most (literals, `^`, `$`, `.*`, lists of words) is
+//! matched without PCRE2, with the same result.
 //!
 //! ```text
 //! text ── syntax (a subset) ──┬──> shape      matched by hand
@@ -56,7 +57,8 @@ pub struct BadPattern {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exhausted;
 
-/// What the groups of a match have captured: `$0` to `$9`. Used again and again, it allocates nothing.
+/// What the groups of a match have captured: `$0` to `$9`. Used again and again, it allocates
+/// nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Captures {
     subject: Vec<u8>,
@@ -74,14 +76,11 @@ struct Spans {
 const GROUPS: usize = 10;
 
 impl Pattern {
-    /// Compiles a pattern, without its slashes. Apache's defaults are in force: `.` matches a line's end (`AP_REG_DOTALL`),
-    /// `$` only the very end (`AP_REG_DOLLAR_ENDONLY`), names of groups may be used twice; `caseless` is `AP_REG_ICASE`, for
-    /// ASCII letters.
+    /// Compiles a pattern, without its slashes. Apache's defaults are in force: `.` matches a
+    /// line's end (`AP_REG_DOTALL`), `$` only the very end (`AP_REG_DOLLAR_ENDONLY`), names of
+    /// groups may be used twice; `caseless` is `AP_REG_ICASE`, for ASCII letters.
     pub fn new(text: &[u8], caseless: bool) -> Result<Pattern, BadPattern> {
-        let definition = Definition {
-            text: text.into(),
-            caseless,
-        };
+        let definition = Definition { text: text.into(), caseless };
         let tree = syntax::parse(text, caseless);
         let matcher = match tree.as_ref().and_then(Shape::of) {
             Some(shape) => Matcher::Shape(Box::new(shape)),
@@ -90,7 +89,8 @@ impl Pattern {
         Ok(Pattern { definition, matcher })
     }
 
-    /// A pattern that matches this text, whatever it is. Refused where it is too long for PCRE2: some 30,000 bytes.
+    /// A pattern that matches this text, whatever it is. Refused where it is too long for PCRE2:
+    /// some 30,000 bytes.
     pub fn literal(text: &[u8], caseless: bool) -> Result<Pattern, BadPattern> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte >= 0x80;
         let quoted = text.iter().flat_map(|&byte| {
@@ -127,7 +127,8 @@ impl Pattern {
         }
     }
 
-    /// Whether it matches somewhere in `subject`; if so, `captures` holds what its groups did, else it is as before.
+    /// Whether it matches somewhere in `subject`; if so, `captures` holds what its groups did, else
+    /// it is as before.
     pub fn captures(&self, subject: &[u8], captures: &mut Captures) -> Result<bool, Exhausted> {
         let found = self.spans(subject)?;
         if let Some(spans) = found {
@@ -138,11 +139,16 @@ impl Pattern {
         Ok(found.is_some())
     }
 
-    /// Where it first matches in `subject` at or after `from`: for replacing. What stands before `from` is still looked at
-    /// by `^`, `\b` and the like.
-    pub fn find_from(&self, subject: &[u8], from: usize) -> Result<Option<(usize, usize)>, Exhausted> {
+    /// Where it first matches in `subject` at or after `from`: for replacing. What stands before
+    /// `from` is still looked at by `^`, `\b` and the like.
+    pub fn find_from(
+        &self,
+        subject: &[u8],
+        from: usize,
+    ) -> Result<Option<(usize, usize)>, Exhausted> {
         if from == 0 {
-            let whole = |spans: Spans| spans.at[0].map(|(start, end)| (start as usize, end as usize));
+            let whole =
+                |spans: Spans| spans.at[0].map(|(start, end)| (start as usize, end as usize));
             return Ok(self.spans(subject)?.and_then(whole));
         }
         match &self.matcher {
@@ -177,15 +183,15 @@ impl Captures {
     /// What a group captured; empty where it took no part.
     pub fn group(&self, number: usize) -> &[u8] {
         match self.spans.at.get(number) {
-            Some(Some((start, end))) => self
-                .subject
-                .get(*start as usize..*end as usize)
-                .unwrap_or_default(),
+            Some(Some((start, end))) => {
+                self.subject.get(*start as usize..*end as usize).unwrap_or_default()
+            }
             _ => b"",
         }
     }
 
-    /// Where the whole match stands in the subject, in bytes; empty at its beginning where nothing has matched yet.
+    /// Where the whole match stands in the subject, in bytes; empty at its beginning where nothing
+    /// has matched yet.
     pub fn span(&self) -> (usize, usize) {
         self.spans.at[0].map_or((0, 0), |(start, end)| (start as usize, end as usize))
     }
@@ -195,7 +201,8 @@ impl Captures {
         &self.subject
     }
 
-    /// How many groups there are, at most 10, the whole match included; 0 where nothing has matched yet.
+    /// How many groups there are, at most 10, the whole match included; 0 where nothing has matched
+    /// yet.
     pub fn len(&self) -> usize {
         self.spans.count as usize
     }

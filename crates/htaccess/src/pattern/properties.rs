@@ -8,8 +8,9 @@ use pcre2::bytes::{Regex, RegexBuilder};
 use super::engine::Engine;
 use super::{Candidates, Captures, Matcher, Pattern, PatternSet, Spans};
 
-/// Pattern and subject, with a zero byte between them. The pattern is refused where PCRE2 refuses it; matched by hand it
-/// gives what PCRE2 gives; a set with it in it finds it where it matches; and it takes no long time.
+/// Pattern and subject, with a zero byte between them. The pattern is refused where PCRE2 refuses
+/// it; matched by hand it gives what PCRE2 gives; a set with it in it finds it where it matches;
+/// and it takes no long time.
 pub fn pattern(data: &[u8]) {
     let mut parts = data.splitn(2, |&byte| byte == 0);
     let (text, subject) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -25,8 +26,8 @@ pub fn pattern(data: &[u8]) {
     let answer = pattern.spans(subject);
     assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
     let Ok(spans) = answer else { return };
-    let engine =
-        Engine::new(&pattern.definition, None).expect("what is matched by hand is a pattern for PCRE2");
+    let engine = Engine::new(&pattern.definition, None)
+        .expect("what is matched by hand is a pattern for PCRE2");
     if matches!(pattern.matcher, Matcher::Shape(_)) {
         assert_eq!(engine.spans(&pattern.definition, subject), Ok(spans));
         let middle = subject.len() / 2;
@@ -58,9 +59,9 @@ fn in_a_set(pattern: Pattern, subject: &[u8], spans: Option<Spans>) {
     assert_eq!(captures.spans, spans.unwrap_or_default());
 }
 
-/// The pattern as it was written, given to PCRE2 with a zero byte as the line's end: then `$` matches before no other
-/// last byte, which is what `DOLLAR_ENDONLY` says of all. Not for what asks where lines end, or is no UTF-8; and not on
-/// subjects with such a byte.
+/// The pattern as it was written, given to PCRE2 with a zero byte as the line's end: then `$`
+/// matches before no other last byte, which is what `DOLLAR_ENDONLY` says of all. Not for what asks
+/// where lines end, or is no UTF-8; and not on subjects with such a byte.
 fn reference(text: &[u8], caseless: bool) -> Option<Regex> {
     let asks = |word: &[u8]| memchr::memmem::find(text, word).is_some();
     let lines = [&b"(?"[..], b"(*", b"\\N", b"\\R", b"\\Z", b"\\X"];

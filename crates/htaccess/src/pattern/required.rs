@@ -1,4 +1,5 @@
-//! A look at the subject before PCRE2 is asked: without one of a few words in it, the pattern cannot match.
+//! A look at the subject before PCRE2 is asked: without one of a few words in it, the pattern
+//! cannot match.
 
 use super::literals;
 use super::syntax::{Branch, Node, Tree};
@@ -38,9 +39,9 @@ impl Required {
     #[inline]
     pub(super) fn is_in(&self, subject: &[u8]) -> bool {
         self.words.iter().any(|word| match word {
-            Word::Begins(word) => subject
-                .get(..word.len())
-                .is_some_and(|start| start.eq_ignore_ascii_case(word)),
+            Word::Begins(word) => {
+                subject.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word))
+            }
             Word::Contains(word) => contains(subject, word),
         })
     }
@@ -87,11 +88,7 @@ mod tests {
         for (pattern, subject, expected) in table {
             let tree = super::super::syntax::parse(pattern.as_bytes(), false).unwrap();
             let required = Required::of(&tree).unwrap();
-            assert_eq!(
-                required.is_in(subject.as_bytes()),
-                expected,
-                "{pattern} {subject}"
-            );
+            assert_eq!(required.is_in(subject.as_bytes()), expected, "{pattern} {subject}");
         }
     }
 
@@ -106,11 +103,7 @@ mod tests {
             ("@a", "`A@A", true),
         ];
         for (word, subject, expected) in table {
-            assert_eq!(
-                contains(subject.as_bytes(), word.as_bytes()),
-                expected,
-                "{word} {subject}"
-            );
+            assert_eq!(contains(subject.as_bytes(), word.as_bytes()), expected, "{word} {subject}");
         }
     }
 }

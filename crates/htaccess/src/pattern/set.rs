@@ -9,8 +9,9 @@ use super::{Captures, Exhausted, Pattern, literals, syntax};
 
 /// Patterns in order, and what each must find in a subject.
 ///
-/// For each pattern the words of which its matches must contain one are known, or nothing is. All words are looked for at
-/// once; only patterns of which a word is there, and those of which nothing is known, are tried.
+/// For each pattern the words of which its matches must contain one are known, or nothing is. All
+/// words are looked for at once; only patterns of which a word is there, and those of which nothing
+/// is known, are tried.
 pub struct PatternSet {
     patterns: Box<[Arc<Pattern>]>,
     automaton: Option<Box<AhoCorasick>>,
@@ -34,7 +35,8 @@ const BYTES: usize = 8 << 20;
 impl PatternSet {
     /// A set of patterns, in this order.
     pub fn new(patterns: Vec<Arc<Pattern>>) -> PatternSet {
-        let (mut always, mut words, mut bytes) = (Vec::new(), HashMap::<Vec<u8>, Vec<u32>>::new(), 0);
+        let (mut always, mut words, mut bytes) =
+            (Vec::new(), HashMap::<Vec<u8>, Vec<u32>>::new(), 0);
         for (index, pattern) in patterns.iter().enumerate() {
             let tree = syntax::parse(pattern.text(), pattern.is_caseless());
             let own = tree.and_then(|tree| literals::of(&tree)).unwrap_or_default();

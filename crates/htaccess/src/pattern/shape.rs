@@ -1,7 +1,8 @@
-//! What files use most, matched without PCRE2 and with the same result: words, one of which must stand somewhere, at the
-//! beginning or at the end, with `.*` or `.+` before or after them.
+//! What files use most, matched without PCRE2 and with the same result: words, one of which must
+//! stand somewhere, at the beginning or at the end, with `.*` or `.+` before or after them.
 //!
-//! `^$`, `^(.*)$`, `^index\.php$`, `^old/(.*)$`, `^(.+)\.html$`, `\.(css|js|png)$`, `bot|crawl|spider`, `^feed/?$`.
+//! `^$`, `^(.*)$`, `^index\.php$`, `^old/(.*)$`, `^(.+)\.html$`, `\.(css|js|png)$`,
+//! `bot|crawl|spider`, `^feed/?$`.
 
 mod part;
 
@@ -77,13 +78,7 @@ impl Shape {
             && matches!(last.node, Node::Any)
             && last.is_once()
         {
-            let anchored = matches!(
-                rest,
-                [Item {
-                    node: Node::Start,
-                    ..
-                }]
-            );
+            let anchored = matches!(rest, [Item { node: Node::Start, .. }]);
             return (rest.is_empty() || anchored).then_some(Shape::First { anchored });
         }
         Words::of(tree).map(Shape::Words)
@@ -153,23 +148,18 @@ impl Words {
             let plain = [&first, &part]
                 .into_iter()
                 .all(|part| part.lead.is_none() && part.trail.is_none());
-            if !plain || tree.groups > 0 || (part.at_start, part.at_end) != (first.at_start, first.at_end) {
+            if !plain
+                || tree.groups > 0
+                || (part.at_start, part.at_end) != (first.at_start, first.at_end)
+            {
                 return None;
             }
             first.words.extend(part.words);
         }
         fits(&first.words)?;
-        let Part {
-            lead,
-            words,
-            trail,
-            at_start,
-            at_end,
-        } = first;
+        let Part { lead, words, trail, at_start, at_end } = first;
         let caseless = tree.caseless
-            && words
-                .iter()
-                .any(|word| word.bytes.iter().any(u8::is_ascii_alphabetic));
+            && words.iter().any(|word| word.bytes.iter().any(u8::is_ascii_alphabetic));
         let anchored = at_start;
         // `.*` before the words begins where the subject does, and `.*` after them reaches its end.
         let at_start = at_start && lead.is_none();
@@ -217,10 +207,8 @@ impl Words {
         let stands = |word: &&Word, at: usize| self.stands(word, subject, at, room);
         let found = match (&self.finder, self.at_start, self.at_end) {
             (_, true, true) => {
-                let word = self
-                    .words
-                    .iter()
-                    .find(|word| word.bytes.len() == room && stands(word, 0))?;
+                let word =
+                    self.words.iter().find(|word| word.bytes.len() == room && stands(word, 0))?;
                 Found { word, at: 0 }
             }
             (_, true, false) => {
@@ -269,10 +257,7 @@ impl Words {
             return Some(Found { word, at: at + from });
         }
         (from..=room).rev().find_map(|at| {
-            let word = self
-                .words
-                .iter()
-                .find(|word| self.stands(word, subject, at, room))?;
+            let word = self.words.iter().find(|word| self.stands(word, subject, at, room))?;
             Some(Found { word, at })
         })
     }
@@ -282,10 +267,7 @@ impl Words {
         match finder {
             Finder::One(finder) => {
                 let at = finder.find(subject)?;
-                Some(Found {
-                    word: &self.words[0],
-                    at,
-                })
+                Some(Found { word: &self.words[0], at })
             }
             Finder::Caseless => {
                 let word = &self.words[0];
@@ -299,10 +281,7 @@ impl Words {
             Finder::Many(automaton) => {
                 let found = automaton.find(subject)?;
                 let word = &self.words[found.pattern().as_usize()];
-                Some(Found {
-                    word,
-                    at: found.start(),
-                })
+                Some(Found { word, at: found.start() })
             }
         }
     }
@@ -314,7 +293,8 @@ impl Words {
         if end > room {
             return false;
         }
-        // Most words are none (`^`, `.*`) or differ at once: that is told before a function is called.
+        // Most words are none (`^`, `.*`) or differ at once: that is told before a function is
+        // called.
         let Some(first) = word.bytes.first() else {
             return true;
         };
@@ -328,7 +308,8 @@ impl Words {
 
 impl Finder {
     fn of(words: &[Word], caseless: bool) -> Option<Finder> {
-        // Nothing is found everywhere: then it would be the words before it that matter, at the very beginning.
+        // Nothing is found everywhere: then it would be the words before it that matter, at the
+        // very beginning.
         if words.iter().any(|word| word.bytes.is_empty()) {
             return match words {
                 [_] => Some(Finder::One(Box::new(memmem::Finder::new(b"").into_owned()))),

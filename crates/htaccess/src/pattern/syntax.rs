@@ -1,5 +1,5 @@
-//! The part of PCRE2's syntax that is understood here, to find out what can be matched without it. What is not understood
-//! with certainty makes the whole pattern one for PCRE2 alone.
+//! The part of PCRE2's syntax that is understood here, to find out what can be matched without it.
+//! What is not understood with certainty makes the whole pattern one for PCRE2 alone.
 
 use super::translate::posix_class;
 
@@ -59,11 +59,7 @@ pub(super) fn parse(text: &[u8], caseless: bool) -> Option<Tree> {
     if text.len() > LENGTH {
         return None;
     }
-    let mut parser = Parser {
-        text,
-        at: 0,
-        groups: 0,
-    };
+    let mut parser = Parser { text, at: 0, groups: 0 };
     let branches = parser.branches(0)?;
     (parser.at == text.len()).then_some(Tree {
         branches,
@@ -111,7 +107,9 @@ impl Parser<'_> {
             b'(' => self.group(depth + 1),
             b')' | b'*' | b'+' | b'?' => None,
             // A brace is literal unless it is a quantifier, which is none at this place.
-            b'{' => matches!(brace(&self.text[self.at..])?, Brace::Literal).then_some(Node::Byte(b'{')),
+            b'{' => {
+                matches!(brace(&self.text[self.at..])?, Brace::Literal).then_some(Node::Byte(b'{'))
+            }
             byte => Some(Node::Byte(byte)),
         }
     }
@@ -193,11 +191,7 @@ impl Parser<'_> {
         if assertion {
             return Some(Node::Assertion);
         }
-        Some(Node::Group {
-            captures,
-            plain,
-            branches,
-        })
+        Some(Node::Group { captures, plain, branches })
     }
 
     /// What follows a node says how often.
@@ -222,23 +216,13 @@ impl Parser<'_> {
         }
         // What PCRE2 says to the repetition of nothing is its own.
         let countable = !matches!(node, Node::Start | Node::End | Node::Assertion);
-        countable.then_some(Item {
-            node,
-            min,
-            max,
-            greedy,
-        })
+        countable.then_some(Item { node, min, max, greedy })
     }
 }
 
 impl Item {
     fn once(node: Node) -> Item {
-        Item {
-            node,
-            min: 1,
-            max: Some(1),
-            greedy: true,
-        }
+        Item { node, min: 1, max: Some(1), greedy: true }
     }
 
     /// Whether it stands there exactly once.
@@ -258,13 +242,15 @@ enum Brace {
     },
 }
 
-/// What a `{` is, judged by what follows it; `None` where PCRE2's versions differ, or where it is wrong.
+/// What a `{` is, judged by what follows it; `None` where PCRE2's versions differ, or where it is
+/// wrong.
 fn brace(rest: &[u8]) -> Option<Brace> {
     let Some(close) = memchr::memchr(b'}', rest) else {
         return Some(Brace::Literal);
     };
     let inside = std::str::from_utf8(&rest[..close]).unwrap_or("x");
-    let is_countlike = |byte: u8| byte.is_ascii_digit() || byte == b',' || byte.is_ascii_whitespace();
+    let is_countlike =
+        |byte: u8| byte.is_ascii_digit() || byte == b',' || byte.is_ascii_whitespace();
     if inside.is_empty() || !inside.bytes().all(is_countlike) {
         return Some(Brace::Literal);
     }

@@ -50,11 +50,7 @@ fn patterns_match_as_apaches() {
         (b"(*UTF)^.$", "é".as_bytes(), "\\xc3\\xa9"),
         (b"(*UTF8)^.$", "é".as_bytes(), "\\xc3\\xa9"),
         (b"(*UTF)^.$", b"\xe9", "no"),
-        (
-            b"(*NO_JIT)(*UTF)(*UCP)(?i)\\w\xc3\xa9$",
-            "aÉ".as_bytes(),
-            "a\\xc3\\x89",
-        ),
+        (b"(*NO_JIT)(*UTF)(*UCP)(?i)\\w\xc3\xa9$", "aÉ".as_bytes(), "a\\xc3\\x89"),
         (b"^.$", "é".as_bytes(), "no"),
         (
             b"\xe9[\xe8-\xea]\\\xe9\\Q\xe9.\xe9\\E$",
@@ -63,11 +59,7 @@ fn patterns_match_as_apaches() {
         ),
         (b"(?<a>x)|(?<a>y)", b"y", "y,-,y"),
         (b"(a)|(b)|(c)", b"b", "b,-,b,-"),
-        (
-            b"(a)(b)(c)(d)(e)(f)(g)(h)(i)(j)(k)",
-            b"abcdefghijk",
-            "abcdefghijk,a,b,c,d,e,f,g,h,i",
-        ),
+        (b"(a)(b)(c)(d)(e)(f)(g)(h)(i)(j)(k)", b"abcdefghijk", "abcdefghijk,a,b,c,d,e,f,g,h,i"),
         (b"(?C'$)')a$", b"a\n", "no"),
         (b"(*MARK:$)a$", b"a\n", "no"),
         (b"a\\c$$", b"a\x64", "ad"),
@@ -178,16 +170,11 @@ fn matched_by_hand_is_as_matched_by_pcre() {
     let mut random = Random(1);
     let mut by_hand = 0;
     for _ in 0..6_000 {
-        let text: Vec<u8> = (0..random.below(6))
-            .flat_map(|_| random.pick(parts))
-            .copied()
-            .collect();
+        let text: Vec<u8> =
+            (0..random.below(6)).flat_map(|_| random.pick(parts)).copied().collect();
         by_hand += usize::from(matches!(
             Pattern::new(&text, false),
-            Ok(Pattern {
-                matcher: Matcher::Shape(_),
-                ..
-            })
+            Ok(Pattern { matcher: Matcher::Shape(_), .. })
         ));
         for _ in 0..2 {
             let subject = (0..random.below(6)).flat_map(|_| random.pick(letters)).copied();
@@ -209,7 +196,8 @@ fn any_bytes() {
         b"(a+)+$\0aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab",
     ];
     let words: &[&[u8]] = &[
-        b"$", b"(?m)", b"(?x)", b"#", b"[^]", b"\\Q", b"\\E", b"|", b"\xff", b"(?i:", b"{1,}", b"\0", b"\\",
+        b"$", b"(?m)", b"(?x)", b"#", b"[^]", b"\\Q", b"\\E", b"|", b"\xff", b"(?i:", b"{1,}",
+        b"\0", b"\\",
     ];
     Random(2).mutations(seeds, words, 3_000, properties::pattern);
 }
@@ -231,18 +219,15 @@ fn what_tries_too_much_is_given_up_soon() {
         for length in [40, 500, 8_000] {
             let mut subject = letter.repeat(length);
             subject.push(b'#');
-            // The best of some, as others may want the processor. Without a limit it would be years.
+            // The best of some, as others may want the processor. Without a limit it would be
+            // years.
             let mut times = (0..5).map(|_| {
                 let begin = Instant::now();
                 let _ = pattern.is_match(&subject);
                 begin.elapsed()
             });
             let limit = Duration::from_millis(100);
-            assert!(
-                times.any(|took| took < limit),
-                "/{}/ {length}",
-                text.escape_ascii()
-            );
+            assert!(times.any(|took| took < limit), "/{}/ {length}", text.escape_ascii());
             let answer = pattern.is_match(&subject);
             assert!(
                 length < 8_000 || answer == Err(Exhausted),
@@ -276,9 +261,7 @@ fn captures_are_kept_where_nothing_matches() {
 #[test]
 fn a_set_finds_the_first_in_order() {
     let texts = ["spider", "(bad|ugly)bot", "^[a-z]+$", "bot", "x?y*"];
-    let patterns = texts
-        .iter()
-        .map(|text| Arc::new(Pattern::new(text.as_bytes(), true).unwrap()));
+    let patterns = texts.iter().map(|text| Arc::new(Pattern::new(text.as_bytes(), true).unwrap()));
     let set = PatternSet::new(patterns.collect());
     let (mut candidates, mut captures) = (Candidates::default(), Captures::default());
     type Row = (&'static [u8], usize, &'static [u8], &'static [u32]);
@@ -291,10 +274,7 @@ fn a_set_finds_the_first_in_order() {
     ];
     for (subject, first, matched, tried) in rows {
         assert_eq!(set.candidates(subject, &mut candidates), *tried);
-        assert_eq!(
-            set.first_match(subject, &mut candidates, &mut captures),
-            Ok(Some(*first))
-        );
+        assert_eq!(set.first_match(subject, &mut candidates, &mut captures), Ok(Some(*first)));
         assert_eq!(captures.group(0), *matched);
     }
 }

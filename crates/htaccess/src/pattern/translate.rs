@@ -1,7 +1,8 @@
 //! From the pattern as it was written to what PCRE2 is given.
 //!
-//! The `pcre2` crate has no `DOLLAR_ENDONLY` and takes patterns as `str`. So `$` becomes `\z` wherever it is the assertion
-//! and lines do not count, and bytes that are no UTF-8 become `\xHH`. Everything else stays as it is.
+//! The `pcre2` crate has no `DOLLAR_ENDONLY` and takes patterns as `str`. So `$` becomes `\z`
+//! wherever it is the assertion and lines do not count, and bytes that are no UTF-8 become `\xHH`.
+//! Everything else stays as it is.
 
 use super::{BadPattern, Definition};
 
@@ -15,12 +16,14 @@ pub(super) struct Source {
     origins: Vec<u32>,
     /// How long the text is.
     length: usize,
-    /// Whether a group's capture is used again within the pattern, which makes each step as long as that capture.
+    /// Whether a group's capture is used again within the pattern, which makes each step as long as
+    /// that capture.
     pub refers_back: bool,
 }
 
 impl Source {
-    /// Translates a pattern. It fails only where bytes that are no UTF-8 stand in a pattern that says it is.
+    /// Translates a pattern. It fails only where bytes that are no UTF-8 stand in a pattern that
+    /// says it is.
     pub(super) fn of(definition: &Definition) -> Result<Source, BadPattern> {
         let text = &definition.text[..];
         let (verbs, begin, utf) = leading_verbs(text);
@@ -36,17 +39,15 @@ impl Source {
             escape_high: std::str::from_utf8(text).is_err(),
             body: Vec::with_capacity(text.len() + 8),
             origins: Vec::with_capacity(text.len() + 8),
-            modes: vec![Modes {
-                multi_line: false,
-                extended: false,
-            }],
+            modes: vec![Modes { multi_line: false, extended: false }],
             refers_back: false,
         };
         if text.windows(2).any(|two| two == b"(?") {
             translation.emit(b"(?J)");
         }
         translation.run();
-        let body = String::from_utf8(translation.body).expect("bytes that are no UTF-8 are escaped");
+        let body =
+            String::from_utf8(translation.body).expect("bytes that are no UTF-8 are escaped");
         Ok(Source {
             verbs,
             body,
@@ -58,20 +59,20 @@ impl Source {
 
     /// Where in the text a byte of `body` comes from.
     pub(super) fn origin(&self, offset: usize) -> usize {
-        self.origins
-            .get(offset)
-            .map_or(self.length, |&origin| origin as usize)
+        self.origins.get(offset).map_or(self.length, |&origin| origin as usize)
     }
 }
 
-/// The settings at the beginning of a pattern that PCRE2 knows; where they end; whether one says UTF-8. `(*NO_JIT)` is
-/// left out: it changes nothing but the time that a match takes.
+/// The settings at the beginning of a pattern that PCRE2 knows; where they end; whether one says
+/// UTF-8. `(*NO_JIT)` is left out: it changes nothing but the time that a match takes.
 fn leading_verbs(text: &[u8]) -> (String, usize, bool) {
     let (mut verbs, mut at, mut utf) = (String::new(), 0, false);
     while let Some(rest) = text[at..].strip_prefix(b"(*") {
         let length = rest
             .iter()
-            .take_while(|&&byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || b"_=".contains(&byte))
+            .take_while(|&&byte| {
+                byte.is_ascii_uppercase() || byte.is_ascii_digit() || b"_=".contains(&byte)
+            })
             .count();
         let verb = String::from_utf8_lossy(&rest[..length]);
         let name = verb.find('=').map_or(&*verb, |equals| &verb[..=equals]);
@@ -90,7 +91,8 @@ fn leading_verbs(text: &[u8]) -> (String, usize, bool) {
     (verbs, at, utf)
 }
 
-/// What may stand at the beginning of a pattern (pcre2pattern(3), "Special start-of-pattern items"), without numbers.
+/// What may stand at the beginning of a pattern (pcre2pattern(3), "Special start-of-pattern
+/// items"), without numbers.
 const VERBS: &[&str] = &[
     "UTF",
     "UTF8",
@@ -252,12 +254,7 @@ impl Translation<'_> {
             let mut on = true;
             for flag in flags {
                 match flag {
-                    b'^' => {
-                        modes = Modes {
-                            multi_line: false,
-                            extended: false,
-                        }
-                    }
+                    b'^' => modes = Modes { multi_line: false, extended: false },
                     b'-' => on = false,
                     b'm' => modes.multi_line = on,
                     b'x' => modes.extended = on,
@@ -290,7 +287,8 @@ impl Translation<'_> {
 
     /// Copies up to and with the next `end`.
     fn copy_through(&mut self, end: &[u8]) {
-        let length = memchr::memchr(end[0], &self.text[self.at..]).map_or(usize::MAX, |found| found + 1);
+        let length =
+            memchr::memchr(end[0], &self.text[self.at..]).map_or(usize::MAX, |found| found + 1);
         self.copy(length);
     }
 

@@ -3,7 +3,13 @@ use crate::testing::{Nowhere, request, settings, transaction};
 use crate::transaction::State;
 
 /// What is sent, a line each.
-fn sent(directives: &str, status: u16, head: &str, about: About, edit: impl Fn(&mut State)) -> String {
+fn sent(
+    directives: &str,
+    status: u16,
+    head: &str,
+    about: About,
+    edit: impl Fn(&mut State),
+) -> String {
     let request = request("/", "Accept-Encoding: gzip");
     let mut tx = transaction(&request);
     edit(&mut tx.state);
@@ -14,24 +20,13 @@ fn sent(directives: &str, status: u16, head: &str, about: About, edit: impl Fn(&
     }
     let mut plain = response_head.clone();
     let is_plain = respond_plainly(&tx.state, &settings(directives), &mut plain, about.is_error);
-    respond(
-        &mut tx,
-        &settings(directives),
-        &mut Nowhere::default(),
-        &mut response_head,
-        about,
-    )
-    .unwrap();
+    respond(&mut tx, &settings(directives), &mut Nowhere::default(), &mut response_head, about)
+        .unwrap();
     if is_plain {
         assert_eq!(plain.fields, response_head.fields, "{directives}");
     }
     let line = |(name, value)| String::from_utf8([name, &b": "[..], value].concat()).unwrap();
-    response_head
-        .fields
-        .iter()
-        .map(line)
-        .collect::<Vec<_>>()
-        .join("\n")
+    response_head.fields.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn nothing(_: &mut State) {}
@@ -49,13 +44,11 @@ fn both_tables_become_one() {
         state.error_fields.push(b"Y", b"every");
     };
     let about = About::default();
-    assert_eq!(
-        sent("", 200, "Z: script", about, set),
-        "Z: script\nX: module\nY: every"
-    );
+    assert_eq!(sent("", 200, "Z: script", about, set), "Z: script\nX: module\nY: every");
     assert_eq!(sent("", 200, "X: script", about, set), "X: script\nY: every");
     assert_eq!(sent("", 404, "Z: page", ERROR, set), "Z: page\nY: every");
-    // What every response gets stands where `always` does not reach it once the response is an error.
+    // What every response gets stands where `always` does not reach it once the response is an
+    // error.
     assert_eq!(sent("Header always unset Y", 200, "", about, set), "X: module");
     assert_eq!(sent("Header always unset Y", 404, "", ERROR, set), "Y: every");
 }
@@ -78,11 +71,7 @@ fn vary_is_one_line() {
         ("Header append Vary B", "Vary: A", "Vary: A,B"),
         ("Header add Vary B", "Vary: A", "Vary: A,B"),
         ("Header always set Vary B", "Vary: A", "Vary: A,B"),
-        (
-            "SetOutputFilter DEFLATE",
-            "Vary: Cookie",
-            "Vary: Cookie,Accept-Encoding",
-        ),
+        ("SetOutputFilter DEFLATE", "Vary: Cookie", "Vary: Cookie,Accept-Encoding"),
     ];
     for (directives, head, expected) in table {
         let all = sent(directives, 200, head, About::default(), nothing);
@@ -95,22 +84,10 @@ fn vary_is_one_line() {
 fn the_default_charset() {
     let table = [
         ("AddDefaultCharset utf-8", "text/html", "text/html; charset=utf-8"),
-        (
-            "AddDefaultCharset utf-8",
-            "text/plain",
-            "text/plain; charset=utf-8",
-        ),
+        ("AddDefaultCharset utf-8", "text/plain", "text/plain; charset=utf-8"),
         ("AddDefaultCharset utf-8", "text/css", "text/css"),
-        (
-            "AddDefaultCharset utf-8",
-            "text/html; charset=x",
-            "text/html; charset=x",
-        ),
-        (
-            "AddDefaultCharset On",
-            "text/html",
-            "text/html; charset=iso-8859-1",
-        ),
+        ("AddDefaultCharset utf-8", "text/html; charset=x", "text/html; charset=x"),
+        ("AddDefaultCharset On", "text/html", "text/html; charset=iso-8859-1"),
         ("AddDefaultCharset Off", "text/html", "text/html"),
         (
             "AddDefaultCharset a\nHeader set Content-Type text/html",
@@ -121,11 +98,7 @@ fn the_default_charset() {
     for (directives, media_type, expected) in table {
         let head = format!("Content-Type: {media_type}");
         let found = sent(directives, 200, &head, About::default(), nothing);
-        assert_eq!(
-            found.to_lowercase(),
-            format!("content-type: {expected}"),
-            "{directives}"
-        );
+        assert_eq!(found.to_lowercase(), format!("content-type: {expected}"), "{directives}");
     }
 }
 
@@ -159,7 +132,8 @@ fn in_apaches_order() {
 
 #[test]
 fn a_redirect_gets_expires_and_what_is_for_all() {
-    let directives = "ExpiresActive on\nExpiresByType text/html A60\nHeader set A 1\nHeader always set B 2";
+    let directives =
+        "ExpiresActive on\nExpiresByType text/html A60\nHeader set A 1\nHeader always set B 2";
     let head = "Location: /x\nContent-Type: text/html; charset=iso-8859-1";
     let found = sent(directives, 301, head, ERROR, nothing);
     assert!(found.contains("Cache-Control: max-age=60"), "{found}");
@@ -210,10 +184,5 @@ fn the_plain_way_leads_to_the_same() {
     let mut state = transaction(&request).state;
     state.error_fields.push(b"Set-Cookie", b"a=b");
     let mut head = ResponseHead::new(Status::OK);
-    assert!(!respond_plainly(
-        &state,
-        &settings("Header set A b"),
-        &mut head,
-        false
-    ));
+    assert!(!respond_plainly(&state, &settings("Header set A b"), &mut head, false));
 }

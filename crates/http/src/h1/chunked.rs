@@ -5,8 +5,8 @@ use std::ops::Range;
 use super::{Refusal, head::field_line};
 use crate::{Limits, Status, scan};
 
-/// Takes chunked content apart as it comes. Extensions and the trailer section are checked and passed over
-/// (RFC 9112 §7.1.1, §7.1.2).
+/// Takes chunked content apart as it comes. Extensions and the trailer section are checked and
+/// passed over (RFC 9112 §7.1.1, §7.1.2).
 ///
 /// ```text
 /// Size ──digits──▶ Size ──CR──▶ SizeEnd ──LF──▶ Data ──all──▶ DataCr ──▶ DataLf ──▶ Size
@@ -57,8 +57,8 @@ enum State {
 }
 
 impl ChunkedDecoder {
-    /// A decoder for one request's content. `limits.body` bounds the content, `limits.field_line`, `field_count` and
-    /// `fields_total` the trailer section.
+    /// A decoder for one request's content. `limits.body` bounds the content, `limits.field_line`,
+    /// `field_count` and `fields_total` the trailer section.
     pub fn new(limits: &Limits) -> ChunkedDecoder {
         ChunkedDecoder {
             state: State::Size,
@@ -73,26 +73,20 @@ impl ChunkedDecoder {
         }
     }
 
-    /// Reads on. Returns at the first run of content, at the end, or when the input is used up; call again with
-    /// what is behind `consumed` until nothing is left or `done`.
+    /// Reads on. Returns at the first run of content, at the end, or when the input is used up;
+    /// call again with what is behind `consumed` until nothing is left or `done`.
     pub fn decode(&mut self, input: &[u8]) -> Result<Decoded, Refusal> {
         let mut at = 0;
         while at < input.len() && self.state != State::Done {
             if self.state == State::Data {
-                let length = usize::try_from(self.left)
-                    .unwrap_or(usize::MAX)
-                    .min(input.len() - at);
+                let length = usize::try_from(self.left).unwrap_or(usize::MAX).min(input.len() - at);
                 self.left -= length as u64;
                 if self.left == 0 {
                     self.state = State::DataCr;
                 }
                 let data = at..at + length;
                 let consumed = data.end + self.pass_chunk_end(&input[data.end..])?;
-                return Ok(Decoded {
-                    consumed,
-                    data,
-                    done: false,
-                });
+                return Ok(Decoded { consumed, data, done: false });
             }
             at += match self.state {
                 State::Trailer => self.trailer_line(&input[at..])?,
@@ -116,7 +110,8 @@ impl ChunkedDecoder {
         self.total
     }
 
-    /// Takes the CRLF behind a chunk along where it is there, so that most calls return just before a chunk line.
+    /// Takes the CRLF behind a chunk along where it is there, so that most calls return just before
+    /// a chunk line.
     fn pass_chunk_end(&mut self, rest: &[u8]) -> Result<usize, Refusal> {
         let mut passed = 0;
         while passed < rest.len() && matches!(self.state, State::DataCr | State::DataLf) {
@@ -130,7 +125,9 @@ impl ChunkedDecoder {
     fn step(&mut self, byte: u8) -> Result<usize, Refusal> {
         self.state = match (self.state, byte) {
             (State::Size, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => self.size_digit(byte)?,
-            (State::Size, _) if self.digits == 0 => return Err(Refusal::bad("chunk without a size")),
+            (State::Size, _) if self.digits == 0 => {
+                return Err(Refusal::bad("chunk without a size"));
+            }
             (State::Size | State::White | State::Extension, b'\n') => {
                 return Err(Refusal::bad("chunk line ended by a bare LF"));
             }
@@ -148,7 +145,9 @@ impl ChunkedDecoder {
                 self.digits = 0;
                 State::Size
             }
-            (State::DataCr | State::DataLf, _) => return Err(Refusal::bad("chunk longer than its size")),
+            (State::DataCr | State::DataLf, _) => {
+                return Err(Refusal::bad("chunk longer than its size"));
+            }
             (state @ (State::Data | State::Trailer | State::Done), _) => state,
         };
         if matches!(self.state, State::White | State::Extension) {
@@ -162,7 +161,8 @@ impl ChunkedDecoder {
 
     #[inline]
     fn size_digit(&mut self, byte: u8) -> Result<State, Refusal> {
-        // Sixteen digits fill 64 bits; leading zeros count, or they would be a way to send for ever.
+        // Sixteen digits fill 64 bits; leading zeros count, or they would be a way to send for
+        // ever.
         if self.digits == 16 {
             return Err(Refusal::bad("chunk size of more than 16 digits"));
         }
@@ -189,23 +189,21 @@ impl ChunkedDecoder {
                 });
             }
         }
-        // Content pays for the extensions around it, so that a long upload may sign each of its chunks.
-        self.overhead = self
-            .overhead
-            .saturating_sub(usize::try_from(self.left).unwrap_or(usize::MAX));
-        Ok(if self.left == 0 {
-            State::Trailer
-        } else {
-            State::Data
-        })
+        // Content pays for the extensions around it, so that a long upload may sign each of its
+        // chunks.
+        self.overhead =
+            self.overhead.saturating_sub(usize::try_from(self.left).unwrap_or(usize::MAX));
+        Ok(if self.left == 0 { State::Trailer } else { State::Data })
     }
 
-    /// RFC 9112 §7.1.2: field lines up to an empty one. They are held to the grammar and then forgotten: merging
-    /// them could change what the head said.
+    /// RFC 9112 §7.1.2: field lines up to an empty one. They are held to the grammar and then
+    /// forgotten: merging them could change what the head said.
     fn trailer_line(&mut self, rest: &[u8]) -> Result<usize, Refusal> {
         let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
         let total = self.limits.fields_total.saturating_add(2);
-        if self.trailer + end > total || self.line.len() + end > self.limits.field_line.saturating_add(2) {
+        if self.trailer + end > total
+            || self.line.len() + end > self.limits.field_line.saturating_add(2)
+        {
             return Err(too_large("trailer section over the limits of field lines"));
         }
         self.trailer += end;

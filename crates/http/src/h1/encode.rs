@@ -5,10 +5,11 @@ use crate::{Method, ResponseHead, Status, Version, scan, text};
 /// How the content of a response is delimited (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// No content follows, whatever the head says: 1xx, 204, 304, or the answer to HEAD. The head's own
-    /// Content-Length is sent on to HEAD and with 304, where it tells what GET would have got.
+    /// No content follows, whatever the head says: 1xx, 204, 304, or the answer to HEAD. The head's
+    /// own Content-Length is sent on to HEAD and with 304, where it tells what GET would have got.
     None,
-    /// No content follows the answer to HEAD, but this many bytes would have followed the answer to GET.
+    /// No content follows the answer to HEAD, but this many bytes would have followed the answer to
+    /// GET.
     Head(u64),
     /// Exactly so many bytes.
     Length(u64),
@@ -19,7 +20,8 @@ pub enum Framing {
 }
 
 impl Framing {
-    /// The framing for content of that length (`None`: not known yet) in answer to `method` of `version`.
+    /// The framing for content of that length (`None`: not known yet) in answer to `method` of
+    /// `version`.
     pub fn of(method: &Method, version: Version, status: Status, length: Option<u64>) -> Framing {
         match length {
             _ if status.forbids_content() => Framing::None,
@@ -39,10 +41,10 @@ impl Framing {
 
 /// Appends the head of a response, empty line included.
 ///
-/// Date, Server, Connection and what frames the content come from here alone: a line of that name in `head` is left
-/// out, as are the other fields that end at a hop (RFC 9110 §7.6.1) and any line that would split the response.
-/// An interim response (1xx) gets its own fields only. `persistent` is what the caller wants; [`Framing::Close`]
-/// overrules it. `date` is an IMF-fixdate.
+/// Date, Server, Connection and what frames the content come from here alone: a line of that name
+/// in `head` is left out, as are the other fields that end at a hop (RFC 9110 §7.6.1) and any line
+/// that would split the response. An interim response (1xx) gets its own fields only. `persistent`
+/// is what the caller wants; [`Framing::Close`] overrules it. `date` is an IMF-fixdate.
 pub fn encode_head(
     out: &mut Vec<u8>,
     version: Version,
@@ -65,11 +67,7 @@ pub fn encode_head(
     out.extend_from_slice(b"Date: ");
     out.extend_from_slice(date);
     out.extend_from_slice(b"\r\nServer: Howdah\r\n");
-    own_fields(
-        out,
-        head,
-        framing == Framing::None && head.status != Status::NO_CONTENT,
-    );
+    own_fields(out, head, framing == Framing::None && head.status != Status::NO_CONTENT);
     match framing {
         Framing::Length(length) | Framing::Head(length) => {
             let mut digits = [0; 20];
@@ -87,8 +85,8 @@ pub fn encode_head(
     });
 }
 
-/// Appends what of a head stays the same as long as the content does, `length` bytes of it: everything but Date, Connection and
-/// the empty line, each line with its CRLF.
+/// Appends what of a head stays the same as long as the content does, `length` bytes of it:
+/// everything but Date, Connection and the empty line, each line with its CRLF.
 pub fn encode_kept_head(out: &mut Vec<u8>, head: &ResponseHead, length: u64) {
     status_line(out, head);
     out.extend_from_slice(b"Server: Howdah\r\n");
@@ -99,8 +97,8 @@ pub fn encode_kept_head(out: &mut Vec<u8>, head: &ResponseHead, length: u64) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the line before a chunk of `length` bytes; the chunk's content is followed by CRLF. `length` is not 0,
-/// which would end the content.
+/// Appends the line before a chunk of `length` bytes; the chunk's content is followed by CRLF.
+/// `length` is not 0, which would end the content.
 pub fn encode_chunk_size(out: &mut Vec<u8>, length: usize) {
     debug_assert!(length > 0, "an empty chunk ends the content");
     let mut digits = [0; 16];

@@ -1,4 +1,5 @@
-//! What the fields of a request say about where it ends and whether another follows (RFC 9112 §6, §9.3).
+//! What the fields of a request say about where it ends and whether another follows (RFC 9112 §6,
+//! §9.3).
 
 use super::Refusal;
 use crate::{Content, Limits, Request, Status, Version, authority::check_authority, members, scan};
@@ -50,15 +51,21 @@ impl Seen {
                 Ok(())
             }
             14 if name.eq_ignore_ascii_case(b"content-length") => self.note_length(value),
-            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => self.note_codings(value, version),
+            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
+                self.note_codings(value, version)
+            }
             _ => Ok(()),
         }
     }
 
-    /// The verdict over the whole head. Returns whether the connection persists and whether the client waits for
-    /// 100 Continue.
+    /// The verdict over the whole head. Returns whether the connection persists and whether the
+    /// client waits for 100 Continue.
     #[inline]
-    pub(super) fn conclude(self, limits: &Limits, into: &mut Request) -> Result<(bool, bool), Refusal> {
+    pub(super) fn conclude(
+        self,
+        limits: &Limits,
+        into: &mut Request,
+    ) -> Result<(bool, bool), Refusal> {
         self.conclude_host(into)?;
         into.content = self.content(limits)?;
         let expect_continue = match self.expects {
@@ -97,7 +104,8 @@ impl Seen {
         }
     }
 
-    /// RFC 9112 §6.3 lets a recipient repair identical duplicates; refusing them leaves no room to disagree.
+    /// RFC 9112 §6.3 lets a recipient repair identical duplicates; refusing them leaves no room to
+    /// disagree.
     fn note_length(&mut self, value: &[u8]) -> Result<(), Refusal> {
         let length = scan::decimal(value).ok_or_else(|| bad_length(value))?;
         if self.content_length.replace(length).is_some() {
@@ -116,10 +124,7 @@ impl Seen {
         if self.content_length.is_some() {
             return Err(BOTH);
         }
-        let coding = self.coding.get_or_insert(Coding {
-            ends_chunked: false,
-            others: false,
-        });
+        let coding = self.coding.get_or_insert(Coding { ends_chunked: false, others: false });
         for member in value.split(|&byte| byte == b',').map(scan::trim) {
             if member.is_empty() {
                 return Err(Refusal::bad("empty member in Transfer-Encoding"));
@@ -143,12 +148,9 @@ impl Seen {
                 why: "Content-Length over the body limit",
             }),
             (None, Some(length)) => Ok(Content::Length(length)),
-            (
-                Some(Coding {
-                    ends_chunked: false, ..
-                }),
-                _,
-            ) => Err(Refusal::bad("Transfer-Encoding that does not end in chunked")),
+            (Some(Coding { ends_chunked: false, .. }), _) => {
+                Err(Refusal::bad("Transfer-Encoding that does not end in chunked"))
+            }
             (Some(Coding { others: true, .. }), _) => Err(Refusal {
                 status: Status::NOT_IMPLEMENTED,
                 why: "transfer coding other than chunked",
@@ -157,20 +159,20 @@ impl Seen {
         }
     }
 
-    /// RFC 9112 §3.2, §3.3: every HTTP/1.1 request has one good Host, even where the target's own authority wins.
+    /// RFC 9112 §3.2, §3.3: every HTTP/1.1 request has one good Host, even where the target's own
+    /// authority wins.
     #[inline]
     fn conclude_host(&self, into: &mut Request) -> Result<(), Refusal> {
-        let Request {
-            target,
-            authority,
-            fields,
-            ..
-        } = into;
+        let Request { target, authority, fields, .. } = into;
         let host = self.host.and_then(|index| fields.value_at(index));
         match host {
             None if into.version == Version::Http10 => Ok(()),
             None => Err(Refusal::bad("HTTP/1.1 without Host")),
-            Some([]) if into.version == Version::Http10 || !authority.is_empty() || target == b"*" => Ok(()),
+            Some([])
+                if into.version == Version::Http10 || !authority.is_empty() || target == b"*" =>
+            {
+                Ok(())
+            }
             Some(host) => {
                 let kept = authority.len();
                 check_authority(host, authority).map_err(Refusal::bad)?;
@@ -189,7 +191,9 @@ fn bad_length(value: &[u8]) -> Refusal {
     Refusal::bad(match value {
         [] => "empty Content-Length",
         _ if digits(value) => "Content-Length beyond 64 bits",
-        _ if value.contains(&b',') && members(value).all(digits) => "list of numbers in Content-Length",
+        _ if value.contains(&b',') && members(value).all(digits) => {
+            "list of numbers in Content-Length"
+        }
         _ => "Content-Length that is not a number",
     })
 }

@@ -1,7 +1,7 @@
 //! The head of a request: request line and field lines (RFC 9112 §2 to §5).
 //!
-//! One pass from left to right. What has been read is never looked at again in the light of what follows, so a
-//! head that comes in pieces meets the same verdict as one that comes at once.
+//! One pass from left to right. What has been read is never looked at again in the light of what
+//! follows, so a head that comes in pieces meets the same verdict as one that comes at once.
 
 use super::{Parsed, Progress, Refusal, framing::Seen};
 use crate::{
@@ -11,10 +11,11 @@ use crate::{
     target,
 };
 
-/// Reads the head at the beginning of `buf` into `into`, whose memory is reused and whose scheme is kept.
+/// Reads the head at the beginning of `buf` into `into`, whose memory is reused and whose scheme is
+/// kept.
 ///
-/// On [`Progress::Incomplete`] call again with the same bytes and more behind them. On a refusal `into` holds what
-/// is known of the request line, for the log, and no fields.
+/// On [`Progress::Incomplete`] call again with the same bytes and more behind them. On a refusal
+/// `into` holds what is known of the request line, for the log, and no fields.
 pub fn parse_request(buf: &[u8], limits: &Limits, into: &mut Request) -> Result<Progress, Refusal> {
     into.reset();
     let outcome = read_head(buf, limits, into);
@@ -24,10 +25,11 @@ pub fn parse_request(buf: &[u8], limits: &Limits, into: &mut Request) -> Result<
     outcome
 }
 
-/// Whether parsing again can say anything new, after `buf[seen..]` has been added to bytes that were
-/// [`Progress::Incomplete`]: the first bytes can (what is no HTTP at all, such as a TLS handshake, need not end a
-/// line), then only the end of a line or a line over its limit. Keeps a client that sends byte by
-/// byte from having its whole head read again each time; the number of lines is limited.
+/// Whether parsing again can say anything new, after `buf[seen..]` has been added to bytes that
+/// were [`Progress::Incomplete`]: the first bytes can (what is no HTTP at all, such as a TLS
+/// handshake, need not end a line), then only the end of a line or a line over its limit. Keeps a
+/// client that sends byte by byte from having its whole head read again each time; the number of
+/// lines is limited.
 pub fn worth_parsing(buf: &[u8], seen: usize, limits: &Limits) -> bool {
     let seen = seen.min(buf.len());
     if seen == 0 || memchr::memchr(b'\n', &buf[seen..]).is_some() {
@@ -49,20 +51,14 @@ fn read_head(buf: &[u8], limits: &Limits, into: &mut Request) -> Result<Progress
     let Some(length_of_fields) = field_lines(section, limits, into, &mut seen)? else {
         return Ok(Progress::Incomplete);
     };
-    into.fields
-        .parts()
-        .0
-        .extend_from_slice(&section[..length_of_fields]);
+    into.fields.parts().0.extend_from_slice(&section[..length_of_fields]);
     let (persistent, expect_continue) = seen.conclude(limits, into)?;
     let head_length = start + length + length_of_fields + CRLF.len();
-    Ok(Progress::Complete(Parsed {
-        head_length,
-        persistent,
-        expect_continue,
-    }))
+    Ok(Progress::Complete(Parsed { head_length, persistent, expect_continue }))
 }
 
-/// RFC 9112 §2.2: an empty line before the request line is passed over. Old clients send one behind content.
+/// RFC 9112 §2.2: an empty line before the request line is passed over. Old clients send one behind
+/// content.
 #[inline]
 fn empty_lines(buf: &[u8]) -> Result<Option<usize>, Refusal> {
     let mut at = 0;
@@ -78,8 +74,8 @@ fn empty_lines(buf: &[u8]) -> Result<Option<usize>, Refusal> {
     }
 }
 
-/// RFC 9112 §3: `method SP request-target SP HTTP-version CRLF`, with single spaces. Returns its length with the
-/// CRLF.
+/// RFC 9112 §3: `method SP request-target SP HTTP-version CRLF`, with single spaces. Returns its
+/// length with the CRLF.
 #[inline]
 fn request_line(bytes: &[u8], limit: usize, into: &mut Request) -> Result<Option<usize>, Refusal> {
     let window = &bytes[..bytes.len().min(limit.saturating_add(CRLF.len()))];
@@ -111,12 +107,14 @@ fn request_line(bytes: &[u8], limit: usize, into: &mut Request) -> Result<Option
             None => return short(),
         },
     };
-    into.method = Method::from_bytes(&window[..method_end]).ok_or(Refusal::bad("method that is no token"))?;
+    into.method =
+        Method::from_bytes(&window[..method_end]).ok_or(Refusal::bad("method that is no token"))?;
     target::read(&window[target_start..target_end], into)?;
     Ok(Some(target_end + 1 + VERSION_LINE))
 }
 
-/// RFC 9112 §2.3. Minor versions above 1 are spoken to as 1.1 (RFC 9110 §2.5); any other major version is 505.
+/// RFC 9112 §2.3. Minor versions above 1 are spoken to as 1.1 (RFC 9110 §2.5); any other major
+/// version is 505.
 #[cold]
 fn other_version(rest: &[u8]) -> Result<Option<Version>, Refusal> {
     for (at, &byte) in rest.iter().enumerate().take(VERSION_LINE) {
@@ -139,8 +137,8 @@ fn other_version(rest: &[u8]) -> Result<Option<Version>, Refusal> {
     }
 }
 
-/// RFC 9112 §5. Notes every line's place in `into.fields` and what concerns framing in `seen`; returns the length
-/// of all lines, without the empty line that ends them.
+/// RFC 9112 §5. Notes every line's place in `into.fields` and what concerns framing in `seen`;
+/// returns the length of all lines, without the empty line that ends them.
 #[inline]
 fn field_lines(
     section: &[u8],
@@ -166,7 +164,9 @@ fn field_lines(
         let window = &rest[..rest.len().min(room)];
         let Some(line) = field_line(window, start == 0)? else {
             return match rest.len() >= room {
-                true if room == total - start => Err(too_large("field lines over their limit together")),
+                true if room == total - start => {
+                    Err(too_large("field lines over their limit together"))
+                }
                 true => Err(too_large("field line over its limit")),
                 false => Ok(None),
             };
@@ -194,7 +194,8 @@ pub(super) struct FieldLine {
     pub length: usize,
 }
 
-/// RFC 9112 §5: `field-name ":" OWS field-value OWS CRLF`. `None` where the line does not end in `window`.
+/// RFC 9112 §5: `field-name ":" OWS field-value OWS CRLF`. `None` where the line does not end in
+/// `window`.
 #[inline(always)]
 pub(super) fn field_line(window: &[u8], first: bool) -> Result<Option<FieldLine>, Refusal> {
     let name_end = token_run(window);

@@ -1,7 +1,7 @@
 //! HTTP/1.0 and HTTP/1.1 on the wire (RFC 9112).
 //!
-//! [`parse_request`] and [`ChunkedDecoder`] are strict where two recipients could disagree: whatever could end a
-//! message at two places is refused, never repaired (RFC 9112 §11.2).
+//! [`parse_request`] and [`ChunkedDecoder`] are strict where two recipients could disagree:
+//! whatever could end a message at two places is refused, never repaired (RFC 9112 §11.2).
 
 mod chunked;
 mod encode;
@@ -28,7 +28,8 @@ pub enum Progress {
 /// What a complete head says beyond its [`Request`](crate::Request).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parsed {
-    /// Bytes of the head, the empty line and any empty lines before it included. The content begins behind them.
+    /// Bytes of the head, the empty line and any empty lines before it included. The content begins
+    /// behind them.
     pub head_length: usize,
     /// Whether the client wants the connection to go on after the response (RFC 9112 §9.3).
     pub persistent: bool,
@@ -36,8 +37,8 @@ pub struct Parsed {
     pub expect_continue: bool,
 }
 
-/// Why a request is not served. The connection is closed after the answer: where the next request begins is
-/// unknown.
+/// Why a request is not served. The connection is closed after the answer: where the next request
+/// begins is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// 400, 413, 414, 417, 421, 431, 501 or 505.
@@ -49,22 +50,13 @@ pub struct Refusal {
 impl Refusal {
     /// 400 Bad Request.
     pub const fn bad(why: &'static str) -> Refusal {
-        Refusal {
-            status: Status::BAD_REQUEST,
-            why,
-        }
+        Refusal { status: Status::BAD_REQUEST, why }
     }
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            formatter,
-            "{} {}: {}",
-            self.status,
-            self.status.reason(),
-            self.why
-        )
+        write!(formatter, "{} {}: {}", self.status, self.status.reason(), self.why)
     }
 }
 

@@ -86,9 +86,9 @@ fn chunk_size(line: &[u8], whole: bool) -> Option<u64> {
     let white = rest.iter().take_while(|byte| b" \t".contains(byte)).count();
     let good = match &rest[white..] {
         [] => white == 0 || !whole,
-        [b';', extension @ ..] => extension
-            .iter()
-            .all(|&byte| byte == 9 || (byte >= 32 && byte != 127)),
+        [b';', extension @ ..] => {
+            extension.iter().all(|&byte| byte == 9 || (byte >= 32 && byte != 127))
+        }
         _ => false,
     };
     let text = std::str::from_utf8(&line[..digits]).ok()?;
@@ -101,9 +101,7 @@ fn trailer_line(line: &[u8]) -> bool {
         None | Some(0) => false,
         Some(colon) => {
             line[..colon].iter().all(|&byte| token(byte))
-                && line[colon + 1..]
-                    .iter()
-                    .all(|&byte| byte == 9 || (byte >= 32 && byte != 127))
+                && line[colon + 1..].iter().all(|&byte| byte == 9 || (byte >= 32 && byte != 127))
         }
     }
 }

@@ -40,8 +40,8 @@ impl Random {
     }
 }
 
-/// Runs `property` over the seeds and `count` mutations of them; returns how many inputs `interesting` counted, so
-/// that a test can say that it did not only see rubbish.
+/// Runs `property` over the seeds and `count` mutations of them; returns how many inputs
+/// `interesting` counted, so that a test can say that it did not only see rubbish.
 fn run(
     seeds: &[&[u8]],
     words: &[&[u8]],
@@ -115,15 +115,14 @@ fn request_heads_read_as_another_parser_reads_them() {
 
 fn same_as_httparse(bytes: &[u8]) {
     let mut ours = Request::new();
-    let Ok(Progress::Complete(parsed)) = h1::parse_request(bytes, &Limits::default(), &mut ours) else {
+    let Ok(Progress::Complete(parsed)) = h1::parse_request(bytes, &Limits::default(), &mut ours)
+    else {
         return;
     };
     let mut lines = [httparse::EMPTY_HEADER; 128];
     let mut theirs = httparse::Request::new(&mut lines);
     // It has no HTTP/1.2, which is read as 1.1 here.
-    let known = bytes
-        .windows(8)
-        .any(|window| window == b"HTTP/1.0" || window == b"HTTP/1.1");
+    let known = bytes.windows(8).any(|window| window == b"HTTP/1.0" || window == b"HTTP/1.1");
     match theirs.parse(bytes) {
         Err(httparse::Error::Version) if !known => return,
         status => assert_eq!(status, Ok(httparse::Status::Complete(parsed.head_length))),
@@ -135,10 +134,9 @@ fn same_as_httparse(bytes: &[u8]) {
             || ours.target == b"/"
     );
     assert!(
-        ours.fields.iter().eq(theirs
-            .headers
+        ours.fields
             .iter()
-            .map(|line| (line.name.as_bytes(), line.value)))
+            .eq(theirs.headers.iter().map(|line| (line.name.as_bytes(), line.value)))
     );
 }
 
@@ -165,9 +163,9 @@ fn chunked_content() {
         b"1\r\nz\r\n",
     ];
     let done = run(seeds, words, 20_000, chunked, |bytes| {
-        bytes
-            .split_first()
-            .is_some_and(|(_, input)| matches!(reference::chunked(input), reference::Chunked::Done(..)))
+        bytes.split_first().is_some_and(|(_, input)| {
+            matches!(reference::chunked(input), reference::Chunked::Done(..))
+        })
     });
     assert!(done > 2_000, "{done}");
 }
@@ -182,21 +180,12 @@ fn ranges() {
         b"\xf0\xff\xff\xff\xff\xff\xff\xffbytes=0-,1-18446744073709551615",
         b"\x01\x00......bytes=0-",
     ];
-    let words: &[&[u8]] = &[
-        b"-",
-        b",",
-        b"0-1",
-        b"9",
-        b"bytes=",
-        b"18446744073709551616",
-        b" ",
-        b"-7,",
-        b"2-3,",
-    ];
+    let words: &[&[u8]] =
+        &[b"-", b",", b"0-1", b"9", b"bytes=", b"18446744073709551616", b" ", b"-7,", b"2-3,"];
     let partial = run(seeds, words, 20_000, range, |bytes| {
-        bytes
-            .get(8..)
-            .is_some_and(|value| matches!(range::select(value, 48), Ranges::One(_) | Ranges::Many(_)))
+        bytes.get(8..).is_some_and(|value| {
+            matches!(range::select(value, 48), Ranges::One(_) | Ranges::Many(_))
+        })
     });
     assert!(partial > 1_000, "{partial}");
 }
@@ -210,9 +199,8 @@ fn dates() {
         b"Thu, 29 Feb 2024 23:59:60 GMT",
         b"\0\0\0\0\0\0\0\0",
     ];
-    let words: &[&[u8]] = &[
-        b"00", b"29", b"Feb", b"1970", b"9999", b"31", b" GMT", b"Mon, ", b"60",
-    ];
+    let words: &[&[u8]] =
+        &[b"00", b"29", b"Feb", b"1970", b"9999", b"31", b" GMT", b"Mon, ", b"60"];
     let read = run(seeds, words, 20_000, date, |bytes| date::parse(bytes).is_some());
     assert!(read > 100, "{read}");
 }

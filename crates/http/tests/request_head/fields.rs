@@ -8,52 +8,20 @@ fn hosts() {
     all_refused(&[
         ("GET / HTTP/1.1\r\n\r\n", 400, "without Host"),
         ("GET / HTTP/1.2\r\n\r\n", 400, "without Host"),
-        (
-            "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
-            400,
-            "more than one Host",
-        ),
-        (
-            "GET / HTTP/1.1\r\nHost: a\r\nhOST: a\r\n\r\n",
-            400,
-            "more than one Host",
-        ),
-        (
-            "GET / HTTP/1.0\r\nHost: a\r\nHost: a\r\n\r\n",
-            400,
-            "more than one Host",
-        ),
+        ("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400, "more than one Host"),
+        ("GET / HTTP/1.1\r\nHost: a\r\nhOST: a\r\n\r\n", 400, "more than one Host"),
+        ("GET / HTTP/1.0\r\nHost: a\r\nHost: a\r\n\r\n", 400, "more than one Host"),
         ("GET / HTTP/1.1\r\nHost:\r\n\r\n", 400, "empty host name"),
-        (
-            "GET / HTTP/1.1\r\nHost: a b\r\n\r\n",
-            400,
-            "byte in the host name",
-        ),
-        (
-            "GET / HTTP/1.1\r\nHost: a, b\r\n\r\n",
-            400,
-            "byte in the host name",
-        ),
+        ("GET / HTTP/1.1\r\nHost: a b\r\n\r\n", 400, "byte in the host name"),
+        ("GET / HTTP/1.1\r\nHost: a, b\r\n\r\n", 400, "byte in the host name"),
         ("GET / HTTP/1.1\r\nHost: ../a\r\n\r\n", 400, "empty label"),
-        (
-            "GET / HTTP/1.1\r\nHost: a/..\r\n\r\n",
-            400,
-            "byte in the host name",
-        ),
+        ("GET / HTTP/1.1\r\nHost: a/..\r\n\r\n", 400, "byte in the host name"),
         ("GET / HTTP/1.1\r\nHost: u@a\r\n\r\n", 400, "user information"),
         ("GET / HTTP/1.1\r\nHost: a:b\r\n\r\n", 400, "port that is not"),
         ("GET / HTTP/1.1\r\nHost: a:99999\r\n\r\n", 400, "port beyond"),
         ("GET / HTTP/1.1\r\nHost: [::1\r\n\r\n", 400, "unclosed bracket"),
-        (
-            "GET / HTTP/1.1\r\nHost: caf\u{e9}\r\n\r\n",
-            400,
-            "byte in the host name",
-        ),
-        (
-            "GET / HTTP/1.0\r\nHost: a b\r\n\r\n",
-            400,
-            "byte in the host name",
-        ),
+        ("GET / HTTP/1.1\r\nHost: caf\u{e9}\r\n\r\n", 400, "byte in the host name"),
+        ("GET / HTTP/1.0\r\nHost: a b\r\n\r\n", 400, "byte in the host name"),
     ]);
     for head in [
         "GET / HTTP/1.0\r\n\r\n",
@@ -124,11 +92,7 @@ fn persistence() {
     ];
     for (version, lines, persistent) in table {
         let head = format!("GET / HTTP/{version}\r\nHost: h\r\n{lines}\r\n");
-        assert_eq!(
-            complete(head.as_bytes()).0.persistent,
-            persistent,
-            "{version} {lines}"
-        );
+        assert_eq!(complete(head.as_bytes()).0.persistent, persistent, "{version} {lines}");
     }
 }
 
@@ -137,11 +101,7 @@ fn persistence() {
 fn expectations() {
     let table = [
         ("1.1", "Content-Length: 3\r\nExpect: 100-continue\r\n", true),
-        (
-            "1.1",
-            "Expect: 100-Continue\r\nTransfer-Encoding: chunked\r\n",
-            true,
-        ),
+        ("1.1", "Expect: 100-Continue\r\nTransfer-Encoding: chunked\r\n", true),
         ("1.1", "Expect: 100-continue\r\n", false),
         ("1.1", "Content-Length: 3\r\nExpect:\r\n", false),
         ("1.0", "Content-Length: 3\r\nExpect: 100-continue\r\n", false),
@@ -149,18 +109,10 @@ fn expectations() {
     ];
     for (version, lines, expected) in table {
         let head = format!("POST / HTTP/{version}\r\nHost: h\r\n{lines}\r\n");
-        assert_eq!(
-            complete(head.as_bytes()).0.expect_continue,
-            expected,
-            "{version} {lines}"
-        );
+        assert_eq!(complete(head.as_bytes()).0.expect_continue, expected, "{version} {lines}");
     }
     all_refused(&[
-        (
-            "POST / HTTP/1.1\r\nHost: h\r\nExpect: something\r\n\r\n",
-            417,
-            "other than 100-continue",
-        ),
+        ("POST / HTTP/1.1\r\nHost: h\r\nExpect: something\r\n\r\n", 417, "other than 100-continue"),
         (
             "POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue, x\r\n\r\n",
             417,

@@ -10,21 +10,9 @@ fn content_lengths() {
         assert_eq!(complete(head.as_bytes()).1.content, Content::Length(length));
     }
     let table = [
-        (
-            "Content-Length: 5\r\nContent-Length: 6\r\n\r\n",
-            400,
-            "more than one",
-        ),
-        (
-            "Content-Length: 5\r\nContent-Length: 5\r\n\r\n",
-            400,
-            "more than one",
-        ),
-        (
-            "Content-Length: 5\r\ncontent-length: 5\r\n\r\n",
-            400,
-            "more than one",
-        ),
+        ("Content-Length: 5\r\nContent-Length: 6\r\n\r\n", 400, "more than one"),
+        ("Content-Length: 5\r\nContent-Length: 5\r\n\r\n", 400, "more than one"),
+        ("Content-Length: 5\r\ncontent-length: 5\r\n\r\n", 400, "more than one"),
         ("Content-Length: 5, 5\r\n\r\n", 400, "list of numbers"),
         ("Content-Length: 5,6\r\n\r\n", 400, "list of numbers"),
         ("Content-Length:\r\n\r\n", 400, "empty"),
@@ -34,16 +22,8 @@ fn content_lengths() {
         ("Content-Length: 0x5\r\n\r\n", 400, "not a number"),
         ("Content-Length: 5;a\r\n\r\n", 400, "not a number"),
         ("Content-Length: \u{b2}\r\n\r\n", 400, "not a number"),
-        (
-            "Content-Length: 18446744073709551616\r\n\r\n",
-            400,
-            "beyond 64 bits",
-        ),
-        (
-            "Content-Length: 18446744073709551615\r\n\r\n",
-            413,
-            "over the body limit",
-        ),
+        ("Content-Length: 18446744073709551616\r\n\r\n", 400, "beyond 64 bits"),
+        ("Content-Length: 18446744073709551615\r\n\r\n", 413, "over the body limit"),
         ("Content-Length: 1073741825\r\n\r\n", 413, "over the body limit"),
     ];
     for (lines, status, why) in table {
@@ -59,45 +39,17 @@ fn transfer_encodings() {
         assert_eq!(complete(head.as_bytes()).1.content, Content::Chunked);
     }
     let table = [
-        (
-            "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n",
-            400,
-            "both",
-        ),
-        (
-            "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
-            400,
-            "both",
-        ),
-        (
-            "Content-Length: 5\r\nTransfer-Encoding: identity\r\n\r\n",
-            400,
-            "both",
-        ),
+        ("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n", 400, "both"),
+        ("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", 400, "both"),
+        ("Content-Length: 5\r\nTransfer-Encoding: identity\r\n\r\n", 400, "both"),
         ("Transfer-Encoding: gzip\r\n\r\n", 400, "not end in chunked"),
         ("Transfer-Encoding: identity\r\n\r\n", 400, "not end in chunked"),
         ("Transfer-Encoding: xchunked\r\n\r\n", 400, "not end in chunked"),
-        (
-            "Transfer-Encoding: chunked;q=1\r\n\r\n",
-            400,
-            "not end in chunked",
-        ),
-        (
-            "Transfer-Encoding: \"chunked\"\r\n\r\n",
-            400,
-            "not end in chunked",
-        ),
+        ("Transfer-Encoding: chunked;q=1\r\n\r\n", 400, "not end in chunked"),
+        ("Transfer-Encoding: \"chunked\"\r\n\r\n", 400, "not end in chunked"),
         ("Transfer-Encoding: chunked, gzip\r\n\r\n", 400, "behind chunked"),
-        (
-            "Transfer-Encoding: chunked, chunked\r\n\r\n",
-            400,
-            "behind chunked",
-        ),
-        (
-            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
-            400,
-            "behind chunked",
-        ),
+        ("Transfer-Encoding: chunked, chunked\r\n\r\n", 400, "behind chunked"),
+        ("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n", 400, "behind chunked"),
         (
             "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n",
             400,
@@ -108,28 +60,16 @@ fn transfer_encodings() {
         ("Transfer-Encoding: chunked,\r\n\r\n", 400, "empty member"),
         ("Transfer-Encoding: \u{b}chunked\r\n\r\n", 400, "control byte"),
         ("Transfer-Encoding : chunked\r\n\r\n", 400, "before the colon"),
-        (
-            "Transfer-Encoding: gzip, chunked\r\n\r\n",
-            501,
-            "other than chunked",
-        ),
+        ("Transfer-Encoding: gzip, chunked\r\n\r\n", 501, "other than chunked"),
         (
             "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n",
             501,
             "other than chunked",
         ),
-        (
-            "Transfer-Encoding: cow, chunked\r\n\r\n",
-            501,
-            "other than chunked",
-        ),
+        ("Transfer-Encoding: cow, chunked\r\n\r\n", 501, "other than chunked"),
     ];
     for (lines, status, why) in table {
         all_refused(&[(&format!("POST / HTTP/1.1\r\nHost: h\r\n{lines}"), status, why)]);
     }
-    all_refused(&[(
-        "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n",
-        400,
-        "in HTTP/1.0",
-    )]);
+    all_refused(&[("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", 400, "in HTTP/1.0")]);
 }

@@ -11,11 +11,7 @@ fn empty_lines_before_the_request_line() {
         assert_eq!(complete(head.as_bytes()).0.head_length, head.len());
     }
     all_refused(&[
-        (
-            "\r\n\r\n\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n",
-            400,
-            "too many empty lines",
-        ),
+        ("\r\n\r\n\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n", 400, "too many empty lines"),
         ("\nGET / HTTP/1.1\r\nHost: h\r\n\r\n", 400, "without a target"),
         ("\rGET / HTTP/1.1\r\nHost: h\r\n\r\n", 400, "without a target"),
     ]);
@@ -32,11 +28,7 @@ fn bad_request_lines() {
         ("G\u{c9}T / HTTP/1.1\r\n", 400, "method that is no token"),
         ("GET\t/ HTTP/1.1\r\n", 400, "method that is no token"),
         ("\u{16}\u{3}\u{1}\0", 400, "TLS handshake"),
-        (
-            "GET  / HTTP/1.1\r\n",
-            400,
-            "more than one space before the target",
-        ),
+        ("GET  / HTTP/1.1\r\n", 400, "more than one space before the target"),
         ("GET /\r\n", 400, "without a version"),
         ("GET /\n", 400, "without a version"),
         ("GET /\0 HTTP/1.1\r\n", 400, "NUL in the target"),
@@ -45,11 +37,7 @@ fn bad_request_lines() {
         ("GET /\u{7f} HTTP/1.1\r\n", 400, "control byte in the target"),
         ("GET /\u{e9} HTTP/1.1\r\n", 400, "beyond ASCII"),
         ("GET /a b HTTP/1.1\r\n", 400, "version that is not"),
-        (
-            "GET /  HTTP/1.1\r\n",
-            400,
-            "more than one space before the version",
-        ),
+        ("GET /  HTTP/1.1\r\n", 400, "more than one space before the version"),
         ("GET / HTTP/1.1 \r\n", 400, "bytes behind the version"),
         ("GET / HTTP/1.1\n", 400, "not ended by CRLF"),
         ("GET / HTTP/1.1\rX", 400, "not ended by CRLF"),
@@ -60,11 +48,9 @@ fn bad_request_lines() {
 /// RFC 9112 §2.3, RFC 9110 §2.5.
 #[test]
 fn versions() {
-    for (version, expected) in [
-        ("1.0", Version::Http10),
-        ("1.1", Version::Http11),
-        ("1.2", Version::Http11),
-    ] {
+    for (version, expected) in
+        [("1.0", Version::Http10), ("1.1", Version::Http11), ("1.2", Version::Http11)]
+    {
         let head = format!("GET / HTTP/{version}\r\nHost: h\r\n\r\n");
         assert_eq!(complete(head.as_bytes()).1.version, expected);
     }
@@ -84,7 +70,8 @@ fn versions() {
     ]);
 }
 
-/// RFC 9110 §9.1: a server answers 501 or 405 to a method it does not know; that is not this parser's business.
+/// RFC 9110 §9.1: a server answers 501 or 405 to a method it does not know; that is not this
+/// parser's business.
 #[test]
 fn any_token_is_a_method() {
     for method in ["get", "PROPFIND", "M-SEARCH", "!#$%&'*+-.^_`|~09azAZ"] {
@@ -109,43 +96,23 @@ fn target_forms() {
     ];
     all_refused(&table);
     let (_, request) = complete(b"OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n");
-    assert_eq!(
-        (&request.target[..], &request.authority[..]),
-        (&b"*"[..], &b"h"[..])
-    );
+    assert_eq!((&request.target[..], &request.authority[..]), (&b"*"[..], &b"h"[..]));
     let (_, request) = complete(b"CONNECT h:443 HTTP/1.1\r\nHost: other:1\r\n\r\n");
-    assert_eq!(
-        (&request.target[..], &request.authority[..]),
-        (&b"h:443"[..], &b"h:443"[..])
-    );
+    assert_eq!((&request.target[..], &request.authority[..]), (&b"h:443"[..], &b"h:443"[..]));
 }
 
 /// RFC 9112 §3.2.2.
 #[test]
 fn the_absolute_form_overrules_host() {
     let (_, request) = complete(b"GET http://A.org:81/x?y HTTP/1.1\r\nHost: b.org\r\n\r\n");
-    assert_eq!(
-        (&request.target[..], &request.authority[..]),
-        (&b"/x?y"[..], &b"a.org:81"[..])
-    );
+    assert_eq!((&request.target[..], &request.authority[..]), (&b"/x?y"[..], &b"a.org:81"[..]));
     let (_, request) = complete(b"GET http://a.org HTTP/1.1\r\nHost:\r\n\r\n");
-    assert_eq!(
-        (&request.target[..], &request.authority[..]),
-        (&b"/"[..], &b"a.org"[..])
-    );
+    assert_eq!((&request.target[..], &request.authority[..]), (&b"/"[..], &b"a.org"[..]));
     let (_, request) = complete(b"GET http://a.org/ HTTP/1.0\r\n\r\n");
     assert_eq!(&request.authority[..], b"a.org");
     all_refused(&[
         ("GET http://a.org/ HTTP/1.1\r\n\r\n", 400, "without Host"),
-        (
-            "GET http://a.org/ HTTP/1.1\r\nHost: a/b\r\n\r\n",
-            400,
-            "byte in the host name",
-        ),
-        (
-            "GET http://a.org/ HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n",
-            400,
-            "more than one Host",
-        ),
+        ("GET http://a.org/ HTTP/1.1\r\nHost: a/b\r\n\r\n", 400, "byte in the host name"),
+        ("GET http://a.org/ HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", 400, "more than one Host"),
     ]);
 }

@@ -27,7 +27,8 @@ fn complete(head: &[u8]) -> (Parsed, Request) {
     }
 }
 
-/// Every row is refused with that status, for a reason that contains that text, however the bytes arrive.
+/// Every row is refused with that status, for a reason that contains that text, however the bytes
+/// arrive.
 #[track_caller]
 fn all_refused(table: &[(&str, u16, &str)]) {
     for &(head, status, why) in table {
@@ -52,18 +53,9 @@ fn a_browser_s_request() {
             expect_continue: false
         }
     );
-    assert_eq!(
-        (request.method.clone(), request.version),
-        (Method::Get, Version::Http11)
-    );
-    assert_eq!(
-        (request.path(), request.query()),
-        (&b"/wp-admin/"[..], Some(&b"page=1"[..]))
-    );
-    assert_eq!(
-        (request.host(), request.port()),
-        (&b"example.org"[..], Some(8080))
-    );
+    assert_eq!((request.method.clone(), request.version), (Method::Get, Version::Http11));
+    assert_eq!((request.path(), request.query()), (&b"/wp-admin/"[..], Some(&b"page=1"[..])));
+    assert_eq!((request.host(), request.port()), (&b"example.org"[..], Some(8080)));
     assert_eq!(request.content, Content::None);
     let lines: [(&[u8], &[u8]); 6] = [
         (b"Host", b"Example.ORG:8080"),
@@ -99,8 +91,5 @@ fn a_request_is_reused_without_remains() {
     assert_eq!(request, complete(second).1);
     parse_request(b"GET / HTTP/1.1\r\nHost: b\r\nX: \0", &limits, &mut request).unwrap_err();
     assert!(request.fields.is_empty());
-    assert_eq!(
-        request.target, b"/",
-        "a refusal's request line is there for the log"
-    );
+    assert_eq!(request.target, b"/", "a refusal's request line is there for the log");
 }

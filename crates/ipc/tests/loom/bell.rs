@@ -35,7 +35,8 @@ impl Bell {
     }
 }
 
-/// Guards: the fences of `Doorbell::mark` and `try_sleep`, and the look at the marks between them; AcqRel of a mark.
+/// Guards: the fences of `Doorbell::mark` and `try_sleep`, and the look at the marks between them;
+/// AcqRel of a mark.
 #[test]
 fn a_front_thread_that_falls_asleep_hears_of_every_slot() {
     model(4, || {
@@ -46,20 +47,14 @@ fn a_front_thread_that_falls_asleep_hears_of_every_slot() {
                 let (words, written) = (words.clone(), written.clone());
                 thread::spawn(move || {
                     written[slot].store(1, Ordering::Relaxed);
-                    let bell = Doorbell {
-                        sleeping: &words.0,
-                        ready: &words.1,
-                    };
+                    let bell = Doorbell { sleeping: &words.0, ready: &words.1 };
                     if bell.mark(slot) {
                         words.2.ring();
                     }
                 })
             })
             .collect();
-        let bell = Doorbell {
-            sleeping: &words.0,
-            ready: &words.1,
-        };
+        let bell = Doorbell { sleeping: &words.0, ready: &words.1 };
         let mut news = 0;
         loop {
             bell.drain(2, |slot| {

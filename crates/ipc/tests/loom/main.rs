@@ -1,10 +1,11 @@
-//! The shared-memory protocol under the loom model checker: every interleaving, and every value that the memory model
-//! lets a load see, within a bound on preemptions.
+//! The shared-memory protocol under the loom model checker: every interleaving, and every value
+//! that the memory model lets a load see, within a bound on preemptions.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p howdah-ipc --release --test loom --target-dir target/loom`
 //!
-//! Each test says what it guards: with that line taken out of the sources, the test fails. A lost wake-up shows as
-//! loom's "deadlock", since the [`Futex`] here sleeps for good where the kernel's would.
+//! Each test says what it guards: with that line taken out of the sources, the test fails. A lost
+//! wake-up shows as loom's "deadlock", since the [`Futex`] here sleeps for good where the kernel's
+//! would.
 #![cfg(loom)]
 #![allow(clippy::unwrap_used)] // A test's helpers fail the test.
 
@@ -50,8 +51,9 @@ impl Futex {
     }
 }
 
-/// The model itself: without a fence between the two, each side of such a pair may miss the other. Should loom's notion
-/// of fences change, the guards above would be worth nothing, and this would say so.
+/// The model itself: without a fence between the two, each side of such a pair may miss the other.
+/// Should loom's notion of fences change, the guards above would be worth nothing, and this would
+/// say so.
 #[test]
 fn fences_are_what_makes_each_side_see_the_other() {
     fn either_sees(fenced: bool) -> bool {

@@ -1,4 +1,5 @@
-//! How a request finds a worker: the queue, the slots' states, the workers that sleep, and those that die.
+//! How a request finds a worker: the queue, the slots' states, the workers that sleep, and those
+//! that die.
 
 use std::convert::Infallible;
 
@@ -87,9 +88,7 @@ impl Pool {
             self.beds[worker].wait(word, 0);
             Ok::<_, Infallible>(())
         };
-        let Ok(()) = self
-            .idle()
-            .sleep(worker, &self.wake[worker], &self.queue(), stop, wait);
+        let Ok(()) = self.idle().sleep(worker, &self.wake[worker], &self.queue(), stop, wait);
     }
 
     /// One look at the queue.
@@ -102,7 +101,9 @@ impl Pool {
     fn take(&self, worker: usize) -> u32 {
         loop {
             match self.queue().pop() {
-                Some(slot) if self.state(slot as usize).take(worker as u16, 0).is_some() => return slot,
+                Some(slot) if self.state(slot as usize).take(worker as u16, 0).is_some() => {
+                    return slot;
+                }
                 Some(_) => {}
                 None => self.sleep(worker, || false),
             }
@@ -119,8 +120,8 @@ impl Pool {
     }
 }
 
-/// Guards: the Release of `tail` and `head`'s Acquire (else an entry is read before it is there, or overwritten while it
-/// is read), and the read of the entry before the claim.
+/// Guards: the Release of `tail` and `head`'s Acquire (else an entry is read before it is there, or
+/// overwritten while it is read), and the read of the entry before the claim.
 #[test]
 fn two_consumers_share_what_one_producer_enters_around_the_ring() {
     model(3, || {
@@ -134,7 +135,8 @@ fn two_consumers_share_what_one_producer_enters_around_the_ring() {
         let mut producer = Producer::new(4);
         let mut refused = Vec::new();
         for slot in 0..4 {
-            // A full queue is an error in a pool, where each slot has its entry; here there are more slots than entries.
+            // A full queue is an error in a pool, where each slot has its entry; here there are
+            // more slots than entries.
             if producer.enter(&pool.queue(), slot).is_err() {
                 refused.push(slot as u32);
             }
@@ -186,15 +188,13 @@ fn a_request_entered_twice_is_taken_once() {
             })
             .collect();
         pool.worker_died(&mut producer);
-        let taken = workers
-            .into_iter()
-            .filter_map(|worker| worker.join().unwrap())
-            .count();
+        let taken = workers.into_iter().filter_map(|worker| worker.join().unwrap()).count();
         assert_eq!(taken + pool.rest().len(), 1);
     });
 }
 
-/// Guards: both fences of the pair `Producer::enter` and `Queue::pop`, and the second look between them.
+/// Guards: both fences of the pair `Producer::enter` and `Queue::pop`, and the second look between
+/// them.
 #[test]
 fn a_request_in_the_place_of_a_cancelled_one_is_not_forgotten() {
     model(4, || {
@@ -216,8 +216,9 @@ fn a_request_in_the_place_of_a_cancelled_one_is_not_forgotten() {
     });
 }
 
-/// What the front wrote into the slot, the worker that takes it sees; what the worker wrote, the front sees with Done.
-/// Guards: Release of `submit` and `finish`, Acquire of `look` and of either access in `take`.
+/// What the front wrote into the slot, the worker that takes it sees; what the worker wrote, the
+/// front sees with Done. Guards: Release of `submit` and `finish`, Acquire of `look` and of either
+/// access in `take`.
 #[test]
 fn request_and_response_are_seen_whole() {
     model(3, || {
@@ -226,7 +227,8 @@ fn request_and_response_are_seen_whole() {
         let worker = {
             let (pool, areas) = (pool.clone(), areas.clone());
             thread::spawn(move || {
-                // Straight to the slot, by an entry of an earlier use, so that the queue orders nothing.
+                // Straight to the slot, by an entry of an earlier use, so that the queue orders
+                // nothing.
                 if let Some(taken) = pool.state(0).take(0, 0) {
                     areas.0.with(|_request| ());
                     areas.1.with_mut(|_response| ());
@@ -305,8 +307,9 @@ fn a_wake_up_that_a_dead_worker_slept_through_is_given_to_another() {
     });
 }
 
-/// The zygote nudges a worker to stop while the front hands it work: it stops, and what it leaves is entered for others.
-/// Guards: no single line; that a nudge and a claim do not get into each other's way.
+/// The zygote nudges a worker to stop while the front hands it work: it stops, and what it leaves
+/// is entered for others. Guards: no single line; that a nudge and a claim do not get into each
+/// other's way.
 #[test]
 fn a_worker_told_to_stop_stops_and_loses_nothing() {
     model(4, || {
@@ -343,8 +346,8 @@ fn a_worker_told_to_stop_stops_and_loses_nothing() {
     });
 }
 
-/// Two workers, of which one should be awake: `resting` of them find out at once that they are one too many, the other
-/// sleeps as usual.
+/// Two workers, of which one should be awake: `resting` of them find out at once that they are one
+/// too many, the other sleeps as usual.
 fn one_of_two_stays_awake(resting: usize) {
     let pool = Pool::new(1);
     let over = Arc::new(AtomicU32::new(0));

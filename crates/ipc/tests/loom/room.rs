@@ -33,7 +33,8 @@ impl Ring {
         }
     }
 
-    /// As `Line::write` with a ring of one byte: waits until `wanted` bytes are consumed. `false`: nobody wants more.
+    /// As `Line::write` with a ring of one byte: waits until `wanted` bytes are consumed. `false`:
+    /// nobody wants more.
     fn wait_for(&self, wanted: u64) -> bool {
         loop {
             if self.room().is_aborted() {

@@ -64,9 +64,7 @@ pub fn run(
 ) -> Outcome {
     let mut driver = Driver::new(front, thread, lost);
     driver.files = 3;
-    driver
-        .run(orders, in_flight)
-        .unwrap_or_else(|error| panic!("{error}"))
+    driver.run(orders, in_flight).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A file that holds an order.
@@ -120,7 +118,9 @@ impl<'f> Driver<'f> {
             }
             let mut busy = false;
             while self.out < in_flight && !waiting.is_empty() {
-                let Some(slot) = self.front.checkout() else { break };
+                let Some(slot) = self.front.checkout() else {
+                    break;
+                };
                 let order = waiting.pop_front().expect("not empty");
                 self.give(slot, order)?;
                 busy = true;
@@ -145,11 +145,10 @@ impl<'f> Driver<'f> {
 
     fn give(&mut self, slot: Slot, order: Order) -> Result<(), Corrupt> {
         self.given += 1;
-        let file = (self.files > 0 && self.given.is_multiple_of(self.files)).then(|| file_of(order));
+        let file =
+            (self.files > 0 && self.given.is_multiple_of(self.files)).then(|| file_of(order));
         let encoded = order.encode(&mut self.encoder, file.is_some());
-        let given = self
-            .front
-            .submit(&slot, self.thread, encoded, file.as_ref().map(AsFd::as_fd));
+        let given = self.front.submit(&slot, self.thread, encoded, file.as_ref().map(AsFd::as_fd));
         let index = slot.index();
         assert!(self.exchanges[index].is_none(), "a slot was given out twice");
         self.out += 1;

@@ -29,10 +29,7 @@ pub fn small_geometry(workers: usize, threads: usize) -> Geometry {
 
 /// A second end for another worker: what the zygote's forks have in common, in one process.
 pub fn attach_again(attach: &Attach) -> Attachment {
-    let descriptors = attach
-        .descriptors
-        .iter()
-        .map(|fd| fd.as_fd().try_clone_to_owned().unwrap());
+    let descriptors = attach.descriptors.iter().map(|fd| fd.as_fd().try_clone_to_owned().unwrap());
     let copy = Attach {
         geometry: attach.geometry,
         descriptors: descriptors.collect(),

@@ -52,18 +52,22 @@ impl Children {
     }
 
     fn fork_worker(&self, worker: usize) -> libc::pid_t {
-        // SAFETY: in the child only this thread goes on; it uses memory, system calls and nothing that another thread of the
-        // parent may hold locked (the allocator takes care of itself), and never returns.
+        // SAFETY: in the child only this thread goes on; it uses memory, system calls and nothing
+        // that another thread of the parent may hold locked (the allocator takes care of itself),
+        // and never returns.
         match unsafe { libc::fork() } {
             -1 => panic!("{}", std::io::Error::last_os_error()),
             0 => {
-                // SAFETY: plain system calls. The parent is the test's thread; children must not outlive it.
+                // SAFETY: plain system calls. The parent is the test's thread; children must not
+                // outlive it.
                 unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-                // SAFETY: the parent's value is its own; this process never drops the one it was copied from.
+                // SAFETY: the parent's value is its own; this process never drops the one it was
+                // copied from.
                 let attachment = unsafe { std::ptr::read(&raw const self.attachment) };
                 std::panic::set_hook(Box::new(|_| {}));
                 let serving = || serve(attachment.worker(worker), &AtomicBool::new(false));
-                // Never back into the test, whatever it finds in a region that a test fills with garbage.
+                // Never back into the test, whatever it finds in a region that a test fills with
+                // garbage.
                 let _ = std::panic::catch_unwind(AssertUnwindSafe(serving));
                 // SAFETY: ends this process without running the parent's exit handlers.
                 unsafe { libc::_exit(1) }

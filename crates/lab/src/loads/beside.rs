@@ -1,5 +1,5 @@
-//! A fixed rate beside clients that keep every PHP process busy: whether those who want a file must wait for those who want a
-//! page.
+//! A fixed rate beside clients that keep every PHP process busy: whether those who want a file must
+//! wait for those who want a page.
 
 use tokio::time::{Duration, sleep};
 
@@ -11,8 +11,14 @@ use crate::record::Figure;
 /// How long a page that keeps PHP busy may take.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// The same rate twice, alone and beside the busy ones; the second's figures, and how many times the first's latency it has.
-pub(super) fn put(open: Open, busy: &Busy, question: &Question, port: u16) -> Result<Measured, Wrong> {
+/// The same rate twice, alone and beside the busy ones; the second's figures, and how many times
+/// the first's latency it has.
+pub(super) fn put(
+    open: Open,
+    busy: &Busy,
+    question: &Question,
+    port: u16,
+) -> Result<Measured, Wrong> {
     on_a_loop(async move {
         let idle = open_loop::run(open, question, port).await?;
         let prepared = Prepared::new(&busy.question, port, true);
@@ -24,9 +30,7 @@ pub(super) fn put(open: Open, busy: &Busy, question: &Question, port: u16) -> Re
         let failed = crowd.iter().filter(|task| task.is_finished()).count();
         crowd.iter().for_each(|task| task.abort());
         if failed > 0 {
-            return Err(Wrong(format!(
-                "{failed} clients that keep PHP busy were not answered"
-            )));
+            return Err(Wrong(format!("{failed} clients that keep PHP busy were not answered")));
         }
         for (name, one) in [("alone", &idle), ("beside busy PHP", &measured)] {
             let count = |figure| one.figures.get(&figure).copied().unwrap_or(0.0);
@@ -40,9 +44,7 @@ pub(super) fn put(open: Open, busy: &Busy, question: &Question, port: u16) -> Re
         measured.requests += idle.requests;
         measured.figures.insert(Figure::Latency99Idle, alone);
         // A thousandth of a millisecond is what is told apart.
-        measured
-            .figures
-            .insert(Figure::SlowedDown, beside / alone.max(1e-3));
+        measured.figures.insert(Figure::SlowedDown, beside / alone.max(1e-3));
         Ok(measured)
     })
 }

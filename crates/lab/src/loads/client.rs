@@ -55,7 +55,8 @@ impl Client {
         })
     }
 
-    /// Whether no byte of the last answer has come: then the server had closed the connection before it was asked.
+    /// Whether no byte of the last answer has come: then the server had closed the connection
+    /// before it was asked.
     pub(super) fn got_nothing(&self) -> bool {
         self.buffer.is_empty()
     }
@@ -65,7 +66,8 @@ impl Client {
         &mut self.stream
     }
 
-    /// Asks and reads the whole answer. After anything but a hit the connection is not to be used again.
+    /// Asks and reads the whole answer. After anything but a hit the connection is not to be used
+    /// again.
     pub(super) async fn ask(&mut self, prepared: &Prepared, limit: Duration) -> Reply {
         match timeout(limit, self.exchange(prepared)).await {
             Ok(Ok(true)) => Reply::Hit,
@@ -79,16 +81,14 @@ impl Client {
         self.stream.write_all(&prepared.request).await?;
         loop {
             if let Some(answer) = Answer::parse(&self.buffer) {
-                let right = prepared
-                    .body
-                    .as_ref()
-                    .is_none_or(|body| answer.has(&self.buffer, body));
+                let right =
+                    prepared.body.as_ref().is_none_or(|body| answer.has(&self.buffer, body));
                 return Ok(answer.status == 200 && right);
             }
             if self.stream.read_buf(&mut self.buffer).await? == 0 {
                 // An answer without a length ends with its connection.
-                let answer =
-                    Answer::parse_head(&self.buffer).filter(|answer| answer.framing == Framing::Close);
+                let answer = Answer::parse_head(&self.buffer)
+                    .filter(|answer| answer.framing == Framing::Close);
                 let right = |answer: Answer| {
                     answer.status == 200
                         && prepared

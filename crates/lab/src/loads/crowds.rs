@@ -22,8 +22,14 @@ const STEP: Duration = Duration::from_millis(200);
 /// Between two reloads.
 const RELOAD: Duration = Duration::from_secs(1);
 
-/// Connections that ask once and stay open: how much memory they take, and whether all are still good afterwards.
-pub(super) fn idle(closed: Closed, question: &Question, port: u16, roots: &[u32]) -> Result<Measured, Wrong> {
+/// Connections that ask once and stay open: how much memory they take, and whether all are still
+/// good afterwards.
+pub(super) fn idle(
+    closed: Closed,
+    question: &Question,
+    port: u16,
+    roots: &[u32],
+) -> Result<Measured, Wrong> {
     on_a_loop(async move {
         let prepared = Prepared::new(question, port, true);
         let (mut crowd, mut errors) = (Vec::with_capacity(closed.connections), 0u64);
@@ -49,10 +55,7 @@ pub(super) fn idle(closed: Closed, question: &Question, port: u16, roots: &[u32]
             figures.push((Figure::FrontPss, memory.front as f64));
         }
         if errors > 0 {
-            return Err(Wrong(format!(
-                "{errors} of {} connections failed",
-                closed.connections
-            )));
+            return Err(Wrong(format!("{errors} of {} connections failed", closed.connections)));
         }
         Ok(Measured {
             requests: 2 * hits,
@@ -64,7 +67,12 @@ pub(super) fn idle(closed: Closed, question: &Question, port: u16, roots: &[u32]
 }
 
 /// How well a few normal clients are served while others are slow.
-pub(super) fn slow(kind: Slow, closed: Closed, question: &Question, port: u16) -> Result<Measured, Wrong> {
+pub(super) fn slow(
+    kind: Slow,
+    closed: Closed,
+    question: &Question,
+    port: u16,
+) -> Result<Measured, Wrong> {
     on_a_loop(async move {
         let end = Instant::now() + closed.time;
         for _ in 0..closed.connections {
@@ -95,9 +103,13 @@ pub(super) fn slow(kind: Slow, closed: Closed, question: &Question, port: u16) -
     })
 }
 
-/// How many answers go wrong while the server reloads every second. Half of the clients keep their connection, half come anew
-/// for every request.
-pub(super) fn reload(closed: Closed, question: &Question, target: &Target) -> Result<Measured, Wrong> {
+/// How many answers go wrong while the server reloads every second. Half of the clients keep their
+/// connection, half come anew for every request.
+pub(super) fn reload(
+    closed: Closed,
+    question: &Question,
+    target: &Target,
+) -> Result<Measured, Wrong> {
     if target.reload.is_empty() {
         return Err(Wrong("this stack cannot reload by a signal".to_owned()));
     }
@@ -107,14 +119,16 @@ pub(super) fn reload(closed: Closed, question: &Question, target: &Target) -> Re
         let kept = |number: usize| Prepared::new(question, target.port, number.is_multiple_of(2));
         let tasks: Vec<_> = (0..closed.connections)
             .map(|number| {
-                tokio::task::spawn_local(behave_or_come_anew(kept(number), number.is_multiple_of(2), end))
+                tokio::task::spawn_local(behave_or_come_anew(
+                    kept(number),
+                    number.is_multiple_of(2),
+                    end,
+                ))
             })
             .collect();
         while Instant::now() + RELOAD < end {
             sleep(RELOAD).await;
-            signals
-                .iter()
-                .for_each(|(pid, signal)| process::signal(*pid, *signal));
+            signals.iter().for_each(|(pid, signal)| process::signal(*pid, *signal));
         }
         let (mut hits, mut errors) = (0u64, 0u64);
         for task in tasks {
@@ -136,8 +150,8 @@ pub(super) fn reload(closed: Closed, question: &Question, target: &Target) -> Re
     })
 }
 
-/// A kept connection may be closed by a server that reloads, between two requests: a browser then asks again on a new one, and
-/// so do we, once.
+/// A kept connection may be closed by a server that reloads, between two requests: a browser then
+/// asks again on a new one, and so do we, once.
 async fn behave_or_come_anew(prepared: Prepared, keeps: bool, end: Instant) -> (u64, u64) {
     let (mut hits, mut errors, mut client) = (0, 0, None);
     while Instant::now() < end {
@@ -220,7 +234,8 @@ async fn slow_head(client: &mut Client, request: &[u8], end: Instant) -> std::io
 
 async fn slow_body(client: &mut Client, request: &[u8], end: Instant) -> std::io::Result<()> {
     let head = String::from_utf8_lossy(request).replacen("GET ", "POST ", 1);
-    let head = head.trim_end().to_owned() + "\r\nContent-Type: text/plain\r\nContent-Length: 100000\r\n\r\n";
+    let head = head.trim_end().to_owned()
+        + "\r\nContent-Type: text/plain\r\nContent-Length: 100000\r\n\r\n";
     client.stream().write_all(head.as_bytes()).await?;
     while Instant::now() < end {
         client.stream().write_all(b"x").await?;

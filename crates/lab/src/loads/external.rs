@@ -11,8 +11,8 @@ use crate::load::{Bench, Closed, Question};
 use crate::process::{TICKS_PER_SECOND, find, own_ticks};
 use crate::record::Figure;
 
-/// One thread: on a small machine more of them would only take processors from the server. wrk prints what the script tells it
-/// to; without a `response` function it keeps its speed.
+/// One thread: on a small machine more of them would only take processors from the server. wrk
+/// prints what the script tells it to; without a `response` function it keeps its speed.
 pub(super) fn wrk(closed: Closed, question: &Question, port: u16) -> Result<Measured, Wrong> {
     // A folder of its own, in which nobody else can have put a file of that name.
     let folder = Temporary::new()?;
@@ -32,19 +32,8 @@ pub(super) fn wrk(closed: Closed, question: &Question, port: u16) -> Result<Meas
         .split(' ')
         .filter_map(|word| word.parse().ok())
         .collect();
-    let &[
-        requests,
-        microseconds,
-        bytes,
-        connect,
-        read,
-        write,
-        status,
-        timeout,
-        p50,
-        p99,
-        p999,
-    ] = numbers.as_slice()
+    let &[requests, microseconds, bytes, connect, read, write, status, timeout, p50, p99, p999] =
+        numbers.as_slice()
     else {
         return Err(Wrong(format!("wrk said: {}", ran.end())));
     };
@@ -96,7 +85,8 @@ pub(super) fn ab(bench: Bench, question: &Question, port: u16) -> Result<Measure
         let line = ran.output.lines().find_map(|line| line.strip_prefix(label))?;
         line.split_whitespace().next()?.parse().ok()
     };
-    let (Some(requests), Some(seconds)) = (number("Complete requests:"), number("Time taken for tests:"))
+    let (Some(requests), Some(seconds)) =
+        (number("Complete requests:"), number("Time taken for tests:"))
     else {
         return Err(Wrong(format!("ab said: {}", ran.end())));
     };
@@ -108,7 +98,8 @@ pub(super) fn ab(bench: Bench, question: &Question, port: u16) -> Result<Measure
     let mut figures = vec![(Figure::RequestsPerSecond, requests / seconds)];
     figures.extend(number("  50%").map(|value| (Figure::Latency50, value)));
     figures.extend(number("  99%").map(|value| (Figure::Latency99, value)));
-    figures.extend(number("HTML transferred:").map(|bytes| (Figure::BytesPerSecond, bytes / seconds)));
+    figures
+        .extend(number("HTML transferred:").map(|bytes| (Figure::BytesPerSecond, bytes / seconds)));
     Ok(Measured {
         requests: requests as u64,
         seconds,
@@ -186,7 +177,8 @@ fn program(name: &str) -> Result<Command, Wrong> {
     Ok(Command::new(path))
 }
 
-/// Runs it to its end, unless the run is aborted. Its processor time is what our own waited-for children gain meanwhile.
+/// Runs it to its end, unless the run is aborted. Its processor time is what our own waited-for
+/// children gain meanwhile.
 fn run(command: &mut Command) -> Result<Ran, Wrong> {
     let (before, began) = (own_ticks(), Instant::now());
     let mut child = command
@@ -234,19 +226,25 @@ fn whole_seconds(time: Duration) -> u64 {
     time.as_secs_f64().round().max(1.0) as u64
 }
 
-/// As many bytes must have come as so many answers have: more than their bodies, less than those with large heads.
-fn check_bytes(requests: f64, bytes: f64, connections: usize, question: &Question) -> Result<(), Wrong> {
+/// As many bytes must have come as so many answers have: more than their bodies, less than those
+/// with large heads.
+fn check_bytes(
+    requests: f64,
+    bytes: f64,
+    connections: usize,
+    question: &Question,
+) -> Result<(), Wrong> {
     if requests == 0.0 {
         return Err(Wrong("not one answer".to_owned()));
     }
-    let Some(body) = &question.body else { return Ok(()) };
+    let Some(body) = &question.body else {
+        return Ok(());
+    };
     let body = body.len() as f64;
     let under_way = connections as f64 * (body + HEAD_ROOM);
     let most = requests * (body * (1.0 + 1.0 / 64.0) + HEAD_ROOM) + under_way;
     if bytes < requests * body || bytes > most {
-        return Err(Wrong(format!(
-            "{bytes} bytes came for {requests} answers of {body}"
-        )));
+        return Err(Wrong(format!("{bytes} bytes came for {requests} answers of {body}")));
     }
     Ok(())
 }

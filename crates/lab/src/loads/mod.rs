@@ -1,7 +1,7 @@
 //! Putting a load on a server and reading what came of it.
 //!
-//! Closed loops are left to well-kept programs (wrk, ab, h2load). What those do not offer is here: a fixed rate with honest
-//! latency, a growing crowd, crowds that are idle, clients that are slow.
+//! Closed loops are left to well-kept programs (wrk, ab, h2load). What those do not offer is here:
+//! a fixed rate with honest latency, a growing crowd, crowds that are idle, clients that are slow.
 
 mod beside;
 mod client;
@@ -71,8 +71,8 @@ fn aborted() -> Wrong {
     Wrong("cut short by a second interrupt".to_owned())
 }
 
-/// Puts the load on a running stack. The answers' number, status and length are checked; a sample byte for byte, by
-/// [`sample::check`], is the caller's.
+/// Puts the load on a running stack. The answers' number, status and length are checked; a sample
+/// byte for byte, by [`sample::check`], is the caller's.
 pub fn put(load: &Load, question: &Question, target: &Target) -> Result<Measured, Wrong> {
     let port = target.port;
     match load {
@@ -82,14 +82,21 @@ pub fn put(load: &Load, question: &Question, target: &Target) -> Result<Measured
         Load::OpenLoop(open) => watched(target, || open_loop::put(*open, question, port)),
         Load::Beside(open, busy) => watched(target, || beside::put(*open, busy, question, port)),
         Load::Ramp(ramp) => watched(target, || ramp::put(*ramp, question, port)),
-        Load::Idle(closed) => watched(target, || crowds::idle(*closed, question, port, &target.roots)),
-        Load::Slow(kind, closed) => watched(target, || crowds::slow(*kind, *closed, question, port)),
+        Load::Idle(closed) => {
+            watched(target, || crowds::idle(*closed, question, port, &target.roots))
+        }
+        Load::Slow(kind, closed) => {
+            watched(target, || crowds::slow(*kind, *closed, question, port))
+        }
         Load::Reload(closed) => watched(target, || crowds::reload(*closed, question, target)),
     }
 }
 
 /// Our own loads leave the processor time to look at the server every second as well.
-fn watched(target: &Target, load: impl FnOnce() -> Result<Measured, Wrong>) -> Result<Measured, Wrong> {
+fn watched(
+    target: &Target,
+    load: impl FnOnce() -> Result<Measured, Wrong>,
+) -> Result<Measured, Wrong> {
     let sampler = Sampler::start(&target.roots);
     let mut measured = load()?;
     let series = sampler.stop();
@@ -108,9 +115,7 @@ fn watched(target: &Target, load: impl FnOnce() -> Result<Measured, Wrong>) -> R
 
 /// Runs one of our own loads on an event loop of one thread, and takes its share of the processor.
 fn on_a_loop(load: impl Future<Output = Result<Measured, Wrong>>) -> Result<Measured, Wrong> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let own = || process::own_ticks();
     let (before, began) = (own(), std::time::Instant::now());
     let load = async {
@@ -121,7 +126,8 @@ fn on_a_loop(load: impl Future<Output = Result<Measured, Wrong>>) -> Result<Meas
     };
     let mut measured = tokio::task::LocalSet::new().block_on(&runtime, load)?;
     let ticks = own().saturating_sub(before) as f64;
-    measured.loader_share = ticks / process::TICKS_PER_SECOND / began.elapsed().as_secs_f64().max(0.001);
+    measured.loader_share =
+        ticks / process::TICKS_PER_SECOND / began.elapsed().as_secs_f64().max(0.001);
     Ok(measured)
 }
 

@@ -1,8 +1,9 @@
 //! A fixed number of requests per second, whatever the answers do.
 //!
-//! A closed loop asks less while a server stands still, and so measures few of the requests that would have had to wait
-//! (coordinated omission). Here the moment at which each request is due is fixed beforehand, and its latency is counted from
-//! then, also where no connection was free to send it.
+//! A closed loop asks less while a server stands still, and so measures few of the requests that
+//! would have had to wait (coordinated omission). Here the moment at which each request is due is
+//! fixed beforehand, and its latency is counted from then, also where no connection was free to
+//! send it.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -109,9 +110,6 @@ async fn ask_in_turn(shared: Rc<Shared>) {
             client = Some(connection);
         }
         // What is never answered counts with the time for which it was waited.
-        shared
-            .latency
-            .borrow_mut()
-            .saturating_record(waited.as_micros() as u64);
+        shared.latency.borrow_mut().saturating_record(waited.as_micros() as u64);
     }
 }

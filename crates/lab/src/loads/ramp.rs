@@ -1,4 +1,5 @@
-//! A growing crowd: from 1 to so many clients, evenly over the time, each with a new connection for every request.
+//! A growing crowd: from 1 to so many clients, evenly over the time, each with a new connection for
+//! every request.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -88,8 +89,8 @@ fn clients_at(ramp: &Ramp, seconds: f64) -> f64 {
     (1.0 + (ramp.clients.saturating_sub(1)) as f64 * share).floor()
 }
 
-/// The client of that number comes when the crowd has grown to it, and asks until the end. What has not been answered by
-/// then counts as nothing, unless its own time is over.
+/// The client of that number comes when the crowd has grown to it, and asks until the end. What has
+/// not been answered by then counts as nothing, unless its own time is over.
 async fn come_and_stay(shared: Rc<Shared>, number: usize) {
     let ramp = &shared.ramp;
     let share = number as f64 / (ramp.clients.saturating_sub(1).max(1)) as f64;

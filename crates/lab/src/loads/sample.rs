@@ -23,7 +23,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// The largest answer that is read.
 const LARGEST: u64 = 256 << 20;
 
-/// Asks `count` times, each on a connection of its own; every status must be 200 and every body as expected.
+/// Asks `count` times, each on a connection of its own; every status must be 200 and every body as
+/// expected.
 pub fn check(question: &Question, port: u16, count: usize) -> Result<(), Wrong> {
     for _ in 0..count {
         let answer = ask(question, port)?;
@@ -57,10 +58,7 @@ pub fn ask(question: &Question, port: u16) -> Result<Answer, Wrong> {
 
 /// The question as HTTP/1.1.
 pub fn request(question: &Question, port: u16, keep_alive: bool) -> Vec<u8> {
-    let host = question
-        .host
-        .clone()
-        .unwrap_or_else(|| format!("127.0.0.1:{port}"));
+    let host = question.host.clone().unwrap_or_else(|| format!("127.0.0.1:{port}"));
     let mut text = format!(
         "GET {} HTTP/1.1\r\nHost: {host}\r\nAccept: */*\r\nUser-Agent: howdah-lab\r\n",
         question.path
@@ -87,10 +85,7 @@ fn parse(bytes: &[u8]) -> Option<Answer> {
         .collect();
     let rest = &bytes[end + 4..];
     let value = |wanted: &str| {
-        fields
-            .iter()
-            .find(|(name, _)| name == wanted)
-            .map(|(_, value)| value.as_str())
+        fields.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str())
     };
     let body = match (value("transfer-encoding"), value("content-length")) {
         (Some(coding), _) if coding.eq_ignore_ascii_case("chunked") => unchunk(rest)?,

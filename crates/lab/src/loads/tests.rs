@@ -60,10 +60,7 @@ fn question() -> Question {
 }
 
 fn target(port: u16) -> Target {
-    Target {
-        port,
-        ..Target::default()
-    }
+    Target { port, ..Target::default() }
 }
 
 fn figure(measured: &Measured, figure: Figure) -> f64 {
@@ -84,8 +81,8 @@ fn the_open_loop_keeps_its_rate_and_sees_the_delay() {
     assert!((19.0..200.0).contains(&median), "{measured:?}");
 }
 
-/// 100 answers alone take 2 ms each; all that come later, those that keep the server busy included, 100 ms, which is far more than
-/// a loaded machine adds.
+/// 100 answers alone take 2 ms each; all that come later, those that keep the server busy included,
+/// 100 ms, which is far more than a loaded machine adds.
 #[test]
 fn latency_beside_busy_clients_is_told_from_latency_alone() {
     let server = server(|number| Duration::from_millis(if number < 100 { 2 } else { 100 }));
@@ -94,16 +91,10 @@ fn latency_beside_busy_clients_is_told_from_latency_alone() {
         connections: 40,
         time: Duration::from_millis(500),
     };
-    let busy = Busy {
-        question: question(),
-        connections: 4,
-    };
+    let busy = Busy { question: question(), connections: 4 };
     let measured = put(&Load::Beside(open, busy), &question(), &target(server.port)).unwrap();
     assert_eq!(measured.requests, 200);
-    assert!(
-        server.asked.load(Ordering::SeqCst) > 220,
-        "the busy ones ask as well"
-    );
+    assert!(server.asked.load(Ordering::SeqCst) > 220, "the busy ones ask as well");
     let slowed = figure(&measured, Figure::SlowedDown);
     assert!(slowed > 1.5, "{measured:?}");
 }
@@ -127,7 +118,8 @@ fn a_bench_ends_in_time() {
     assert!((20..200).contains(&measured.requests), "{measured:?}");
 }
 
-/// One stop of 500 ms: a closed loop would see it in one request, but all that fell due meanwhile had to wait.
+/// One stop of 500 ms: a closed loop would see it in one request, but all that fell due meanwhile
+/// had to wait.
 #[test]
 fn the_open_loop_does_not_hide_who_had_to_wait() {
     let server = server(|number| Duration::from_millis(if number == 50 { 500 } else { 1 }));
@@ -137,10 +129,8 @@ fn the_open_loop_does_not_hide_who_had_to_wait() {
         time: Duration::from_secs(2),
     };
     let measured = put(&Load::OpenLoop(open), &question(), &target(server.port)).unwrap();
-    let (median, late) = (
-        figure(&measured, Figure::Latency50),
-        figure(&measured, Figure::Latency99),
-    );
+    let (median, late) =
+        (figure(&measured, Figure::Latency50), figure(&measured, Figure::Latency99));
     assert!(median < 100.0 && late > 400.0, "{measured:?}");
 }
 
@@ -157,19 +147,13 @@ fn the_ramp_grows_and_counts() {
     // On average 5.5 clients, 20 answers a second each, for two seconds.
     assert!((120.0..=225.0).contains(&hits), "{measured:?}");
     assert_eq!(
-        (
-            figure(&measured, Figure::Errors),
-            figure(&measured, Figure::Timeouts)
-        ),
+        (figure(&measured, Figure::Errors), figure(&measured, Figure::Timeouts)),
         (0.0, 0.0)
     );
     let by_second = &measured.series[&Figure::Hits];
     assert!(by_second[1].1 > by_second[0].1, "{by_second:?}");
     let asked = server.asked.load(Ordering::SeqCst) as f64;
-    assert!(
-        asked >= hits && asked <= hits + 10.0,
-        "{asked} asked, {hits} counted"
-    );
+    assert!(asked >= hits && asked <= hits + 10.0, "{asked} asked, {hits} counted");
 }
 
 #[test]
@@ -196,10 +180,7 @@ fn the_ramp_tells_time_outs_from_errors() {
 #[test]
 fn a_wrong_body_is_an_error() {
     let server = server(|_| Duration::ZERO);
-    let wrong = Question {
-        body: Some(b"no".to_vec()),
-        ..question()
-    };
+    let wrong = Question { body: Some(b"no".to_vec()), ..question() };
     let ramp = Ramp {
         clients: 1,
         time: Duration::from_millis(300),
@@ -228,10 +209,7 @@ fn idle_connections_stay_good() {
         },
     )
     .unwrap();
-    assert_eq!(
-        (figure(&measured, Figure::Hits), figure(&measured, Figure::Errors)),
-        (30.0, 0.0)
-    );
+    assert_eq!((figure(&measured, Figure::Hits), figure(&measured, Figure::Errors)), (30.0, 0.0));
     assert!(figure(&measured, Figure::PeakPss) > 1000.0);
 }
 

@@ -18,8 +18,9 @@ const SETTLE: Duration = Duration::from_millis(700);
 
 /// Calls per request by name, of everything that belongs to the target.
 pub fn count(question: &Question, target: &Target) -> Result<BTreeMap<String, f64>, Wrong> {
-    let strace = find(&["strace"])
-        .ok_or_else(|| Wrong("strace is not installed, so system calls are not counted".to_owned()))?;
+    let strace = find(&["strace"]).ok_or_else(|| {
+        Wrong("strace is not installed, so system calls are not counted".to_owned())
+    })?;
     let mut command = Command::new(strace);
     command.args(["-c", "-f", "-q"]);
     for pid in tree(&target.roots) {
@@ -66,7 +67,8 @@ fn parse(table: &str) -> BTreeMap<String, u64> {
         let share: f64 = words.first()?.parse().ok()?;
         let name = words.last()?;
         let calls = words.get(3)?.parse().ok()?;
-        (words.len() >= 5 && share <= 100.0 && *name != "total").then(|| ((*name).to_owned(), calls))
+        (words.len() >= 5 && share <= 100.0 && *name != "total")
+            .then(|| ((*name).to_owned(), calls))
     };
     table.lines().filter_map(row).collect()
 }
@@ -83,7 +85,8 @@ mod tests {
                      38.10    0.000040           2        20         5 openat\n\
                      ------ ----------- ----------- --------- --------- ----------------\n\
                      100.00    0.000105           3        30         5 total\n";
-        let expected: BTreeMap<String, u64> = [("openat".to_owned(), 20), ("writev".to_owned(), 10)].into();
+        let expected: BTreeMap<String, u64> =
+            [("openat".to_owned(), 20), ("writev".to_owned(), 10)].into();
         assert_eq!(parse(table), expected);
     }
 }

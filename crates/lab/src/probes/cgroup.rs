@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A control group with a limit. While it is entered, what is started is in it. Dropped, it is removed.
+/// A control group with a limit. While it is entered, what is started is in it. Dropped, it is
+/// removed.
 #[derive(Debug)]
 pub struct Limit {
     folder: PathBuf,
@@ -16,13 +17,15 @@ const V2: &str = "/sys/fs/cgroup";
 const V1: &str = "/sys/fs/cgroup/memory";
 
 impl Limit {
-    /// A new group with so many bytes, swap included where the kernel counts it. The error is a message for people.
+    /// A new group with so many bytes, swap included where the kernel counts it. The error is a
+    /// message for people.
     pub fn new(bytes: u64) -> Result<Limit, String> {
         let (version, top) = match available() {
             Some(found) => found,
             None => {
                 return Err(
-                    "this machine offers no control groups for memory, so memory is not limited".to_owned(),
+                    "this machine offers no control groups for memory, so memory is not limited"
+                        .to_owned(),
                 );
             }
         };
@@ -39,11 +42,7 @@ impl Limit {
         }
         fs::create_dir_all(&folder).map_err(not_allowed)?;
         let home = home(version).unwrap_or(top);
-        let limit = Limit {
-            folder: folder.clone(),
-            home,
-            version,
-        };
+        let limit = Limit { folder: folder.clone(), home, version };
         let (memory, swap) = match version {
             2 => ("memory.max", ("memory.swap.max", 0)),
             _ => ("memory.limit_in_bytes", ("memory.memsw.limit_in_bytes", bytes)),
@@ -54,13 +53,17 @@ impl Limit {
         Ok(limit)
     }
 
-    /// Puts this process into the group for as long as `start` runs, so that all it starts is limited from its first byte.
+    /// Puts this process into the group for as long as `start` runs, so that all it starts is
+    /// limited from its first byte.
     pub fn within<T>(&self, start: impl FnOnce() -> T) -> Result<T, String> {
-        let enter = |folder: &Path| fs::write(folder.join("cgroup.procs"), std::process::id().to_string());
-        enter(&self.folder)
-            .map_err(|error| format!("memory cannot be limited: {}: {error}", self.folder.display()))?;
+        let enter =
+            |folder: &Path| fs::write(folder.join("cgroup.procs"), std::process::id().to_string());
+        enter(&self.folder).map_err(|error| {
+            format!("memory cannot be limited: {}: {error}", self.folder.display())
+        })?;
         let result = start();
-        enter(&self.home).map_err(|error| format!("cannot leave {}: {error}", self.folder.display()))?;
+        enter(&self.home)
+            .map_err(|error| format!("cannot leave {}: {error}", self.folder.display()))?;
         Ok(result)
     }
 
@@ -71,11 +74,7 @@ impl Limit {
         } else {
             "memory.max_usage_in_bytes"
         };
-        fs::read_to_string(self.folder.join(file))
-            .ok()?
-            .trim()
-            .parse()
-            .ok()
+        fs::read_to_string(self.folder.join(file)).ok()?.trim().parse().ok()
     }
 
     /// How often the kernel has killed a process of the group for want of memory.
@@ -105,23 +104,17 @@ impl Drop for Limit {
 
 /// Which version has the memory controller, and where.
 fn available() -> Option<(u8, PathBuf)> {
-    let controllers = fs::read_to_string(Path::new(V2).join("cgroup.controllers")).unwrap_or_default();
+    let controllers =
+        fs::read_to_string(Path::new(V2).join("cgroup.controllers")).unwrap_or_default();
     if controllers.split_whitespace().any(|name| name == "memory") {
         return Some((2, V2.into()));
     }
-    Path::new(V1)
-        .join("memory.limit_in_bytes")
-        .is_file()
-        .then(|| (1, V1.into()))
+    Path::new(V1).join("memory.limit_in_bytes").is_file().then(|| (1, V1.into()))
 }
 
 fn home(version: u8) -> Option<PathBuf> {
     let text = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let (top, marker) = if version == 2 {
-        (V2, "0::")
-    } else {
-        (V1, ":memory:")
-    };
+    let (top, marker) = if version == 2 { (V2, "0::") } else { (V1, ":memory:") };
     let line = text.lines().find(|line| line.contains(marker))?;
     let path = line.rsplit(':').next()?;
     let folder = Path::new(top).join(path.trim_start_matches('/'));
@@ -132,7 +125,8 @@ fn home(version: u8) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    /// Where the machine lets us, what is started inside is limited; where not, the message says what to do.
+    /// Where the machine lets us, what is started inside is limited; where not, the message says
+    /// what to do.
     #[test]
     fn a_limit_holds_or_says_why_not() {
         match Limit::new(64 << 20) {

@@ -27,7 +27,8 @@ pub struct Reading {
 pub struct Used {
     /// Processor time in microseconds.
     pub processor: f64,
-    /// Context switches, voluntary and not, of the processes that were there at both moments, and of new ones.
+    /// Context switches, voluntary and not, of the processes that were there at both moments, and
+    /// of new ones.
     pub switches: u64,
     /// Dropped connections.
     pub overflows: u64,
@@ -51,11 +52,7 @@ impl Reading {
         let before = |pid: &u32| earlier.switches.get(pid).copied().unwrap_or(0);
         Used {
             processor: (self.processor - earlier.processor).max(0.0),
-            switches: self
-                .switches
-                .iter()
-                .map(|(pid, now)| now.saturating_sub(before(pid)))
-                .sum(),
+            switches: self.switches.iter().map(|(pid, now)| now.saturating_sub(before(pid))).sum(),
             overflows: self.overflows.saturating_sub(earlier.overflows),
         }
     }
@@ -91,7 +88,8 @@ impl Sampler {
         Sampler { stop, thread }
     }
 
-    /// Ends; the answer is memory in KiB and how many processors were busy, by seconds since the beginning.
+    /// Ends; the answer is memory in KiB and how many processors were busy, by seconds since the
+    /// beginning.
     pub fn stop(self) -> BTreeMap<Figure, Vec<(f64, f64)>> {
         drop(self.stop);
         let mut series = self.thread.join().unwrap_or_default();
@@ -146,7 +144,8 @@ pub fn memory(roots: &[u32]) -> Option<Memory> {
     Some(memory)
 }
 
-/// Proportional set size of everything below these processes, in KiB; `None` where the kernel does not let us read it.
+/// Proportional set size of everything below these processes, in KiB; `None` where the kernel does
+/// not let us read it.
 pub fn pss(roots: &[u32]) -> Option<u64> {
     memory(roots).map(|memory| memory.all)
 }
@@ -154,22 +153,17 @@ pub fn pss(roots: &[u32]) -> Option<u64> {
 /// php-fpm, php-cgi and Howdah's PHP processes, by the name that they show.
 fn is_php(pid: u32) -> bool {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let program = line
-        .split(|byte| matches!(byte, 0 | b' ' | b':'))
-        .next()
-        .unwrap_or_default();
+    let program = line.split(|byte| matches!(byte, 0 | b' ' | b':')).next().unwrap_or_default();
     let name = program.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     name.starts_with(b"php-") || name == b"howdah-php"
 }
 
-/// Processor time of a process and of its ended children, in microseconds. Ticks are cut off below a hundredth of a second for each
-/// process, which is much beside a short load; what the scheduler counts is exact, but knows nothing of threads that have ended.
+/// Processor time of a process and of its ended children, in microseconds. Ticks are cut off below
+/// a hundredth of a second for each process, which is much beside a short load; what the scheduler
+/// counts is exact, but knows nothing of threads that have ended.
 fn processor(pid: u32) -> Option<f64> {
     let stat = stat(pid)?;
-    let threads = fs::read_dir(format!("/proc/{pid}/task"))
-        .into_iter()
-        .flatten()
-        .flatten();
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let exact: f64 = threads
         .filter_map(|thread| fs::read_to_string(thread.path().join("schedstat")).ok())
         .filter_map(|text| text.split(' ').next()?.parse::<f64>().ok())
@@ -180,10 +174,7 @@ fn processor(pid: u32) -> Option<f64> {
 
 /// Of all threads of a process.
 fn switches(pid: u32) -> u64 {
-    let threads = fs::read_dir(format!("/proc/{pid}/task"))
-        .into_iter()
-        .flatten()
-        .flatten();
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     threads
         .filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok())
         .map(|text| {
@@ -193,7 +184,8 @@ fn switches(pid: u32) -> u64 {
         .sum()
 }
 
-/// `ListenOverflows` and `ListenDrops` of `/proc/net/netstat`: names in one line, numbers in the next.
+/// `ListenOverflows` and `ListenDrops` of `/proc/net/netstat`: names in one line, numbers in the
+/// next.
 fn overflows() -> u64 {
     let text = fs::read_to_string("/proc/net/netstat").unwrap_or_default();
     let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
@@ -222,8 +214,7 @@ mod tests {
     /// A process of its own, since the other tests' threads come and go in this one.
     #[test]
     fn work_is_seen() {
-        let work =
-            "read go; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; sleep 0.01; echo done; read end";
+        let work = "read go; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; sleep 0.01; echo done; read end";
         let mut child = Command::new("sh")
             .args(["-c", work])
             .stdin(Stdio::piped())

@@ -1,4 +1,5 @@
-//! Charts: lines over an axis as SVG, bars as elements. Colours are the style sheet's, so that both themes work.
+//! Charts: lines over an axis as SVG, bars as elements. Colours are the style sheet's, so that both
+//! themes work.
 
 use std::fmt::Write;
 
@@ -23,12 +24,11 @@ const BOTTOM: f64 = 58.0;
 const TOP: f64 = 12.0;
 const RIGHT: f64 = 26.0;
 
-/// Lines over an axis on which every place has the same distance from the next, as the studies drew sweeps of concurrency.
+/// Lines over an axis on which every place has the same distance from the next, as the studies drew
+/// sweeps of concurrency.
 pub(super) fn lines(title: &str, axis: &str, series: &[Series]) -> String {
-    let mut places: Vec<f64> = series
-        .iter()
-        .flat_map(|one| one.points.iter().map(|(at, _)| *at))
-        .collect();
+    let mut places: Vec<f64> =
+        series.iter().flat_map(|one| one.points.iter().map(|(at, _)| *at)).collect();
     places.sort_by(f64::total_cmp);
     places.dedup();
     let most = highest(series);
@@ -123,10 +123,8 @@ pub(super) fn bars(bars: &[Bar]) -> String {
 }
 
 fn begin(title: &str, most: f64) -> String {
-    let mut svg = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=img aria-label=\"{}\">",
-        escape(title)
-    );
+    let mut svg =
+        format!("<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=img aria-label=\"{}\">", escape(title));
     for step in 0..=4 {
         let value = most * f64::from(step) / 4.0;
         let height = y(value, most);
@@ -169,16 +167,9 @@ fn highest(series: &[Series]) -> f64 {
 fn legend(series: &[Series]) -> String {
     let item = |one: &Series| {
         let study = if one.from_study { " study" } else { "" };
-        format!(
-            "<li><i class=\"key c{}{study}\"></i>{}</li>",
-            one.colour,
-            escape(&one.title)
-        )
+        format!("<li><i class=\"key c{}{study}\"></i>{}</li>", one.colour, escape(&one.title))
     };
-    format!(
-        "<ul class=legend>{}</ul>",
-        series.iter().map(item).collect::<String>()
-    )
+    format!("<ul class=legend>{}</ul>", series.iter().map(item).collect::<String>())
 }
 
 /// A number for an axis: 12k, 1.5M.
@@ -238,10 +229,7 @@ mod tests {
     #[test]
     fn scales_end_at_round_numbers() {
         for (value, end) in [(95.0, 120.0), (0.7, 0.8), (18_000.0, 20_000.0), (0.0, 1.0)] {
-            assert!(
-                (highest(&[series(&[(1.0, value)])]) - end).abs() < end * 1e-9,
-                "{value}"
-            );
+            assert!((highest(&[series(&[(1.0, value)])]) - end).abs() < end * 1e-9, "{value}");
         }
     }
 
@@ -258,18 +246,18 @@ mod tests {
             from_study: false,
         };
         let chart = bars(&[bar(1.0), bar(2.0)]);
-        assert!(chart.contains("width:50.0%") && chart.contains("width:100.0%") && !chart.contains("<b>\""));
+        assert!(
+            chart.contains("width:50.0%")
+                && chart.contains("width:100.0%")
+                && !chart.contains("<b>\"")
+        );
     }
 
     #[test]
     fn labels() {
-        for (value, text) in [
-            (0.25, "0.25"),
-            (950.0, "950"),
-            (12_500.0, "12.5k"),
-            (2e6, "2M"),
-            (5.0, "5"),
-        ] {
+        for (value, text) in
+            [(0.25, "0.25"), (950.0, "950"), (12_500.0, "12.5k"), (2e6, "2M"), (5.0, "5")]
+        {
             assert_eq!(short(value), text);
         }
     }

@@ -1,5 +1,5 @@
-//! The report's charts: a figure for each chart of the run, bars where it is a cell by itself, lines over an axis where it is
-//! several.
+//! The report's charts: a figure for each chart of the run, bars where it is a cell by itself,
+//! lines over an axis where it is several.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -35,9 +35,7 @@ pub(super) fn colour(run: &Run, name: &str) -> usize {
         return colour;
     }
     let is_there = |name: &str| run.stacks.iter().any(|stack| stack.name == name);
-    let free: Vec<usize> = (1..COLOURS)
-        .filter(|colour| !is_there(COLOURED[*colour]))
-        .collect();
+    let free: Vec<usize> = (1..COLOURS).filter(|colour| !is_there(COLOURED[*colour])).collect();
     let others = run.stacks.iter().filter(|stack| own(&stack.name).is_none());
     let number = others.take_while(|stack| stack.name != name).count();
     free.get(number % free.len().max(1)).copied().unwrap_or(5)
@@ -82,7 +80,8 @@ pub(super) fn charts(run: &Run) -> String {
     text
 }
 
-/// For each server what the smallest page costs beside the smallest file, as the study of 2009 drew it.
+/// For each server what the smallest page costs beside the smallest file, as the study of 2009 drew
+/// it.
 fn side_by_side(run: &Run) -> String {
     let sweeps: Vec<(&str, Vec<&Cell>)> = verdict::charts(run)
         .into_iter()
@@ -107,11 +106,7 @@ fn side_by_side(run: &Run) -> String {
         };
         let series: Vec<Series> = sweeps.iter().enumerate().map(series).collect();
         let drawing = lines(&stack.title, "concurrent requests", &series);
-        let _ = write!(
-            text,
-            "<figure><h3>{}</h3>{drawing}</figure>",
-            escape(&stack.title)
-        );
+        let _ = write!(text, "<figure><h3>{}</h3>{drawing}</figure>", escape(&stack.title));
     }
     format!(
         "<details><summary>HelloWorld.php beside HelloWorld.txt, for each server</summary><div class=charts>{text}</div></details>"
@@ -222,10 +217,7 @@ fn study(cells: &[&Cell]) -> Vec<Series> {
     let mut found: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
     for cell in cells {
         for (name, value) in &cell.study {
-            found
-                .entry(name)
-                .or_default()
-                .push((cell.at.unwrap_or(0.0), *value));
+            found.entry(name).or_default().push((cell.at.unwrap_or(0.0), *value));
         }
     }
     let mut series: Vec<Series> = Vec::new();

@@ -54,7 +54,8 @@ fn meta(run: &Run) -> String {
             .map_or("?", |(_, value)| value.as_str())
     };
     let quick = if run.quick { "quick run" } else { "full run" };
-    let (processor, cores, distribution) = (fact("processor"), fact("processors"), fact("distribution"));
+    let (processor, cores, distribution) =
+        (fact("processor"), fact("processors"), fact("distribution"));
     format!(
         "{quick} of {}, {cores} × {processor}, {distribution}; {} rounds, interleaved; ratios are medians over rounds with 95 % \
          bootstrap intervals; “2 ×” is twice as good: twice the requests, or half of the time or memory",
@@ -62,7 +63,8 @@ fn meta(run: &Run) -> String {
     )
 }
 
-/// Second by second, for loads that record it: hits, errors and time-outs of each stack, and the memory of all.
+/// Second by second, for loads that record it: hits, errors and time-outs of each stack, and the
+/// memory of all.
 fn series_charts(run: &Run) -> String {
     let mut all = String::new();
     for cell in &run.cells {
@@ -73,16 +75,12 @@ fn series_charts(run: &Run) -> String {
                 continue;
             };
             let title = super::text::title(run, name);
-            memory.extend(round.series.get(&Figure::Pss).map(|points| {
-                Series {
-                    title: title.to_owned(),
-                    colour: colour(run, name),
-                    points: points
-                        .iter()
-                        .map(|(at, kibibytes)| (at.round(), kibibytes / 1024.0))
-                        .collect(),
-                    from_study: false,
-                }
+            memory.extend(round.series.get(&Figure::Pss).map(|points| Series {
+                title: title.to_owned(),
+                colour: colour(run, name),
+                points:
+                    points.iter().map(|(at, kibibytes)| (at.round(), kibibytes / 1024.0)).collect(),
+                from_study: false,
             }));
             let counts = [Figure::Hits, Figure::Errors, Figure::Timeouts, Figure::Clients];
             let counts = counts.iter().enumerate().filter_map(|(colour, figure)| {
@@ -93,11 +91,8 @@ fn series_charts(run: &Run) -> String {
                     from_study: *figure == Figure::Clients,
                 })
             });
-            text += &over_time(
-                title,
-                "in each second of the last round",
-                &counts.collect::<Vec<_>>(),
-            );
+            text +=
+                &over_time(title, "in each second of the last round", &counts.collect::<Vec<_>>());
         }
         text += &over_time("memory of all", "MiB", &memory);
         if !text.is_empty() {
@@ -146,10 +141,7 @@ fn tables(run: &Run) -> String {
         .into_iter()
         .filter(|figure| {
             *figure != cell.figure
-                && cell
-                    .results
-                    .values()
-                    .any(|outcome| !outcome.values(*figure).is_empty())
+                && cell.results.values().any(|outcome| !outcome.values(*figure).is_empty())
         })
         .collect();
         let heads: String = extra
@@ -212,11 +204,8 @@ fn calls(run: &Run) -> String {
             .stacks
             .iter()
             .filter_map(|stack| {
-                let round = cell
-                    .results
-                    .get(&stack.name)?
-                    .valid()
-                    .find(|round| !round.calls.is_empty())?;
+                let round =
+                    cell.results.get(&stack.name)?.valid().find(|round| !round.calls.is_empty())?;
                 Some((stack.title.as_str(), &round.calls))
             })
             .collect();
@@ -229,10 +218,8 @@ fn calls(run: &Run) -> String {
                 .map(|(_, calls)| calls.get(name).copied().unwrap_or(0.0))
                 .fold(0.0, f64::max)
         };
-        let mut names: Vec<&str> = counts
-            .iter()
-            .flat_map(|(_, calls)| calls.keys().map(String::as_str))
-            .collect();
+        let mut names: Vec<&str> =
+            counts.iter().flat_map(|(_, calls)| calls.keys().map(String::as_str)).collect();
         names.sort_by(|a, b| most(b).total_cmp(&most(a)).then(a.cmp(b)));
         names.dedup();
         names.retain(|name| most(name) >= 0.05);
@@ -279,10 +266,7 @@ fn knowledge(run: &Run) -> String {
         .iter()
         .filter_map(|stack| Some(format!("{}: {}", stack.title, stack.unequal.as_ref()?)));
     let absent = run.absent.iter().map(|(name, why)| {
-        format!(
-            "{name} did not take part: {}",
-            why.lines().next().unwrap_or_default()
-        )
+        format!("{name} did not take part: {}", why.lines().next().unwrap_or_default())
     });
     let known = |note: &String| !run.absent.iter().any(|(_, why)| note.ends_with(why.as_str()));
     let notes: String = unequal
@@ -310,12 +294,7 @@ fn stacks(run: &Run) -> String {
             );
         }
         for (name, configuration) in &stack.configuration {
-            let _ = write!(
-                text,
-                "<h3>{}</h3><pre>{}</pre>",
-                escape(name),
-                escape(configuration)
-            );
+            let _ = write!(text, "<h3>{}</h3><pre>{}</pre>", escape(name), escape(configuration));
         }
         text += "</details>";
     }

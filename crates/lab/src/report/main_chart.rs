@@ -1,4 +1,5 @@
-//! The main chart as a file of its own, for pages that cannot hold the report: a panel of bars for each chart, light and dark.
+//! The main chart as a file of its own, for pages that cannot hold the report: a panel of bars for
+//! each chart, light and dark.
 
 use std::fmt::Write;
 
@@ -86,13 +87,7 @@ fn panel<'r>(run: &'r Run, title: &'r str, cells: &[&'r Cell]) -> Panel<'r> {
             let outcome = cell.results.get(name)?;
             Some((median(&outcome.values(figure))?, outcome.is_loader_bound()))
         });
-        values.reduce(|a, b| {
-            if (b.0 > a.0) == figure.more_is_better() {
-                b
-            } else {
-                a
-            }
-        })
+        values.reduce(|a, b| if (b.0 > a.0) == figure.more_is_better() { b } else { a })
     };
     let mut bars: Vec<Bar> = run
         .stacks
@@ -200,13 +195,9 @@ mod tests {
     fn it_is_a_file_of_its_own_that_knows_both_themes() {
         let text = svg(&run(&[40_000.0, 41_000.0], &[20_000.0, 20_000.0]));
         assert!(text.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
-        for part in [
-            "prefers-color-scheme:dark",
-            "HelloWorld.php",
-            "40.5k",
-            "20k",
-            "nginx + php-fpm",
-        ] {
+        for part in
+            ["prefers-color-scheme:dark", "HelloWorld.php", "40.5k", "20k", "nginx + php-fpm"]
+        {
             assert!(text.contains(part), "{part}: {text}");
         }
         // XML needs every value in quotes.
@@ -215,10 +206,7 @@ mod tests {
 
     #[test]
     fn long_names_are_cut() {
-        assert_eq!(
-            cut("Apache prefork + mod_php, AllowOverride All").chars().count(),
-            25
-        );
+        assert_eq!(cut("Apache prefork + mod_php, AllowOverride All").chars().count(), 25);
         assert_eq!(cut("Howdah"), "Howdah");
     }
 }

@@ -1,5 +1,5 @@
-//! From a run to what people read: one HTML file that needs nothing else, a table for the terminal, CSV, and a comparison of two
-//! runs.
+//! From a run to what people read: one HTML file that needs nothing else, a table for the terminal,
+//! CSV, and a comparison of two runs.
 
 mod chart;
 mod charts;
@@ -18,7 +18,8 @@ use crate::runner::write_run;
 
 pub use text::{csv, diff_text, table};
 
-/// Writes `run.json`, `run.csv`, `table.md`, `chart.svg` and `report.html` into that folder; answers where the report is.
+/// Writes `run.json`, `run.csv`, `table.md`, `chart.svg` and `report.html` into that folder;
+/// answers where the report is.
 pub fn write(folder: &Path, run: &Run) -> Result<PathBuf, Wrong> {
     write_run(folder, run)?;
     let put = |name: &str, text: String| {
@@ -41,10 +42,10 @@ pub fn redraw(folder: &Path) -> Result<PathBuf, Wrong> {
 /// The run in that folder.
 pub fn read(folder: &Path) -> Result<Run, Wrong> {
     let file = folder.join("run.json");
-    let text =
-        std::fs::read_to_string(&file).map_err(|error| Wrong(format!("{}: {error}", file.display())))?;
-    let run: Run =
-        serde_json::from_str(&text).map_err(|error| Wrong(format!("{}: {error}", file.display())))?;
+    let text = std::fs::read_to_string(&file)
+        .map_err(|error| Wrong(format!("{}: {error}", file.display())))?;
+    let run: Run = serde_json::from_str(&text)
+        .map_err(|error| Wrong(format!("{}: {error}", file.display())))?;
     if run.format != 1 {
         return Err(Wrong(format!(
             "{}: format {} is of another version of howdah-lab",
@@ -72,7 +73,8 @@ pub fn now() -> String {
 fn date(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400 + 719_468, seconds % 86_400);
     let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted + 2) / 5 + 1;

@@ -52,30 +52,15 @@ fn measure<'r>(cell: &'r Cell, target: &Target) -> Option<(Option<&'r str>, Comp
         let (low, high) = interval(&values)?;
         let ratio = median(&values)?;
         let rounds = values.len();
-        return Some((
-            None,
-            Comparison {
-                ratio,
-                low,
-                high,
-                rounds,
-            },
-        ));
+        return Some((None, Comparison { ratio, low, high, rounds }));
     }
-    let others = cell
-        .results
-        .iter()
-        .filter(|(name, _)| target.against.contains(name));
-    let medians =
-        others.filter_map(|(name, outcome)| Some((name, median(&outcome.values(target.figure))?, outcome)));
+    let others = cell.results.iter().filter(|(name, _)| target.against.contains(name));
+    let medians = others.filter_map(|(name, outcome)| {
+        Some((name, median(&outcome.values(target.figure))?, outcome))
+    });
     let more = target.figure.more_is_better();
-    let (name, _, best) = medians.max_by(|a, b| {
-        if more {
-            a.1.total_cmp(&b.1)
-        } else {
-            b.1.total_cmp(&a.1)
-        }
-    })?;
+    let (name, _, best) =
+        medians.max_by(|a, b| if more { a.1.total_cmp(&b.1) } else { b.1.total_cmp(&a.1) })?;
     let found = compare(ours, best, target.figure)?;
     let turned = match target.bound {
         Bound::AtLeast(_) => found,

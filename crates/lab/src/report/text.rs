@@ -14,16 +14,10 @@ pub(super) const BASE: &str = "howdah";
 /// The best stack of a cell beside Howdah, by the median of the cell's figure.
 pub(super) fn best_other(cell: &Cell) -> Option<(&str, f64)> {
     let others = cell.results.iter().filter(|(name, _)| !name.starts_with(BASE));
-    let values =
-        others.filter_map(|(name, outcome)| Some((name.as_str(), median(&outcome.values(cell.figure))?)));
+    let values = others
+        .filter_map(|(name, outcome)| Some((name.as_str(), median(&outcome.values(cell.figure))?)));
     let more = cell.figure.more_is_better();
-    values.max_by(|a, b| {
-        if more {
-            a.1.total_cmp(&b.1)
-        } else {
-            b.1.total_cmp(&a.1)
-        }
-    })
+    values.max_by(|a, b| if more { a.1.total_cmp(&b.1) } else { b.1.total_cmp(&a.1) })
 }
 
 /// Howdah against another stack.
@@ -75,7 +69,8 @@ pub(super) fn number(value: f64) -> String {
         .map_or((text.as_str(), None), |(whole, fraction)| (whole, Some(fraction)));
     let mut grouped = String::new();
     for (at, digit) in whole.char_indices() {
-        if at > 0 && (whole.len() - at).is_multiple_of(3) && digit != '-' && !grouped.ends_with('-') {
+        if at > 0 && (whole.len() - at).is_multiple_of(3) && digit != '-' && !grouped.ends_with('-')
+        {
             grouped.push(',');
         }
         grouped.push(digit);
@@ -88,10 +83,7 @@ pub(super) fn remarks(outcome: &Outcome) -> String {
     let void = outcome.rounds.iter().filter(|round| round.void.is_some()).count();
     let mut words = Vec::new();
     if let Some(failure) = &outcome.failure {
-        words.push(format!(
-            "not measured: {}",
-            failure.lines().next().unwrap_or_default()
-        ));
+        words.push(format!("not measured: {}", failure.lines().next().unwrap_or_default()));
     }
     if let Some(why) = outcome.rounds.iter().find_map(|round| round.void.as_deref()) {
         let why: String = why.lines().next().unwrap_or_default().chars().take(90).collect();
@@ -114,11 +106,7 @@ pub fn table(run: &Run) -> String {
             "\n## {}\n\n| stack | {figure} | Howdah is better by | CPU µs/request | remarks |\n|---|---:|---|---:|---|\n",
             cell.name
         );
-        for stack in run
-            .stacks
-            .iter()
-            .filter(|stack| cell.results.contains_key(&stack.name))
-        {
+        for stack in run.stacks.iter().filter(|stack| cell.results.contains_key(&stack.name)) {
             let outcome = &cell.results[&stack.name];
             let middle = |figure| {
                 median(&outcome.values(figure))
@@ -147,12 +135,8 @@ pub fn table(run: &Run) -> String {
         let _ = writeln!(text, "- {name}: {value}");
     }
     for stack in run.stacks.iter().filter(|stack| stack.unequal.is_some()) {
-        let _ = writeln!(
-            text,
-            "- {}: {}",
-            stack.title,
-            stack.unequal.as_deref().unwrap_or_default()
-        );
+        let _ =
+            writeln!(text, "- {}: {}", stack.title, stack.unequal.as_deref().unwrap_or_default());
     }
     for note in &run.notes {
         let _ = writeln!(text, "- {}", note.lines().next().unwrap_or_default());
@@ -184,7 +168,8 @@ pub fn csv(run: &Run) -> String {
     text
 }
 
-/// Cell by cell, what each stack has gained or lost between two runs, and first whether they can be compared at all.
+/// Cell by cell, what each stack has gained or lost between two runs, and first whether they can be
+/// compared at all.
 pub fn diff_text(before: &Run, after: &Run) -> String {
     let mut text = String::new();
     if before.scenario != after.scenario {
@@ -195,17 +180,9 @@ pub fn diff_text(before: &Run, after: &Run) -> String {
         );
     }
     for (name, value) in &before.machine {
-        let other = after
-            .machine
-            .iter()
-            .find(|(other, _)| other == name)
-            .map(|(_, value)| value);
+        let other = after.machine.iter().find(|(other, _)| other == name).map(|(_, value)| value);
         if other.is_some_and(|other| other != value) && name != "load before" {
-            let _ = writeln!(
-                text,
-                "{name} differs: {value}; {}",
-                other.map_or("", String::as_str)
-            );
+            let _ = writeln!(text, "{name} differs: {value}; {}", other.map_or("", String::as_str));
         }
     }
     let _ = writeln!(
@@ -234,7 +211,8 @@ pub fn diff_text(before: &Run, after: &Run) -> String {
                 (is / was - 1.0) * 100.0
             );
         }
-        let ratio = |cell: &Cell| ratio_text(best_other(cell).and_then(|(name, _)| comparison(cell, name)));
+        let ratio =
+            |cell: &Cell| ratio_text(best_other(cell).and_then(|(name, _)| comparison(cell, name)));
         let _ = writeln!(
             text,
             "  {:<34}{:>14} → {:>14}",
@@ -303,14 +281,17 @@ pub(super) mod tests {
     #[test]
     fn tables_name_void_rounds_and_the_study() {
         let mut run = run(&[40.0, 41.0], &[20.0, 20.0]);
-        run.cells[0].results.get_mut("nginx-fpm").unwrap().rounds[1].void = Some("status 502".to_owned());
+        run.cells[0].results.get_mut("nginx-fpm").unwrap().rounds[1].void =
+            Some("status 502".to_owned());
         let text = table(&run);
         assert!(
-            text.contains("1 of 2 rounds void: status 502") && text.contains("the study: nginx then"),
+            text.contains("1 of 2 rounds void: status 502")
+                && text.contains("the study: nginx then"),
             "{text}"
         );
         assert!(
-            csv(&run).contains("\"HelloWorld.php\",,nginx-fpm,2,\"status 502\",\"requests/s\",20\n"),
+            csv(&run)
+                .contains("\"HelloWorld.php\",,nginx-fpm,2,\"status 502\",\"requests/s\",20\n"),
             "{}",
             csv(&run)
         );

@@ -32,9 +32,7 @@ pub(super) fn verdict(run: &Run) -> String {
         }
     }
     let won = |name: &str| -> Vec<&Finding> {
-        let won = found
-            .iter()
-            .filter(|one| one.ratio.is_some() && one.winner == name);
+        let won = found.iter().filter(|one| one.ratio.is_some() && one.winner == name);
         won.collect()
     };
     // Stable, so that of equals the one that is met first stays first.
@@ -123,13 +121,7 @@ fn best_two(cell: &Cell) -> Option<(&str, &str)> {
         .filter_map(|(name, outcome)| Some((name.as_str(), median(&outcome.values(cell.figure))?)))
         .collect();
     let more = cell.figure.more_is_better();
-    values.sort_by(|a, b| {
-        if more {
-            b.1.total_cmp(&a.1)
-        } else {
-            a.1.total_cmp(&b.1)
-        }
-    });
+    values.sort_by(|a, b| if more { b.1.total_cmp(&a.1) } else { a.1.total_cmp(&b.1) });
     match values.as_slice() {
         [(first, _), (second, _), ..] => Some((first, second)),
         _ => None,
@@ -187,20 +179,11 @@ mod tests {
     #[test]
     fn it_says_whom_to_choose_for_what() {
         let ahead = verdict(&run(&[40.0, 41.0, 42.0], &[20.0, 20.0, 21.0]));
-        assert_eq!(
-            ahead,
-            "Choose Howdah for HelloWorld.php (2.00 × nginx + php-fpm)."
-        );
+        assert_eq!(ahead, "Choose Howdah for HelloWorld.php (2.00 × nginx + php-fpm).");
         let behind = verdict(&run(&[10.0, 10.0, 10.0], &[20.0, 20.0, 20.0]));
-        assert_eq!(
-            behind,
-            "Choose nginx + php-fpm for HelloWorld.php (2.00 × Howdah)."
-        );
+        assert_eq!(behind, "Choose nginx + php-fpm for HelloWorld.php (2.00 × Howdah).");
         let level = verdict(&run(&[10.0, 20.0, 10.0], &[20.0, 10.0, 10.0]));
-        assert_eq!(
-            level,
-            "For HelloWorld.php there is no difference between the best two."
-        );
+        assert_eq!(level, "For HelloWorld.php there is no difference between the best two.");
         assert!(verdict(&Run::default()).contains("Nothing could be compared"));
     }
 

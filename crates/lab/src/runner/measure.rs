@@ -32,10 +32,7 @@ pub(super) fn measure(planned: &PlannedCell, running: &mut Running) -> Round {
             fill(&mut round, &measured, used);
             sample::check(&planned.question, port, SAMPLE)
         });
-    round
-        .figures
-        .values_mut()
-        .for_each(|value| *value = significant(*value));
+    round.figures.values_mut().for_each(|value| *value = significant(*value));
     let points = round.series.values_mut().flatten();
     points.for_each(|point| *point = (significant(point.0), significant(point.1)));
     if let Err(wrong) = result {
@@ -52,10 +49,8 @@ fn memory_of(roots: &[u32]) -> BTreeMap<Figure, f64> {
     let Some(memory) = memory(roots) else {
         return BTreeMap::new();
     };
-    let mut figures = BTreeMap::from([
-        (Figure::Pss, memory.all as f64),
-        (Figure::FrontPss, memory.front as f64),
-    ]);
+    let mut figures =
+        BTreeMap::from([(Figure::Pss, memory.all as f64), (Figure::FrontPss, memory.front as f64)]);
     figures.extend(memory.worker().map(|kibibytes| (Figure::WorkerPss, kibibytes)));
     figures
 }
@@ -64,14 +59,10 @@ fn fill(round: &mut Round, measured: &Measured, used: Used) {
     round.figures.extend(measured.figures.iter());
     round.series = measured.series.clone();
     round.loader_bound = measured.loader_share > LOADER_BOUND;
-    round
-        .figures
-        .insert(Figure::AcceptOverflows, used.overflows as f64);
+    round.figures.insert(Figure::AcceptOverflows, used.overflows as f64);
     if measured.requests > 0 {
         let requests = measured.requests as f64;
-        round
-            .figures
-            .insert(Figure::CpuPerRequest, used.processor / requests);
+        round.figures.insert(Figure::CpuPerRequest, used.processor / requests);
         round
             .figures
             .insert(Figure::SwitchesPerRequest, used.switches as f64 / requests);

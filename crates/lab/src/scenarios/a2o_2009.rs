@@ -1,4 +1,5 @@
-//! S1: Boštjan Škufca, 2009: Apache + mod_php against nginx + php-fpm, ApacheBench over a sweep of concurrency.
+//! S1: Boštjan Škufca, 2009: Apache + mod_php against nginx + php-fpm, ApacheBench over a sweep of
+//! concurrency.
 
 use super::{Facts, cell, page, together};
 use crate::load::{Bench, Load, Question};
@@ -44,13 +45,16 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     let group = Group {
         title: "Škufca's sweep".to_owned(),
         stacks,
-        // The study's 16 children were a doubt of its readers: prefork has a process for every client, so all have as many.
+        // The study's 16 children were a doubt of its readers: prefork has a process for every
+        // client, so all have as many.
         conditions: together(most, most),
         cells,
     };
     let mut notes: Vec<String> = NOTES.iter().map(|note| (*note).to_owned()).collect();
     if !facts.wordpress {
-        notes.push("WordPress could not be installed, so the real application is missing".to_owned());
+        notes.push(
+            "WordPress could not be installed, so the real application is missing".to_owned(),
+        );
     }
     Ok(Plan {
         groups: vec![group],

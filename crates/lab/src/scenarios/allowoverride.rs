@@ -28,14 +28,9 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
         ("nginx + php-fpm", 5166.0),
         ("Apache, AllowOverride None", 5352.0),
     ];
-    let large = [
-        ("Apache, AllowOverride None", 2470.0),
-        ("nginx + php-fpm", 2111.0),
-    ];
+    let large = [("Apache, AllowOverride None", 2470.0), ("nginx + php-fpm", 2111.0)];
     let study = |rows: &[(&str, f64)]| {
-        rows.iter()
-            .map(|(name, value)| ((*name).to_owned(), *value))
-            .collect()
+        rows.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
     };
     let mut small = cell(
         "HelloWorld.php",

@@ -6,12 +6,8 @@ use crate::plan::{Group, Plan, PlannedCell};
 use crate::record::Figure;
 
 pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
-    let stacks = facts.stacks(&[
-        "apache-prefork-mod_php",
-        "apache-event-fpm",
-        "nginx-fpm",
-        "howdah",
-    ])?;
+    let stacks =
+        facts.stacks(&["apache-prefork-mod_php", "apache-event-fpm", "nginx-fpm", "howdah"])?;
     let mut cells = picture(facts);
     cells.push(dynamic(facts));
     cells.extend(peak(facts));
@@ -145,15 +141,9 @@ fn steady(facts: &Facts) -> Vec<PlannedCell> {
         ),
     ];
     let row = |(chart, path, study): Row| {
-        let load = Load::Wrk(Closed {
-            connections: 50,
-            time: facts.effort.time,
-        });
+        let load = Load::Wrk(Closed { connections: 50, time: facts.effort.time });
         let mut cell = cell(chart, None, Figure::RequestsPerSecond, page(path), load);
-        cell.study = study
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), *value))
-            .collect();
+        cell.study = study.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
         cell
     };
     rows.into_iter().map(row).collect()

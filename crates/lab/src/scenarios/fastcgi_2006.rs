@@ -22,41 +22,25 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
         // Enough for a second or ten, in which a round of ab ends at the latest.
         let requests = if opcache { 50_000 } else { 2_000 };
         let load = Load::Ab(Bench {
-            requests: if facts.effort.quick {
-                requests / 10
-            } else {
-                requests
-            },
+            requests: if facts.effort.quick { requests / 10 } else { requests },
             concurrency: 5,
             keep_alive: false,
             at_most: facts.effort.at_most,
         });
-        let mut cell = cell(
-            chart,
-            None,
-            Figure::RequestsPerSecond,
-            page("/framework/index.php"),
-            load,
-        );
+        let mut cell =
+            cell(chart, None, Figure::RequestsPerSecond, page("/framework/index.php"), load);
         let figures: [f64; 4] = if opcache {
             [11.05, 11.24, 11.12, 11.24]
         } else {
             [4.59, 4.89, 4.99, 4.65]
         };
-        let names = [
-            "prefork + mod_php",
-            "prefork + FastCGI",
-            "worker + FastCGI",
-            "lighttpd + FastCGI",
-        ];
+        let names =
+            ["prefork + mod_php", "prefork + FastCGI", "worker + FastCGI", "lighttpd + FastCGI"];
         cell.study = names.iter().map(|name| (*name).to_owned()).zip(figures).collect();
         Group {
             title: chart.to_owned(),
             stacks: stacks.clone(),
-            conditions: Conditions {
-                opcache,
-                ..together(5, 5)
-            },
+            conditions: Conditions { opcache, ..together(5, 5) },
             cells: vec![cell],
         }
     };

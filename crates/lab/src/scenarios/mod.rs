@@ -33,17 +33,19 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Its plan, with as much effort as the budget allows, and that effort. A number of rounds that was asked for stays.
-    pub fn within_budget(&self, facts: &Facts, rounds: Option<u32>) -> Result<(Plan, Effort), String> {
+    /// Its plan, with as much effort as the budget allows, and that effort. A number of rounds that
+    /// was asked for stays.
+    pub fn within_budget(
+        &self,
+        facts: &Facts,
+        rounds: Option<u32>,
+    ) -> Result<(Plan, Effort), String> {
         let budget = facts.effort.budget.or(self.budget);
         let mut efforts = facts.effort.less_and_less();
         let mut last = facts.effort;
         loop {
             let effort = efforts.next().unwrap_or(last);
-            let plan = (self.plan)(&Facts {
-                effort,
-                ..facts.clone()
-            })?;
+            let plan = (self.plan)(&Facts { effort, ..facts.clone() })?;
             let fits = budget.is_none_or(|budget| plan.estimate(&effort) <= budget);
             if fits || rounds.is_some() || effort == last && effort.rounds == 1 {
                 return Ok((plan, effort));
@@ -127,12 +129,7 @@ pub const ALL: &[Scenario] = &[
 
 /// The scenario of that name; an unknown one is answered with those that there are.
 pub fn named(name: &str) -> Result<&'static Scenario, String> {
-    let names = || {
-        ALL.iter()
-            .map(|scenario| scenario.name)
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
+    let names = || ALL.iter().map(|scenario| scenario.name).collect::<Vec<_>>().join(", ");
     ALL.iter()
         .find(|scenario| scenario.name == name)
         .ok_or_else(|| format!("there is no scenario {name}; there are {}", names()))
@@ -173,7 +170,13 @@ fn page(path: &str) -> Question {
 }
 
 /// A cell on a chart of its own or with others.
-fn cell(chart: &str, at: Option<(f64, &str)>, figure: Figure, question: Question, load: Load) -> PlannedCell {
+fn cell(
+    chart: &str,
+    at: Option<(f64, &str)>,
+    figure: Figure,
+    question: Question,
+    load: Load,
+) -> PlannedCell {
     let (place, axis) = at.map_or((None, ""), |(at, axis)| (Some(at), axis));
     PlannedCell {
         name: place.map_or_else(|| chart.to_owned(), |at| format!("{chart}/{at}")),
@@ -230,10 +233,7 @@ mod tests {
                     .iter()
                     .flat_map(|group| {
                         group.cells.iter().flat_map(|cell| {
-                            group
-                                .stacks
-                                .iter()
-                                .map(|stack| (cell.name.as_str(), stack.name()))
+                            group.stacks.iter().map(|stack| (cell.name.as_str(), stack.name()))
                         })
                     })
                     .collect();
@@ -254,18 +254,11 @@ mod tests {
     fn quick_runs_end_within_five_minutes_and_today_within_its_budget() {
         for scenario in ALL {
             let urls = (0..30).map(|number| format!("/{number}")).collect();
-            let facts = Facts {
-                urls,
-                ..facts(Effort::QUICK)
-            };
+            let facts = Facts { urls, ..facts(Effort::QUICK) };
             let (plan, effort) = scenario.within_budget(&facts, None).unwrap();
             let estimate = plan.estimate(&effort);
             eprintln!("{}: {} rounds, {estimate:?}", scenario.name, effort.rounds);
-            assert!(
-                estimate <= Duration::from_secs(265),
-                "{}: {estimate:?}",
-                scenario.name
-            );
+            assert!(estimate <= Duration::from_secs(265), "{}: {estimate:?}", scenario.name);
             assert!(effort.rounds >= 2, "{}: {} rounds", scenario.name, effort.rounds);
         }
         for scenario in ALL {
@@ -279,10 +272,7 @@ mod tests {
 
     #[test]
     fn a_number_of_rounds_that_was_asked_for_stays() {
-        let asked = Effort {
-            rounds: 99,
-            ..Effort::QUICK
-        };
+        let asked = Effort { rounds: 99, ..Effort::QUICK };
         let (_, effort) = ALL[0].within_budget(&facts(asked), Some(99)).unwrap();
         assert_eq!(effort.rounds, 99);
     }
@@ -290,10 +280,7 @@ mod tests {
     #[test]
     fn an_unknown_scenario_is_answered_with_the_known() {
         let error = named("phoronix").unwrap_err();
-        assert!(
-            error.contains("phoronix") && error.contains("a2o-2009"),
-            "{error}"
-        );
+        assert!(error.contains("phoronix") && error.contains("a2o-2009"), "{error}");
     }
 
     #[test]
@@ -303,20 +290,12 @@ mod tests {
             ..facts(Effort::QUICK)
         };
         let plan = (named("today").unwrap().plan)(&facts).unwrap();
-        assert!(plan.groups.iter().all(|group| {
-            group
-                .stacks
-                .iter()
-                .all(|stack| stack.name().starts_with("howdah"))
-        }));
-        let facts = Facts {
-            stacks: vec!["iis".to_owned()],
-            ..facts
-        };
         assert!(
-            (named("today").unwrap().plan)(&facts)
-                .unwrap_err()
-                .contains("iis")
+            plan.groups.iter().all(|group| {
+                group.stacks.iter().all(|stack| stack.name().starts_with("howdah"))
+            })
         );
+        let facts = Facts { stacks: vec!["iis".to_owned()], ..facts };
+        assert!((named("today").unwrap().plan)(&facts).unwrap_err().contains("iis"));
     }
 }

@@ -17,36 +17,23 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
         );
     }
     if facts.urls.is_empty() {
-        return Err("there is nothing to ask: name URLs with --url, --urls FILE or --log FILE".to_owned());
+        return Err(
+            "there is nothing to ask: name URLs with --url, --urls FILE or --log FILE".to_owned()
+        );
     }
-    let most = if facts.effort.quick {
-        MOST_URLS_QUICK
-    } else {
-        MOST_URLS
-    };
+    let most = if facts.effort.quick { MOST_URLS_QUICK } else { MOST_URLS };
     let urls = most_frequent(&facts.urls, most);
-    let load = Load::Wrk(Closed {
-        connections: 16,
-        time: facts.effort.time,
-    });
+    let load = Load::Wrk(Closed { connections: 16, time: facts.effort.time });
     let question = |path: &String| Question {
         path: path.clone(),
         host: facts.host.clone(),
         ..Question::default()
     };
-    let cells = urls.iter().map(|path| {
-        cell(
-            path,
-            None,
-            Figure::RequestsPerSecond,
-            question(path),
-            load.clone(),
-        )
-    });
+    let cells = urls
+        .iter()
+        .map(|path| cell(path, None, Figure::RequestsPerSecond, question(path), load.clone()));
     // Which stacks can run PHP for which URL is found out by asking.
-    let cells = cells
-        .map(|cell| crate::plan::PlannedCell { php: true, ..cell })
-        .collect();
+    let cells = cells.map(|cell| crate::plan::PlannedCell { php: true, ..cell }).collect();
     Ok(Plan {
         groups: vec![Group {
             title: "your site".to_owned(),
@@ -72,14 +59,11 @@ fn most_frequent(urls: &[String], most: usize) -> Vec<String> {
         }
     }
     counted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    counted
-        .into_iter()
-        .take(most)
-        .map(|(url, _)| url.clone())
-        .collect()
+    counted.into_iter().take(most).map(|(url, _)| url.clone()).collect()
 }
 
-/// The paths of the GET requests of an access log in common or combined format that were answered with 200.
+/// The paths of the GET requests of an access log in common or combined format that were answered
+/// with 200.
 pub fn urls_of_log(text: &str) -> Vec<String> {
     let request = |line: &str| {
         let mut parts = line.split('"');

@@ -14,7 +14,8 @@ use crate::wordpress::front_page;
 
 /// Connections of the closed loops.
 const CONNECTIONS: usize = 32;
-/// PHP processes of each stack in the cells about latency beside busy PHP and about idle connections.
+/// PHP processes of each stack in the cells about latency beside busy PHP and about idle
+/// connections.
 const FEW: usize = 8;
 /// A crowd as the target for memory has it.
 const CROWD: usize = 10_000;
@@ -43,27 +44,16 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
         notes.push("WordPress could not be installed, so it is missing".to_owned());
     }
     let targets = targets::all(&groups);
-    Ok(Plan {
-        groups,
-        notes,
-        targets,
-    })
+    Ok(Plan { groups, notes, targets })
 }
 
 /// Those of these names that are among the chosen ones.
 fn among(stacks: &[Rc<dyn Stack>], names: &[&str]) -> Vec<Rc<dyn Stack>> {
-    stacks
-        .iter()
-        .filter(|stack| names.contains(&stack.name()))
-        .cloned()
-        .collect()
+    stacks.iter().filter(|stack| names.contains(&stack.name())).cloned().collect()
 }
 
 fn wrk(time: Duration) -> Load {
-    Load::Wrk(Closed {
-        connections: CONNECTIONS,
-        time,
-    })
+    Load::Wrk(Closed { connections: CONNECTIONS, time })
 }
 
 fn throughput(facts: &Facts) -> Vec<PlannedCell> {
@@ -73,13 +63,7 @@ fn throughput(facts: &Facts) -> Vec<PlannedCell> {
         .filter(|path| !quick || **path != "/work.php")
         .map(|path| {
             let name = path.trim_start_matches('/');
-            cell(
-                name,
-                None,
-                Figure::RequestsPerSecond,
-                page(path),
-                wrk(facts.effort.time),
-            )
+            cell(name, None, Figure::RequestsPerSecond, page(path), wrk(facts.effort.time))
         })
         .collect();
     if facts.wordpress {
@@ -97,10 +81,7 @@ fn throughput(facts: &Facts) -> Vec<PlannedCell> {
         });
         let at = Some((*rate, "requests/s"));
         let cell = cell(chart, at, Figure::Latency99, page("/HelloWorld.php"), load);
-        PlannedCell {
-            most_rounds: Some(3),
-            ..cell
-        }
+        PlannedCell { most_rounds: Some(3), ..cell }
     }));
     cells
 }
@@ -116,13 +97,7 @@ fn ruled(facts: &Facts) -> Result<Group, String> {
         .filter(|path| !facts.effort.quick || path.starts_with("/HelloWorld"));
     let cells = files.map(|path| {
         let name = format!("{} beside an .htaccess", path.trim_start_matches('/'));
-        cell(
-            &name,
-            None,
-            Figure::RequestsPerSecond,
-            page(path),
-            wrk(facts.effort.time),
-        )
+        cell(&name, None, Figure::RequestsPerSecond, page(path), wrk(facts.effort.time))
     });
     Ok(Group {
         title: "an application's .htaccess".to_owned(),
@@ -183,36 +158,18 @@ fn crowd(facts: &Facts, stacks: &[Rc<dyn Stack>]) -> Group {
                 &["howdah", "nginx-fpm", "lighttpd-fpm", "h2o", "caddy"]
             },
         ),
-        conditions: Conditions {
-            alone: true,
-            ..together(FEW, CROWD)
-        },
-        cells: vec![PlannedCell {
-            most_rounds: Some(2),
-            ..cell
-        }],
+        conditions: Conditions { alone: true, ..together(FEW, CROWD) },
+        cells: vec![PlannedCell { most_rounds: Some(2), ..cell }],
     }
 }
 
 fn reload_and_slow(facts: &Facts, stacks: &[Rc<dyn Stack>]) -> Group {
-    let seldom = |cell: PlannedCell| PlannedCell {
-        most_rounds: Some(2),
-        ..cell
-    };
+    let seldom = |cell: PlannedCell| PlannedCell { most_rounds: Some(2), ..cell };
     let slow = |kind, name: &str| {
-        let crowd = Closed {
-            connections: 50,
-            time: facts.effort.time,
-        };
+        let crowd = Closed { connections: 50, time: facts.effort.time };
         let name = format!("small pages beside 50 clients with slow {name}");
         let load = Load::Slow(kind, crowd);
-        seldom(cell(
-            &name,
-            None,
-            Figure::RequestsPerSecond,
-            page("/HelloWorld.php"),
-            load,
-        ))
+        seldom(cell(&name, None, Figure::RequestsPerSecond, page("/HelloWorld.php"), load))
     };
     let reload = Load::Reload(Closed {
         connections: 8,
@@ -227,11 +184,7 @@ fn reload_and_slow(facts: &Facts, stacks: &[Rc<dyn Stack>]) -> Group {
     );
     Group {
         title: "reloads and slow clients".to_owned(),
-        stacks: stacks
-            .iter()
-            .filter(|stack| stack.serves_php())
-            .cloned()
-            .collect(),
+        stacks: stacks.iter().filter(|stack| stack.serves_php()).cloned().collect(),
         conditions: together(CONNECTIONS, 100),
         cells: vec![
             seldom(reload),
@@ -242,14 +195,8 @@ fn reload_and_slow(facts: &Facts, stacks: &[Rc<dyn Stack>]) -> Group {
     }
 }
 
-const FILES: &[&str] = &[
-    "/HelloWorld.php",
-    "/1MB.php",
-    "/work.php",
-    "/HelloWorld.txt",
-    "/100KB.txt",
-    "/1MB.txt",
-];
+const FILES: &[&str] =
+    &["/HelloWorld.php", "/1MB.php", "/work.php", "/HelloWorld.txt", "/100KB.txt", "/1MB.txt"];
 
 const USUAL: &[&str] = &[
     "howdah",
@@ -264,13 +211,7 @@ const USUAL: &[&str] = &[
     "caddy",
 ];
 
-const QUICK: &[&str] = &[
-    "howdah",
-    "nginx-fpm",
-    "apache-prefork-mod_php",
-    "lighttpd-fpm",
-    "h2o",
-];
+const QUICK: &[&str] = &["howdah", "nginx-fpm", "apache-prefork-mod_php", "lighttpd-fpm", "h2o"];
 
 const NOTES: &[&str] = &[
     "WordPress's and Drupal's .htaccess are obeyed by Howdah beside itself without them, with the same files; 0.99 is hard to tell from \

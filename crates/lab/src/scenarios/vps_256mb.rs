@@ -27,13 +27,7 @@ type Row = (usize, &'static [(&'static str, f64)]);
 
 /// Where the study gives a range, its upper end.
 const RAMPS: &[Row] = &[
-    (
-        10,
-        &[
-            ("prefork + mod_php, 8 clients", 190.0),
-            ("prefork + mod_php, 4 clients", 195.0),
-        ],
-    ),
+    (10, &[("prefork + mod_php, 8 clients", 190.0), ("prefork + mod_php, 4 clients", 195.0)]),
     (
         20,
         &[
@@ -69,11 +63,7 @@ const STUDY: Duration = Duration::from_secs(60);
 /// Of a shorter ramp the study's hits are taken in proportion.
 fn scaled(study: &[(&str, f64)], time: Duration) -> Vec<(String, f64)> {
     let share = time.as_secs_f64() / STUDY.as_secs_f64();
-    let words = if time < STUDY {
-        ", its minute in proportion"
-    } else {
-        ""
-    };
+    let words = if time < STUDY { ", its minute in proportion" } else { "" };
     study
         .iter()
         .map(|(name, hits)| (format!("{name}{words}"), (hits * share).round()))
@@ -82,7 +72,9 @@ fn scaled(study: &[(&str, f64)], time: Duration) -> Vec<(String, f64)> {
 
 pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     if !facts.wordpress {
-        return Err("this scenario needs WordPress on MariaDB; `howdah-lab setup` installs both".to_owned());
+        return Err(
+            "this scenario needs WordPress on MariaDB; `howdah-lab setup` installs both".to_owned()
+        );
     }
     let time = if facts.effort.quick {
         Duration::from_secs(3)
@@ -98,7 +90,8 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
         Load::Ramp(Ramp {
             clients,
             time,
-            // Ten seconds, as the study's, but of a short ramp half: or nobody's time would ever be over.
+            // Ten seconds, as the study's, but of a short ramp half: or nobody's time would ever be
+            // over.
             timeout: Duration::from_secs(10).min(full / 2),
         })
     };
@@ -106,13 +99,8 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
         .iter()
         .map(|(clients, study)| {
             let at = Some((*clients as f64, "clients at the end of the ramp"));
-            let mut cell = cell(
-                "hits in the ramp",
-                at,
-                Figure::Hits,
-                front_page(),
-                ramp(*clients, time),
-            );
+            let mut cell =
+                cell("hits in the ramp", at, Figure::Hits, front_page(), ramp(*clients, time));
             cell.study = scaled(study, time);
             cell
         })

@@ -82,42 +82,17 @@ pub(super) fn all() -> Vec<Apache> {
             php: Php::InsideThreads,
             ..prefork()
         },
-        fpm(
-            "apache-prefork-fpm",
-            "Apache prefork + php-fpm",
-            "prefork",
-            Transport::Unix,
-        ),
+        fpm("apache-prefork-fpm", "Apache prefork + php-fpm", "prefork", Transport::Unix),
         fpm(
             "apache-prefork-fpm-tcp",
             "Apache prefork + php-fpm over TCP",
             "prefork",
             Transport::Tcp,
         ),
-        fpm(
-            "apache-worker-fpm",
-            "Apache worker + php-fpm",
-            "worker",
-            Transport::Unix,
-        ),
-        fpm(
-            "apache-worker-fpm-tcp",
-            "Apache worker + php-fpm over TCP",
-            "worker",
-            Transport::Tcp,
-        ),
-        fpm(
-            "apache-event-fpm",
-            "Apache event + php-fpm",
-            "event",
-            Transport::Unix,
-        ),
-        fpm(
-            "apache-event-fpm-tcp",
-            "Apache event + php-fpm over TCP",
-            "event",
-            Transport::Tcp,
-        ),
+        fpm("apache-worker-fpm", "Apache worker + php-fpm", "worker", Transport::Unix),
+        fpm("apache-worker-fpm-tcp", "Apache worker + php-fpm over TCP", "worker", Transport::Tcp),
+        fpm("apache-event-fpm", "Apache event + php-fpm", "event", Transport::Unix),
+        fpm("apache-event-fpm-tcp", "Apache event + php-fpm over TCP", "event", Transport::Tcp),
         Apache {
             name: "apache-prefork-fcgid",
             title: "Apache prefork + mod_fcgid",
@@ -136,7 +111,8 @@ pub(super) fn all() -> Vec<Apache> {
     ]
 }
 
-const FCGID_UNEQUAL: &str = "each PHP process has an opcache of its own: mod_fcgid starts them one by one";
+const FCGID_UNEQUAL: &str =
+    "each PHP process has an opcache of its own: mod_fcgid starts them one by one";
 
 const MODULES: &str = "/usr/lib/apache2/modules";
 
@@ -191,7 +167,8 @@ MaxRequestWorkers @workers@
 MaxConnectionsPerChild 0
 ";
 
-/// One process per core with threads for all connections; the spare limits are such that none is started or ended meanwhile.
+/// One process per core with threads for all connections; the spare limits are such that none is
+/// started or ended meanwhile.
 const THREADED: &str = "\
 StartServers @processes@
 ServerLimit @processes@
@@ -242,21 +219,19 @@ impl Apache {
 
     /// ITK is a prefork with a user for each request.
     fn mpm_modules(&self) -> String {
-        let load = |name: &str, file: &str| format!("LoadModule {name}_module {MODULES}/{file}.so\n");
+        let load =
+            |name: &str, file: &str| format!("LoadModule {name}_module {MODULES}/{file}.so\n");
         match self.mpm {
             "itk" => load("mpm_prefork", "mod_mpm_prefork") + &load("mpm_itk", "mpm_itk"),
             mpm => load(&format!("mpm_{mpm}"), &format!("mod_mpm_{mpm}")),
         }
     }
 
-    /// A prefork Apache with fewer processes than connections would let connections starve, so it has one for each.
+    /// A prefork Apache with fewer processes than connections would let connections starve, so it
+    /// has one for each.
     fn mpm_settings(&self, ground: &Ground) -> String {
         let setting = |name: &str, otherwise: usize| {
-            ground
-                .settings
-                .get(name)
-                .cloned()
-                .unwrap_or_else(|| otherwise.to_string())
+            ground.settings.get(name).cloned().unwrap_or_else(|| otherwise.to_string())
         };
         if matches!(self.mpm, "prefork" | "itk") {
             let inside = self.php == Php::Inside;
@@ -272,11 +247,7 @@ impl Apache {
         let all = processes.parse::<usize>().unwrap_or(1) * threads.parse::<usize>().unwrap_or(1);
         fill(
             THREADED,
-            &[
-                ("processes", &processes),
-                ("threads", &threads),
-                ("all", &all.to_string()),
-            ],
+            &[("processes", &processes), ("threads", &threads), ("all", &all.to_string())],
         )
     }
 
@@ -317,9 +288,7 @@ impl Apache {
                 let pool = fpm::start(ground, folder, transport, ground.php_processes)?;
                 running.programs.push(pool.program);
                 running.reload.push(Some(Signal::USR2));
-                running
-                    .configuration
-                    .insert("fpm.conf".to_owned(), pool.configuration);
+                running.configuration.insert("fpm.conf".to_owned(), pool.configuration);
                 let handler = match transport {
                     Transport::Unix => format!("proxy:{}|fcgi://php-fpm", pool.address),
                     Transport::Tcp => format!("proxy:fcgi://{}", pool.address),
@@ -393,9 +362,8 @@ impl Stack for Apache {
             format!("mod_mpm_{}.so", self.mpm)
         };
         let modules = [vec![mpm], self.php_modules(ground)].concat();
-        if let Some(module) = modules
-            .iter()
-            .find(|module| !Path::new(MODULES).join(module).is_file())
+        if let Some(module) =
+            modules.iter().find(|module| !Path::new(MODULES).join(module).is_file())
         {
             return Some(format!("Apache's {module} is not installed"));
         }
@@ -404,13 +372,13 @@ impl Stack for Apache {
         }
         match self.php {
             Php::Inside => None,
-            Php::InsideThreads => zts::built(&ground.php)
-                .is_none()
-                .then(|| "needs a thread-safe PHP, which `howdah-lab setup --zts` builds".to_owned()),
+            Php::InsideThreads => zts::built(&ground.php).is_none().then(|| {
+                "needs a thread-safe PHP, which `howdah-lab setup --zts` builds".to_owned()
+            }),
             Php::Fpm(_) => fpm::missing(ground),
-            Php::Fcgid => cgi(ground)
-                .is_none()
-                .then(|| format!("php{}-cgi is not installed", ground.php)),
+            Php::Fcgid => {
+                cgi(ground).is_none().then(|| format!("php{}-cgi is not installed", ground.php))
+            }
         }
     }
 

@@ -52,9 +52,7 @@ impl Stack for Caddy {
     }
 
     fn missing(&self, _ground: &Ground) -> Option<String> {
-        find(&["caddy"])
-            .is_none()
-            .then(|| "caddy is not installed".to_owned())
+        find(&["caddy"]).is_none().then(|| "caddy is not installed".to_owned())
     }
 
     fn version(&self, _ground: &Ground) -> String {
@@ -66,17 +64,12 @@ impl Stack for Caddy {
         let port = free_port().map_err(failed)?;
         let text = fill(
             CONFIGURATION,
-            &[
-                ("port", &port.to_string()),
-                ("root", &ground.root.display().to_string()),
-            ],
+            &[("port", &port.to_string()), ("root", &ground.root.display().to_string())],
         );
         let file = folder.join("Caddyfile");
         std::fs::write(&file, &text).map_err(failed)?;
         let mut command = Command::new(find(&["caddy"]).unwrap_or_else(|| "caddy".into()));
-        command
-            .args(["run", "--adapter", "caddyfile", "--config"])
-            .arg(&file);
+        command.args(["run", "--adapter", "caddyfile", "--config"]).arg(&file);
         command
             .env("XDG_DATA_HOME", folder)
             .env("XDG_CONFIG_HOME", folder)

@@ -84,11 +84,7 @@ pub(super) fn start(
         .get("pm.max_children")
         .cloned()
         .unwrap_or_else(|| children.to_string());
-    let pm = ground
-        .settings
-        .get("pm")
-        .cloned()
-        .unwrap_or_else(|| "static".to_owned());
+    let pm = ground.settings.get("pm").cloned().unwrap_or_else(|| "static".to_owned());
     let mut configuration = fill(
         CONFIGURATION,
         &[
@@ -107,19 +103,11 @@ pub(super) fn start(
     std::fs::write(&file, &configuration)
         .map_err(|error| StartFailed::Execute(file.display().to_string(), error))?;
     let mut command = Command::new(binary);
-    command
-        .args(["-F", "-c"])
-        .arg(own_ini(ground, folder)?)
-        .arg("-y")
-        .arg(&file);
+    command.args(["-F", "-c"]).arg(own_ini(ground, folder)?).arg("-y").arg(&file);
     let mut program = Program::start(&mut command, &folder.join("fpm.log"))?;
     program.wait_until(|| match transport {
         Transport::Unix => UnixStream::connect(&socket).is_ok(),
         Transport::Tcp => accepts(port),
     })?;
-    Ok(Pool {
-        program,
-        configuration,
-        address,
-    })
+    Ok(Pool { program, configuration, address })
 }

@@ -54,9 +54,7 @@ impl Stack for H2o {
     }
 
     fn missing(&self, _ground: &Ground) -> Option<String> {
-        find(&["h2o"])
-            .is_none()
-            .then(|| "h2o is not installed".to_owned())
+        find(&["h2o"]).is_none().then(|| "h2o is not installed".to_owned())
     }
 
     fn version(&self, _ground: &Ground) -> String {
@@ -71,10 +69,7 @@ impl Stack for H2o {
             &[
                 (
                     "user",
-                    &ground
-                        .user
-                        .as_ref()
-                        .map_or(String::new(), |user| format!("user: {user}")),
+                    &ground.user.as_ref().map_or(String::new(), |user| format!("user: {user}")),
                 ),
                 ("cores", &ground.cores.to_string()),
                 ("folder", &folder.display().to_string()),

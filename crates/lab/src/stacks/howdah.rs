@@ -10,7 +10,8 @@ use crate::ground::ruled_root;
 use crate::process::{Program, StartFailed, accepts, free_port};
 use crate::stack::{Ground, Running, Stack};
 
-/// Howdah, with `.htaccess` files read (as it comes), not read, or with an application's file to be obeyed.
+/// Howdah, with `.htaccess` files read (as it comes), not read, or with an application's file to be
+/// obeyed.
 #[derive(Debug)]
 pub(super) struct Howdah {
     name: &'static str,
@@ -21,12 +22,7 @@ pub(super) struct Howdah {
 }
 
 pub(super) fn all() -> [Howdah; 4] {
-    let howdah = |name, title| Howdah {
-        name,
-        title,
-        htaccess: true,
-        rules: None,
-    };
+    let howdah = |name, title| Howdah { name, title, htaccess: true, rules: None };
     [
         howdah("howdah", "Howdah"),
         Howdah {

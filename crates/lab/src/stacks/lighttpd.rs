@@ -97,9 +97,7 @@ impl Stack for Lighttpd {
         if !self.spawns {
             return fpm::missing(ground);
         }
-        cgi(ground)
-            .is_none()
-            .then(|| format!("php{}-cgi is not installed", ground.php))
+        cgi(ground).is_none().then(|| format!("php{}-cgi is not installed", ground.php))
     }
 
     fn version(&self, ground: &Ground) -> String {
@@ -134,9 +132,7 @@ impl Stack for Lighttpd {
             let pool = fpm::start(ground, folder, Transport::Unix, ground.php_processes)?;
             running.programs.push(pool.program);
             running.reload.push(Some(Signal::USR2));
-            running
-                .configuration
-                .insert("fpm.conf".to_owned(), pool.configuration);
+            running.configuration.insert("fpm.conf".to_owned(), pool.configuration);
             format!("\"socket\" => \"{}/fpm.sock\"", folder.display())
         };
         let user = ground.user.as_ref().map_or(String::new(), |user| {
@@ -164,10 +160,8 @@ impl Stack for Lighttpd {
         let file = folder.join("lighttpd.conf");
         std::fs::write(&file, &text).map_err(failed)?;
         let mut command = Command::new(find(&["lighttpd"]).unwrap_or_else(|| "lighttpd".into()));
-        let mut program = Program::start(
-            command.arg("-D").arg("-f").arg(&file),
-            &folder.join("lighttpd.log"),
-        )?;
+        let mut program =
+            Program::start(command.arg("-D").arg("-f").arg(&file), &folder.join("lighttpd.log"))?;
         program.wait_until(|| accepts(port))?;
         running.programs.push(program);
         running.reload.push(Some(Signal::USR1));

@@ -1,7 +1,9 @@
-//! The stacks: how each server is set up, with the reason beside every setting that is not its default.
+//! The stacks: how each server is set up, with the reason beside every setting that is not its
+//! default.
 //!
-//! Each writes its configuration into a folder of its own, listens on a free port of 127.0.0.1, keeps no access log (or all
-//! would), and runs its workers as the same user. Nothing below `/etc` is changed and no system service is touched.
+//! Each writes its configuration into a folder of its own, listens on a free port of 127.0.0.1,
+//! keeps no access log (or all would), and runs its workers as the same user. Nothing below `/etc`
+//! is changed and no system service is touched.
 
 mod apache;
 mod caddy;
@@ -21,26 +23,10 @@ pub use template::fill;
 /// Every stack, in the order of a round.
 pub fn all() -> Vec<Rc<dyn Stack>> {
     let mut stacks: Vec<Rc<dyn Stack>> = Vec::new();
-    stacks.extend(
-        howdah::all()
-            .into_iter()
-            .map(|stack| Rc::new(stack) as Rc<dyn Stack>),
-    );
-    stacks.extend(
-        apache::all()
-            .into_iter()
-            .map(|stack| Rc::new(stack) as Rc<dyn Stack>),
-    );
-    stacks.extend(
-        nginx::all()
-            .into_iter()
-            .map(|stack| Rc::new(stack) as Rc<dyn Stack>),
-    );
-    stacks.extend(
-        lighttpd::all()
-            .into_iter()
-            .map(|stack| Rc::new(stack) as Rc<dyn Stack>),
-    );
+    stacks.extend(howdah::all().into_iter().map(|stack| Rc::new(stack) as Rc<dyn Stack>));
+    stacks.extend(apache::all().into_iter().map(|stack| Rc::new(stack) as Rc<dyn Stack>));
+    stacks.extend(nginx::all().into_iter().map(|stack| Rc::new(stack) as Rc<dyn Stack>));
+    stacks.extend(lighttpd::all().into_iter().map(|stack| Rc::new(stack) as Rc<dyn Stack>));
     stacks.push(Rc::new(h2o::H2o));
     stacks.push(Rc::new(caddy::Caddy));
     stacks
@@ -50,12 +36,8 @@ pub fn all() -> Vec<Rc<dyn Stack>> {
 pub fn named(names: &[&str]) -> Result<Vec<Rc<dyn Stack>>, String> {
     let all = all();
     let find = |name: &&str| {
-        let known = || {
-            all.iter()
-                .map(|stack| stack.name().to_owned())
-                .collect::<Vec<_>>()
-                .join(", ")
-        };
+        let known =
+            || all.iter().map(|stack| stack.name().to_owned()).collect::<Vec<_>>().join(", ");
         let found = all.iter().find(|stack| stack.name() == *name).cloned();
         found.ok_or_else(|| format!("there is no stack {name}; there are {}", known()))
     };
@@ -72,8 +54,7 @@ mod tests {
         for name in &names {
             assert_eq!(names.iter().filter(|other| *other == name).count(), 1, "{name}");
             assert!(
-                name.bytes()
-                    .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)),
+                name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)),
                 "{name}"
             );
         }
@@ -82,9 +63,6 @@ mod tests {
     #[test]
     fn an_unknown_stack_is_answered_with_the_known() {
         let error = named(&["howdah", "iis"]).unwrap_err();
-        assert!(
-            error.starts_with("there is no stack iis; there are howdah, "),
-            "{error}"
-        );
+        assert!(error.starts_with("there is no stack iis; there are howdah, "), "{error}");
     }
 }

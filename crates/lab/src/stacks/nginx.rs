@@ -195,7 +195,8 @@ impl Stack for Nginx {
         };
         let php = match self.behind {
             Behind::Fpm { kept, .. } => {
-                FASTCGI.to_owned() + &only_if(kept, "            fastcgi_keep_conn on;\n".to_owned())
+                FASTCGI.to_owned()
+                    + &only_if(kept, "            fastcgi_keep_conn on;\n".to_owned())
             }
             Behind::Apache => PROXY.to_owned(),
         };
@@ -212,18 +213,12 @@ impl Stack for Nginx {
             &[
                 (
                     "workers",
-                    ground
-                        .settings
-                        .get("worker_processes")
-                        .unwrap_or(&ground.cores.to_string()),
+                    ground.settings.get("worker_processes").unwrap_or(&ground.cores.to_string()),
                 ),
                 ("folder", &folder.display().to_string()),
                 (
                     "user",
-                    &ground
-                        .user
-                        .as_ref()
-                        .map_or(String::new(), |user| format!("user {user};")),
+                    &ground.user.as_ref().map_or(String::new(), |user| format!("user {user};")),
                 ),
                 ("address", &address),
                 ("places", &places(ground).to_string()),

@@ -5,7 +5,8 @@ use std::process::Command;
 
 use crate::stack::Ground;
 
-/// Puts values for `@name@` into a configuration; `$` and braces mean something in most of them already.
+/// Puts values for `@name@` into a configuration; `$` and braces mean something in most of them
+/// already.
 pub fn fill(template: &str, values: &[(&str, &str)]) -> String {
     let mut text = template.to_owned();
     for (name, value) in values {
@@ -14,7 +15,8 @@ pub fn fill(template: &str, values: &[(&str, &str)]) -> String {
     text
 }
 
-/// Connections that one worker must have room for: it may get most of a crowd, and each may need a second one to PHP.
+/// Connections that one worker must have room for: it may get most of a crowd, and each may need a
+/// second one to PHP.
 pub(super) fn places(ground: &Ground) -> usize {
     (ground.connections + ground.connections / 4).max(4096)
 }
@@ -24,7 +26,8 @@ pub(super) fn only_if(condition: bool, text: String) -> String {
     if condition { text } else { String::new() }
 }
 
-/// The word that begins with `prefix` in what a program says of its version, such as `nginx/1.22.1`.
+/// The word that begins with `prefix` in what a program says of its version, such as
+/// `nginx/1.22.1`.
 pub(super) fn version(program: Option<&Path>, argument: &str, prefix: &str) -> String {
     let Some(program) = program else {
         return "not installed".to_owned();

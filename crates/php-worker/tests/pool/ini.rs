@@ -6,7 +6,8 @@ use crate::pool::{Pool, Site};
 
 #[test]
 fn each_request_has_its_own_ini_values_and_no_others() {
-    // `user_agent` is merely copied by PHP, `precision` is not; scripts change one of them, or restore it.
+    // `user_agent` is merely copied by PHP, `precision` is not; scripts change one of them, or
+    // restore it.
     let site = Site::new(&[(
         "a.php",
         "echo implode(' ', array_map('ini_get', ['user_agent', 'from', 'precision'])), '.';
@@ -25,11 +26,7 @@ fn each_request_has_its_own_ini_values_and_no_others() {
     let long = "x".repeat(2000);
     let agent = ("user_agent", "2".to_owned());
     let both = [agent.clone(), ("precision", "3".to_owned())];
-    let twice = [
-        agent.clone(),
-        ("from", "4".to_owned()),
-        ("user_agent", "5".to_owned()),
-    ];
+    let twice = [agent.clone(), ("from", "4".to_owned()), ("user_agent", "5".to_owned())];
     let too_long = [agent.clone(), ("from", long.clone())];
     let agent = &[agent][..];
     let changed = "9".repeat(99);
@@ -50,11 +47,7 @@ fn each_request_has_its_own_ini_values_and_no_others() {
         (&twice, "a.php", "5 4 1.5"),
         (&twice, "a.php?set=user_agent", &format!("5 4 1.{changed}")),
         (&twice, "a.php", "5 4 1.5"),
-        (
-            &too_long,
-            "a.php?set=user_agent",
-            &long_page.replace(".2", &format!(".{changed}")),
-        ),
+        (&too_long, "a.php?set=user_agent", &long_page.replace(".2", &format!(".{changed}"))),
         (&too_long, "a.php", &long_page),
         (&[], "a.php", "1 1 1.1"),
         (agent, "a.php?set=user_agent", &format!("2 1 1.{changed}")),
@@ -62,11 +55,7 @@ fn each_request_has_its_own_ini_values_and_no_others() {
     ];
     for (number, (ini, script, expected)) in rows.into_iter().enumerate() {
         pool.ini = ini.to_vec();
-        assert_eq!(
-            pool.get(&site, script).text(),
-            expected,
-            "request {number}: {script}"
-        );
+        assert_eq!(pool.get(&site, script).text(), expected, "request {number}: {script}");
     }
     assert_eq!(pool.stop(), "");
 }

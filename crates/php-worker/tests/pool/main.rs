@@ -1,4 +1,5 @@
-//! The zygote and its workers, driven over the real shared memory by a test that plays supervisor and front.
+//! The zygote and its workers, driven over the real shared memory by a test that plays supervisor
+//! and front.
 #![cfg(not(no_php))]
 #![allow(clippy::unwrap_used)] // What cannot be done fails the test.
 
@@ -26,10 +27,7 @@ fn a_pool_answers() {
     assert_eq!(pool.opcache, "on");
     for served in 0..3 {
         let answer = pool.get(&site, "a.php");
-        assert_eq!(
-            (answer.status, answer.text()),
-            (200, format!("Hello test{served}"))
-        );
+        assert_eq!((answer.status, answer.text()), (200, format!("Hello test{served}")));
     }
     assert_eq!(pool.stop(), "");
 }
@@ -65,10 +63,7 @@ fn content_comes_inline_or_as_a_file() {
         pool.post(&site, "a.php", b"abc", false).text(),
         "3900150983cd24fb0d6963f7d28e17f72"
     );
-    assert_eq!(
-        pool.post(&site, "a.php", b"abc", true).text(),
-        "3900150983cd24fb0d6963f7d28e17f72"
-    );
+    assert_eq!(pool.post(&site, "a.php", b"abc", true).text(), "3900150983cd24fb0d6963f7d28e17f72");
     assert_eq!(pool.stop(), "");
 }
 
@@ -87,23 +82,10 @@ fn workers_are_replaced_whatever_ends_them() {
     let mut pool = Pool::start(PoolSettings::default(), 1);
     for signal in [SIGKILL, SIGSEGV] {
         let first: u64 = pool.get(&site, "pid.php").text().parse().unwrap();
-        pool.send(&ToZygote::Kill {
-            worker: 0,
-            pid: first + 1,
-            signal,
-        });
-        pool.send(&ToZygote::Kill {
-            worker: 0,
-            pid: first,
-            signal,
-        });
+        pool.send(&ToZygote::Kill { worker: 0, pid: first + 1, signal });
+        pool.send(&ToZygote::Kill { worker: 0, pid: first, signal });
         let died = pool.expect(|message| matches!(message, FromZygote::Died { .. }));
-        let FromZygote::Died {
-            worker: 0,
-            pid,
-            status,
-        } = died
-        else {
+        let FromZygote::Died { worker: 0, pid, status } = died else {
             panic!("{died:?}")
         };
         assert_eq!((pid, status & 0x7F), (first, signal));
@@ -166,26 +148,14 @@ fn a_time_out_lets_the_script_clean_up() {
     let mut pool = Pool::start(PoolSettings::default(), 1);
     let pid = pool.worker_pid(0);
     // A signal for a request that has ended by now does not hit the next one.
-    pool.send(&ToZygote::Kill {
-        worker: 0,
-        pid,
-        signal: SIGUSR1,
-    });
+    pool.send(&ToZygote::Kill { worker: 0, pid, signal: SIGUSR1 });
     assert_eq!(pool.get(&site, "fast.php").text(), "fast");
     for script in ["busy.php", "sleep.php"] {
         let running = pool.submit(&site, script);
         std::thread::sleep(Duration::from_millis(300));
-        pool.send(&ToZygote::Kill {
-            worker: 0,
-            pid,
-            signal: SIGUSR1,
-        });
+        pool.send(&ToZygote::Kill { worker: 0, pid, signal: SIGUSR1 });
         let answer = pool.finish(running);
-        assert_eq!(
-            (answer.status, answer.text()),
-            (500, "shut".to_owned()),
-            "{script}"
-        );
+        assert_eq!((answer.status, answer.text()), (500, "shut".to_owned()), "{script}");
     }
     assert_eq!(pool.worker_pid(0), pid);
     assert!(pool.stop().contains("Maximum request time exceeded in "));
@@ -242,19 +212,12 @@ fn workers_that_cannot_live_do_not_eat_the_machine() {
     let mut deaths = 0;
     while begun.elapsed() < Duration::from_secs(2) {
         let pid = pool.worker_pid(0);
-        pool.send(&ToZygote::Kill {
-            worker: 0,
-            pid,
-            signal: SIGKILL,
-        });
+        pool.send(&ToZygote::Kill { worker: 0, pid, signal: SIGKILL });
         pool.expect(|message| matches!(message, FromZygote::Died { .. }));
         pool.expect(|message| matches!(message, FromZygote::Started { .. }));
         deaths += 1;
     }
-    assert!(
-        (100..=310).contains(&deaths),
-        "{deaths} workers were replaced in two seconds"
-    );
+    assert!((100..=310).contains(&deaths), "{deaths} workers were replaced in two seconds");
 }
 
 #[test]
@@ -275,14 +238,10 @@ fn the_pool_has_folders_and_an_environment_of_its_own() {
         ..PoolSettings::default()
     };
     let mut pool = Pool::start(settings, 1);
-    let expected = format!(r#"["{state}/tmp","{state}/sessions","/elsewhere","live","live",false,false]"#);
+    let expected =
+        format!(r#"["{state}/tmp","{state}/sessions","/elsewhere","live","live",false,false]"#);
     assert_eq!(pool.get(&site, "a.php").text(), expected);
-    assert_eq!(
-        std::fs::read_dir(site.root.join("state/sessions"))
-            .unwrap()
-            .count(),
-        1
-    );
+    assert_eq!(std::fs::read_dir(site.root.join("state/sessions")).unwrap().count(), 1);
     assert_eq!(pool.stop(), "warning: this PHP has no ini setting \"no.such\"\n");
 }
 
@@ -293,10 +252,7 @@ fn settings_that_cannot_work_are_reported() {
         ..PoolSettings::default()
     };
     let reason = Pool::start_in_vain(settings);
-    assert_eq!(
-        reason,
-        "cannot read /nowhere/php.ini: No such file or directory (os error 2)"
-    );
+    assert_eq!(reason, "cannot read /nowhere/php.ini: No such file or directory (os error 2)");
 }
 
 #[test]
@@ -319,13 +275,7 @@ fn workers_share_what_opcache_has_compiled() {
         ini: vec![("opcache.file_update_protection".into(), "0".into())],
         ..PoolSettings::default()
     };
-    let mut pool = Pool::start(
-        PoolSettings {
-            max_requests: 1,
-            ..settings
-        },
-        1,
-    );
+    let mut pool = Pool::start(PoolSettings { max_requests: 1, ..settings }, 1);
     let hits: Vec<_> = (0..4).map(|_| pool.get(&site, "a.php").text()).collect();
     assert_eq!(hits, ["0", "1", "2", "3"]);
 }
@@ -400,13 +350,9 @@ fn the_response_can_end_before_the_script() {
 fn a_form_beyond_the_memory_limit_costs_a_worker_and_no_more() {
     let site = Site::new(&[("a.php", "echo count($_POST);"), ("b.php", "echo 'fine';")]);
     let settings = PoolSettings {
-        ini: [
-            ("memory_limit", "4M"),
-            ("post_max_size", "64M"),
-            ("max_input_vars", "1000000"),
-        ]
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .to_vec(),
+        ini: [("memory_limit", "4M"), ("post_max_size", "64M"), ("max_input_vars", "1000000")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .to_vec(),
         ..PoolSettings::default()
     };
     let mut pool = Pool::start(settings, 1);
@@ -414,10 +360,7 @@ fn a_form_beyond_the_memory_limit_costs_a_worker_and_no_more() {
     let answer = pool.post_form(&site, "a.php", form.as_bytes());
     assert_eq!((answer.status, answer.text()), (500, String::new()));
     assert_eq!(pool.get(&site, "b.php").text(), "fine");
-    assert!(
-        pool.stop()
-            .contains("Allowed memory size of 4194304 bytes exhausted")
-    );
+    assert!(pool.stop().contains("Allowed memory size of 4194304 bytes exhausted"));
 }
 
 #[test]
@@ -432,10 +375,7 @@ fn thousands_of_requests_on_two_workers() {
     );
     for number in 0..3000 {
         let answer = pool.get(&site, &format!("a.php?n={number}"));
-        assert_eq!(
-            (answer.status, answer.text()),
-            (200, number.to_string().repeat(10))
-        );
+        assert_eq!((answer.status, answer.text()), (200, number.to_string().repeat(10)));
     }
     assert_eq!(pool.stop(), "");
 }

@@ -30,7 +30,8 @@ impl Site {
     pub fn new(scripts: &[(&str, &str)]) -> Site {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let root = std::env::temp_dir().join(format!("howdah-pool-{}-{number}", std::process::id()));
+        let root =
+            std::env::temp_dir().join(format!("howdah-pool-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&root).unwrap();
         for (name, php) in scripts {
             std::fs::write(root.join(name), format!("<?php {php}")).unwrap();
@@ -128,19 +129,11 @@ impl Pool {
         };
         let zygote = program.start().unwrap();
         drop(program);
-        supervisor
-            .send(&ToZygote::Settings(settings).encode(), &[])
-            .unwrap();
+        supervisor.send(&ToZygote::Settings(settings).encode(), &[]).unwrap();
         let (front, attach) = Front::create(Geometry::for_pool(workers, 1)).unwrap();
         attach.send(&front_socket).unwrap();
         front_socket
-            .send(
-                &ToZygote::Scale {
-                    count: workers as u64,
-                }
-                .encode(),
-                &[],
-            )
+            .send(&ToZygote::Scale { count: workers as u64 }.encode(), &[])
             .unwrap();
         Pool {
             zygote,
@@ -165,7 +158,8 @@ impl Pool {
 
     /// Runs a script with content.
     pub fn post(&mut self, site: &Site, script: &str, content: &[u8], as_file: bool) -> Answer {
-        let slot = self.submit_with(site, script, "POST", "application/octet-stream", content, as_file);
+        let slot =
+            self.submit_with(site, script, "POST", "application/octet-stream", content, as_file);
         self.finish(slot)
     }
 
@@ -240,9 +234,7 @@ impl Pool {
             None => self.encoder.finish_inline(content),
         };
         let slot = self.front.checkout().unwrap();
-        self.front
-            .submit(&slot, 0, encoded, body.as_ref().map(AsFd::as_fd))
-            .unwrap();
+        self.front.submit(&slot, 0, encoded, body.as_ref().map(AsFd::as_fd)).unwrap();
         slot
     }
 
@@ -301,11 +293,7 @@ impl Pool {
 
     fn pause(&mut self, begun: Instant, length: usize) {
         self.note_news(Duration::ZERO);
-        assert!(
-            begun.elapsed() < PATIENCE,
-            "no answer; the log: {}",
-            self.read_log()
-        );
+        assert!(begun.elapsed() < PATIENCE, "no answer; the log: {}", self.read_log());
         if length == 0 {
             std::thread::sleep(Duration::from_micros(100));
         }
@@ -329,11 +317,7 @@ impl Pool {
 
     /// Speaks to the zygote, as the front.
     pub fn send(&self, message: &ToZygote) {
-        self.front_socket
-            .as_ref()
-            .unwrap()
-            .send(&message.encode(), &[])
-            .unwrap();
+        self.front_socket.as_ref().unwrap().send(&message.encode(), &[]).unwrap();
     }
 
     /// The next message to the front that is of interest.
@@ -342,11 +326,9 @@ impl Pool {
         loop {
             match self.note_news(Duration::from_millis(10)) {
                 Some(message) if wanted(&message) => return message,
-                _ => assert!(
-                    begun.elapsed() < PATIENCE,
-                    "no message; the log: {}",
-                    self.read_log()
-                ),
+                _ => {
+                    assert!(begun.elapsed() < PATIENCE, "no message; the log: {}", self.read_log())
+                }
             }
         }
     }
@@ -359,10 +341,7 @@ impl Pool {
         }
         let mut room = vec![0; MOST_BYTES];
         // A zygote that is gone may not have read everything.
-        let received = socket
-            .receive(&mut room)
-            .ok()
-            .filter(|received| received.length > 0)?;
+        let received = socket.receive(&mut room).ok().filter(|received| received.length > 0)?;
         let message = FromZygote::decode(&room[..received.length]).unwrap();
         match message {
             FromZygote::Started { worker, pid } => self.workers[worker as usize] = Some(pid),
@@ -429,19 +408,13 @@ impl Drop for Pool {
 fn split(mut received: &[u8]) -> Answer {
     loop {
         let Some((prefix, rest)) = received.split_first_chunk::<PREFIX>() else {
-            return Answer {
-                status: 0,
-                body: Vec::new(),
-            };
+            return Answer { status: 0, body: Vec::new() };
         };
         let (kind, length) = decode_prefix(*prefix).unwrap();
         let (head, rest) = rest.split_at(length);
         let head = Head::decode(head).unwrap();
         if kind == Kind::Final {
-            return Answer {
-                status: head.status,
-                body: rest.to_vec(),
-            };
+            return Answer { status: head.status, body: rest.to_vec() };
         }
         received = rest;
     }
@@ -450,8 +423,7 @@ fn split(mut received: &[u8]) -> Answer {
 /// Whether a process is there and not just waiting to be ended.
 pub fn runs(pid: u64) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ")
-        .is_some_and(|(_, rest)| !rest.starts_with('Z'))
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
 /// Waits for something to become true.

@@ -6,23 +6,14 @@ use std::os::unix::fs::PermissionsExt;
 use crate::script::{Script, assert_contains};
 
 /// As php.ini-production has it.
-const QUIET: [&str; 6] = [
-    "-d",
-    "display_errors=0",
-    "-d",
-    "log_errors=1",
-    "-d",
-    "output_buffering=0",
-];
+const QUIET: [&str; 6] =
+    ["-d", "display_errors=0", "-d", "log_errors=1", "-d", "output_buffering=0"];
 
 #[test]
 fn a_missing_script_is_not_found() {
     let script = Script::new("").run("missing.php");
     let response = script.response();
-    assert_eq!(
-        (response.status, response.body.as_str()),
-        (404, "File not found.\n")
-    );
+    assert_eq!((response.status, response.body.as_str()), (404, "File not found.\n"));
     assert_contains(&response.log, "notice: script not found, while running ");
 }
 
@@ -31,10 +22,7 @@ fn an_unreadable_script_is_forbidden() {
     let script = Script::new("echo 'secret';");
     fs::set_permissions(script.at("index.php"), fs::Permissions::from_mode(0o0)).unwrap();
     let response = script.by_nobody().response();
-    assert_eq!(
-        (response.status, response.body.as_str()),
-        (403, "Access denied.\n")
-    );
+    assert_eq!((response.status, response.body.as_str()), (403, "Access denied.\n"));
 }
 
 #[test]
@@ -51,10 +39,7 @@ fn fatal_errors_are_500_unless_something_was_sent() {
         ("$a = str_repeat('x', 1 << 30);", "Allowed memory size of"),
     ];
     for (php, message) in cases {
-        let response = Script::new(php)
-            .with(&QUIET)
-            .with(&["-d", "memory_limit=64M"])
-            .response();
+        let response = Script::new(php).with(&QUIET).with(&["-d", "memory_limit=64M"]).response();
         assert_eq!((response.status, response.body.as_str()), (500, ""), "{php}");
         assert_contains(&response.log, message);
         assert_contains(&response.log, "index.php for GET /index.php\n");
@@ -69,10 +54,8 @@ fn fatal_errors_are_500_unless_something_was_sent() {
 
         let script = format!("echo 'begun'; flush(); {php}");
         if php != "$x = " {
-            let response = Script::new(&script)
-                .with(&QUIET)
-                .with(&["-d", "memory_limit=64M"])
-                .response();
+            let response =
+                Script::new(&script).with(&QUIET).with(&["-d", "memory_limit=64M"]).response();
             assert_eq!((response.status, response.body.as_str()), (200, "begun"), "{php}");
         }
     }
@@ -115,12 +98,7 @@ fn error_log_to_a_file_stays_there() {
 
 #[test]
 fn shutdown_functions_run_after_exit_and_fatal_errors() {
-    for end in [
-        "exit(3);",
-        "nothing();",
-        "throw new Exception('x');",
-        "exit('bye');",
-    ] {
+    for end in ["exit(3);", "nothing();", "throw new Exception('x');", "exit('bye');"] {
         let php = format!(
             "register_shutdown_function(function () {{ echo 'shut'; }}); echo 'a'; {end} echo 'never';"
         );
@@ -137,10 +115,7 @@ fn shutdown_functions_run_after_exit_and_fatal_errors() {
 #[test]
 fn processor_time_is_limited() {
     let php = "register_shutdown_function(function () { echo 'shut'; }); while (true) { }";
-    let response = Script::new(php)
-        .with(&QUIET)
-        .with(&["-d", "max_execution_time=1"])
-        .response();
+    let response = Script::new(php).with(&QUIET).with(&["-d", "max_execution_time=1"]).response();
     assert_eq!((response.status, response.body.as_str()), (500, "shut"));
     assert_contains(&response.log, "Maximum execution time of 1 second exceeded");
 }
@@ -157,12 +132,7 @@ fn the_next_request_starts_afresh() {
     let php = "ini_set('memory_limit', '33M'); date_default_timezone_set('Asia/Tokyo'); $GLOBALS['x'] = 1;
         static $count = 0; echo ++$count, ini_get('memory_limit') , \"\\n\"; define('ONCE', 1); function once() {} nothing();";
     let output = Script::new(php).with(&QUIET).with(&["--repeat", "3"]).output();
-    assert_eq!(
-        String::from_utf8_lossy(&output.stdout)
-            .matches("\r\n\r\n133M\n")
-            .count(),
-        3
-    );
+    assert_eq!(String::from_utf8_lossy(&output.stdout).matches("\r\n\r\n133M\n").count(), 3);
     assert_eq!(
         String::from_utf8_lossy(&output.stderr)
             .matches("undefined function nothing")

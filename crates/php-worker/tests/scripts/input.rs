@@ -23,8 +23,8 @@ fn query_cookies_and_server_variables() {
 
 #[test]
 fn path_info() {
-    let script =
-        Script::new("echo $_SERVER['PATH_INFO'], ' ', $_SERVER['PHP_SELF'];").with(&["--path-info", "/a/b"]);
+    let script = Script::new("echo $_SERVER['PATH_INFO'], ' ', $_SERVER['PHP_SELF'];")
+        .with(&["--path-info", "/a/b"]);
     assert_eq!(script.body(), "/a/b /index.php/a/b");
 }
 
@@ -45,10 +45,7 @@ fn server_variables_without_jit() {
 
 #[test]
 fn filter_input_sees_server_variables() {
-    assert_eq!(
-        Script::new("echo filter_input(INPUT_SERVER, 'REQUEST_METHOD');").body(),
-        "GET"
-    );
+    assert_eq!(Script::new("echo filter_input(INPUT_SERVER, 'REQUEST_METHOD');").body(), "GET");
 }
 
 #[test]
@@ -79,9 +76,10 @@ fn argv_comes_from_the_query_if_asked_for() {
 #[test]
 fn a_form() {
     for inline in [&[][..], &["--inline-body"]] {
-        let script = Script::new("echo $_POST['a'], $_POST['b'][1], file_get_contents('php://input');")
-            .post("application/x-www-form-urlencoded", "a=1&b[]=2&b[]=3")
-            .with(inline);
+        let script =
+            Script::new("echo $_POST['a'], $_POST['b'][1], file_get_contents('php://input');")
+                .post("application/x-www-form-urlencoded", "a=1&b[]=2&b[]=3")
+                .with(inline);
         assert_eq!(script.body(), "13a=1&b[]=2&b[]=3");
     }
 }
@@ -89,10 +87,11 @@ fn a_form() {
 #[test]
 fn json_and_other_methods() {
     for method in ["POST", "PUT", "PATCH", "DELETE"] {
-        let script =
-            Script::new("echo $_SERVER['REQUEST_METHOD'], file_get_contents('php://input'), count($_POST);")
-                .post("application/json", "{\"a\":1}")
-                .with(&["--method", method]);
+        let script = Script::new(
+            "echo $_SERVER['REQUEST_METHOD'], file_get_contents('php://input'), count($_POST);",
+        )
+        .post("application/json", "{\"a\":1}")
+        .with(&["--method", method]);
         assert_eq!(script.body(), format!("{method}{{\"a\":1}}0"));
     }
 }
@@ -100,11 +99,9 @@ fn json_and_other_methods() {
 #[test]
 fn several_files_at_once() {
     let mut content = String::new();
-    for (name, file, part) in [
-        ("f[]", "a.txt", "first"),
-        ("f[]", "b.txt", "second"),
-        ("g", "../c.txt", "third"),
-    ] {
+    for (name, file, part) in
+        [("f[]", "a.txt", "first"), ("f[]", "b.txt", "second"), ("g", "../c.txt", "third")]
+    {
         write!(
             content,
             "--B\r\nContent-Disposition: form-data; name=\"{name}\"; filename=\"{file}\"\r\n"
@@ -117,17 +114,15 @@ fn several_files_at_once() {
             var_dump(is_uploaded_file($file)); move_uploaded_file($file, \"moved$n\"); echo file_get_contents(\"moved$n\"); }
         echo $_FILES['g']['name'], $_POST['t'];";
     let script = Script::new(php).post("multipart/form-data; boundary=B", content);
-    assert_eq!(
-        script.body(),
-        "bool(true)\nfirstbool(true)\nsecondbool(true)\nthirdc.txtvalue"
-    );
+    assert_eq!(script.body(), "bool(true)\nfirstbool(true)\nsecondbool(true)\nthirdc.txtvalue");
 }
 
 #[test]
 fn uploads_go_to_their_folder_and_are_removed() {
-    let content = "--B\r\nContent-Disposition: form-data; name=\"f\"; filename=\"a\"\r\n\r\nx\r\n--B--\r\n";
-    let script =
-        Script::new("echo $_FILES['f']['tmp_name'];").post("multipart/form-data; boundary=B", content);
+    let content =
+        "--B\r\nContent-Disposition: form-data; name=\"f\"; filename=\"a\"\r\n\r\nx\r\n--B--\r\n";
+    let script = Script::new("echo $_FILES['f']['tmp_name'];")
+        .post("multipart/form-data; boundary=B", content);
     script.file("uploads/keep", "");
     let folder = text(&script.at("uploads"));
     let script = script.with(&["-d", &format!("upload_tmp_dir={folder}")]);

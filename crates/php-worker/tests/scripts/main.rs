@@ -1,5 +1,6 @@
-//! How scripts behave under Howdah's server interface, seen from outside: each test runs `howdah-php run` on scripts of its
-//! own and looks at the response. What is expected is what php-fpm or mod_php do, unless a test says otherwise.
+//! How scripts behave under Howdah's server interface, seen from outside: each test runs
+//! `howdah-php run` on scripts of its own and looks at the response. What is expected is what
+//! php-fpm or mod_php do, unless a test says otherwise.
 #![cfg(not(no_php))]
 #![allow(clippy::unwrap_used)] // What cannot be done fails the test.
 

@@ -27,11 +27,7 @@ fn a_status_can_be_set_in_every_way() {
     ];
     for (php, status, reason) in cases {
         let response = Script::new(&format!("{php} echo 'x';")).response();
-        assert_eq!(
-            (response.status, response.reason.as_str()),
-            (status, reason),
-            "{php}"
-        );
+        assert_eq!((response.status, response.reason.as_str()), (status, reason), "{php}");
         assert!(response.field("Status").is_empty());
         assert_eq!(response.body, "x");
     }
@@ -39,9 +35,10 @@ fn a_status_can_be_set_in_every_way() {
 
 #[test]
 fn every_cookie_gets_its_line() {
-    let response =
-        Script::new("setcookie('a', '1'); setcookie('b', '2'); header('X-A: 1'); header('X-A: 2');")
-            .response();
+    let response = Script::new(
+        "setcookie('a', '1'); setcookie('b', '2'); header('X-A: 1'); header('X-A: 2');",
+    )
+    .response();
     assert_eq!(response.field("Set-Cookie"), ["a=1", "b=2"]);
     assert_eq!(response.field("X-A"), ["2"]);
 }
@@ -106,8 +103,7 @@ fn a_large_body_arrives_whole() {
 
 #[test]
 fn early_hints_go_before_the_response() {
-    let php =
-        "header('Link: </a.css>; rel=preload'); var_dump(headers_send(103)); header('X-A: 1'); echo 'x';";
+    let php = "header('Link: </a.css>; rel=preload'); var_dump(headers_send(103)); header('X-A: 1'); echo 'x';";
     let response = Script::new(php).response();
     assert_eq!(
         response.interim,
@@ -141,7 +137,8 @@ fn a_client_that_goes_away_ends_the_script() {
 
 #[test]
 fn ignore_user_abort_lets_the_script_go_on() {
-    let php = "ignore_user_abort(true); for ($i = 0; $i < 100; $i++) { echo 'xxxxxxxxxx'; flush(); }
+    let php =
+        "ignore_user_abort(true); for ($i = 0; $i < 100; $i++) { echo 'xxxxxxxxxx'; flush(); }
         file_put_contents('done', (int) connection_aborted());";
     let script = Script::new(php).with(&["--close-after", "55", "-d", "output_buffering=0"]);
     assert_eq!(script.response().body.len(), 55);

@@ -35,7 +35,8 @@ impl Script {
     pub fn new(php: &str) -> Script {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let root = std::env::temp_dir().join(format!("howdah-script-{}-{number}", std::process::id()));
+        let root =
+            std::env::temp_dir().join(format!("howdah-script-{}-{number}", std::process::id()));
         fs::create_dir_all(&root).unwrap();
         let script = Script {
             path: root.join("index.php"),
@@ -64,8 +65,7 @@ impl Script {
 
     /// Adds options of `howdah-php run`.
     pub fn with(mut self, arguments: &[&str]) -> Script {
-        self.arguments
-            .extend(arguments.iter().map(|&argument| argument.to_owned()));
+        self.arguments.extend(arguments.iter().map(|&argument| argument.to_owned()));
         self
     }
 
@@ -125,12 +125,7 @@ impl Script {
     /// The body of a response that is all right.
     pub fn body(&self) -> String {
         let response = self.response();
-        assert_eq!(
-            (response.status, response.log.as_str()),
-            (200, ""),
-            "{}",
-            response.body
-        );
+        assert_eq!((response.status, response.log.as_str()), (200, ""), "{}", response.body);
         response.body
     }
 
@@ -180,10 +175,7 @@ impl Response {
 
     /// All values of a header field.
     pub fn field(&self, name: &str) -> Vec<&str> {
-        let named = self
-            .fields
-            .iter()
-            .filter(|(known, _)| known.eq_ignore_ascii_case(name));
+        let named = self.fields.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
         named.map(|(_, value)| value.as_str()).collect()
     }
 }

@@ -7,22 +7,15 @@ fn a_pool_has_values_that_scripts_may_change_and_others() {
     let php = "var_dump(ini_get('precision'), ini_set('precision', 5), ini_get('precision'),
         ini_get('serialize_precision'), ini_set('serialize_precision', 5), ini_get('serialize_precision'));";
     let script = Script::new(php).with(&["-d", "precision=7", "--admin", "serialize_precision=9"]);
-    let expected =
-        "string(1) \"7\"\nstring(1) \"7\"\nstring(1) \"5\"\nstring(1) \"9\"\nbool(false)\nstring(1) \"9\"\n";
+    let expected = "string(1) \"7\"\nstring(1) \"7\"\nstring(1) \"5\"\nstring(1) \"9\"\nbool(false)\nstring(1) \"9\"\n";
     assert_eq!(script.body(), expected);
 }
 
 #[test]
 fn values_arrive_as_they_were_given() {
-    for value in [
-        "it's \"x\" ; ${PATH} $1 \\ = [a]",
-        "",
-        "'",
-        "on; off",
-        "a\\\"b",
-        "#x",
-    ] {
-        let script = Script::new("echo ini_get('user_agent');").with(&["-d", &format!("user_agent={value}")]);
+    for value in ["it's \"x\" ; ${PATH} $1 \\ = [a]", "", "'", "on; off", "a\\\"b", "#x"] {
+        let script = Script::new("echo ini_get('user_agent');")
+            .with(&["-d", &format!("user_agent={value}")]);
         assert_eq!(script.body(), value);
     }
     let script = Script::new("echo error_reporting() === (E_ALL & ~E_NOTICE);")
@@ -32,7 +25,8 @@ fn values_arrive_as_they_were_given() {
 
 #[test]
 fn functions_and_classes_can_be_taken_away() {
-    let php = "var_dump(function_exists('exec'), function_exists('system'), function_exists('strlen'));
+    let php =
+        "var_dump(function_exists('exec'), function_exists('system'), function_exists('strlen'));
         try { system('true'); } catch (Error $error) { echo $error->getMessage(); }";
     let script = Script::new(php).with(&["--admin", "disable_functions=exec, system"]);
     assert_eq!(
@@ -54,23 +48,14 @@ fn open_basedir_holds() {
         "echo @file_get_contents('/etc/passwd') === false ? 'held' : 'open', ini_set('open_basedir', '/') === false;",
     );
     let root = text(&script.root);
-    assert_eq!(
-        script.with(&["--admin", &format!("open_basedir={root}")]).body(),
-        "held1"
-    );
+    assert_eq!(script.with(&["--admin", &format!("open_basedir={root}")]).body(), "held1");
 }
 
 #[test]
 fn values_of_a_request_are_gone_with_it() {
-    let script = Script::new("echo ini_get('precision'), ini_set('precision', 3), ini_get('precision');")
-        .with(&[
-            "-d",
-            "precision=14",
-            "--request-ini",
-            "precision=6",
-            "--repeat",
-            "3",
-        ]);
+    let script =
+        Script::new("echo ini_get('precision'), ini_set('precision', 3), ini_get('precision');")
+            .with(&["-d", "precision=14", "--request-ini", "precision=6", "--repeat", "3"]);
     let output = String::from_utf8_lossy(&script.output().stdout).into_owned();
     assert_eq!(output.matches("\r\n\r\n663").count(), 3, "{output}");
 }
@@ -95,8 +80,9 @@ fn values_of_a_request_look_like_values_of_a_request() {
 
 #[test]
 fn values_of_a_request_come_after_those_of_user_ini() {
-    let script =
-        Script::new("echo \"\\n\", ini_get('user_agent'), ini_get('from'), ini_get('memory_limit'), '.';");
+    let script = Script::new(
+        "echo \"\\n\", ini_get('user_agent'), ini_get('from'), ini_get('memory_limit'), '.';",
+    );
     script.file(".user.ini", "user_agent=file\nfrom=file\nmemory_limit=96M\n");
     let script = script
         .with(&["--repeat", "3", "--request-ini", "user_agent=rule"])
@@ -130,10 +116,7 @@ fn a_request_cannot_touch_what_is_the_systems_or_the_administrators() {
 #[test]
 fn values_of_a_request_count_before_its_form_is_read() {
     let script = Script::new("echo count($_POST);")
-        .post(
-            "application/x-www-form-urlencoded",
-            format!("a={}", "x".repeat(2000)),
-        )
+        .post("application/x-www-form-urlencoded", format!("a={}", "x".repeat(2000)))
         .with(&["-d", "post_max_size=1000", "--request-ini", "post_max_size=10000"]);
     assert_eq!(script.body(), "1");
 }
@@ -141,18 +124,13 @@ fn values_of_a_request_count_before_its_form_is_read() {
 #[test]
 fn user_ini_files_from_the_root_down() {
     let script = Script::new("");
-    script.file(
-        ".user.ini",
-        "precision=5\nserialize_precision=6\nallow_url_fopen=0\n",
-    );
+    script.file(".user.ini", "precision=5\nserialize_precision=6\nallow_url_fopen=0\n");
     script.file("a/b/.user.ini", "serialize_precision=7\n");
     script.file(
         "a/b/c.php",
         "<?php echo ini_get('precision'), ini_get('serialize_precision'), ini_get('allow_url_fopen');",
     );
-    let script = script
-        .run("a/b/c.php")
-        .with(&["-d", "allow_url_fopen=1", "--repeat", "2"]);
+    let script = script.run("a/b/c.php").with(&["-d", "allow_url_fopen=1", "--repeat", "2"]);
     let output = String::from_utf8_lossy(&script.output().stdout).into_owned();
     assert_eq!(output.matches("\r\n\r\n571").count(), 2, "{output}");
 }
@@ -164,7 +142,8 @@ fn user_ini_can_have_another_name_or_none() {
         let script = Script::new("echo ini_get('precision');");
         script.file("my.ini", "precision=5");
         script.file(".user.ini", "precision=6");
-        let script = script.with(&["-d", "precision=14", "-d", &format!("user_ini.filename={name}")]);
+        let script =
+            script.with(&["-d", "precision=14", "-d", &format!("user_ini.filename={name}")]);
         assert_eq!(script.body(), expected);
     }
 }
@@ -174,16 +153,14 @@ fn a_broken_user_ini_is_reported_and_the_page_is_served() {
     let script = Script::new("echo 'page';");
     script.file(".user.ini", "precision=(((\n");
     let response = script.with(&["--repeat", "3"]).output();
-    assert_eq!(
-        String::from_utf8_lossy(&response.stdout).matches("page").count(),
-        3
-    );
+    assert_eq!(String::from_utf8_lossy(&response.stdout).matches("page").count(), 3);
     assert_contains(&String::from_utf8_lossy(&response.stderr), "syntax error");
 }
 
 #[test]
 fn user_ini_may_use_constants_variables_and_nonsense() {
-    let script = Script::new("echo error_reporting(), ini_get('user_agent'), ini_get('precision');");
+    let script =
+        Script::new("echo error_reporting(), ini_get('user_agent'), ini_get('precision');");
     let content = "error_reporting = E_ALL & ~E_NOTICE\nuser_agent = \"${REQUEST_METHOD}\"\na[] = 1\n[HOST=localhost]\nprecision = 5\n";
     script.file(".user.ini", content);
     let output = script.with(&["-d", "precision=9", "--repeat", "3"]).output();
@@ -196,10 +173,7 @@ fn files_before_and_after_each_script() {
     let script = Script::new("echo 'script';");
     script.file("before.php", "<?php echo 'before ';");
     script.file("after.php", "<?php echo ' after';");
-    script.file(
-        ".user.ini",
-        &format!("auto_prepend_file={}\n", text(&script.at("before.php"))),
-    );
+    script.file(".user.ini", &format!("auto_prepend_file={}\n", text(&script.at("before.php"))));
     let after = format!("auto_append_file={}", text(&script.at("after.php")));
     assert_eq!(script.with(&["-d", &after]).body(), "before script after");
 }

@@ -1,4 +1,5 @@
-//! The part of a [`Desk`](super::Desk) that belongs to one link: what becomes of each slot that a thread has out.
+//! The part of a [`Desk`](super::Desk) that belongs to one link: what becomes of each slot that a
+//! thread has out.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -86,8 +87,8 @@ impl Counter {
         Ok(counter)
     }
 
-    /// Sees to it that a request that was left to the workers awake does not wait for those that are stuck: if none was taken
-    /// from the queue for the link's patience, others are woken.
+    /// Sees to it that a request that was left to the workers awake does not wait for those that
+    /// are stuck: if none was taken from the queue for the link's patience, others are woken.
     pub(super) fn watch_queue(self: &Rc<Self>) {
         if self.watching.replace(true) {
             return;
@@ -96,11 +97,14 @@ impl Counter {
         tokio::task::spawn_local(async move {
             let mut before = None;
             loop {
-                let Some(patience) = counter.upgrade().map(|counter| counter.link.patience()) else {
+                let Some(patience) = counter.upgrade().map(|counter| counter.link.patience())
+                else {
                     return;
                 };
                 tokio::time::sleep(patience).await;
-                let Some(counter) = counter.upgrade() else { return };
+                let Some(counter) = counter.upgrade() else {
+                    return;
+                };
                 let (queued, taken) = counter.link.front.queued();
                 if queued == 0 {
                     counter.watching.set(false);
@@ -114,11 +118,7 @@ impl Counter {
     }
 
     pub(super) fn attend(&self, slot: usize, times: Times) {
-        self.places.borrow_mut()[slot] = Place::Attended {
-            waker: None,
-            times,
-            overdue: None,
-        };
+        self.places.borrow_mut()[slot] = Place::Attended { waker: None, times, overdue: None };
         self.open.set(self.open.get() + 1);
     }
 
@@ -145,11 +145,7 @@ impl Counter {
         }
         self.link.front.abort(lease.slot_ref());
         let soft_at = if kill { Some(Instant::now()) } else { done_by };
-        self.places.borrow_mut()[slot] = Place::Abandoned {
-            lease,
-            soft_at,
-            kill_at: None,
-        };
+        self.places.borrow_mut()[slot] = Place::Abandoned { lease, soft_at, kill_at: None };
         if kill {
             self.sweep_slot(slot, Instant::now(), Duration::ZERO);
         }
@@ -168,11 +164,7 @@ impl Counter {
             self.leave(lease, false);
         } else {
             let soft_at = self.vacate(slot);
-            self.places.borrow_mut()[slot] = Place::Abandoned {
-                lease,
-                soft_at,
-                kill_at: None,
-            };
+            self.places.borrow_mut()[slot] = Place::Abandoned { lease, soft_at, kill_at: None };
         }
     }
 
@@ -206,7 +198,8 @@ impl Counter {
             Place::Abandoned { lease, .. } => {
                 if is_over(lease) {
                     let over = std::mem::take(&mut places[slot]);
-                    // Its lease goes back to the pool, which may wake others of this thread, so let go first.
+                    // Its lease goes back to the pool, which may wake others of this thread, so let
+                    // go first.
                     drop(places);
                     drop(over);
                     self.open.set(self.open.get() - 1);
@@ -246,11 +239,7 @@ impl Counter {
         let mut places = self.places.borrow_mut();
         match &mut places[slot] {
             Place::Unused => false,
-            Place::Attended {
-                waker,
-                times,
-                overdue,
-            } => {
+            Place::Attended { waker, times, overdue } => {
                 let waits = self.link.front.is_queued(slot);
                 let late = if waits {
                     times.done_by = now + request_timeout;
@@ -264,17 +253,8 @@ impl Counter {
                 }
                 waits
             }
-            Place::Abandoned {
-                lease,
-                soft_at,
-                kill_at,
-            } => {
-                let worker = self
-                    .link
-                    .front
-                    .look(lease.slot())
-                    .ok()
-                    .and_then(|look| look.worker);
+            Place::Abandoned { lease, soft_at, kill_at } => {
+                let worker = self.link.front.look(lease.slot()).ok().and_then(|look| look.worker);
                 let Some(worker) = worker else { return false };
                 let pid = self.link.pid(worker);
                 if soft_at.take_if(|at| *at <= now).is_some() {
@@ -282,7 +262,8 @@ impl Counter {
                     *kill_at = Some(now + GRACE);
                 } else if kill_at.take_if(|at| *at <= now).is_some() {
                     self.link.kill(worker, pid, KILL_SIGNAL);
-                    // Should that be the wrong one, because a hostile worker lied about who it is, try again.
+                    // Should that be the wrong one, because a hostile worker lied about who it is,
+                    // try again.
                     *kill_at = Some(now + GRACE);
                 }
                 false
@@ -298,9 +279,7 @@ fn is_over(lease: &mut Lease) -> bool {
         return true;
     }
     let link = lease.link.clone();
-    link.front
-        .look(lease.slot())
-        .is_ok_and(|look| look.phase == Phase::Done)
+    link.front.look(lease.slot()).is_ok_and(|look| look.phase == Phase::Done)
 }
 
 /// Wakes who has news whenever the bell rings, until the counter is closed or the link is dead.
@@ -309,7 +288,9 @@ async fn listen(counter: Weak<Counter>, link: Arc<Link>, bell: Readable) {
     while let Ok(mut ready) = bell.ready().await {
         // The edge was the message; the count is never read.
         ready.clear_ready();
-        let Some(counter) = counter.upgrade() else { return };
+        let Some(counter) = counter.upgrade() else {
+            return;
+        };
         let dead = link.is_dead();
         if std::mem::replace(&mut alarms, link.alarms()) == link.alarms() {
             counter.drain();

@@ -79,8 +79,9 @@ impl Front {
 
     /// Runs `test` once all workers are there.
     pub fn run(self, test: impl AsyncFnOnce(&Stage)) {
-        let hook =
-            |hook: fn(&Desk)| move || DESK.with_borrow(|desk| desk.as_deref().into_iter().for_each(hook));
+        let hook = |hook: fn(&Desk)| {
+            move || DESK.with_borrow(|desk| desk.as_deref().into_iter().for_each(hook))
+        };
         let runtime = Builder::new_current_thread()
             .enable_all()
             .on_thread_park(hook(Desk::before_sleep))
@@ -224,11 +225,7 @@ fn obey(socket: &Arc<SeqPacket>, signals: &Mutex<Vec<u64>>) {
                     // The thread sleeps on; its slot is never touched again.
                     let sleeper = SLEEPERS.lock().unwrap().pop();
                     let successor = sleeper.map(|copy| (buried(&copy, worker as usize, 1), copy));
-                    let died = FromZygote::Died {
-                        worker,
-                        pid,
-                        status: 9,
-                    };
+                    let died = FromZygote::Died { worker, pid, status: 9 };
                     let _ = socket.send(&died.encode(), &[]);
                     if let Some((attachment, attach)) = successor {
                         let (socket, pids) = (socket.clone(), pids.clone());
@@ -243,19 +240,13 @@ fn obey(socket: &Arc<SeqPacket>, signals: &Mutex<Vec<u64>>) {
     }
 }
 
-/// Attachments of workers that sleep for a long time, for the successor of one that is killed meanwhile.
+/// Attachments of workers that sleep for a long time, for the successor of one that is killed
+/// meanwhile.
 static SLEEPERS: Mutex<Vec<Attach>> = Mutex::new(Vec::new());
 
 fn copy(attach: &Attach) -> Attach {
-    let descriptors = attach
-        .descriptors
-        .iter()
-        .map(|fd| fd.try_clone().unwrap())
-        .collect();
-    Attach {
-        geometry: attach.geometry,
-        descriptors,
-    }
+    let descriptors = attach.descriptors.iter().map(|fd| fd.try_clone().unwrap()).collect();
+    Attach { geometry: attach.geometry, descriptors }
 }
 
 /// The region for a worker in whose place so many have died.
@@ -266,18 +257,17 @@ fn buried(attach: &Attach, worker: usize, deaths: usize) -> Attachment {
 }
 
 /// A worker's place: one worker after the other.
-fn live(attach: &Attach, mut attachment: Attachment, index: usize, socket: &SeqPacket, pids: &AtomicU64) {
+fn live(
+    attach: &Attach,
+    mut attachment: Attachment,
+    index: usize,
+    socket: &SeqPacket,
+    pids: &AtomicU64,
+) {
     for deaths in 1.. {
         let pid = pids.fetch_add(1, Ordering::Relaxed);
         if socket
-            .send(
-                &FromZygote::Started {
-                    worker: index as u64,
-                    pid,
-                }
-                .encode(),
-                &[],
-            )
+            .send(&FromZygote::Started { worker: index as u64, pid }.encode(), &[])
             .is_err()
         {
             return;
@@ -292,11 +282,7 @@ fn live(attach: &Attach, mut attachment: Attachment, index: usize, socket: &SeqP
             }
         };
         attachment = buried(attach, index, deaths);
-        let died = FromZygote::Died {
-            worker: index as u64,
-            pid,
-            status,
-        };
+        let died = FromZygote::Died { worker: index as u64, pid, status };
         if socket.send(&died.encode(), &[]).is_err() {
             return;
         }
@@ -307,9 +293,7 @@ fn live(attach: &Attach, mut attachment: Attachment, index: usize, socket: &SeqP
 fn run(attach: &Attach, job: Job<'_>) -> Option<u64> {
     let Job { request, mut line } = job;
     let request = Request::decode(request).unwrap();
-    let name = std::str::from_utf8(request.fixed(Fixed::Script).unwrap())
-        .unwrap()
-        .to_owned();
+    let name = std::str::from_utf8(request.fixed(Fixed::Script).unwrap()).unwrap().to_owned();
     let (what, number) = name.split_once(' ').unwrap();
     let number: u64 = number.parse().unwrap();
     let pause = || {

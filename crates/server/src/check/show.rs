@@ -29,24 +29,14 @@ pub(crate) fn text(findings: &Findings) -> String {
 }
 
 fn one(remark: &Mistake, page: &mut String) {
-    let Mistake {
-        place,
-        line,
-        message,
-        hint,
-        kind,
-    } = remark;
+    let Mistake { place, line, message, hint, kind } = remark;
     let _ = writeln!(page, "{place}: {}: {message}", kind.severity().name());
     let number = place.line.to_string();
     let margin = " ".repeat(number.len());
     if !line.is_empty() {
         let shown: String = line.chars().map(visible).collect();
         let _ = writeln!(page, " {number} | {shown}");
-        let _ = writeln!(
-            page,
-            " {margin} | {}^",
-            before_caret(line, place.column as usize - 1)
-        );
+        let _ = writeln!(page, " {margin} | {}^", before_caret(line, place.column as usize - 1));
     }
     if let Some(hint) = hint {
         let _ = writeln!(page, " {margin} = {hint}");
@@ -155,14 +145,12 @@ howdah: 1 .htaccess file: 1 error, 1 warning, 1 note";
 
     #[test]
     fn for_programs() {
-        let page: Value = serde_json::from_str(&json(&findings(), &["bad".to_owned()], &[])).unwrap();
+        let page: Value =
+            serde_json::from_str(&json(&findings(), &["bad".to_owned()], &[])).unwrap();
         assert_eq!(page["errors"], 1);
         assert_eq!(page["configuration"]["errors"][0], "bad");
         let first = &page["remarks"][0];
-        assert_eq!(
-            (&first["severity"], &first["kind"]),
-            (&"error".into(), &"unknown".into())
-        );
+        assert_eq!((&first["severity"], &first["kind"]), (&"error".into(), &"unknown".into()));
         assert_eq!((&first["line"], &first["column"]), (&12.into(), &5.into()));
     }
 }

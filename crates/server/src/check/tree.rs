@@ -12,8 +12,9 @@ const MOST_BYTES: u64 = 16 << 20;
 /// The content of a file, or why there is none.
 pub(super) type Content = Result<Vec<u8>, String>;
 
-/// Calls `take` with each `.htaccess` in `root` and below, folder by folder in the order of their names, and its content or
-/// why there is none. Links to folders are followed; a folder is seen once, however many ways lead there.
+/// Calls `take` with each `.htaccess` in `root` and below, folder by folder in the order of their
+/// names, and its content or why there is none. Links to folders are followed; a folder is seen
+/// once, however many ways lead there.
 pub(super) fn each_htaccess(root: &Path, mut take: impl FnMut(&Path, Content)) {
     let mut seen: HashSet<(u64, u64)> = HashSet::new();
     let mut waiting = vec![root.to_owned()];

@@ -29,11 +29,8 @@ pub(crate) fn text(explanation: &Explanation) -> String {
     } else {
         "http"
     };
-    let (method, host, target) = (
-        request.method.as_str(),
-        bytes(&request.authority),
-        bytes(&request.target),
-    );
+    let (method, host, target) =
+        (request.method.as_str(), bytes(&request.authority), bytes(&request.target));
     page.line(
         0,
         &format!(
@@ -130,16 +127,14 @@ impl Page {
         for filter in &explanation.filters {
             self.line(1, &format!("(the content passes {})", name(filter)));
         }
-        if let Outcome::Script {
-            variables, settings, ..
-        } = &explanation.outcome
-        {
+        if let Outcome::Script { variables, settings, .. } = &explanation.outcome {
             let told = |name: &str| {
                 explanation.set.iter().any(|set| set == name)
                     || name.starts_with("REDIRECT_")
                     || TOLD.contains(&name)
             };
-            let variables: Pairs = variables.iter().filter(|(name, _)| told(name)).cloned().collect();
+            let variables: Pairs =
+                variables.iter().filter(|(name, _)| told(name)).cloned().collect();
             self.pairs("$_SERVER, as directives have left it", &variables);
             self.pairs("settings of PHP", settings);
         }
@@ -154,7 +149,8 @@ impl Page {
         }
     }
 
-    /// What could move the cursor or colour the terminal is not for files and clients to send there.
+    /// What could move the cursor or colour the terminal is not for files and clients to send
+    /// there.
     fn line(&mut self, depth: usize, words: &str) {
         self.text.extend(std::iter::repeat_n("  ", depth));
         let shown = words.trim_end().chars();
@@ -174,14 +170,8 @@ fn name(filter: &Filter) -> &'static str {
 }
 
 /// Variables that rewriting and passwords change, besides those that directives name.
-const TOLD: [&str; 6] = [
-    "SCRIPT_FILENAME",
-    "SCRIPT_NAME",
-    "PATH_INFO",
-    "QUERY_STRING",
-    "REMOTE_USER",
-    "AUTH_TYPE",
-];
+const TOLD: [&str; 6] =
+    ["SCRIPT_FILENAME", "SCRIPT_NAME", "PATH_INFO", "QUERY_STRING", "REMOTE_USER", "AUTH_TYPE"];
 
 fn bytes(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
@@ -204,11 +194,7 @@ pub(crate) fn json(explanation: &Explanation) -> String {
     };
     let outcome = match &explanation.outcome {
         Outcome::File(path) => value!({ "kind": "file", "path": path }),
-        Outcome::Script {
-            path,
-            variables,
-            settings,
-        } => value!({
+        Outcome::Script { path, variables, settings } => value!({
             "kind": "script",
             "path": path,
             "variables": object(variables),
@@ -241,9 +227,8 @@ pub(crate) fn json(explanation: &Explanation) -> String {
 
 fn event(event: &Event) -> Value {
     let facts = event.facts.iter();
-    let facts: Vec<Value> = facts
-        .map(|(name, fact)| value!({ "name": name, "value": fact }))
-        .collect();
+    let facts: Vec<Value> =
+        facts.map(|(name, fact)| value!({ "name": name, "value": fact })).collect();
     let place = event
         .place
         .as_ref()

@@ -8,7 +8,8 @@ struct Tree(PathBuf);
 
 impl Tree {
     fn new(name: &str, files: &[(&str, &str)]) -> Tree {
-        let path = std::env::temp_dir().join(format!("howdah-explain-{}-{name}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("howdah-explain-{}-{name}", std::process::id()));
         let _ = std::fs::remove_dir_all(&path);
         for (name, content) in files {
             let file = path.join(name);
@@ -95,11 +96,7 @@ fn what_it_comes_to() {
 
     let broken = tree.ask("GET", "/broken/", &[]);
     assert_eq!(broken.head.status.code(), 500);
-    assert!(
-        broken.complaints[0].contains("broken/.htaccess:2:3: "),
-        "{:?}",
-        broken.complaints
-    );
+    assert!(broken.complaints[0].contains("broken/.htaccess:2:3: "), "{:?}", broken.complaints);
 
     let posted = tree.ask("POST", "/item/7", &["Content-Type: text/plain"]);
     assert_eq!(posted.request.method.as_str(), "POST");
@@ -115,7 +112,8 @@ fn what_it_comes_to() {
 #[test]
 fn for_programs_it_is_one_object() {
     let tree = tree("json");
-    let page: serde_json::Value = serde_json::from_str(&json(&tree.ask("GET", "/item/7", &[]))).unwrap();
+    let page: serde_json::Value =
+        serde_json::from_str(&json(&tree.ask("GET", "/item/7", &[]))).unwrap();
     assert_eq!(page["request"]["target"], "/item/7");
     assert_eq!(page["outcome"]["kind"], "script");
     assert_eq!(page["outcome"]["variables"]["QUERY_STRING"], "page=item&id=7");
@@ -131,7 +129,8 @@ fn for_programs_it_is_one_object() {
 
 #[test]
 fn what_cannot_be_asked() {
-    let config = Config::parse("[[site]]\nhosts = \"a.example\"\nroot = \"/tmp\"", "x.toml").unwrap();
+    let config =
+        Config::parse("[[site]]\nhosts = \"a.example\"\nroot = \"/tmp\"", "x.toml").unwrap();
     for (method, url, fields, why) in [
         ("GET", "http://b.example/", &[][..], "421"),
         ("GE T", "/", &[], "refused with 400"),
@@ -154,10 +153,7 @@ fn what_cannot_be_asked() {
 fn files_cannot_write_to_the_terminal() {
     let tree = Tree::new(
         "terminal",
-        &[(
-            ".htaccess",
-            "ErrorDocument 404 \"\x1b[31m\"\nHeader set X \"\x1b[2J\"\n",
-        )],
+        &[(".htaccess", "ErrorDocument 404 \"\x1b[31m\"\nHeader set X \"\x1b[2J\"\n")],
     );
     let page = text(&tree.ask("GET", "/none", &[]));
     assert!(!page.contains('\x1b'), "{page:?}");

@@ -18,7 +18,8 @@ use crate::log::Level;
 const PAUSE: Duration = Duration::from_millis(50);
 
 impl Thread {
-    /// Serves who has connected by now, and closes the listeners: who comes later is for others, or for nobody.
+    /// Serves who has connected by now, and closes the listeners: who comes later is for others, or
+    /// for nobody.
     pub(super) fn close(self: &Rc<Self>, listeners: Vec<Rc<Listener>>) {
         for (listener, address) in listeners.iter().map(Rc::as_ref) {
             while let Ok((stream, remote)) = listener.accept() {
@@ -50,7 +51,8 @@ impl Thread {
                 // The client was faster gone than we came.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
-                    let what = format!("cannot accept connections on {address}: {error}; trying again");
+                    let what =
+                        format!("cannot accept connections on {address}: {error}; trying again");
                     self.shared.log.say(Level::Error, None, &what);
                     tokio::time::sleep(PAUSE * 10).await;
                 }
@@ -59,11 +61,7 @@ impl Thread {
     }
 
     fn connections(&self) -> usize {
-        self.shared
-            .loads
-            .iter()
-            .map(|load| load.load(Ordering::Relaxed))
-            .sum()
+        self.shared.loads.iter().map(|load| load.load(Ordering::Relaxed)).sum()
     }
 
     fn place(self: &Rc<Self>, stream: TcpStream, remote: SocketAddr, listener: SocketAddr) {
@@ -104,11 +102,11 @@ impl Thread {
                     drop(counted);
                 });
             }
-            Err(error) => {
-                self.shared
-                    .log
-                    .say(Level::Error, None, &format!("cannot serve a connection: {error}"))
-            }
+            Err(error) => self.shared.log.say(
+                Level::Error,
+                None,
+                &format!("cannot serve a connection: {error}"),
+            ),
         }
     }
 }

@@ -129,7 +129,9 @@ fn json_text(text: &str) -> String {
         match character {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),
-            control if control.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(control))),
+            control if control.is_control() => {
+                out.push_str(&format!("\\u{:04x}", u32::from(control)))
+            }
             plain => out.push(plain),
         }
     }
@@ -137,7 +139,8 @@ fn json_text(text: &str) -> String {
     out
 }
 
-/// As Apache's log: quotes, backslashes and what cannot be printed are escaped, so that no client forges a line.
+/// As Apache's log: quotes, backslashes and what cannot be printed are escaped, so that no client
+/// forges a line.
 fn escape(out: &mut Vec<u8>, bytes: &[u8]) {
     for &byte in bytes {
         match byte {
@@ -159,9 +162,7 @@ mod tests {
             site: "shop",
             client: IpAddr::from([192, 0, 2, 7]),
             user: None,
-            began: Now {
-                microseconds: 784_111_777_000_000,
-            },
+            began: Now { microseconds: 784_111_777_000_000 },
             took: Duration::from_micros(1500),
             request,
             status: Status::NOT_FOUND,
@@ -198,10 +199,7 @@ mod tests {
             line.contains("\"status\":404,\"sent\":12,\"complete\":true,\"microseconds\":1500"),
             "{line}"
         );
-        assert!(
-            line.contains("\"user_agent\":\"x\\\"y\\\\\u{fffd}\\u000a\""),
-            "{line}"
-        );
+        assert!(line.contains("\"user_agent\":\"x\\\"y\\\\\u{fffd}\\u000a\""), "{line}");
         assert_eq!(line.matches('\n').count(), 1);
     }
 }

@@ -18,7 +18,8 @@ pub(super) struct Answer {
     pub(super) body: Body,
     /// What the content passes on its way out, the first one first.
     pub(super) filters: Vec<Filter>,
-    /// The file that it is, by the head that is kept for it: what is made of its content can be kept as well.
+    /// The file that it is, by the head that is kept for it: what is made of its content can be
+    /// kept as well.
     pub(super) document: Option<Rc<[u8]>>,
     /// Bytes of the content where the body does not tell.
     pub(super) length: Option<u64>,
@@ -33,7 +34,8 @@ pub(super) struct Answer {
 pub(super) enum Head {
     /// To be encoded.
     Plain(ResponseHead),
-    /// Encoded for HTTP/1 once and kept: everything of a 200 but Date, Connection and the empty line.
+    /// Encoded for HTTP/1 once and kept: everything of a 200 but Date, Connection and the empty
+    /// line.
     Prepared(Rc<[u8]>),
 }
 
@@ -67,9 +69,11 @@ impl Answer {
         }
     }
 
-    /// The same, where Howdah itself could not serve: a 503 of ours passes soon, one that a site's rules make may last for hours.
+    /// The same, where Howdah itself could not serve: a 503 of ours passes soon, one that a site's
+    /// rules make may last for hours.
     pub(super) fn of_trouble(mut self) -> Answer {
-        let has_own = matches!(&self.head, Head::Plain(head) if head.fields.value(b"retry-after").is_some());
+        let has_own =
+            matches!(&self.head, Head::Plain(head) if head.fields.value(b"retry-after").is_some());
         if self.status() == Status::SERVICE_UNAVAILABLE && !has_own {
             self.push(b"Retry-After", b"2");
         }
@@ -172,7 +176,8 @@ impl Body {
     }
 }
 
-/// Adds a field of ours, or of a checked path; a value that cannot stand in a field line is left out.
+/// Adds a field of ours, or of a checked path; a value that cannot stand in a field line is left
+/// out.
 fn push(head: &mut ResponseHead, name: &[u8], value: &[u8]) {
     let pushed = head.push(name, value);
     debug_assert!(pushed.is_ok(), "our own fields can be sent");

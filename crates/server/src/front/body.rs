@@ -1,4 +1,5 @@
-//! Receiving a request's content before any worker sees it: in memory first, then in an unlinked file.
+//! Receiving a request's content before any worker sees it: in memory first, then in an unlinked
+//! file.
 
 use std::fs::File;
 use std::io::{Seek, Write};
@@ -43,8 +44,8 @@ pub(super) enum BodyError {
 }
 
 impl Connection {
-    /// Receives the present request's content and forgets it, up to `most` bytes. Afterwards the request has a length, which is more
-    /// than `most` where there is more.
+    /// Receives the present request's content and forgets it, up to `most` bytes. Afterwards the
+    /// request has a length, which is more than `most` where there is more.
     pub(super) async fn discard_body(
         &mut self,
         work: &mut Workspace,
@@ -62,16 +63,15 @@ impl Connection {
         }
     }
 
-    /// Receives the whole content of the present request, if it is no longer than `most`. Afterwards the request's content has a
-    /// known length.
+    /// Receives the whole content of the present request, if it is no longer than `most`.
+    /// Afterwards the request's content has a known length.
     pub(super) async fn receive_body(
         &mut self,
         work: &mut Workspace,
         wait: bool,
         most: Option<u64>,
     ) -> Result<Received, BodyError> {
-        self.receive(work, wait, most.unwrap_or(u64::MAX), Keep::All)
-            .await
+        self.receive(work, wait, most.unwrap_or(u64::MAX), Keep::All).await
     }
 
     async fn receive(
@@ -136,11 +136,7 @@ impl Connection {
                 self.receive_more(work).await?;
             }
             let left = length - store.length;
-            let take = work
-                .input
-                .bytes()
-                .len()
-                .min(usize::try_from(left).unwrap_or(usize::MAX));
+            let take = work.input.bytes().len().min(usize::try_from(left).unwrap_or(usize::MAX));
             store.push(&work.input.bytes()[..take])?;
             work.input.consume(take);
         }

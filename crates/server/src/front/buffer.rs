@@ -6,7 +6,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// Bytes read at once. A usual head is a tenth of it; an upload goes through in pieces of this size.
+/// Bytes read at once. A usual head is a tenth of it; an upload goes through in pieces of this
+/// size.
 const ROOM: usize = 16 * 1024;
 
 /// A byte buffer that fills at its end and empties at its front.

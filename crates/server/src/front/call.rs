@@ -6,7 +6,9 @@ use std::rc::Rc;
 
 use howdah_http::{Fields, Status};
 use howdah_php::{Block, Encoder};
-use howdah_site::{Client, Environment, Ruled, Script, common_variables, own_variables, server_variables};
+use howdah_site::{
+    Client, Environment, Ruled, Script, common_variables, own_variables, server_variables,
+};
 
 use super::recent::Recent;
 
@@ -28,7 +30,8 @@ pub(super) struct Calls {
 struct Common {
     /// The server's variables that do not depend on the single request.
     first: Block,
-    /// What directives have set: variables, as far as the server has none of these names, and ini values.
+    /// What directives have set: variables, as far as the server has none of these names, and ini
+    /// values.
     last: Block,
 }
 
@@ -90,9 +93,8 @@ impl Call<'_> {
     fn begin(&self, encoder: &mut Encoder, ruled: Option<&Ruled>) {
         let request = self.client.request();
         let state = ruled.map(|ruled| &ruled.state);
-        let fields = state
-            .and_then(|state| state.request_fields.as_ref())
-            .unwrap_or(&request.fields);
+        let fields =
+            state.and_then(|state| state.request_fields.as_ref()).unwrap_or(&request.fields);
         let method = state.map_or(&request.method, |state| &state.method);
         let path = self.script.path();
         encoder.begin(

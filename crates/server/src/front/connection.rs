@@ -5,7 +5,9 @@
 //!                 ▲                                                │ nothing for a second
 //!                 └────────────────────────────────────────────────┘
 //! ```
-//! A connection has buffers only while there are bytes of a request or of a response in them. An idle connection owns a socket and a watch, no buffers: ten thousand of them cost what ten thousand sockets cost.
+//! A connection has buffers only while there are bytes of a request or of a response in them. An
+//! idle connection owns a socket and a watch, no buffers: ten thousand of them cost what ten
+//! thousand sockets cost.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -32,8 +34,8 @@ use super::workspace::Workspace;
 
 /// How long a connection stays ready for the next request before it is put to rest.
 const GRACE: Duration = Duration::from_secs(1);
-/// After an answer to a request that we did not read to its end: how long we go on reading, so that the client sees the
-/// answer and not a reset (RFC 9112 §9.6).
+/// After an answer to a request that we did not read to its end: how long we go on reading, so that
+/// the client sees the answer and not a reset (RFC 9112 §9.6).
 const LINGER: Duration = Duration::from_secs(2);
 /// And how many bytes at most.
 const LINGER_BYTES: usize = 1 << 20;
@@ -48,7 +50,8 @@ pub(super) struct Connection {
     watch: Rc<Watch>,
     phase: Cell<Phase>,
     served: u64,
-    /// The present request's content was received, or there is none: the next request begins where it ends.
+    /// The present request's content was received, or there is none: the next request begins where
+    /// it ends.
     content_done: bool,
     /// Some or all of it was received and forgotten.
     pub(super) content_forgotten: bool,
@@ -85,7 +88,12 @@ enum HeadRead {
 }
 
 /// Serves one connection to its end.
-pub(super) async fn run(thread: Rc<Thread>, stream: TcpStream, remote: SocketAddr, local: SocketAddr) {
+pub(super) async fn run(
+    thread: Rc<Thread>,
+    stream: TcpStream,
+    remote: SocketAddr,
+    local: SocketAddr,
+) {
     let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
     let watch = thread.watches().add(waker);
     let mut connection = Connection {
@@ -234,11 +242,7 @@ impl Connection {
             }
             seen = work.input.bytes().len();
             let nothing_yet = seen == 0;
-            self.set_phase(if nothing_yet {
-                Phase::Idle
-            } else {
-                Phase::ReadingHead
-            });
+            self.set_phase(if nothing_yet { Phase::Idle } else { Phase::ReadingHead });
             let patience = match self.phase() {
                 Phase::Idle => Some(GRACE),
                 // From the first bytes on, for the whole head: drops that keep coming gain nothing.
@@ -262,23 +266,28 @@ impl Connection {
 
     /// Answers a head that was refused. Whose fault it was, and what it was, goes to the log.
     async fn refuse(&mut self, work: &mut Workspace, refusal: Refusal) -> After {
-        self.thread.report(&super::trouble::Trouble::client(
-            self,
-            refusal.status,
-            refusal.why,
-        ));
+        self.thread
+            .report(&super::trouble::Trouble::client(self, refusal.status, refusal.why));
         self.content_done = false;
         super::send::send_refusal(self, work, Answer::error(refusal.status)).await
     }
 
     /// Reads once; 0 bytes are the end. The deadline starts now.
-    pub(super) async fn fill(&mut self, input: &mut Buffer, patience: Duration) -> Result<usize, Cut> {
+    pub(super) async fn fill(
+        &mut self,
+        input: &mut Buffer,
+        patience: Duration,
+    ) -> Result<usize, Cut> {
         let result = self.fill_until(input, Some(patience)).await;
         self.watch.disarm();
         result
     }
 
-    async fn fill_until(&mut self, input: &mut Buffer, patience: Option<Duration>) -> Result<usize, Cut> {
+    async fn fill_until(
+        &mut self,
+        input: &mut Buffer,
+        patience: Option<Duration>,
+    ) -> Result<usize, Cut> {
         let Connection { stream, watch, .. } = self;
         let mut patience = patience;
         poll_fn(|context| match input.poll_fill(stream, context) {
@@ -309,7 +318,9 @@ impl Connection {
                         armed = false;
                     }
                     Poll::Ready(Err(_)) => return Poll::Ready(Err(Cut::Broken)),
-                    Poll::Pending if armed && watch.is_expired() => return Poll::Ready(Err(Cut::TimedOut)),
+                    Poll::Pending if armed && watch.is_expired() => {
+                        return Poll::Ready(Err(Cut::TimedOut));
+                    }
                     Poll::Pending => {
                         if !armed {
                             watch.arm(Instant::now(), patience);
@@ -326,7 +337,8 @@ impl Connection {
         result
     }
 
-    /// Repeats `step`, which sends something, whenever the socket takes more, until `step` says that it is done.
+    /// Repeats `step`, which sends something, whenever the socket takes more, until `step` says
+    /// that it is done.
     pub(super) async fn send_steps(
         &mut self,
         mut step: impl FnMut(&TcpStream) -> io::Result<bool>,
@@ -364,8 +376,8 @@ impl Connection {
         result
     }
 
-    /// Whether the client has closed its side, as far as it can be known without reading its bytes. Has `context`
-    /// woken when that changes.
+    /// Whether the client has closed its side, as far as it can be known without reading its bytes.
+    /// Has `context` woken when that changes.
     pub(super) fn poll_closed(&self, context: &mut Context<'_>) -> bool {
         matches!(self.poll_peek(context), Poll::Ready(Ok(0) | Err(_)))
     }
@@ -377,11 +389,11 @@ impl Connection {
 
     fn poll_peek(&self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let mut byte = [0; 1];
-        self.stream
-            .poll_peek(context, &mut tokio::io::ReadBuf::new(&mut byte))
+        self.stream.poll_peek(context, &mut tokio::io::ReadBuf::new(&mut byte))
     }
 
-    /// Reads and forgets what the client still sends, so that closing does not destroy the answer on its way.
+    /// Reads and forgets what the client still sends, so that closing does not destroy the answer
+    /// on its way.
     async fn linger(&mut self) {
         if poll_fn(|context| Pin::new(&mut self.stream).poll_shutdown(context))
             .await

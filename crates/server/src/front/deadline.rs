@@ -1,7 +1,7 @@
 //! Time limits of connections: a deadline each, looked at twice a second by one sweep per thread.
 //!
-//! Arming a deadline is one store. A timer per connection would cost a lock and a heap operation per request; half a second is
-//! exact enough for limits that are counted in seconds.
+//! Arming a deadline is one store. A timer per connection would cost a lock and a heap operation
+//! per request; half a second is exact enough for limits that are counted in seconds.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};

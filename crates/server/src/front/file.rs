@@ -34,7 +34,9 @@ pub(super) fn answer(
         files::Answer::Prepared { head, body } | files::Answer::Retagged { head, body, .. } => {
             Ok(Answer::new(Head::Prepared(head), body.into()))
         }
-        files::Answer::Composed { head, body, .. } => Ok(Answer::new(Head::Plain(head), body.into())),
+        files::Answer::Composed { head, body, .. } => {
+            Ok(Answer::new(Head::Plain(head), body.into()))
+        }
         files::Answer::Status(status) => Err(status.into()),
     }
 }
@@ -60,16 +62,11 @@ fn answer_ruled(
     let mut found = ask(work, manner);
     let status = found.status();
     if status == Status::PARTIAL_CONTENT && passes_filters(&ruled.state, &ruled.settings) {
-        // A part of compressed content is no part of the content compressed. RFC 9110 §14.2 lets a server leave Range alone.
+        // A part of compressed content is no part of the content compressed. RFC 9110 §14.2 lets a
+        // server leave Range alone.
         let kept = (ruled.state.fields.clone(), ruled.state.error_fields.clone());
         let is_error_page = true;
-        let all = ask(
-            work,
-            Manner {
-                is_error_page,
-                ..manner
-            },
-        );
+        let all = ask(work, Manner { is_error_page, ..manner });
         let answer = dressed(connection, work, site, arrival, ruled, all)?;
         if !answer.filters.is_empty() {
             work.scratch.reuse(path);
@@ -83,7 +80,8 @@ fn answer_ruled(
     dressed(connection, work, site, arrival, ruled, found)
 }
 
-/// A file as directives want it. What they make of its head is kept beside it where it depends on nothing else.
+/// A file as directives want it. What they make of its head is kept beside it where it depends on
+/// nothing else.
 fn dressed(
     connection: &Connection,
     work: &mut Workspace,
@@ -101,21 +99,22 @@ fn dressed(
         }
         files::Answer::Status(status) => return Err(status.into()),
     };
-    let (is_head, is_error_page) = (
-        work.request.method == Method::Head,
-        ruled.state.status != Status::OK,
-    );
+    let (is_head, is_error_page) =
+        (work.request.method == Method::Head, ruled.state.status != Status::OK);
     let content = |body: Body| if is_head { Body::none() } else { body };
     let second = arrival.began.seconds();
     let fields = &work.request.fields;
-    let is_plain = !is_error_page && !fields.contains(b"if-none-match") && !fields.contains(b"range");
+    let is_plain =
+        !is_error_page && !fields.contains(b"if-none-match") && !fields.contains(b"range");
     if is_plain && let Some(head) = thread.wardrobe().find_recent(&document, ruled, second) {
         return Ok(Answer::new(Head::Prepared(head), content(body.into())));
     }
     if matches!(tag, Tag::Own) && wardrobe::is_left_alone(ruled, &document) {
         return Ok(Answer::new(Head::Prepared(document), content(body.into())));
     }
-    if is_plain && let Some((head, filters)) = thread.wardrobe().find(&document, ruled, &work.request, second)
+    if is_plain
+        && let Some((head, filters)) =
+            thread.wardrobe().find(&document, ruled, &work.request, second)
     {
         let pressed = thread.pressed().of(&document, filters);
         if filters.is_empty() || pressed.is_some() {
@@ -152,10 +151,7 @@ fn dressed(
     if !answer.filters.is_empty() && is_known_compressed(work, head) {
         return Ok(not_modified(answer));
     }
-    Ok(Answer {
-        document: Some(document),
-        ..answer
-    })
+    Ok(Answer { document: Some(document), ..answer })
 }
 
 /// The entity tag that a file is sent with.
@@ -175,7 +171,9 @@ fn composed(
     body: FileBody,
 ) -> Result<Answer, Failed> {
     let core = ruled.settings.core.as_ref();
-    if head.status.code() >= 400 && core.is_some_and(|core| core.error_document(head.status).is_some()) {
+    if head.status.code() >= 400
+        && core.is_some_and(|core| core.error_document(head.status).is_some())
+    {
         return Err(head.status.into());
     }
     let in_parts = matches!(body, FileBody::Multipart(_));
@@ -187,14 +185,11 @@ fn composed(
     // For directives a 304 is what the file said, and no error.
     answer.is_own = answer.status().code() >= 400;
     let dressed = rules::dress(connection, work, site, arrival, Some(ruled), answer)?;
-    Ok(Answer {
-        filters: Vec::new(),
-        ..dressed
-    })
+    Ok(Answer { filters: Vec::new(), ..dressed })
 }
 
-/// Whether the client has the content already in the form that the filters would give it. The tag says which form that is, and it
-/// is known only when they have been chosen.
+/// Whether the client has the content already in the form that the filters would give it. The tag
+/// says which form that is, and it is known only when they have been chosen.
 fn is_known_compressed(work: &Workspace, head: &ResponseHead) -> bool {
     let request = &work.request;
     if head.status != Status::OK || !request.fields.contains(b"if-none-match") {
@@ -204,18 +199,14 @@ fn is_known_compressed(work: &Workspace, head: &ResponseHead) -> bool {
         etag: head.fields.value(b"etag"),
         last_modified: None,
     };
-    conditional::decide(&request.method, &request.fields, Some(&validators)) == Decision::NotModified
+    conditional::decide(&request.method, &request.fields, Some(&validators))
+        == Decision::NotModified
 }
 
 fn not_modified(mut answer: Answer) -> Answer {
     if let Head::Plain(head) = &mut answer.head {
         head.status = Status::NOT_MODIFIED;
-        for name in [
-            "Content-Type",
-            "Content-Encoding",
-            "Content-Language",
-            "Accept-Ranges",
-        ] {
+        for name in ["Content-Type", "Content-Encoding", "Content-Language", "Accept-Ranges"] {
             head.fields.remove(name.as_bytes());
         }
     }

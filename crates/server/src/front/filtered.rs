@@ -13,8 +13,8 @@ use super::send::{self, Sent};
 use super::trouble::Trouble;
 use super::workspace::Workspace;
 
-/// Content up to this length is brought through its filters before it is sent, so that its new length can be told and, of a file,
-/// what became of it can be kept.
+/// Content up to this length is brought through its filters before it is sent, so that its new
+/// length can be told and, of a file, what became of it can be kept.
 const WHOLE: u64 = 1 << 20;
 /// Bytes that are brought through at a time. In between others have their turn.
 const STEP: usize = 32 * 1024;
@@ -184,10 +184,7 @@ pub(super) async fn send(
 }
 
 fn without_filters(answer: Answer) -> Answer {
-    Answer {
-        filters: Vec::new(),
-        ..answer
-    }
+    Answer { filters: Vec::new(), ..answer }
 }
 
 fn encode(
@@ -198,14 +195,7 @@ fn encode(
     persistent: bool,
 ) {
     let date = connection.thread().date();
-    encode_head(
-        &mut work.out,
-        work.request.version,
-        head,
-        framing,
-        persistent,
-        &date,
-    );
+    encode_head(&mut work.out, work.request.version, head, framing, persistent, &date);
 }
 
 /// All of the content, as it comes out.
@@ -321,9 +311,8 @@ impl Content<'_> {
             }
             Body::File { file, offset, .. } => {
                 into.resize(count, 0);
-                let read = file
-                    .read_at(into, offset + at)
-                    .map_err(|_| "the file cannot be read")?;
+                let read =
+                    file.read_at(into, offset + at).map_err(|_| "the file cannot be read")?;
                 if read == 0 {
                     return Err("the file became shorter while it was sent");
                 }
@@ -356,10 +345,7 @@ mod tests {
         assert!(packed.len() < content.len() / 5 && packed.starts_with(&[0x1f, 0x8b]));
         assert_eq!(through(&[Filter::Deflate, Filter::Inflate], &[&content]), content);
         assert_eq!(through(&[Filter::Inflate], &[&packed]), content);
-        assert_eq!(
-            through(&[Filter::Deflate, Filter::Inflate], &[b"a", b"", b"b"]),
-            b"ab"
-        );
+        assert_eq!(through(&[Filter::Deflate, Filter::Inflate], &[b"a", b"", b"b"]), b"ab");
         assert_eq!(through(&[], &[b"a", b"b"]), b"ab");
     }
 

@@ -1,5 +1,6 @@
-//! Names of hosts, as far as the machine's own list has them (`Require host localhost`, `Allow from localhost`). Names that a
-//! network would have to be asked for are not looked up: a client could have every request wait for its own name server.
+//! Names of hosts, as far as the machine's own list has them (`Require host localhost`, `Allow from
+//! localhost`). Names that a network would have to be asked for are not looked up: a client could
+//! have every request wait for its own name server.
 
 use std::net::IpAddr;
 
@@ -20,7 +21,8 @@ pub(super) fn name_of(address: IpAddr, list: &[u8]) -> LookedUp<Vec<u8>> {
 
 /// The addresses of a name.
 pub(super) fn addresses_of(name: &[u8], list: &[u8]) -> LookedUp<Vec<IpAddr>> {
-    let found = lines(list).filter(|(_, names)| names.clone().any(|other| other.eq_ignore_ascii_case(name)));
+    let found = lines(list)
+        .filter(|(_, names)| names.clone().any(|other| other.eq_ignore_ascii_case(name)));
     let addresses: Vec<IpAddr> = found.map(|(address, _)| address).collect();
     if addresses.is_empty() {
         LookedUp::Never
@@ -33,9 +35,7 @@ pub(super) fn addresses_of(name: &[u8], list: &[u8]) -> LookedUp<Vec<IpAddr>> {
 fn lines(list: &[u8]) -> impl Iterator<Item = (IpAddr, impl Iterator<Item = &[u8]> + Clone)> {
     list.split(|byte| *byte == b'\n').filter_map(|line| {
         let line = line.split(|byte| *byte == b'#').next().unwrap_or_default();
-        let mut words = line
-            .split(u8::is_ascii_whitespace)
-            .filter(|word| !word.is_empty());
+        let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
         let address: IpAddr = std::str::from_utf8(words.next()?).ok()?.parse().ok()?;
         Some((address.to_canonical(), words))
     })
@@ -65,13 +65,7 @@ mod tests {
             _ => 0,
         };
         assert_eq!(
-            [
-                found("LocalHost"),
-                found("here"),
-                found("there"),
-                found("gone"),
-                found("")
-            ],
+            [found("LocalHost"), found("here"), found("there"), found("gone"), found("")],
             [2, 1, 0, 0, 0]
         );
     }

@@ -55,17 +55,11 @@ pub(super) fn answer(
     }
     let all = 0..page.content.len();
     let body = Body::Memory(page.content.into(), all);
-    rules::dress(
-        connection,
-        work,
-        site,
-        arrival,
-        Some(ruled),
-        Answer::new(Head::Plain(head), body),
-    )
+    rules::dress(connection, work, site, arrival, Some(ruled), Answer::new(Head::Plain(head), body))
 }
 
-/// The folder's Last-Modified and ETag. It changes when an entry comes or goes, not when a file's content does.
+/// The folder's Last-Modified and ETag. It changes when an entry comes or goes, not when a file's
+/// content does.
 fn push_date(head: &mut ResponseHead, folder: &Probe, has_tag: bool) {
     let Ok(microseconds) = u64::try_from(folder.modified) else {
         return; // Before 1970 there is no date for it.

@@ -3,7 +3,8 @@
 use howdah_htaccess::world::Load;
 use howdah_php::Pool;
 
-/// The machine's load averages, and how many of a site's PHP workers wait and serve. Files need none of them.
+/// The machine's load averages, and how many of a site's PHP workers wait and serve. Files need
+/// none of them.
 pub(super) fn of(pool: Option<&Pool>) -> Load {
     let averages = std::fs::read(AVERAGES).unwrap_or_default();
     let (idle, all) = pool.map_or((0, 0), |pool| (pool.load().0, pool.workers().len()));

@@ -1,4 +1,5 @@
-//! The front: the process that speaks to clients. It runs no PHP, holds no privilege, and outlives any worker.
+//! The front: the process that speaks to clients. It runs no PHP, holds no privilege, and outlives
+//! any worker.
 
 mod accept;
 mod access;
@@ -57,7 +58,8 @@ use self::thread::{Shared, Stage};
 use crate::log::{ErrorLog, Level, WaitStatus};
 use crate::supervisor::seam::{self, FromFront, FrontStart, PoolFacts, PoolLink, ToFront};
 
-/// Runs the front until it has drained. Called in a fresh process without privileges, threads or event loop.
+/// Runs the front until it has drained. Called in a fresh process without privileges, threads or
+/// event loop.
 pub(crate) fn run(start: FrontStart) -> ExitCode {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = start.config.threads.resolve(processors);
@@ -70,7 +72,11 @@ pub(crate) fn run(start: FrontStart) -> ExitCode {
     }
 }
 
-fn serve(start: FrontStart, threads: usize, processors: usize) -> Result<(), (Arc<ErrorLog>, io::Error)> {
+fn serve(
+    start: FrontStart,
+    threads: usize,
+    processors: usize,
+) -> Result<(), (Arc<ErrorLog>, io::Error)> {
     let FrontStart {
         config,
         listeners,
@@ -93,7 +99,8 @@ fn serve(start: FrontStart, threads: usize, processors: usize) -> Result<(), (Ar
         pools[link.site] = Some(Pool::new(link.name.clone(), limits, threads));
     }
     warn_of_unreadable_roots(&config, &log);
-    let (inboxes, mut receivers): (Vec<_>, Vec<_>) = (0..threads).map(|_| mpsc::unbounded_channel()).unzip();
+    let (inboxes, mut receivers): (Vec<_>, Vec<_>) =
+        (0..threads).map(|_| mpsc::unbounded_channel()).unzip();
     let sites = Sites::compile(&config);
     let complaints = Arc::default();
     let shared = Arc::new(Shared {
@@ -158,7 +165,8 @@ fn library(sites: &Sites, log: &Arc<ErrorLog>, complaints: &Arc<Mutex<Complaints
     Library::new(sites, Box::new(tell))
 }
 
-/// Says which sites will answer nothing but errors because the front's user may not enter their folders.
+/// Says which sites will answer nothing but errors because the front's user may not enter their
+/// folders.
 fn warn_of_unreadable_roots(config: &Config, log: &ErrorLog) {
     for site in &config.sites {
         let RootTemplate::Fixed(root) = &site.root else {
@@ -206,8 +214,9 @@ impl Control {
             tokio::task::spawn_local(self.clone().follow(position, link.site, link.zygote));
         }
         if let Err(error) = self.listen(&sites).await {
-            let what =
-                format!("the supervisor cannot be heard any more ({error}); finishing what is in flight");
+            let what = format!(
+                "the supervisor cannot be heard any more ({error}); finishing what is in flight"
+            );
             self.shared.log.say(Level::Warning, None, &what);
         }
         // The supervisor is gone: end what can be ended, and do not wait for the rest.
@@ -234,17 +243,24 @@ impl Control {
                 return Ok(());
             }
             match ToFront::decode(&room[..received.length])? {
-                ToFront::Drain { keep_idle: true } => drop(self.stages.send_replace(Stage::Draining)),
-                ToFront::Drain { keep_idle: false } => drop(self.stages.send_replace(Stage::Stopping)),
+                ToFront::Drain { keep_idle: true } => {
+                    drop(self.stages.send_replace(Stage::Draining))
+                }
+                ToFront::Drain { keep_idle: false } => {
+                    drop(self.stages.send_replace(Stage::Stopping))
+                }
                 ToFront::PoolReplaced { pool } => {
-                    if let (Some(zygote), Some(site)) = (received.descriptors.pop(), sites.get(pool)) {
-                        tokio::task::spawn_local(self.clone().follow(pool, *site, SeqPacket::from(zygote)));
+                    if let (Some(zygote), Some(site)) =
+                        (received.descriptors.pop(), sites.get(pool))
+                    {
+                        tokio::task::spawn_local(self.clone().follow(
+                            pool,
+                            *site,
+                            SeqPacket::from(zygote),
+                        ));
                     }
                 }
-                ToFront::Status { id } => self.tell(&FromFront::Status {
-                    id,
-                    text: self.status(),
-                }),
+                ToFront::Status { id } => self.tell(&FromFront::Status { id, text: self.status() }),
                 ToFront::ReopenLogs => self.replace_logs(received.descriptors),
             }
         }
@@ -277,7 +293,8 @@ impl Control {
                 }
                 PoolEvent::WorkerDied { status: 0, .. } => {}
                 PoolEvent::WorkerDied { pid, status } => {
-                    let what = format!("worker {pid} {}; another takes its place", WaitStatus(status));
+                    let what =
+                        format!("worker {pid} {}; another takes its place", WaitStatus(status));
                     log.say(Level::Error, name, &what);
                 }
             })
@@ -316,7 +333,8 @@ impl Control {
     }
 
     fn replace_logs(&self, descriptors: Vec<OwnedFd>) {
-        let replaced = seam::replace_logs(&self.shared.log, self.shared.access.as_ref(), descriptors);
+        let replaced =
+            seam::replace_logs(&self.shared.log, self.shared.access.as_ref(), descriptors);
         if let Err(error) = replaced {
             self.shared.log.say(
                 Level::Error,
@@ -328,11 +346,7 @@ impl Control {
 
     /// What `howdah status` shows of the front.
     fn status(&self) -> String {
-        let loads = self
-            .shared
-            .loads
-            .iter()
-            .map(|load| load.load(Ordering::Relaxed).to_string());
+        let loads = self.shared.loads.iter().map(|load| load.load(Ordering::Relaxed).to_string());
         let mut text = format!("connections {}", loads.collect::<Vec<_>>().join(" + "));
         for pool in self.pools.iter().flatten() {
             let workers = pool.workers();

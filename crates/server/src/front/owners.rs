@@ -7,9 +7,13 @@ use std::os::unix::fs::MetadataExt;
 
 use howdah_htaccess::world::Owners;
 
-/// The names of a file's user and group. They are looked up in the machine's own lists, not in directories on the network,
-/// which would have everything wait. `read` gives the content of a file.
-pub(super) fn of(path: &[u8], mut read: impl FnMut(&[u8]) -> Option<std::sync::Arc<[u8]>>) -> Option<Owners> {
+/// The names of a file's user and group. They are looked up in the machine's own lists, not in
+/// directories on the network, which would have everything wait. `read` gives the content of a
+/// file.
+pub(super) fn of(
+    path: &[u8],
+    mut read: impl FnMut(&[u8]) -> Option<std::sync::Arc<[u8]>>,
+) -> Option<Owners> {
     let metadata = fs::metadata(OsStr::from_bytes(path)).ok()?;
     let mut named = |list: &[u8], number| read(list).and_then(|list| name_of(number, &list));
     Some(Owners {
@@ -39,7 +43,8 @@ mod tests {
             assert_eq!(name_of(number, list).as_deref(), expected, "{number}");
         }
         assert!(
-            of(b"/", |_| Some((*list).into())).is_some_and(|owners| owners.user.as_deref() == Some(b"root"))
+            of(b"/", |_| Some((*list).into()))
+                .is_some_and(|owners| owners.user.as_deref() == Some(b"root"))
         );
         assert!(of(b"/nothing/there", |_| None).is_none());
     }

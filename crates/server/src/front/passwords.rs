@@ -1,5 +1,5 @@
-//! Passwords that were compared with their hashes: that takes so long by design that it is done beside the event loops, and not
-//! for every request.
+//! Passwords that were compared with their hashes: that takes so long by design that it is done
+//! beside the event loops, and not for every request.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -11,13 +11,15 @@ use std::time::{Duration, Instant};
 use howdah_htaccess::world::Verified;
 use tokio::sync::Semaphore;
 
-/// How long an answer is remembered. A password that was changed or taken away has another hash, or none, so this is not how
-/// long it stays good.
+/// How long an answer is remembered. A password that was changed or taken away has another hash, or
+/// none, so this is not how long it stays good.
 const KEPT: Duration = Duration::from_secs(60);
-/// Answers that are remembered. Beyond, all that are older than half of [`KEPT`] are forgotten, or all.
+/// Answers that are remembered. Beyond, all that are older than half of [`KEPT`] are forgotten, or
+/// all.
 const MOST_KEPT: usize = 4096;
 
-/// Requests that wait for a comparison. What comes beyond is answered with 503, so that who guesses keeps nobody waiting for long.
+/// Requests that wait for a comparison. What comes beyond is answered with 503, so that who guesses
+/// keeps nobody waiting for long.
 const MOST_WAITING: usize = 64;
 
 /// Compares a password with a hash in one of the forms that `htpasswd` writes.
@@ -30,7 +32,8 @@ pub(crate) struct Passwords {
     /// Under keyed digests of hash and password together; neither is kept.
     known: Mutex<HashMap<(u64, u64), Answer>>,
     keys: [RandomState; 2],
-    /// Comparisons at a time: what comes beyond waits, so that guessing takes no more than a part of the machine.
+    /// Comparisons at a time: what comes beyond waits, so that guessing takes no more than a part
+    /// of the machine.
     permits: Semaphore,
     /// Who waits for a comparison, or has one done.
     waiting: AtomicUsize,
@@ -79,7 +82,8 @@ impl Passwords {
         }
     }
 
-    /// Finds it out, on another thread. Says whether it did: it does not where too many wait for the same.
+    /// Finds it out, on another thread. Says whether it did: it does not where too many wait for
+    /// the same.
     pub(super) async fn find_out(&self, hash: Vec<u8>, password: Vec<u8>) -> bool {
         let key = self.key(&hash, &password);
         let Some(_waiting) = self.queue() else {
@@ -157,10 +161,7 @@ mod tests {
         assert_eq!(passwords.known(b"a", b"a", Instant::now()), Verified::Yes);
         assert_eq!(passwords.known(b"a", b"b", Instant::now()), Verified::No);
         assert_eq!(passwords.known(b"ab", b"", Instant::now()), Verified::Later);
-        assert_eq!(
-            passwords.known(b"a", b"a", Instant::now() + KEPT),
-            Verified::Later
-        );
+        assert_eq!(passwords.known(b"a", b"a", Instant::now() + KEPT), Verified::Later);
     }
 
     #[tokio::test]

@@ -31,7 +31,9 @@ impl fmt::Display for Phase {
             Phase::Resolving => "while resolving",
             Phase::ReadingBody => "while reading the body of",
             Phase::WaitingForWorker => "while waiting for a worker for",
-            Phase::WaitingForScript | Phase::WaitingForUpstream => "while waiting for the response to",
+            Phase::WaitingForScript | Phase::WaitingForUpstream => {
+                "while waiting for the response to"
+            }
             Phase::Sending => "while sending the response to",
         })
     }

@@ -16,9 +16,13 @@ use super::{file, listing, script, send, upstream};
 
 /// Serves the request that `work` holds. Who has read this function and the next knows the server.
 ///
-/// Before it the connection was accepted ([`thread`](super::thread)) and the head was read and checked
-/// ([`connection`](super::connection)).
-pub(super) async fn serve(connection: &mut Connection, work: &mut Workspace, parsed: Parsed) -> After {
+/// Before it the connection was accepted ([`thread`](super::thread)) and the head was read and
+/// checked ([`connection`](super::connection)).
+pub(super) async fn serve(
+    connection: &mut Connection,
+    work: &mut Workspace,
+    parsed: Parsed,
+) -> After {
     let thread = connection.thread().clone();
     let arrival = Arrival {
         began: thread.clock().now(),
@@ -26,7 +30,8 @@ pub(super) async fn serve(connection: &mut Connection, work: &mut Workspace, par
         expects_continue: parsed.expect_continue,
     };
 
-    // Resolve: which site, and what the URL stands for there. Answer: from a file, by a script, or with a status.
+    // Resolve: which site, and what the URL stands for there. Answer: from a file, by a script, or
+    // with a status.
     let site = thread.sites().find(work.request.host());
     let (answer, user) = match site {
         Some(site) => {
@@ -35,7 +40,9 @@ pub(super) async fn serve(connection: &mut Connection, work: &mut Workspace, par
         }
         None => (Some(Answer::error(Status::MISDIRECTED_REQUEST)), None),
     };
-    let Some(answer) = answer else { return After::Close };
+    let Some(answer) = answer else {
+        return After::Close;
+    };
 
     // Encode and send.
     let status = answer.status();
@@ -59,8 +66,8 @@ pub(super) async fn serve(connection: &mut Connection, work: &mut Workspace, par
     sent.after
 }
 
-/// What a request gets that stands for `resolved`, and who sent it, as far as a password has told. An error is answered as the
-/// site's directives want it. No answer: nobody is left to get one.
+/// What a request gets that stands for `resolved`, and who sent it, as far as a password has told.
+/// An error is answered as the site's directives want it. No answer: nobody is left to get one.
 async fn answer(
     connection: &mut Connection,
     work: &mut Workspace,
@@ -71,15 +78,13 @@ async fn answer(
     let mut errors = 0;
     loop {
         let is_error = errors > 0;
-        let Resolved {
-            resolution,
-            mut ruled,
-        } = resolved;
+        let Resolved { resolution, mut ruled } = resolved;
         let rules = ruled.as_mut();
         let made = match resolution {
             Resolution::File { path } => file::answer(connection, work, site, arrival, rules, path),
             Resolution::Php(found) => {
-                let made = script::answer(connection, work, site, arrival, rules, &found, is_error).await;
+                let made =
+                    script::answer(connection, work, site, arrival, rules, &found, is_error).await;
                 work.scratch.reuse(found.into_path());
                 made
             }
@@ -94,10 +99,14 @@ async fn answer(
                         resolved = rules::resolve(connection, work, site, arrival).await;
                         continue;
                     }
-                    Err(error) => Err(Trouble::body(connection, &work.request, site, &error).into()),
+                    Err(error) => {
+                        Err(Trouble::body(connection, &work.request, site, &error).into())
+                    }
                 }
             }
-            Resolution::Listing { path } => listing::answer(connection, work, site, arrival, rules, path),
+            Resolution::Listing { path } => {
+                listing::answer(connection, work, site, arrival, rules, path)
+            }
             other => rules::dress(connection, work, site, arrival, rules, Answer::of(other)),
         };
         let user = ruled.as_ref().and_then(|ruled| ruled.state.user.clone());

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use howdah_site::Ruled;
 
-/// Something that was made of requests lately that are [remembered](howdah_site::Memory), by the last bits of the address of what
-/// directives made of each. Empty until there is one.
+/// Something that was made of requests lately that are [remembered](howdah_site::Memory), by the
+/// last bits of the address of what directives made of each. Empty until there is one.
 #[derive(Debug)]
 pub(super) struct Recent<T>(Box<[Place<T>]>);
 

@@ -1,5 +1,5 @@
-//! What a site's directives make of requests and responses: `site` decides, and this brings it together with the connection, the
-//! disk and the log.
+//! What a site's directives make of requests and responses: `site` decides, and this brings it
+//! together with the connection, the disk and the log.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -30,7 +30,8 @@ pub(super) struct Arrival {
 /// Something that directives have to say: where, and what.
 pub(super) type Complaint = (Option<Arc<Place>>, String);
 
-/// What has been said lately, so that a file with a mistake that is asked for often does not fill the log.
+/// What has been said lately, so that a file with a mistake that is asked for often does not fill
+/// the log.
 #[derive(Debug, Default)]
 pub(super) struct Complaints {
     said: HashSet<Complaint>,
@@ -38,7 +39,8 @@ pub(super) struct Complaints {
 }
 
 impl Complaints {
-    /// Whether that has not been said within the last minute. What has no place, such as who was turned away, is always news.
+    /// Whether that has not been said within the last minute. What has no place, such as who was
+    /// turned away, is always news.
     pub(super) fn is_news(&mut self, complaint: &Complaint, now: Instant) -> bool {
         if complaint.0.is_none() {
             return true;
@@ -57,7 +59,8 @@ impl Complaints {
     }
 }
 
-/// Finds out what the request stands for. Passwords are compared beside the event loop, and then it begins again.
+/// Finds out what the request stands for. Passwords are compared beside the event loop, and then it
+/// begins again.
 pub(super) async fn resolve(
     connection: &Connection,
     work: &mut Workspace,
@@ -72,7 +75,13 @@ pub(super) async fn resolve(
             let client = connection.client(&work.request, arrival.began);
             let mut outside = thread.outside(site, arrival.started);
             let mut memory = thread.memory();
-            howdah_site::resolve_from_memory(site, &client, &mut outside, &mut work.scratch, &mut memory)
+            howdah_site::resolve_from_memory(
+                site,
+                &client,
+                &mut outside,
+                &mut work.scratch,
+                &mut memory,
+            )
         };
         match resolved.resolution {
             Resolution::Verify { hash, password } => {
@@ -112,7 +121,9 @@ pub(super) fn dress(
     ruled: Option<&mut Rc<Ruled>>,
     mut answer: Answer,
 ) -> Result<Answer, Failed> {
-    let Some(ruled) = ruled else { return Ok(answer) };
+    let Some(ruled) = ruled else {
+        return Ok(answer);
+    };
     let length = answer.length.or_else(|| answer.body.length());
     let Head::Plain(head) = &mut answer.head else {
         return Ok(answer);
@@ -152,5 +163,6 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// Places and what was said there that are remembered. Beyond, all are forgotten.
 const MOST_SAID: usize = 1024;
 
-/// Passwords that one request may have compared. Each is remembered for a minute, so a second round asks for another, if for any.
+/// Passwords that one request may have compared. Each is remembered for a minute, so a second round
+/// asks for another, if for any.
 const MOST_PASSWORDS: usize = 8;

@@ -22,8 +22,9 @@ use super::stream::PAUSE;
 use super::trouble::{Failed, Trouble};
 use super::workspace::Workspace;
 
-/// Receives the request's content, has a worker run the script, and waits for the head of its response. With `is_error` the script
-/// makes the page of an error that came when the content did, or had come: it gets none, and neither where nobody wanted any.
+/// Receives the request's content, has a worker run the script, and waits for the head of its
+/// response. With `is_error` the script makes the page of an error that came when the content did,
+/// or had come: it gets none, and neither where nobody wanted any.
 pub(super) async fn answer(
     connection: &mut Connection,
     work: &mut Workspace,
@@ -37,15 +38,9 @@ pub(super) async fn answer(
     let Some(desk) = thread.desk(site.number()) else {
         return Err(Failed::Status(Status::FORBIDDEN));
     };
-    let received = content(
-        connection,
-        work,
-        site,
-        arrival,
-        ruled.as_deref().map(Rc::as_ref),
-        is_error,
-    )
-    .await?;
+    let received =
+        content(connection, work, site, arrival, ruled.as_deref().map(Rc::as_ref), is_error)
+            .await?;
     loop {
         connection.set_phase(Phase::WaitingForWorker);
         let request = &work.request;
@@ -83,7 +78,9 @@ pub(super) async fn answer(
             // Nothing has happened to it, so it goes to the zygote that comes next.
             Err(NoHead::Failed(Failure::NotTaken)) => {}
             Err(NoHead::Failed(failure)) => {
-                return Err(Trouble::script(connection, &work.request, site, script, failure).into());
+                return Err(
+                    Trouble::script(connection, &work.request, site, script, failure).into()
+                );
             }
             Err(NoHead::Gone) => return Err(Trouble::gone(connection, &work.request, site).into()),
         }
@@ -103,9 +100,7 @@ pub(super) async fn content(
         return Ok(Received::Memory(Vec::new()));
     }
     let most = ruled.and_then(body_limit);
-    let received = connection
-        .receive_body(work, arrival.expects_continue, most)
-        .await;
+    let received = connection.receive_body(work, arrival.expects_continue, most).await;
     received.map_err(|error| Trouble::body(connection, &work.request, site, &error).into())
 }
 
@@ -115,7 +110,8 @@ fn body_limit(ruled: &Ruled) -> Option<u64> {
     (limit > 0).then_some(limit)
 }
 
-/// The length of what the script says, if it says little and ends at once, and filters want to know.
+/// The length of what the script says, if it says little and ends at once, and filters want to
+/// know.
 async fn short_length(ruled: Option<&Ruled>, exchange: &mut Exchange) -> Option<u64> {
     ruled.filter(|ruled| filter::may_choose(&ruled.state, &ruled.settings))?;
     let known = poll_fn(|context| match exchange.poll_news(context) {
@@ -135,11 +131,7 @@ fn modified(
     ruled: &Ruled,
     script: &Script,
 ) -> Option<i64> {
-    ruled
-        .settings
-        .expires
-        .as_ref()
-        .filter(|expires| expires.is_active())?;
+    ruled.settings.expires.as_ref().filter(|expires| expires.is_active())?;
     let path = script.path().absolute().as_os_str().as_bytes();
     let probe = connection.thread().outside(site, arrival.started).probe(path)?;
     Some(probe.modified)
@@ -195,14 +187,12 @@ pub(super) async fn unless<T>(
     .await
 }
 
-/// A worker's head as HTTP. Fields that cannot be sent are left out. A script may name any number as its status; one that no
-/// final response can have becomes 500.
+/// A worker's head as HTTP. Fields that cannot be sent are left out. A script may name any number
+/// as its status; one that no final response can have becomes 500.
 fn checked_head(kind: Kind, bytes: &[u8]) -> Result<ResponseHead, Failure> {
     let sent = decode_head(bytes)?;
     let fits = |status: &Status| status.is_informational() == (kind == Kind::Interim);
-    let status = Status::new(sent.status)
-        .filter(fits)
-        .unwrap_or(Status::INTERNAL_SERVER_ERROR);
+    let status = Status::new(sent.status).filter(fits).unwrap_or(Status::INTERNAL_SERVER_ERROR);
     let mut head = ResponseHead::new(status);
     // Directives may add a few.
     head.fields = Fields::with_capacity(sent.field_count() + 8, bytes.len() + 256);
@@ -210,7 +200,8 @@ fn checked_head(kind: Kind, bytes: &[u8]) -> Result<ResponseHead, Failure> {
         head.reason = Some(sent.reason.into());
     }
     for (name, value) in sent.fields() {
-        // PHP itself refuses line breaks in header(); what comes here all the same is not worth a broken response.
+        // PHP itself refuses line breaks in header(); what comes here all the same is not worth a
+        // broken response.
         let _ = head.push(name, value);
     }
     Ok(head)

@@ -20,9 +20,11 @@ use super::trouble::Trouble;
 use super::upstream;
 use super::workspace::Workspace;
 
-/// A body up to this size is copied behind its head: one plain `write` is then cheaper than gathering.
+/// A body up to this size is copied behind its head: one plain `write` is then cheaper than
+/// gathering.
 const COPIED: usize = 4096;
-/// A script's whole response up to this size is copied out, so that its slot is free before the client has it.
+/// A script's whole response up to this size is copied out, so that its slot is free before the
+/// client has it.
 const WHOLE: usize = 64 * 1024;
 
 /// How sending went.
@@ -47,7 +49,8 @@ impl Sent {
         }
     }
 
-    /// The response broke off: the client must see that, so the connection ends without the end of the content.
+    /// The response broke off: the client must see that, so the connection ends without the end of
+    /// the content.
     pub(super) fn broken(bytes: u64, trouble: Trouble) -> Sent {
         Sent {
             bytes,
@@ -90,27 +93,25 @@ pub(super) async fn send(
 }
 
 /// Sends an answer to a head that was refused, after which nothing is known of the connection.
-pub(super) async fn send_refusal(connection: &mut Connection, work: &mut Workspace, answer: Answer) -> After {
+pub(super) async fn send_refusal(
+    connection: &mut Connection,
+    work: &mut Workspace,
+    answer: Answer,
+) -> After {
     work.request.reset();
     let sent = send(connection, work, answer, false).await;
-    if sent.complete {
-        After::Linger
-    } else {
-        After::Close
-    }
+    if sent.complete { After::Linger } else { After::Close }
 }
 
-/// Sends an interim response (RFC 9110 §15.2). A client that is gone is noticed with the response itself.
-pub(super) async fn send_interim(connection: &mut Connection, work: &mut Workspace, head: &ResponseHead) {
+/// Sends an interim response (RFC 9110 §15.2). A client that is gone is noticed with the response
+/// itself.
+pub(super) async fn send_interim(
+    connection: &mut Connection,
+    work: &mut Workspace,
+    head: &ResponseHead,
+) {
     work.out.clear();
-    encode_head(
-        &mut work.out,
-        work.request.version,
-        head,
-        Framing::None,
-        true,
-        b"",
-    );
+    encode_head(&mut work.out, work.request.version, head, Framing::None, true, b"");
     let _ = connection.write_all(&work.out).await;
 }
 
@@ -124,7 +125,13 @@ pub(super) fn after(connection: &Connection, persistent: bool) -> After {
 }
 
 /// Encodes the head of an answer whose length is known. Says whether content follows.
-fn encode(connection: &Connection, work: &mut Workspace, head: &Head, body: &Body, persistent: bool) -> bool {
+fn encode(
+    connection: &Connection,
+    work: &mut Workspace,
+    head: &Head,
+    body: &Body,
+    persistent: bool,
+) -> bool {
     let date = connection.thread().date();
     let Workspace { out, request, .. } = work;
     match head {
@@ -148,16 +155,19 @@ fn encode(connection: &Connection, work: &mut Workspace, head: &Head, body: &Bod
 }
 
 /// Sends what is in `work.out` and then `body`.
-async fn send_body(connection: &mut Connection, work: &mut Workspace, body: &Body, after: After) -> Sent {
+async fn send_body(
+    connection: &mut Connection,
+    work: &mut Workspace,
+    body: &Body,
+    after: After,
+) -> Sent {
     let length = body.length().unwrap_or(0);
     let result = match body {
-        Body::Memory(bytes, range) => send_memory(connection, &mut work.out, &bytes[range.clone()]).await,
+        Body::Memory(bytes, range) => {
+            send_memory(connection, &mut work.out, &bytes[range.clone()]).await
+        }
         Body::File { file, offset, length } => {
-            let part = OpenPart {
-                file,
-                offset: *offset,
-                length: *length,
-            };
+            let part = OpenPart { file, offset: *offset, length: *length };
             send_file(connection, &work.out, part).await
         }
         Body::Pieces(pieces) => send_pieces(connection, work, pieces).await,
@@ -167,8 +177,7 @@ async fn send_body(connection: &mut Connection, work: &mut Workspace, body: &Bod
         Ok(()) => Sent::new(length, Ok(()), after),
         Err(SendError::Cut(cut)) => Sent::new(0, Err(cut), after),
         Err(SendError::Shrunk) => {
-            let why =
-                "the file became shorter while it was sent; the connection was closed in the middle of it";
+            let why = "the file became shorter while it was sent; the connection was closed in the middle of it";
             Sent::broken(0, Trouble::server(connection, &work.request, why))
         }
     }
@@ -188,11 +197,7 @@ async fn send_pieces(
                 send_memory(connection, &mut work.out, &bytes[range.clone()]).await?
             }
             Body::File { file, offset, length } => {
-                let part = OpenPart {
-                    file,
-                    offset: *offset,
-                    length: *length,
-                };
+                let part = OpenPart { file, offset: *offset, length: *length };
                 send_file(connection, &work.out, part).await?;
             }
             Body::Pieces(_) | Body::Script(_) | Body::Upstream(_) => {}
@@ -202,7 +207,11 @@ async fn send_pieces(
     Ok(())
 }
 
-async fn send_memory(connection: &mut Connection, out: &mut Vec<u8>, body: &[u8]) -> Result<(), SendError> {
+async fn send_memory(
+    connection: &mut Connection,
+    out: &mut Vec<u8>,
+    body: &[u8],
+) -> Result<(), SendError> {
     if body.len() <= COPIED {
         out.extend_from_slice(body);
         return Ok(connection.write_all(out).await?);
@@ -227,12 +236,12 @@ struct OpenPart<'f> {
     length: u64,
 }
 
-async fn send_file(connection: &mut Connection, out: &[u8], part: OpenPart<'_>) -> Result<(), SendError> {
-    let OpenPart {
-        file,
-        mut offset,
-        length,
-    } = part;
+async fn send_file(
+    connection: &mut Connection,
+    out: &[u8],
+    part: OpenPart<'_>,
+) -> Result<(), SendError> {
+    let OpenPart { file, mut offset, length } = part;
     let end = offset + length;
     let (mut head_sent, mut shrunk) = (0, false);
     let sending = connection.send_steps(|stream| {
@@ -297,14 +306,7 @@ async fn send_script(
     };
     let framing = Framing::of(&work.request.method, work.request.version, head.status, length);
     let date = connection.thread().date();
-    encode_head(
-        &mut work.out,
-        work.request.version,
-        head,
-        framing,
-        persistent,
-        &date,
-    );
+    encode_head(&mut work.out, work.request.version, head, framing, persistent, &date);
     let after = after(connection, persistent && framing != Framing::Close);
     if !framing.has_content() {
         // HEAD, 204, 304: the script runs on, its output is not wanted.
@@ -317,11 +319,7 @@ async fn send_script(
         exchange.copy(&mut work.out[start..]);
         exchange.consume(news.available);
         drop(exchange);
-        return Sent::new(
-            news.available as u64,
-            connection.write_all(&work.out).await,
-            after,
-        );
+        return Sent::new(news.available as u64, connection.write_all(&work.out).await, after);
     }
     Stream::new(exchange, framing, connection.thread().spill())
         .send(connection, work, after)
@@ -345,9 +343,7 @@ async fn send_filtered(
         let mut made = vec![0; news.available];
         exchange.copy(&mut made);
         exchange.consume(news.available);
-        let passed = chain
-            .push(&made, &mut content)
-            .and_then(|()| chain.finish(&mut content));
+        let passed = chain.push(&made, &mut content).and_then(|()| chain.finish(&mut content));
         if let Err(broken) = passed {
             return Sent::broken(0, Trouble::server(connection, &work.request, broken.0));
         }
@@ -355,14 +351,7 @@ async fn send_filtered(
     let length = is_whole.then_some(content.len() as u64);
     let framing = Framing::of(&work.request.method, work.request.version, head.status, length);
     let date = connection.thread().date();
-    encode_head(
-        &mut work.out,
-        work.request.version,
-        head,
-        framing,
-        persistent,
-        &date,
-    );
+    encode_head(&mut work.out, work.request.version, head, framing, persistent, &date);
     let after = after(connection, persistent && framing != Framing::Close);
     if !framing.has_content() {
         exchange.detach();
@@ -384,10 +373,7 @@ pub(super) fn some(result: io::Result<usize>) -> Result<usize, Cut> {
     match result {
         Ok(count) => Ok(count),
         Err(error)
-            if matches!(
-                error.kind(),
-                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
-            ) =>
+            if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) =>
         {
             Ok(0)
         }

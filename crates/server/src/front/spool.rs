@@ -1,4 +1,5 @@
-//! What a slow reader has not taken yet: in memory first, then in an unlinked file, so that no worker waits for it.
+//! What a slow reader has not taken yet: in memory first, then in an unlinked file, so that no
+//! worker waits for it.
 
 use std::fs::File;
 use std::io;
@@ -66,7 +67,8 @@ impl Spool {
         }
     }
 
-    /// Puts `bytes` at the end, wherever there is room; limits are checked by [`Spool::has_room`] before.
+    /// Puts `bytes` at the end, wherever there is room; limits are checked by [`Spool::has_room`]
+    /// before.
     pub(super) fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.file.is_none() && self.sent == self.memory.len() {
             self.memory.clear();
@@ -158,10 +160,7 @@ mod tests {
 
     #[test]
     fn keeps_the_order_over_memory_and_file() {
-        let mut spool = Spool::new(SpoolLimits {
-            memory: 10,
-            file: 1000,
-        });
+        let mut spool = Spool::new(SpoolLimits { memory: 10, file: 1000 });
         let text: Vec<u8> = (0..200).collect();
         for piece in text.chunks(7) {
             assert!(spool.has_room());

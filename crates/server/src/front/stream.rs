@@ -1,7 +1,8 @@
 //! A script's response on its way to its client while it is being made.
 //!
-//! From the shared memory straight to the socket as long as the client takes it. What a slow client leaves over goes into
-//! the [`Spool`] once the worker would have to wait, so the worker is free as soon as its script is done.
+//! From the shared memory straight to the socket as long as the client takes it. What a slow client
+//! leaves over goes into the [`Spool`] once the worker would have to wait, so the worker is free as
+//! soon as its script is done.
 
 use std::future::poll_fn;
 use std::io;
@@ -23,7 +24,8 @@ use super::workspace::Workspace;
 
 /// Bytes copied from the ring to the spool at a time.
 const STEP: usize = 64 * 1024;
-/// How long a script may pause before what it has said is pressed out of its filters, at the cost of their effect.
+/// How long a script may pause before what it has said is pressed out of its filters, at the cost
+/// of their effect.
 pub(super) const PAUSE: Duration = Duration::from_millis(20);
 
 /// A response in the making.
@@ -32,7 +34,8 @@ pub(super) struct Stream {
     exchange: Exchange,
     spool: Spool,
     chunked: bool,
-    /// Bytes of content that the head promised and that are still to come; `u64::MAX` if it promised none.
+    /// Bytes of content that the head promised and that are still to come; `u64::MAX` if it
+    /// promised none.
     left: u64,
     /// Bytes of content taken from the worker.
     taken: u64,
@@ -100,7 +103,8 @@ impl Stream {
         connection.watch().disarm();
         let trouble = match relayed {
             Ok(()) => {
-                // The worker is through: its slot goes back before a slow client has taken the rest.
+                // The worker is through: its slot goes back before a slow client has taken the
+                // rest.
                 drop(self.exchange);
                 return Sent::new(self.taken, flush(self.spool, connection).await, after);
             }
@@ -112,7 +116,8 @@ impl Stream {
             }
             Err(Broken::Filter(broken)) => Trouble::server(connection, &work.request, broken.0),
             Err(Broken::Short) => {
-                let why = "the script ended before it had sent as many bytes as its Content-Length says";
+                let why =
+                    "the script ended before it had sent as many bytes as its Content-Length says";
                 Trouble::server(connection, &work.request, why)
             }
         };
@@ -120,13 +125,15 @@ impl Stream {
     }
 
     /// Moves content until the worker has no more.
-    async fn relay(&mut self, connection: &mut Connection, work: &mut Workspace) -> Result<(), Broken> {
+    async fn relay(
+        &mut self,
+        connection: &mut Connection,
+        work: &mut Workspace,
+    ) -> Result<(), Broken> {
         loop {
             let news = poll_fn(|context| Poll::Ready(self.exchange.poll_news(context))).await;
             let news = news.map_err(Broken::Script)?;
-            let wanted = news
-                .available
-                .min(usize::try_from(self.left).unwrap_or(usize::MAX));
+            let wanted = news.available.min(usize::try_from(self.left).unwrap_or(usize::MAX));
             if wanted < news.available {
                 // More than the head promised cannot be sent.
                 self.skip_excess(news, wanted);
@@ -146,7 +153,8 @@ impl Stream {
         }
     }
 
-    /// Moves content through filters until the worker has no more. What comes out goes through the spool.
+    /// Moves content through filters until the worker has no more. What comes out goes through the
+    /// spool.
     async fn relay_through(
         &mut self,
         mut chain: Chain,
@@ -159,14 +167,13 @@ impl Stream {
         loop {
             let news = poll_fn(|context| Poll::Ready(self.exchange.poll_news(context))).await;
             let news = news.map_err(Broken::Script)?;
-            let movable = self.spool.is_empty() || ((news.full || news.complete) && self.spool.has_room());
+            let movable =
+                self.spool.is_empty() || ((news.full || news.complete) && self.spool.has_room());
             if news.available > 0 && movable {
                 work.out.resize(news.available.min(STEP), 0);
                 let copied = self.exchange.copy(&mut work.out);
                 self.exchange.consume(copied);
-                chain
-                    .push(&work.out[..copied], &mut made)
-                    .map_err(Broken::Filter)?;
+                chain.push(&work.out[..copied], &mut made).map_err(Broken::Filter)?;
                 self.spool_made(&mut made, work)?;
                 self.send_what_fits(connection)?;
                 is_shown = false;
@@ -208,8 +215,8 @@ impl Stream {
         self.send_spooled(connection)
     }
 
-    /// One `writev`: what is in `work.out`, `length` bytes of the ring, the chunk's end. What the socket does not take is
-    /// spooled.
+    /// One `writev`: what is in `work.out`, `length` bytes of the ring, the chunk's end. What the
+    /// socket does not take is spooled.
     fn send_directly(
         &mut self,
         connection: &Connection,
@@ -254,7 +261,8 @@ impl Stream {
         }
     }
 
-    /// Spools `work.out`, `length` bytes of the ring and `tail`, but for their first `sent` bytes together.
+    /// Spools `work.out`, `length` bytes of the ring and `tail`, but for their first `sent` bytes
+    /// together.
     fn spool_rest(
         &mut self,
         work: &mut Workspace,
@@ -334,7 +342,8 @@ impl Stream {
             Ok(news) => news,
             Err(failure) => return Poll::Ready(Err(Broken::Script(failure))),
         };
-        let movable = self.spool.is_empty() || ((news.full || news.complete) && self.spool.has_room());
+        let movable =
+            self.spool.is_empty() || ((news.full || news.complete) && self.spool.has_room());
         if (news.available > 0 && movable) || (news.complete && news.available == 0) {
             return Poll::Ready(Ok(Wake::News));
         }

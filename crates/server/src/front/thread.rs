@@ -43,7 +43,8 @@ pub(super) struct Shared {
     pub(super) complaints: Arc<Mutex<Complaints>>,
     /// By site; `None` where there is no PHP.
     pub(super) pools: Vec<Option<Arc<Pool>>>,
-    /// Threads beside the first that have not ended. The first, which speaks to supervisor and zygotes, is the last to end.
+    /// Threads beside the first that have not ended. The first, which speaks to supervisor and
+    /// zygotes, is the last to end.
     pub(super) others: AtomicUsize,
     pub(super) log: Arc<ErrorLog>,
     pub(super) access: Option<crate::log::Target>,
@@ -68,7 +69,8 @@ pub(super) enum Stage {
 /// A connection that was accepted: socket, remote and local address.
 pub(super) type Accepted = (TcpStream, SocketAddr, SocketAddr);
 
-/// A listening socket, of which each thread has a descriptor of its own, and the address that it really has.
+/// A listening socket, of which each thread has a descriptor of its own, and the address that it
+/// really has.
 pub(super) type Listener = (TcpListener, SocketAddr);
 
 /// One thread's own state.
@@ -97,8 +99,8 @@ pub(super) struct Thread {
 
 /// Workspaces that a thread keeps for the next connections.
 const WORKSPACES: usize = 64;
-/// Connections of a thread that stay ready for their next request. A working connection takes a few kilobytes more than one
-/// at rest.
+/// Connections of a thread that stay ready for their next request. A working connection takes a few
+/// kilobytes more than one at rest.
 const CROWD: usize = 256;
 
 thread_local! {
@@ -106,7 +108,8 @@ thread_local! {
     static CURRENT: RefCell<Option<Rc<Thread>>> = const { RefCell::new(None) };
 }
 
-/// Runs a thread's event loop until the front is over. `control` runs beside it, on the first thread only.
+/// Runs a thread's event loop until the front is over. `control` runs beside it, on the first
+/// thread only.
 pub(super) fn run<C: Future<Output = ()> + 'static>(
     shared: Arc<Shared>,
     number: usize,
@@ -165,10 +168,7 @@ impl Thread {
             .iter()
             .map(|pool| pool.clone().map(|pool| Desk::new(pool, number)))
             .collect();
-        let access = shared
-            .access
-            .clone()
-            .map(|target| AccessLog::new(config.log.format, target));
+        let access = shared.access.clone().map(|target| AccessLog::new(config.log.format, target));
         Thread {
             number,
             limits,
@@ -213,7 +213,8 @@ impl Thread {
         self.store.borrow_mut()
     }
 
-    /// What resolving a request for `site` asks of the outside, that request having come at `since`.
+    /// What resolving a request for `site` asks of the outside, that request having come at
+    /// `since`.
     pub(super) fn outside(&self, site: &Site, since: Instant) -> Outside<'_> {
         let mut store = self.store();
         store.enter(site.number());
@@ -249,9 +250,7 @@ impl Thread {
     /// Whether that has not been said lately.
     pub(super) fn is_news(&self, complaint: &Complaint, now: Instant) -> bool {
         let complaints = self.shared.complaints.lock();
-        complaints
-            .unwrap_or_else(PoisonError::into_inner)
-            .is_news(complaint, now)
+        complaints.unwrap_or_else(PoisonError::into_inner).is_news(complaint, now)
     }
 
     pub(super) fn desk(&self, site: usize) -> Option<&Rc<Desk>> {
@@ -317,7 +316,8 @@ impl Thread {
             .say(trouble.level(), trouble.site.as_deref(), &trouble.to_string());
     }
 
-    /// Says why there is no answer, where there is something to say and somebody to answer, and tells with which status.
+    /// Says why there is no answer, where there is something to say and somebody to answer, and
+    /// tells with which status.
     pub(super) fn report_failed(&self, failed: &Failed) -> Option<Status> {
         let status = failed.status()?;
         if let Failed::Trouble(trouble) = failed {
@@ -350,7 +350,8 @@ impl Thread {
         }
     }
 
-    /// Accepts and serves until the stage says that it is over, or everything in flight has ended while draining.
+    /// Accepts and serves until the stage says that it is over, or everything in flight has ended
+    /// while draining.
     async fn serve(
         self: &Rc<Self>,
         listeners: Vec<Listener>,
@@ -406,7 +407,8 @@ impl Thread {
     }
 
     fn is_idle(&self) -> bool {
-        self.load().load(Ordering::Relaxed) == 0 && self.desks.iter().flatten().all(|desk| desk.is_idle())
+        self.load().load(Ordering::Relaxed) == 0
+            && self.desks.iter().flatten().all(|desk| desk.is_idle())
     }
 
     pub(super) fn load(&self) -> &AtomicUsize {

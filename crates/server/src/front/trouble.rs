@@ -1,4 +1,5 @@
-//! What went wrong with a request, whose fault it was, and what the client and the log are told: the one place for that.
+//! What went wrong with a request, whose fault it was, and what the client and the log are told:
+//! the one place for that.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -91,7 +92,9 @@ impl Trouble {
             BodyError::Refused(refusal) => refusal.why.to_owned(),
             BodyError::TimedOut => "nothing came for body_timeout".to_owned(),
             BodyError::Cut => "the client closed the connection".to_owned(),
-            BodyError::Forgotten => "the rules changed after its content was thrown away".to_owned(),
+            BodyError::Forgotten => {
+                "the rules changed after its content was thrown away".to_owned()
+            }
             BodyError::Storage(error) => {
                 format!(
                     "its content cannot be stored in {}: {error}",
@@ -162,12 +165,15 @@ impl Trouble {
     }
 
     /// As [`Trouble::script`], once the response is on its way.
-    pub(super) fn response(connection: &Connection, request: &Request, failure: Failure) -> Trouble {
+    pub(super) fn response(
+        connection: &Connection,
+        request: &Request,
+        failure: Failure,
+    ) -> Trouble {
         let (status, why) = match failure {
-            Failure::WorkerDied(status) => (
-                Status::BAD_GATEWAY,
-                format!("its worker {}", crate::log::WaitStatus(status)),
-            ),
+            Failure::WorkerDied(status) => {
+                (Status::BAD_GATEWAY, format!("its worker {}", crate::log::WaitStatus(status)))
+            }
             Failure::NotBegun => (
                 Status::SERVICE_UNAVAILABLE,
                 "no worker became free within queue_timeout".to_owned(),
@@ -218,10 +224,7 @@ impl Trouble {
         site: &Site,
         (place, what): &Complaint,
     ) -> Trouble {
-        let place = place
-            .as_ref()
-            .map(|place| format!("{place}: "))
-            .unwrap_or_default();
+        let place = place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
         Trouble {
             culprit: Culprit::Site,
             status: None,

@@ -1,8 +1,9 @@
 //! Requests that `RewriteRule … [P]` hands on: to one of the site's `upstreams`, over HTTP/1.1.
 //!
-//! The request's content is received whole first, as for a script, so no slow client keeps an upstream waiting. Each request has a
-//! connection of its own, which no thread waits for. The response goes to the client as it comes, as fast as the client takes it.
-//! What the upstream sends is checked as if it came from a stranger: its head has a limit, and its framing is made anew.
+//! The request's content is received whole first, as for a script, so no slow client keeps an
+//! upstream waiting. Each request has a connection of its own, which no thread waits for. The
+//! response goes to the client as it comes, as fast as the client takes it. What the upstream sends
+//! is checked as if it came from a stranger: its head has a limit, and its framing is made anew.
 
 mod reply;
 
@@ -14,7 +15,9 @@ use std::time::Duration;
 use howdah_config::Upstream;
 use howdah_htaccess::modules::filter::Filter;
 use howdah_http::h1::{Framing, LAST_CHUNK, encode_head};
-use howdah_http::{Content, Fields, Method, ResponseHead, Status, is_field_value, is_token, members};
+use howdah_http::{
+    Content, Fields, Method, ResponseHead, Status, is_field_value, is_token, members,
+};
 use howdah_site::{Client, Ruled, Site};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -49,7 +52,8 @@ const OURS: [&[u8]; 14] = [
     b"x-forwarded-server",
 ];
 
-/// Hands the request on, and waits for the head of the response. `number` is the upstream's among the site's.
+/// Hands the request on, and waits for the head of the response. `number` is the upstream's among
+/// the site's.
 pub(super) async fn answer(
     connection: &mut Connection,
     work: &mut Workspace,
@@ -86,16 +90,15 @@ pub(super) async fn answer(
             has_content.then(|| content.length()),
         ),
         content,
-        is_head: ruled
-            .as_deref()
-            .map_or(&work.request.method, |ruled| &ruled.state.method)
+        is_head: ruled.as_deref().map_or(&work.request.method, |ruled| &ruled.state.method)
             == &Method::Head,
     };
     let exchange = exchange(upstream, site.config().upstream_timeout, request);
     match script::unless(|context| connection.poll_closed(context), exchange).await {
         None => Err(Trouble::gone(connection, &work.request, site).into()),
         Some(Err(failure)) => {
-            let mut trouble = Trouble::upstream(connection, &work.request, &upstream.to_string(), &failure);
+            let mut trouble =
+                Trouble::upstream(connection, &work.request, &upstream.to_string(), &failure);
             trouble.site = Some(site.name().to_owned());
             Err(trouble.into())
         }
@@ -218,12 +221,8 @@ pub(super) async fn send(
     let length = reply.length().filter(|_| filters.is_empty());
     let request = &work.request;
     let is_empty = request.method == Method::Head;
-    let framing = Framing::of(
-        &request.method,
-        request.version,
-        head.status,
-        length.filter(|_| !is_empty),
-    );
+    let framing =
+        Framing::of(&request.method, request.version, head.status, length.filter(|_| !is_empty));
     let date = connection.thread().date();
     encode_head(&mut work.out, request.version, head, framing, persistent, &date);
     let after = send::after(connection, persistent && framing != Framing::Close);
@@ -235,11 +234,12 @@ pub(super) async fn send(
     match relay(connection, work, &mut reply, &mut chain, framing, &mut sent).await {
         Ok(()) => Sent::new(sent, Ok(()), after),
         Err(Stopped::Client(cut)) => Sent::new(sent, Err(cut), after),
-        Err(Stopped::Upstream(failure)) => Sent::broken(
-            sent,
-            Trouble::upstream(connection, &work.request, &reply.name, &failure),
-        ),
-        Err(Stopped::Filter(why)) => Sent::broken(sent, Trouble::server(connection, &work.request, why)),
+        Err(Stopped::Upstream(failure)) => {
+            Sent::broken(sent, Trouble::upstream(connection, &work.request, &reply.name, &failure))
+        }
+        Err(Stopped::Filter(why)) => {
+            Sent::broken(sent, Trouble::server(connection, &work.request, why))
+        }
     }
 }
 
@@ -268,16 +268,12 @@ async fn relay(
         made.clear();
         let next = reply.next(&mut piece);
         let next = script::unless(|context| connection.poll_broken(context), next).await;
-        let goes_on = next
-            .ok_or(Stopped::Client(Cut::Broken))?
-            .map_err(Stopped::Upstream)?;
+        let goes_on = next.ok_or(Stopped::Client(Cut::Broken))?.map_err(Stopped::Upstream)?;
         let passed = match goes_on {
-            true => chain
-                .push(&piece, &mut made)
-                .and_then(|()| match reply.is_waiting() {
-                    true => chain.flush(&mut made),
-                    false => Ok(()),
-                }),
+            true => chain.push(&piece, &mut made).and_then(|()| match reply.is_waiting() {
+                true => chain.flush(&mut made),
+                false => Ok(()),
+            }),
             false => chain.finish(&mut made),
         };
         passed.map_err(|broken| Stopped::Filter(broken.0))?;

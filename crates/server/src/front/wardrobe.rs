@@ -1,5 +1,5 @@
-//! Heads of files as directives have dressed them, kept as long as nothing changes: neither the file, nor what is in force for it,
-//! nor, where Expires tells the time, the second.
+//! Heads of files as directives have dressed them, kept as long as nothing changes: neither the
+//! file, nor what is in force for it, nor, where Expires tells the time, the second.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -20,7 +20,8 @@ use super::recent::Recent;
 /// Heads that a thread keeps. Beyond, all are forgotten.
 const MOST_KEPT: usize = 2048;
 
-/// Dressed heads, by the heads that they were made of, by what was in force, and by what codings clients take.
+/// Dressed heads, by the heads that they were made of, by what was in force, and by what codings
+/// clients take.
 #[derive(Debug, Default)]
 pub(super) struct Wardrobe {
     kept: HashMap<Key, Kept, foldhash::fast::RandomState>,
@@ -37,12 +38,14 @@ struct Answered {
     head: Rc<[u8]>,
 }
 
-/// Addresses of the file's head and of the settings, and a digest of Accept-Encoding where that counts.
+/// Addresses of the file's head and of the settings, and a digest of Accept-Encoding where that
+/// counts.
 type Key = (usize, usize, u64);
 
 #[derive(Debug)]
 struct Kept {
-    // These two are held so that nothing else can come to stand at their addresses, which are the key.
+    // These two are held so that nothing else can come to stand at their addresses, which are the
+    // key.
     _document: Rc<[u8]>,
     _settings: Arc<Settings>,
     dress: Dress,
@@ -63,11 +66,14 @@ pub(super) struct Dress {
 }
 
 impl Dress {
-    /// What a head depends on before the directives have seen it; `None` where it depends on more, and cannot be kept.
+    /// What a head depends on before the directives have seen it; `None` where it depends on more,
+    /// and cannot be kept.
     pub(super) fn of(ruled: &Ruled, request: &Request) -> Option<Dress> {
         let (state, settings) = (&ruled.state, &ruled.settings);
         let headers = settings.headers.as_ref();
-        if !headers.is_none_or(|headers| headers.is_constant()) || state.trace.is_some() || has_its_own(state)
+        if !headers.is_none_or(|headers| headers.is_constant())
+            || state.trace.is_some()
+            || has_its_own(state)
         {
             return None;
         }
@@ -109,7 +115,8 @@ impl Wardrobe {
         holds.then(|| Rc::clone(&answered.head))
     }
 
-    /// The head that was made of the file's own, if it still holds, and what the content has passed for it.
+    /// The head that was made of the file's own, if it still holds, and what the content has passed
+    /// for it.
     pub(super) fn find(
         &mut self,
         document: &Rc<[u8]>,
@@ -140,7 +147,8 @@ impl Wardrobe {
         Some((Rc::clone(&kept.head), &kept.filters[..]))
     }
 
-    /// Keeps a head, for content that has that length once it has passed the filters, and gives it back as it is kept.
+    /// Keeps a head, for content that has that length once it has passed the filters, and gives it
+    /// back as it is kept.
     #[allow(clippy::too_many_arguments)] // Each of them is a part of what is kept.
     pub(super) fn keep(
         &mut self,
@@ -201,7 +209,8 @@ fn accepts<'r>(state: &'r State, request: &'r Request) -> Cow<'r, [u8]> {
     }
 }
 
-/// Whether the directives have nothing to say about the head of a file, which has that media type by itself.
+/// Whether the directives have nothing to say about the head of a file, which has that media type
+/// by itself.
 pub(super) fn is_left_alone(ruled: &Ruled, document: &[u8]) -> bool {
     let state = &ruled.state;
     state.status == Status::OK
@@ -237,18 +246,16 @@ fn is_by_name(ruled: &Ruled) -> bool {
     ruled.settings.mime.is_none() && ruled.state.content_type.is_none()
 }
 
-/// The media type that the directives have found. What has none is nothing that a browser should guess at.
+/// The media type that the directives have found. What has none is nothing that a browser should
+/// guess at.
 pub(crate) fn set_content_type(head: &mut ResponseHead, ruled: &Ruled) {
     if is_by_name(ruled) {
         return;
     }
     let found = mime::content_type_field(&ruled.state);
     head.fields.remove(b"content-type");
-    let value = found
-        .as_deref()
-        .filter(|value| howdah_http::is_field_value(value));
-    head.fields
-        .push(b"Content-Type", value.unwrap_or(b"application/octet-stream"));
+    let value = found.as_deref().filter(|value| howdah_http::is_field_value(value));
+    head.fields.push(b"Content-Type", value.unwrap_or(b"application/octet-stream"));
 }
 
 /// The second of a head that tells no time.

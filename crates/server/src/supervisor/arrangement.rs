@@ -87,14 +87,19 @@ impl Finder<'_> {
             known => known,
         };
         if identity.as_ref().is_some_and(Identity::is_root) {
-            let warning =
-                "the front runs as root, as `user` asks for: whoever breaks into it owns this machine";
+            let warning = "the front runs as root, as `user` asks for: whoever breaks into it owns this machine";
             self.warnings.push(warning.to_owned());
         }
         identity
     }
 
-    fn pool(&mut self, number: usize, site: &Site, php: &Php, front: Option<&Identity>) -> Option<PoolPlan> {
+    fn pool(
+        &mut self,
+        number: usize,
+        site: &Site,
+        php: &Php,
+        front: Option<&Identity>,
+    ) -> Option<PoolPlan> {
         let identity = match front {
             None => None,
             Some(front) => Some(self.pool_identity(site, php, front)?),
@@ -113,7 +118,11 @@ impl Finder<'_> {
             workers,
             settings: PoolSettings {
                 pool: site.name.clone(),
-                ini_file: self.text(site, "ini_file", php.ini_file.as_deref().unwrap_or(Path::new("")))?,
+                ini_file: self.text(
+                    site,
+                    "ini_file",
+                    php.ini_file.as_deref().unwrap_or(Path::new("")),
+                )?,
                 max_requests: php.max_requests,
                 ini: php.ini.clone(),
                 admin_ini: php.admin_ini.clone(),
@@ -160,8 +169,7 @@ impl Finder<'_> {
                     return None;
                 }
                 Err(error) => {
-                    self.errors
-                        .push(format!("{what}: cannot look up the group {group}: {error}"));
+                    self.errors.push(format!("{what}: cannot look up the group {group}: {error}"));
                     return None;
                 }
             },
@@ -171,9 +179,9 @@ impl Finder<'_> {
             Ok(None) => self.errors.push(format!(
                 "{what}: there is no user {user} on this machine; make it, or name another"
             )),
-            Err(error) => self
-                .errors
-                .push(format!("{what}: cannot look up the user {user}: {error}")),
+            Err(error) => {
+                self.errors.push(format!("{what}: cannot look up the user {user}: {error}"))
+            }
         }
         None
     }
@@ -216,7 +224,8 @@ impl Finder<'_> {
         text
     }
 
-    /// A root that is missing, or that the front may not enter, is the usual reason for a site full of 404 and 403.
+    /// A root that is missing, or that the front may not enter, is the usual reason for a site full
+    /// of 404 and 403.
     fn look_at_root(&mut self, site: &Site, front: Option<&Identity>) {
         let RootTemplate::Fixed(root) = &site.root else {
             return;
@@ -225,10 +234,9 @@ impl Finder<'_> {
         match root.metadata() {
             Ok(found) if found.is_dir() => {}
             Ok(_) => {
-                return self.warnings.push(format!(
-                    "site {name}: its root {} is not a folder",
-                    root.display()
-                ));
+                return self
+                    .warnings
+                    .push(format!("site {name}: its root {} is not a folder", root.display()));
             }
             Err(error) => {
                 return self
@@ -295,8 +303,9 @@ mod tests {
     }
 
     fn config(php: &str) -> Config {
-        let text =
-            format!("[[site]]\nname = \"shop\"\nroot = \"/tmp\"\n[site.php]\nprogram = \"/bin/sh\"\n{php}");
+        let text = format!(
+            "[[site]]\nname = \"shop\"\nroot = \"/tmp\"\n[site.php]\nprogram = \"/bin/sh\"\n{php}"
+        );
         Config::parse(&text, "howdah.toml").unwrap()
     }
 
@@ -327,10 +336,7 @@ mod tests {
 
         let found = Arrangement::find(config("user = \"root\"\n"), &as_user(0)).unwrap();
         assert!(
-            found
-                .warnings
-                .iter()
-                .any(|warning| warning.contains("PHP runs as root")),
+            found.warnings.iter().any(|warning| warning.contains("PHP runs as root")),
             "{:?}",
             found.warnings
         );
@@ -357,7 +363,8 @@ mod tests {
         let config = Config::for_directory(Path::new("/tmp"), DirectoryOptions::default());
         let errors = Arrangement::find(config, &as_user(1)).unwrap_err();
         assert!(
-            errors[0].contains("none of /no/such/bin, /no/such/libexec/howdah, /usr/local/bin, /bin"),
+            errors[0]
+                .contains("none of /no/such/bin, /no/such/libexec/howdah, /usr/local/bin, /bin"),
             "{errors:?}"
         );
     }

@@ -14,7 +14,8 @@ pub(super) struct Backoff {
 }
 
 impl Backoff {
-    /// How long to wait after something died that had lived for so long. The first death costs no time.
+    /// How long to wait after something died that had lived for so long. The first death costs no
+    /// time.
     pub(super) fn after_death(&mut self, lived: Duration) -> Duration {
         if lived >= HEALTHY {
             self.deaths = 0;
@@ -36,13 +37,8 @@ mod tests {
     fn waits_longer_each_time_until_it_stays_alive() {
         let mut backoff = Backoff::default();
         let at_once = Duration::from_millis(1);
-        let waits: Vec<u128> = (0..10)
-            .map(|_| backoff.after_death(at_once).as_millis())
-            .collect();
-        assert_eq!(
-            waits,
-            [0, 250, 500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]
-        );
+        let waits: Vec<u128> = (0..10).map(|_| backoff.after_death(at_once).as_millis()).collect();
+        assert_eq!(waits, [0, 250, 500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);
         assert_eq!(backoff.after_death(HEALTHY), Duration::ZERO);
         assert_eq!(backoff.after_death(at_once), FIRST);
     }

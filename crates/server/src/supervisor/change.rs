@@ -1,4 +1,5 @@
-//! From one generation to the next: prepared, started, and put in the place of the former; or refused, and the former goes on.
+//! From one generation to the next: prepared, started, and put in the place of the former; or
+//! refused, and the former goes on.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -80,10 +81,11 @@ impl Supervisor {
                 found.map_err(|errors| Refusal::Config(errors.join("\n")))?
             }
         };
-        let (listeners, left_out) =
-            listeners::prepare(&arrangement.config.listen, &self.listeners).map_err(Refusal::Failed)?;
+        let (listeners, left_out) = listeners::prepare(&arrangement.config.listen, &self.listeners)
+            .map_err(Refusal::Failed)?;
         let (log, access) = self.logs_for(&arrangement.config).map_err(Refusal::Failed)?;
-        let (control, no_control) = self.control_for(&arrangement.config).map_err(Refusal::Failed)?;
+        let (control, no_control) =
+            self.control_for(&arrangement.config).map_err(Refusal::Failed)?;
         if cause != Cause::FrontDied {
             for warning in arrangement.warnings.iter().chain(&left_out).chain(&no_control) {
                 log.say(Level::Warning, None, warning);
@@ -108,9 +110,12 @@ impl Supervisor {
         Ok(())
     }
 
-    /// The next step of the present change, if it is time for it: PHP first, then the front, then the former generation goes.
+    /// The next step of the present change, if it is time for it: PHP first, then the front, then
+    /// the former generation goes.
     pub(super) fn advance(&mut self) {
-        let Some(change) = self.change.take() else { return };
+        let Some(change) = self.change.take() else {
+            return;
+        };
         let (number, run_front) = (change.generation, self.run_front);
         let Some(generation) = self.generation(number) else {
             return;
@@ -121,9 +126,8 @@ impl Supervisor {
         }
         let mut trouble = None;
         if generation.front.is_none() && generation.has_php() {
-            trouble = generation
-                .start_front(&change.arrangement, &change.listeners, run_front)
-                .err();
+            trouble =
+                generation.start_front(&change.arrangement, &change.listeners, run_front).err();
         }
         self.change = Some(change);
         if let Some(error) = trouble {
@@ -142,7 +146,8 @@ impl Supervisor {
             access,
         } = change;
         let fallback = self.usual_drain();
-        // An address that is served no longer must have no owner left but the former front, which closes it.
+        // An address that is served no longer must have no owner left but the former front, which
+        // closes it.
         self.listeners = listeners;
         for former in &mut self.generations {
             if former.phase == Phase::Serving && former.number != generation {
@@ -220,11 +225,7 @@ impl Supervisor {
             Some(due) if now >= due => self.begin(Cause::FrontDied),
             Some(_) => {}
             None => {
-                if !self
-                    .generations
-                    .iter()
-                    .any(|generation| generation.phase == Phase::Serving)
-                {
+                if !self.generations.iter().any(|generation| generation.phase == Phase::Serving) {
                     self.restart = Some(now + self.backoff.after_death(Duration::ZERO));
                 }
             }
@@ -233,8 +234,9 @@ impl Supervisor {
 
     fn logs_for(&self, config: &Config) -> Result<(Arc<ErrorLog>, Option<Target>), String> {
         let file = |path: &std::path::Path| {
-            Target::file(path)
-                .map_err(|error| format!("cannot open the log {}: {error}; make its folder", path.display()))
+            Target::file(path).map_err(|error| {
+                format!("cannot open the log {}: {error}; make its folder", path.display())
+            })
         };
         let stream = |error: std::io::Error| format!("cannot write a log: {error}");
         let log = match &config.log.error {
@@ -246,17 +248,20 @@ impl Supervisor {
         let access = match &config.log.access {
             AccessTarget::Off => None,
             AccessTarget::Stdout => Some(Target::stdout().map_err(stream)?),
-            AccessTarget::File(path) => Some(match present.filter(|target| target.path() == Some(path)) {
-                Some(present) => present.clone(),
-                None => file(path)?,
-            }),
+            AccessTarget::File(path) => {
+                Some(match present.filter(|target| target.path() == Some(path)) {
+                    Some(present) => present.clone(),
+                    None => file(path)?,
+                })
+            }
         };
         Ok((log, access))
     }
 
     /// The control socket, and why there is none although there could be.
     fn control_for(&self, config: &Config) -> Result<(Socket, Option<String>), String> {
-        let Some(path) = config.control_path(self.around.identity.is_root(), self.around.runtime.as_deref())
+        let Some(path) =
+            config.control_path(self.around.identity.is_root(), self.around.runtime.as_deref())
         else {
             return Ok((Socket::None, None));
         };

@@ -13,9 +13,8 @@ use crate::log::Level;
 impl Supervisor {
     pub(super) fn hear_front(&mut self, number: u64) {
         loop {
-            let Some(front) = self
-                .generation(number)
-                .and_then(|generation| generation.front.as_mut())
+            let Some(front) =
+                self.generation(number).and_then(|generation| generation.front.as_mut())
             else {
                 return;
             };
@@ -47,7 +46,9 @@ impl Supervisor {
         let Some(pool) = generation.pools.get_mut(position) else {
             return;
         };
-        let Some(zygote) = &mut pool.zygote else { return };
+        let Some(zygote) = &mut pool.zygote else {
+            return;
+        };
         let was_ready = zygote.ready.is_some();
         let heard = zygote.listen();
         let (is_ready, pid, name) = (zygote.ready.is_some(), zygote.pid, pool.name.clone());
@@ -61,7 +62,9 @@ impl Supervisor {
         }
         if is_ready && !was_ready {
             match serving {
-                true => self.say_of(Level::Notice, &name, &format!("its new zygote {pid} is ready")),
+                true => {
+                    self.say_of(Level::Notice, &name, &format!("its new zygote {pid} is ready"))
+                }
                 false => self.advance(),
             }
         }
@@ -73,10 +76,8 @@ impl Supervisor {
             .and_then(|generation| generation.pools.get_mut(position));
         if let Some(pool) = pool {
             pool.kill();
-            let (name, what) = (
-                pool.name.clone(),
-                format!("its pool is ended and replaced: {reason}"),
-            );
+            let (name, what) =
+                (pool.name.clone(), format!("its pool is ended and replaced: {reason}"));
             self.say_of(Level::Error, &name, &what);
         }
     }
@@ -87,13 +88,12 @@ impl Supervisor {
             if self.check.as_mut().is_some_and(|check| check.ended(pid, exit)) {
                 continue;
             }
-            let found = self
-                .generations
-                .iter()
-                .find_map(|one| Some((one.number, one.part(pid)?)));
+            let found = self.generations.iter().find_map(|one| Some((one.number, one.part(pid)?)));
             match found {
                 Some((number, Part::Front)) => self.front_died(number, pid, exit),
-                Some((number, Part::Zygote(position))) => self.zygote_died(number, position, pid, exit),
+                Some((number, Part::Zygote(position))) => {
+                    self.zygote_died(number, position, pid, exit)
+                }
                 // Somebody's grandchild, if we are the first process of a container.
                 None => {}
             }
@@ -108,21 +108,17 @@ impl Supervisor {
         let Some(generation) = self.generation(number) else {
             return;
         };
-        let lived = generation
-            .front
-            .take()
-            .map_or(Duration::ZERO, |front| front.started.elapsed());
+        let lived = generation.front.take().map_or(Duration::ZERO, |front| front.started.elapsed());
         match generation.phase {
-            Phase::Starting { .. } => self.abort(number, &format!("the front {pid} {exit} while it started")),
+            Phase::Starting { .. } => {
+                self.abort(number, &format!("the front {pid} {exit} while it started"))
+            }
             Phase::Serving => {
                 // Its region is gone with it, so the pools have nothing to serve.
                 generation.drain(false, fallback);
                 let wait = self.backoff.after_death(lived);
                 self.restart = Some(Instant::now() + wait);
-                self.say(
-                    Level::Error,
-                    &format!("the front {pid} {exit}; {}", another(wait)),
-                );
+                self.say(Level::Error, &format!("the front {pid} {exit}; {}", another(wait)));
             }
             Phase::Draining { .. } => {
                 generation.stop_pools();
@@ -171,7 +167,9 @@ impl Supervisor {
             // The generation that replaces this one is on its way.
             Phase::Serving | Phase::Draining { .. } | Phase::Ending { .. } => {
                 pool.due = None;
-                if phase == Phase::Serving || (matches!(phase, Phase::Draining { .. }) && !is_orderly(exit)) {
+                if phase == Phase::Serving
+                    || (matches!(phase, Phase::Draining { .. }) && !is_orderly(exit))
+                {
                     self.say_of(
                         Level::Error,
                         &name,
@@ -193,19 +191,17 @@ impl Supervisor {
             if pool.due.is_none_or(|due| now < due) {
                 continue;
             }
-            let told = pool
-                .start_zygote(&around)
-                .and_then(|socket| match &generation.front {
-                    Some(front) => front.tell(&ToFront::PoolReplaced { pool: position }, &[socket.into()]),
-                    None => Ok(()),
-                });
+            let told = pool.start_zygote(&around).and_then(|socket| match &generation.front {
+                Some(front) => {
+                    front.tell(&ToFront::PoolReplaced { pool: position }, &[socket.into()])
+                }
+                None => Ok(()),
+            });
             if let Err(error) = told {
                 pool.kill();
                 pool.start_failed(now);
-                troubles.push((
-                    pool.name.clone(),
-                    format!("its zygote cannot be started: {error}"),
-                ));
+                troubles
+                    .push((pool.name.clone(), format!("its zygote cannot be started: {error}")));
             }
         }
         for (name, what) in troubles {
@@ -218,9 +214,6 @@ impl Supervisor {
 fn another(wait: Duration) -> String {
     match wait {
         Duration::ZERO => "another takes its place".to_owned(),
-        wait => format!(
-            "it keeps dying, so another is started in {} s only",
-            wait.as_secs_f32()
-        ),
+        wait => format!("it keeps dying, so another is started in {} s only", wait.as_secs_f32()),
     }
 }

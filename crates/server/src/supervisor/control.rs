@@ -1,7 +1,7 @@
 //! The control socket, through which `howdah status`, `reload` and `stop` reach the supervisor.
 //!
-//! A client sends one word and a line feed. The answer is `ok` or `refused` on a line of its own, then text for a person, up
-//! to the end of the stream.
+//! A client sends one word and a line feed. The answer is `ok` or `refused` on a line of its own,
+//! then text for a person, up to the end of the stream.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -69,7 +69,8 @@ struct Client {
 }
 
 impl Control {
-    /// Makes the socket at `path`, for its owner alone. One that nobody listens to any more is replaced.
+    /// Makes the socket at `path`, for its owner alone. One that nobody listens to any more is
+    /// replaced.
     pub(super) fn bind(path: &Path) -> Result<Control, String> {
         let told = |error: io::Error| {
             let path = path.display();
@@ -106,7 +107,8 @@ impl Control {
         })
     }
 
-    /// Takes over those who wait at another socket, which is closed, and goes away unless it is at the same place.
+    /// Takes over those who wait at another socket, which is closed, and goes away unless it is at
+    /// the same place.
     pub(super) fn succeed(&mut self, former: Control) {
         self.next_id = former.next_id;
         self.clients = former.clients;
@@ -142,12 +144,11 @@ impl Control {
 
     /// Everybody, with what to wait for them by.
     pub(super) fn clients(&self) -> impl Iterator<Item = (u64, BorrowedFd<'_>)> {
-        self.clients
-            .iter()
-            .map(|client| (client.id, client.stream.as_fd()))
+        self.clients.iter().map(|client| (client.id, client.stream.as_fd()))
     }
 
-    /// Reads what a client says. `Some` once it has said what it wants. Whoever leaves, or talks nonsense, is forgotten.
+    /// Reads what a client says. `Some` once it has said what it wants. Whoever leaves, or talks
+    /// nonsense, is forgotten.
     pub(super) fn listen(&mut self, id: u64) -> Option<Command> {
         let position = self.clients.iter().position(|client| client.id == id)?;
         let client = &mut self.clients[position];
@@ -210,12 +211,9 @@ impl Control {
 
     /// Those who have been asking for `command` for longer than `patience`.
     pub(super) fn tired(&self, command: Command, now: Instant, patience: Duration) -> Vec<u64> {
-        let tired = |client: &&Client| client.command == Some(command) && now - client.since >= patience;
-        self.clients
-            .iter()
-            .filter(tired)
-            .map(|client| client.id)
-            .collect()
+        let tired =
+            |client: &&Client| client.command == Some(command) && now - client.since >= patience;
+        self.clients.iter().filter(tired).map(|client| client.id).collect()
     }
 
     /// Forgets those who never say what they want.
@@ -252,17 +250,13 @@ pub(crate) fn ask(path: &Path, command: Command) -> Result<String, String> {
     if command != Command::Stop {
         stream.set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(lost)?;
     }
-    stream
-        .write_all(format!("{}\n", command.word()).as_bytes())
-        .map_err(lost)?;
+    stream.write_all(format!("{}\n", command.word()).as_bytes()).map_err(lost)?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).map_err(lost)?;
     match answer.split_once('\n') {
         Some(("ok", text)) => Ok(text.trim_end().to_owned()),
         Some(("refused", text)) => Err(text.trim_end().to_owned()),
-        _ => Err(format!(
-            "the server at {place} went away without an answer; its log may say why"
-        )),
+        _ => Err(format!("the server at {place} went away without an answer; its log may say why")),
     }
 }
 
@@ -319,11 +313,7 @@ mod tests {
     fn a_living_server_is_not_pushed_aside_and_a_dead_one_is() {
         let path = place("twice");
         let first = Control::bind(&path).unwrap();
-        assert!(
-            Control::bind(&path)
-                .unwrap_err()
-                .contains("another howdah listens")
-        );
+        assert!(Control::bind(&path).unwrap_err().contains("another howdah listens"));
         drop(first);
         Control::bind(&path).unwrap();
         fs::remove_file(&path).unwrap();
@@ -334,11 +324,7 @@ mod tests {
     fn what_is_no_socket_is_left_alone() {
         let path = place("file");
         fs::write(&path, "precious").unwrap();
-        assert!(
-            Control::bind(&path)
-                .unwrap_err()
-                .contains("something else is there")
-        );
+        assert!(Control::bind(&path).unwrap_err().contains("something else is there"));
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
         fs::remove_file(&path).unwrap();
     }

@@ -16,7 +16,8 @@ use crate::log::Level;
 
 /// The longest message of a front.
 const MOST_BYTES: usize = 256 * 1024;
-/// Seconds that the front may live on when the supervisor is dead: what it takes for itself, and one more.
+/// Seconds that the front may live on when the supervisor is dead: what it takes for itself, and
+/// one more.
 const ORPHAN_SECONDS: u8 = 6;
 const NAME: &CStr = c"howdah-front";
 
@@ -64,8 +65,8 @@ impl FrontProcess {
         }
     }
 
-    /// Says something. A front that does not listen is noticed when it dies; one that never reads fills its channel, which
-    /// is an error here.
+    /// Says something. A front that does not listen is noticed when it dies; one that never reads
+    /// fills its channel, which is an error here.
     pub(super) fn tell(&self, message: &ToFront, descriptors: &[OwnedFd]) -> io::Result<()> {
         let Some(channel) = &self.channel else {
             return Ok(());
@@ -81,7 +82,9 @@ impl FrontProcess {
         };
         let mut room = vec![0; MOST_BYTES];
         match channel.receive(&mut room) {
-            Ok(received) if received.length > 0 => Ok(Some(FromFront::decode(&room[..received.length])?)),
+            Ok(received) if received.length > 0 => {
+                Ok(Some(FromFront::decode(&room[..received.length])?))
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
             // Its end, or an error that will not go away.
             Ok(_) | Err(_) => {
@@ -93,7 +96,8 @@ impl FrontProcess {
 
     /// Ends it at once.
     pub(super) fn kill(&self) {
-        // Not reaped yet, so the number is still its own. There is nothing to be done about a failure.
+        // Not reaped yet, so the number is still its own. There is nothing to be done about a
+        // failure.
         let _ = self.pid.signal_group(SIGKILL);
     }
 }
@@ -101,9 +105,7 @@ impl FrontProcess {
 fn descriptors_of(start: &FrontStart) -> Vec<RawFd> {
     let listeners = start.listeners.iter().map(|(listener, _)| listener.as_raw_fd());
     let zygotes = start.pools.iter().map(|pool| pool.zygote.as_raw_fd());
-    let logs = [Some(start.log.target()), start.access.as_ref()]
-        .into_iter()
-        .flatten();
+    let logs = [Some(start.log.target()), start.access.as_ref()].into_iter().flatten();
     let logs = logs.map(|target| target.as_fd().as_raw_fd());
     listeners
         .chain(zygotes)
@@ -117,11 +119,7 @@ fn child(start: FrontStart, identity: Option<&Identity>, parent: Pid, run: RunFr
     let log = start.log.clone();
     process::set_name(NAME);
     if let Err(error) = settle(&start, identity, parent) {
-        log.say(
-            Level::Error,
-            None,
-            &format!("the front cannot be set up: {error}"),
-        );
+        log.say(Level::Error, None, &format!("the front cannot be set up: {error}"));
         return 1;
     }
     u8::from(run(start) != ExitCode::SUCCESS)
@@ -129,12 +127,14 @@ fn child(start: FrontStart, identity: Option<&Identity>, parent: Pid, run: RunFr
 
 /// Gives the process its limits, its user, and what signals mean to it.
 fn settle(start: &FrontStart, identity: Option<&Identity>, parent: Pid) -> io::Result<()> {
-    // Service managers and terminals send these to all processes, but it is the supervisor who decides.
+    // Service managers and terminals send these to all processes, but it is the supervisor who
+    // decides.
     for signal in [SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGUSR1] {
         signal::ignore(signal)?;
     }
     let connections = start.config.limits.connections as u64;
-    let granted = process::raise_descriptor_limit(descriptors_for(connections, start.pools.len() as u64))?;
+    let granted =
+        process::raise_descriptor_limit(descriptors_for(connections, start.pools.len() as u64))?;
     if granted < connections.saturating_add(OWN_DESCRIPTORS) {
         let what = format!(
             "the limit of {granted} open files is too low for {connections} connections (`limits.connections`); raise it \
@@ -150,7 +150,8 @@ fn settle(start: &FrontStart, identity: Option<&Identity>, parent: Pid) -> io::R
     process::outlive_parent_by(parent, ORPHAN_SECONDS)
 }
 
-/// Descriptors that a front needs beside its connections: listeners, event queues, cached files, pools' sockets.
+/// Descriptors that a front needs beside its connections: listeners, event queues, cached files,
+/// pools' sockets.
 const OWN_DESCRIPTORS: u64 = 1024;
 
 /// A connection holds its socket, and at times a file.

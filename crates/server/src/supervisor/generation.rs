@@ -1,4 +1,5 @@
-//! A generation: one front and the pools that it was started with. A reload starts another, and lets the former end.
+//! A generation: one front and the pools that it was started with. A reload starts another, and
+//! lets the former end.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -19,7 +20,8 @@ use crate::log::{ErrorLog, Target};
 
 /// PHP with all its extensions, and the front, have to be up within this time.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// What is left of a generation that was ended by force has this long to disappear before it is said to be stuck.
+/// What is left of a generation that was ended by force has this long to disappear before it is
+/// said to be stuck.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A front and its pools.
@@ -73,9 +75,7 @@ impl Generation {
             front: None,
             pools: Vec::new(),
             links: Vec::with_capacity(arrangement.pools.len()),
-            phase: Phase::Starting {
-                until: Instant::now() + START_TIMEOUT,
-            },
+            phase: Phase::Starting { until: Instant::now() + START_TIMEOUT },
         };
         for plan in &arrangement.pools {
             match Pool::start(plan, around) {
@@ -96,8 +96,9 @@ impl Generation {
         (generation, Ok(()))
     }
 
-    /// Forks the front, once PHP has started. Not before: it accepts connections from its first moment on, and whoever
-    /// connects should neither wait for PHP nor be lost if PHP does not start.
+    /// Forks the front, once PHP has started. Not before: it accepts connections from its first
+    /// moment on, and whoever connects should neither wait for PHP nor be lost if PHP does not
+    /// start.
     pub(super) fn start_front(
         &mut self,
         arrangement: &Arrangement,
@@ -119,12 +120,7 @@ impl Generation {
             log: log.clone(),
             access: access.clone(),
         };
-        self.front = Some(FrontProcess::fork(
-            start,
-            channel,
-            arrangement.front.clone(),
-            run,
-        )?);
+        self.front = Some(FrontProcess::fork(start, channel, arrangement.front.clone(), run)?);
         Ok(())
     }
 
@@ -142,7 +138,8 @@ impl Generation {
 
     /// What is not ready yet.
     pub(super) fn missing(&self) -> String {
-        let starting = |pool: &&Pool| pool.zygote.as_ref().is_none_or(|zygote| zygote.ready.is_none());
+        let starting =
+            |pool: &&Pool| pool.zygote.as_ref().is_none_or(|zygote| zygote.ready.is_none());
         match self.pools.iter().find(starting) {
             Some(pool) => format!("PHP for site {}", pool.name),
             None => "the front".to_owned(),
@@ -151,17 +148,9 @@ impl Generation {
 
     /// Accepts nothing more, and ends when all is done, or when its time is over.
     pub(super) fn drain(&mut self, keep_idle: bool, fallback: Duration) {
-        let timeout = self
-            .config
-            .as_ref()
-            .map_or(fallback, |config| config.limits.drain_timeout);
-        self.phase = Phase::Draining {
-            until: Instant::now() + timeout,
-        };
-        let told = self
-            .front
-            .as_ref()
-            .map(|front| front.tell(&ToFront::Drain { keep_idle }, &[]));
+        let timeout = self.config.as_ref().map_or(fallback, |config| config.limits.drain_timeout);
+        self.phase = Phase::Draining { until: Instant::now() + timeout };
+        let told = self.front.as_ref().map(|front| front.tell(&ToFront::Drain { keep_idle }, &[]));
         if !matches!(told, Some(Ok(()))) {
             // Nobody is there to stop the zygotes when their time has come.
             self.stop_pools();
@@ -184,9 +173,7 @@ impl Generation {
 
     /// Ends all of it at once.
     pub(super) fn kill(&mut self) {
-        self.phase = Phase::Ending {
-            until: Instant::now() + KILL_TIMEOUT,
-        };
+        self.phase = Phase::Ending { until: Instant::now() + KILL_TIMEOUT };
         // The front first: it has nothing to say any more about workers that die.
         if let Some(front) = &self.front {
             front.kill();
@@ -239,7 +226,9 @@ impl Generation {
     /// When something is to be done though nobody says anything.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let until = match self.phase {
-            Phase::Starting { until } | Phase::Draining { until } | Phase::Ending { until } => Some(until),
+            Phase::Starting { until } | Phase::Draining { until } | Phase::Ending { until } => {
+                Some(until)
+            }
             Phase::Serving => None,
         };
         self.pools.iter().filter_map(|pool| pool.due).chain(until).min()

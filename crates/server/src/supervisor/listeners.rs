@@ -30,7 +30,8 @@ impl Listener {
     }
 }
 
-/// The sockets for `addresses`: those of `present` where there is one, new ones otherwise. Also says what was left out.
+/// The sockets for `addresses`: those of `present` where there is one, new ones otherwise. Also
+/// says what was left out.
 pub(super) fn prepare(
     addresses: &[SocketAddr],
     present: &[Listener],
@@ -56,8 +57,8 @@ pub(super) fn prepare(
 /// `:80` stands for both families, also where there is no IPv6.
 fn is_spare(address: SocketAddr, all: &[SocketAddr], error: &io::Error) -> bool {
     let both = SocketAddr::from(([0, 0, 0, 0], address.port()));
-    let no_family =
-        matches!(error.raw_os_error(), Some(EAFNOSUPPORT)) || error.kind() == io::ErrorKind::AddrNotAvailable;
+    let no_family = matches!(error.raw_os_error(), Some(EAFNOSUPPORT))
+        || error.kind() == io::ErrorKind::AddrNotAvailable;
     address.is_ipv6() && address.ip().is_unspecified() && all.contains(&both) && no_family
 }
 
@@ -69,7 +70,9 @@ fn refusal(address: SocketAddr, error: &io::Error) -> String {
         io::ErrorKind::AddrInUse => {
             "another program listens there; stop it, or choose another port with --listen or `listen`"
         }
-        io::ErrorKind::PermissionDenied => "ports below 1024 are for root; choose another, or start as root",
+        io::ErrorKind::PermissionDenied => {
+            "ports below 1024 are for root; choose another, or start as root"
+        }
         io::ErrorKind::AddrNotAvailable => "this machine has no such address; see `ip address`",
         _ => "choose another address with --listen or `listen`",
     };

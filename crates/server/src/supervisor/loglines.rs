@@ -1,4 +1,5 @@
-//! What a pool writes on its standard error: lines of PHP's, told apart, bounded, and not too many of them.
+//! What a pool writes on its standard error: lines of PHP's, told apart, bounded, and not too many
+//! of them.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,7 +12,8 @@ use crate::log::{ErrorLog, Level};
 
 /// A line may be this long; the rest of it becomes another.
 const LONGEST_LINE: usize = 4096;
-/// A pool may write so many lines at once, and so many per second in the long run. What is more is counted only.
+/// A pool may write so many lines at once, and so many per second in the long run. What is more is
+/// counted only.
 const BURST: f64 = 2000.0;
 const PER_SECOND: f64 = 200.0;
 /// Reads at a time, so that one pool's flood does not keep the supervisor from its work.
@@ -138,8 +140,9 @@ impl Flood {
     fn report(&mut self, log: &ErrorLog, pool: &str) {
         let dropped = std::mem::take(&mut self.dropped);
         if dropped > 0 {
-            let what =
-                format!("{dropped} lines were left out: it logs more than {PER_SECOND} lines a second");
+            let what = format!(
+                "{dropped} lines were left out: it logs more than {PER_SECOND} lines a second"
+            );
             log.say(Level::Warning, Some(pool), &what);
         }
     }
@@ -155,7 +158,8 @@ mod tests {
     fn logged(written: &[u8]) -> Vec<String> {
         static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("howdah-lines-{}-{number}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("howdah-lines-{}-{number}", std::process::id()));
         let log = ErrorLog::new(Target::file(&path).unwrap());
         let (reader, mut writer) = io::pipe().unwrap();
         let mut lines = LogLines::new(reader).unwrap();
@@ -168,15 +172,14 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
         // Without the time.
-        text.lines()
-            .map(|line| line.split_once(' ').unwrap().1.to_owned())
-            .collect()
+        text.lines().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect()
     }
 
     #[test]
     fn each_line_has_its_level_and_its_pool() {
-        let lines =
-            logged(b"error: PHP Fatal error:  x, while running /a.php\nlibfoo: odd\n\nwarning: w\nno end");
+        let lines = logged(
+            b"error: PHP Fatal error:  x, while running /a.php\nlibfoo: odd\n\nwarning: w\nno end",
+        );
         let expected = [
             "error shop: PHP Fatal error:  x, while running /a.php",
             "notice shop: libfoo: odd",
@@ -210,9 +213,6 @@ mod tests {
         let mut flood = Flood::new(start);
         assert_eq!((0..5000).filter(|_| flood.admits(start)).count(), BURST as usize);
         let later = start + Duration::from_secs(1);
-        assert_eq!(
-            (0..5000).filter(|_| flood.admits(later)).count(),
-            PER_SECOND as usize
-        );
+        assert_eq!((0..5000).filter(|_| flood.admits(later)).count(), PER_SECOND as usize);
     }
 }

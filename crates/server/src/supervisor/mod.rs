@@ -1,5 +1,6 @@
-//! The supervisor: binds, starts, watches, replaces, ends. It has one thread, runs no event loop of others, and touches no
-//! request; whatever happens to front and pools, it is there to start them again.
+//! The supervisor: binds, starts, watches, replaces, ends. It has one thread, runs no event loop of
+//! others, and touches no request; whatever happens to front and pools, it is there to start them
+//! again.
 //!
 //! ```text
 //!       start, reload, take-over, or the front died
@@ -111,8 +112,7 @@ impl Supervisor {
         loop {
             self.reap()?;
             self.keep_time(Instant::now());
-            self.generations
-                .retain_mut(|generation| !generation.forget_if_gone(&self.log));
+            self.generations.retain_mut(|generation| !generation.forget_if_gone(&self.log));
             if self.stopping && self.generations.is_empty() {
                 return Ok(());
             }
@@ -126,33 +126,27 @@ impl Supervisor {
     fn wait(&self) -> io::Result<Vec<Source>> {
         let mut sources = vec![(Source::Signals, self.signals.as_fd())];
         if let Some(control) = &self.control {
-            sources.extend(
-                control
-                    .has_room()
-                    .then(|| (Source::ControlSocket, control.as_fd())),
-            );
+            sources.extend(control.has_room().then(|| (Source::ControlSocket, control.as_fd())));
             sources.extend(control.clients().map(|(id, client)| (Source::Client(id), client)));
         }
-        sources.extend(
-            self.check
-                .as_ref()
-                .and_then(|check| Some((Source::Check, check.output()?))),
-        );
+        sources
+            .extend(self.check.as_ref().and_then(|check| Some((Source::Check, check.output()?))));
         for generation in &self.generations {
             let number = generation.number;
             let channel = generation.front.as_ref().and_then(|front| front.channel.as_ref());
             sources.extend(channel.map(|channel| (Source::Front(number), channel.as_fd())));
             for (position, pool) in generation.pools.iter().enumerate() {
                 let socket = pool.zygote.as_ref().and_then(|zygote| zygote.socket.as_ref());
-                sources.extend(socket.map(|socket| (Source::Zygote(number, position), socket.as_fd())));
+                sources.extend(
+                    socket.map(|socket| (Source::Zygote(number, position), socket.as_fd())),
+                );
                 let lines = pool.lines.as_ref().map(AsFd::as_fd);
                 sources.extend(lines.map(|lines| (Source::Lines(number, position), lines)));
             }
         }
-        let (sources, descriptors): (Vec<Source>, Vec<BorrowedFd<'_>>) = sources.into_iter().unzip();
-        let timeout = self
-            .next_deadline()
-            .map(|due| due.saturating_duration_since(Instant::now()));
+        let (sources, descriptors): (Vec<Source>, Vec<BorrowedFd<'_>>) =
+            sources.into_iter().unzip();
+        let timeout = self.next_deadline().map(|due| due.saturating_duration_since(Instant::now()));
         let ready = poll::readable(&descriptors, timeout)?;
         Ok(sources
             .into_iter()
@@ -182,7 +176,8 @@ impl Supervisor {
             }
             Source::ControlSocket => self.control.iter_mut().for_each(Control::accept),
             Source::Client(id) => {
-                if let Some(command) = self.control.as_mut().and_then(|control| control.listen(id)) {
+                if let Some(command) = self.control.as_mut().and_then(|control| control.listen(id))
+                {
                     self.carry_out(command, id);
                 }
             }
@@ -235,7 +230,8 @@ impl Supervisor {
         }
         self.say(Level::Notice, "stopping: requests in flight are finished");
         self.stopping = true;
-        (self.restart, self.reload_wanted, self.upgrade_wanted, self.change) = (None, false, false, None);
+        (self.restart, self.reload_wanted, self.upgrade_wanted, self.change) =
+            (None, false, false, None);
         self.check = None;
         self.answer_all(Command::Reload, Err("the server is stopping"));
         let fallback = self.usual_drain();
@@ -280,10 +276,7 @@ impl Supervisor {
                 Phase::Ending { until } if now >= until => {
                     let remains = generation.remains();
                     generation.give_up();
-                    self.say(
-                        Level::Error,
-                        &format!("these processes cannot be killed: {remains}"),
-                    );
+                    self.say(Level::Error, &format!("these processes cannot be killed: {remains}"));
                 }
                 Phase::Serving => self.replace_zygotes(number, now),
                 _ => {}
@@ -299,9 +292,7 @@ impl Supervisor {
     }
 
     fn generation(&mut self, number: u64) -> Option<&mut Generation> {
-        self.generations
-            .iter_mut()
-            .find(|generation| generation.number == number)
+        self.generations.iter_mut().find(|generation| generation.number == number)
     }
 
     fn usual_drain(&self) -> Duration {

@@ -34,7 +34,8 @@ pub(crate) struct Options {
 }
 
 impl Plan {
-    /// The configuration as it is now. An error is for the operator to read, with file, line and column.
+    /// The configuration as it is now. An error is for the operator to read, with file, line and
+    /// column.
     pub(crate) fn load(&self) -> Result<Config, String> {
         match &self.source {
             Source::Folder(folder) => self.of_folder(folder),
@@ -56,10 +57,7 @@ impl Plan {
                 ));
             }
             Err(error) => {
-                return Err(format!(
-                    "{}: {error}; give the folder of a site",
-                    folder.display()
-                ));
+                return Err(format!("{}: {error}; give the folder of a site", folder.display()));
             }
         }
         let options = self.options.clone();
@@ -126,8 +124,7 @@ mod tests {
 
     #[test]
     fn the_command_line_overrules_the_file() {
-        let text =
-            "listen = [\"127.0.0.1:1\"]\nthreads = 3\n[[site]]\nroot = \"/srv/a\"\n[site.php]\nworkers = 5\n";
+        let text = "listen = [\"127.0.0.1:1\"]\nthreads = 3\n[[site]]\nroot = \"/srv/a\"\n[site.php]\nworkers = 5\n";
         let mut config = Config::parse(text, "howdah.toml").unwrap();
         Options::default().overrule(&mut config);
         assert_eq!(config.threads, Count::Exactly(3));
@@ -159,10 +156,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_none_is_refused() {
-        for (path, why) in [
-            ("/no/such/folder", "No such file"),
-            ("/etc/passwd", "not a folder"),
-        ] {
+        for (path, why) in [("/no/such/folder", "No such file"), ("/etc/passwd", "not a folder")] {
             let plan = Plan {
                 source: Source::Folder(path.into()),
                 options: Options::default(),

@@ -50,7 +50,10 @@ pub(super) struct Zygote {
 
 impl Pool {
     /// A pool with its first zygote. Answers also with the front's end of the zygote's socket.
-    pub(super) fn start(plan: &PoolPlan, around: &Surroundings) -> Result<(Pool, SeqPacket), String> {
+    pub(super) fn start(
+        plan: &PoolPlan,
+        around: &Surroundings,
+    ) -> Result<(Pool, SeqPacket), String> {
         let name = plan.settings.pool.clone();
         let told = |error: io::Error| format!("site {name}: cannot start its pool: {error}");
         let owner = plan.identity.as_ref().unwrap_or(&around.identity);
@@ -72,12 +75,7 @@ impl Pool {
 
     /// A pool that another program started.
     pub(super) fn adopt(heir: HeirPool) -> io::Result<Pool> {
-        let HeirPool {
-            name,
-            zygote,
-            socket,
-            log,
-        } = heir;
+        let HeirPool { name, zygote, socket, log } = heir;
         Ok(Pool {
             name,
             plan: None,
@@ -126,17 +124,14 @@ impl Pool {
             // It lets its workers finish if we die; see `outlive_parent_by` for the front.
             death_signal: Some(SIGTERM),
         };
-        let pid = program
-            .start()
-            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", plan.program.display())))?;
+        let pid = program.start().map_err(|error| {
+            io::Error::new(error.kind(), format!("{}: {error}", plan.program.display()))
+        })?;
         let settings = ToZygote::Settings(plan.settings.clone()).encode();
         let sent = socket.send(&settings, &[]).or_else(|error| match error.kind() {
             // It is dead, which is noticed as that.
             io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Ok(()),
-            _ => Err(io::Error::new(
-                error.kind(),
-                format!("its settings cannot be sent: {error}"),
-            )),
+            _ => Err(io::Error::new(error.kind(), format!("its settings cannot be sent: {error}"))),
         });
         self.zygote = Some(Zygote {
             pid,
@@ -191,10 +186,7 @@ impl Pool {
     /// Lets the workers finish, and end.
     pub(super) fn stop(&mut self) {
         self.due = None;
-        if let Some(Zygote {
-            socket: Some(socket), ..
-        }) = &self.zygote
-        {
+        if let Some(Zygote { socket: Some(socket), .. }) = &self.zygote {
             // If it is not listening, it is ending already, or will be killed.
             let _ = socket.send(&ToZygote::Stop.encode(), &[]);
         }
@@ -204,7 +196,8 @@ impl Pool {
     pub(super) fn kill(&mut self) {
         self.due = None;
         if let Some(zygote) = &self.zygote {
-            // Not reaped yet, so the number is still its own. There is nothing to be done about a failure.
+            // Not reaped yet, so the number is still its own. There is nothing to be done about a
+            // failure.
             let _ = zygote.pid.signal_group(SIGKILL);
         }
     }
@@ -228,7 +221,9 @@ impl Zygote {
                 return Ok(());
             }
             match FromZygote::decode(&room[..received.length])? {
-                FromZygote::Ready { php_version, opcache } => self.ready = Some((php_version, opcache)),
+                FromZygote::Ready { php_version, opcache } => {
+                    self.ready = Some((php_version, opcache))
+                }
                 FromZygote::Failed { reason } => self.failed = Some(reason),
                 FromZygote::Started { .. } | FromZygote::Died { .. } => {}
             }
@@ -240,8 +235,6 @@ impl Zygote {
 /// Room for the pool's bells and sockets beside what PHP opens.
 fn descriptor_limit(workers: usize, around: &Surroundings) -> io::Result<(u64, u64)> {
     let (soft, hard) = around.descriptor_limit;
-    let ours = (workers as u64)
-        .saturating_mul(2)
-        .saturating_add(around.processors as u64 + 64);
+    let ours = (workers as u64).saturating_mul(2).saturating_add(around.processors as u64 + 64);
     Ok((soft.max(1024).saturating_add(ours).min(hard), hard))
 }

@@ -18,10 +18,8 @@ impl Supervisor {
     /// Says what is served, by which PHP.
     pub(super) fn report_start(&self, number: u64, cause: Cause) {
         let Some(current) = &self.current else { return };
-        let Some(generation) = self
-            .generations
-            .iter()
-            .find(|generation| generation.number == number)
+        let Some(generation) =
+            self.generations.iter().find(|generation| generation.number == number)
         else {
             return;
         };
@@ -32,11 +30,8 @@ impl Supervisor {
             Cause::FrontDied => "started anew; serving",
             Cause::TakeOver => "taken over; serving",
         };
-        let addresses: Vec<String> = self
-            .listeners
-            .iter()
-            .map(|listener| listener.actual.to_string())
-            .collect();
+        let addresses: Vec<String> =
+            self.listeners.iter().map(|listener| listener.actual.to_string()).collect();
         let version = env!("CARGO_PKG_VERSION");
         let front = current.front.as_ref().unwrap_or(&self.around.identity);
         self.say(
@@ -61,9 +56,7 @@ impl Supervisor {
             if number < MOST_SITES {
                 let php = match (pool, fact) {
                     (Some(pool), Some(facts)) => {
-                        let PoolFacts {
-                            php_version, workers, ..
-                        } = facts;
+                        let PoolFacts { php_version, workers, .. } = facts;
                         format!(
                             "PHP {php_version} as {} with {workers} workers, {}",
                             pool.user(&self.around),
@@ -85,19 +78,14 @@ impl Supervisor {
             }
         }
         if sites.len() > MOST_SITES {
-            self.say(
-                Level::Notice,
-                &format!("and {} more sites", sites.len() - MOST_SITES),
-            );
+            self.say(Level::Notice, &format!("and {} more sites", sites.len() - MOST_SITES));
         }
     }
 
-    /// Asks the front what only it knows. The answer comes, or time passes; see [`Supervisor::answer_status`].
+    /// Asks the front what only it knows. The answer comes, or time passes; see
+    /// [`Supervisor::answer_status`].
     pub(super) fn ask_front_for_status(&mut self, client: u64) {
-        let serving = self
-            .generations
-            .iter()
-            .find(|generation| generation.phase == Phase::Serving);
+        let serving = self.generations.iter().find(|generation| generation.phase == Phase::Serving);
         let asked = serving
             .and_then(|generation| generation.front.as_ref())
             .filter(|front| front.channel.is_some())
@@ -152,11 +140,7 @@ impl Supervisor {
             .front
             .as_ref()
             .map_or("gone".to_owned(), |front| format!("process {}", front.pid));
-        let _ = writeln!(
-            text,
-            "generation {} is {phase}; front: {front}",
-            generation.number
-        );
+        let _ = writeln!(text, "generation {} is {phase}; front: {front}", generation.number);
         for pool in &generation.pools {
             let state = match &pool.zygote {
                 None => "its zygote is dead".to_owned(),
@@ -167,12 +151,7 @@ impl Supervisor {
                     }
                 },
             };
-            let _ = writeln!(
-                text,
-                "  pool {}: {state}, as {}",
-                pool.name,
-                pool.user(&self.around)
-            );
+            let _ = writeln!(text, "  pool {}: {state}, as {}", pool.name, pool.user(&self.around));
         }
     }
 }
@@ -194,12 +173,7 @@ fn hosts(site: &Site) -> String {
 
 fn duration(time: Duration) -> String {
     let seconds = time.as_secs();
-    match (
-        seconds / 86_400,
-        seconds / 3600 % 24,
-        seconds / 60 % 60,
-        seconds % 60,
-    ) {
+    match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60) {
         (0, 0, 0, seconds) => format!("{seconds} s"),
         (0, 0, minutes, seconds) => format!("{minutes} min {seconds} s"),
         (0, hours, minutes, _) => format!("{hours} h {minutes} min"),
@@ -213,12 +187,9 @@ mod tests {
 
     #[test]
     fn durations() {
-        for (seconds, text) in [
-            (0, "0 s"),
-            (61, "1 min 1 s"),
-            (3600, "1 h 0 min"),
-            (90_000, "1 d 1 h"),
-        ] {
+        for (seconds, text) in
+            [(0, "0 s"), (61, "1 min 1 s"), (3600, "1 h 0 min"), (90_000, "1 d 1 h")]
+        {
             assert_eq!(duration(Duration::from_secs(seconds)), text);
         }
     }
@@ -231,13 +202,7 @@ mod tests {
             workers: 1,
         };
         assert_eq!(opcache(&facts("on")), "opcache on");
-        assert_eq!(
-            opcache(&facts("off: it is not installed")),
-            "opcache off: it is not installed"
-        );
-        assert_eq!(
-            opcache(&facts("it is not installed")),
-            "opcache off: it is not installed"
-        );
+        assert_eq!(opcache(&facts("off: it is not installed")), "opcache off: it is not installed");
+        assert_eq!(opcache(&facts("it is not installed")), "opcache off: it is not installed");
     }
 }

@@ -1,8 +1,9 @@
 //! What supervisor and front say to each other, and what a front starts with.
 //!
-//! One message per packet: a kind byte, then numbers as 8 bytes and texts as an 8-byte length and their bytes, in the order
-//! of the variant's fields. Both ends come from the same program, or, after a take-over, from two versions of it; then
-//! only [`ToFront::Drain`] and [`FromFront::Drained`] are spoken, whose encoding must not change.
+//! One message per packet: a kind byte, then numbers as 8 bytes and texts as an 8-byte length and
+//! their bytes, in the order of the variant's fields. Both ends come from the same program, or,
+//! after a take-over, from two versions of it; then only [`ToFront::Drain`] and
+//! [`FromFront::Drained`] are spoken, whose encoding must not change.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -40,9 +41,11 @@ pub(crate) struct PoolLink {
 /// Supervisor to front.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ToFront {
-    /// Accept nothing more, finish what is in flight, stop the zygotes, say [`FromFront::Drained`] and end.
+    /// Accept nothing more, finish what is in flight, stop the zygotes, say [`FromFront::Drained`]
+    /// and end.
     Drain {
-        /// Whether connections without a request may stay for one more: somebody else serves the address from now on.
+        /// Whether connections without a request may stay for one more: somebody else serves the
+        /// address from now on.
         keep_idle: bool,
     },
     /// A pool has a new zygote, whose socket comes along.
@@ -55,7 +58,8 @@ pub(crate) enum ToFront {
         /// Comes back with the answer.
         id: u64,
     },
-    /// Go on with new log files. They come along: first the error log's if it is a file, then the access log's if it is one.
+    /// Go on with new log files. They come along: first the error log's if it is a file, then the
+    /// access log's if it is one.
     ReopenLogs,
 }
 
@@ -125,9 +129,7 @@ impl ToFront {
     pub(crate) fn decode(bytes: &[u8]) -> io::Result<ToFront> {
         let (kind, mut input) = Reader::kind(bytes)?;
         Ok(match kind {
-            1 => ToFront::Drain {
-                keep_idle: input.number()? != 0,
-            },
+            1 => ToFront::Drain { keep_idle: input.number()? != 0 },
             2 => ToFront::PoolReplaced { pool: input.size()? },
             3 => ToFront::Status { id: input.number()? },
             4 => ToFront::ReopenLogs,
@@ -142,19 +144,16 @@ impl FromFront {
         match self {
             FromFront::Ready { pools } => {
                 let mut out = Writer::kind(1).number(pools.len() as u64);
-                for PoolFacts {
-                    php_version,
-                    opcache,
-                    workers,
-                } in pools
-                {
+                for PoolFacts { php_version, opcache, workers } in pools {
                     out = out.text(php_version).text(opcache).number(*workers as u64);
                 }
                 out.0
             }
             FromFront::Drained => Writer::kind(2).0,
             FromFront::Status { id, text } => Writer::kind(3).number(*id).text(text).0,
-            FromFront::PoolBroken { pool, reason } => Writer::kind(4).number(*pool as u64).text(reason).0,
+            FromFront::PoolBroken { pool, reason } => {
+                Writer::kind(4).number(*pool as u64).text(reason).0
+            }
         }
     }
 
@@ -176,10 +175,7 @@ impl FromFront {
                 }
             }
             2 => FromFront::Drained,
-            3 => FromFront::Status {
-                id: input.number()?,
-                text: input.text()?,
-            },
+            3 => FromFront::Status { id: input.number()?, text: input.text()? },
             4 => FromFront::PoolBroken {
                 pool: input.size()?,
                 reason: input.text()?,
@@ -263,18 +259,10 @@ mod tests {
         };
         vec![
             FromFront::Ready { pools: vec![] },
-            FromFront::Ready {
-                pools: vec![facts(8), facts(0)],
-            },
+            FromFront::Ready { pools: vec![facts(8), facts(0)] },
             FromFront::Drained,
-            FromFront::Status {
-                id: 7,
-                text: "all\nwell".into(),
-            },
-            FromFront::PoolBroken {
-                pool: 1,
-                reason: "nonsense".into(),
-            },
+            FromFront::Status { id: 7, text: "all\nwell".into() },
+            FromFront::PoolBroken { pool: 1, reason: "nonsense".into() },
         ]
     }
 

@@ -42,23 +42,28 @@ impl fmt::Display for Refusal {
 }
 
 /// Serves what `plan` asks for until it is told to stop. `run_front` is what a front does.
-pub(crate) fn serve(plan: Plan, mut around: Surroundings, run_front: RunFront) -> Result<(), Refusal> {
+pub(crate) fn serve(
+    plan: Plan,
+    mut around: Surroundings,
+    run_front: RunFront,
+) -> Result<(), Refusal> {
     let failed = |error: io::Error| Refusal::Failed(format!("cannot start: {error}"));
-    // Whoever started us may have ignored them, and then they would not even arrive. SIGHUP and SIGINT stay as `nohup` and
-    // shells have left them.
+    // Whoever started us may have ignored them, and then they would not even arrive. SIGHUP and
+    // SIGINT stay as `nohup` and shells have left them.
     for signal in [SIGCHLD, SIGTERM, SIGUSR1, SIGUSR2] {
         signal::restore(signal).map_err(failed)?;
     }
-    let signals = Signals::block(&[SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2]).map_err(failed)?;
+    let signals =
+        Signals::block(&[SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2]).map_err(failed)?;
     let inheritance = Inheritance::claim().map_err(failed)?;
     // Each pool takes a few descriptors; what pools themselves may have was noted before.
     process::raise_descriptor_limit(around.descriptor_limit.1).map_err(failed)?;
     around.state = match &inheritance {
         Some(inheritance) => inheritance.state.clone(),
         // Nobody said where the state of a folder's site should go, so it does not stay.
-        None if matches!(plan.source, Source::Folder(_)) && !plan.options.no_php => {
-            Some(state::fresh(&around.temporary).map_err(|error| no_state(&around.temporary, &error))?)
-        }
+        None if matches!(plan.source, Source::Folder(_)) && !plan.options.no_php => Some(
+            state::fresh(&around.temporary).map_err(|error| no_state(&around.temporary, &error))?,
+        ),
         None => None,
     };
     let log = Arc::new(ErrorLog::new(Target::stderr().map_err(failed)?));
@@ -108,11 +113,7 @@ pub(crate) fn serve(plan: Plan, mut around: Surroundings, run_front: RunFront) -
 fn write_anew(path: &Path, text: &str) -> io::Result<()> {
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(format!(".{}", id()));
-    let written = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o644)
-        .open(&fresh);
+    let written = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&fresh);
     written?.write_all(text.as_bytes())?;
     fs::rename(&fresh, path)
 }
@@ -168,10 +169,8 @@ impl Supervisor {
         let Some(path) = wanted else { return };
         match write_anew(path, &format!("{}\n", id())) {
             Ok(()) => self.pid_file = Some(path.to_owned()),
-            Err(error) => self.say(
-                Level::Error,
-                &format!("cannot write `pid_file` {}: {error}", path.display()),
-            ),
+            Err(error) => self
+                .say(Level::Error, &format!("cannot write `pid_file` {}: {error}", path.display())),
         }
     }
 

@@ -23,7 +23,8 @@ pub(crate) struct Surroundings {
     pub(crate) processors: usize,
     /// Soft and hard limit of open descriptors, as we found them.
     pub(crate) descriptor_limit: (u64, u64),
-    /// Where pools keep their state that have no place of their own for it; it goes when the server ends.
+    /// Where pools keep their state that have no place of their own for it; it goes when the server
+    /// ends.
     pub(crate) state: Option<PathBuf>,
     /// All of the environment.
     pub(crate) environment: Vec<(OsString, OsString)>,
@@ -62,22 +63,19 @@ impl Surroundings {
             let above = folder.parent().unwrap_or(&folder).join("libexec/howdah");
             Some([folder, above])
         };
-        let real = self
-            .executable
-            .canonicalize()
-            .ok()
-            .filter(|real| *real != self.executable);
+        let real = self.executable.canonicalize().ok().filter(|real| *real != self.executable);
         let ours = [Some(self.executable.clone()), real].into_iter().flatten();
-        let mut folders: Vec<PathBuf> = ours
-            .filter_map(|executable| beside(&executable))
-            .flatten()
-            .collect();
+        let mut folders: Vec<PathBuf> =
+            ours.filter_map(|executable| beside(&executable)).flatten().collect();
         folders.extend(std::env::split_paths(&self.path).filter(|folder| folder.is_absolute()));
         folders.iter().map(|folder| folder.join(program)).collect()
     }
 
     /// What scripts find in their environment: `PATH`, and what is configured.
-    pub(crate) fn script_environment(&self, configured: &[(String, String)]) -> Vec<(String, String)> {
+    pub(crate) fn script_environment(
+        &self,
+        configured: &[(String, String)],
+    ) -> Vec<(String, String)> {
         let mut environment = configured.to_vec();
         if !environment.iter().any(|(name, _)| name == "PATH") {
             environment.push(("PATH".to_owned(), self.path.to_string_lossy().into_owned()));
@@ -102,8 +100,8 @@ pub(super) fn variable(name: &OsStr, value: &OsStr) -> io::Result<CString> {
     Ok(CString::new([name.as_bytes(), b"=", value.as_bytes()].concat())?)
 }
 
-/// The file that the first argument names, as the shell found it. `/proc/self/exe` would name the file that was replaced
-/// by an upgrade, not the one that replaced it.
+/// The file that the first argument names, as the shell found it. `/proc/self/exe` would name the
+/// file that was replaced by an upgrade, not the one that replaced it.
 fn executable(first_argument: Option<OsString>, path: &OsStr) -> io::Result<PathBuf> {
     let real = std::env::current_exe()?;
     let Some(name) = first_argument.map(OsStringExt::into_vec) else {

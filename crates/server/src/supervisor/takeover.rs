@@ -1,7 +1,9 @@
-//! Handing everything over to another program: the new version of this one, by `exec` in the same process.
+//! Handing everything over to another program: the new version of this one, by `exec` in the same
+//! process.
 //!
-//! What the successor must know stands as lines of text in a memory file, whose descriptor is named by an environment
-//! variable. A line that the successor does not know is skipped, so that versions can differ.
+//! What the successor must know stands as lines of text in a memory file, whose descriptor is named
+//! by an environment variable. A line that the successor does not know is skipped, so that versions
+//! can differ.
 //!
 //! ```text
 //! next 4                              number of the next generation
@@ -79,9 +81,7 @@ impl<'d> Testament<'d> {
             let error = format!("{}: a line feed in a name cannot be handed over", rest.display());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, error));
         }
-        let numbers = descriptors
-            .iter()
-            .map(|descriptor| descriptor.as_raw_fd().to_string());
+        let numbers = descriptors.iter().map(|descriptor| descriptor.as_raw_fd().to_string());
         let words: Vec<String> = words.iter().map(|&word| word.to_owned()).chain(numbers).collect();
         self.text.extend_from_slice(words.join(" ").as_bytes());
         if !rest.is_empty() {
@@ -93,7 +93,8 @@ impl<'d> Testament<'d> {
         Ok(())
     }
 
-    /// Becomes the program that is now where ours was. Comes back only if that failed, with everything as it was.
+    /// Becomes the program that is now where ours was. Comes back only if that failed, with
+    /// everything as it was.
     pub(super) fn execute(self, around: &Surroundings) -> io::Error {
         let file = match self.file() {
             Ok(file) => file,
@@ -104,7 +105,8 @@ impl<'d> Testament<'d> {
             (Err(error), _) | (_, Err(error)) => return error,
         };
         let all = || self.descriptors.iter().copied().chain([file.as_fd()]);
-        let inherited = all().try_for_each(|descriptor| descriptor::set_inheritable(descriptor, true));
+        let inherited =
+            all().try_for_each(|descriptor| descriptor::set_inheritable(descriptor, true));
         let error = match inherited {
             Ok(()) => process::execute(&around.executable, &arguments, &environment),
             Err(error) => error,
@@ -130,10 +132,8 @@ impl Inheritance {
         let Some(number) = std::env::var_os(VARIABLE) else {
             return Ok(None);
         };
-        let number: RawFd = number
-            .to_str()
-            .and_then(|number| number.parse().ok())
-            .ok_or_else(malformed)?;
+        let number: RawFd =
+            number.to_str().and_then(|number| number.parse().ok()).ok_or_else(malformed)?;
         let mut text = Vec::new();
         File::from(descriptor::inherited(number)?).read_to_end(&mut text)?;
         let mut inheritance = Inheritance::default();
@@ -166,11 +166,7 @@ impl Inheritance {
                     log: words.descriptor()?,
                     name: words.rest().to_string_lossy().into_owned(),
                 };
-                self.generations
-                    .last_mut()
-                    .ok_or_else(malformed)?
-                    .pools
-                    .push(pool);
+                self.generations.last_mut().ok_or_else(malformed)?.pools.push(pool);
             }
             _ => {}
         }
@@ -179,16 +175,16 @@ impl Inheritance {
 }
 
 /// The environment for another copy of this program.
-pub(super) fn environment(around: &Surroundings, inheritance: Option<&File>) -> io::Result<Vec<CString>> {
+pub(super) fn environment(
+    around: &Surroundings,
+    inheritance: Option<&File>,
+) -> io::Result<Vec<CString>> {
     let mut variables = Vec::new();
     for (name, value) in around.environment.iter().filter(|(name, _)| name != VARIABLE) {
         variables.push(variable(name, value)?);
     }
     if let Some(file) = inheritance {
-        variables.push(variable(
-            OsStr::new(VARIABLE),
-            file.as_raw_fd().to_string().as_ref(),
-        )?);
+        variables.push(variable(OsStr::new(VARIABLE), file.as_raw_fd().to_string().as_ref())?);
     }
     Ok(variables)
 }
@@ -205,11 +201,7 @@ struct Words<'l>(&'l [u8]);
 
 impl<'l> Words<'l> {
     fn next(&mut self) -> &'l [u8] {
-        let end = self
-            .0
-            .iter()
-            .position(|&byte| byte == b' ')
-            .unwrap_or(self.0.len());
+        let end = self.0.iter().position(|&byte| byte == b' ').unwrap_or(self.0.len());
         let (word, rest) = self.0.split_at(end);
         self.0 = rest.strip_prefix(b" ").unwrap_or(rest);
         word
@@ -263,32 +255,19 @@ mod tests {
         let (channel, peer) = SeqPacket::pair().unwrap();
         let (log, _writer) = io::pipe().unwrap();
         // Their owners are leaked below, as `exec` does it.
-        let (listener, channel, log) = (
-            OwnedFd::from(listener),
-            OwnedFd::from(channel),
-            OwnedFd::from(log),
-        );
+        let (listener, channel, log) =
+            (OwnedFd::from(listener), OwnedFd::from(channel), OwnedFd::from(log));
         let mut testament = Testament::default();
         let none = OsStr::new("");
         testament.line(&["next", "4"], &[], none).unwrap();
-        testament
-            .line(&["state"], &[], OsStr::new("/tmp/with spaces"))
-            .unwrap();
-        testament
-            .line(&["news"], &[], OsStr::new("of a later version"))
-            .unwrap();
+        testament.line(&["state"], &[], OsStr::new("/tmp/with spaces")).unwrap();
+        testament.line(&["news"], &[], OsStr::new("of a later version")).unwrap();
         testament
             .line(&["listener"], &[listener.as_fd()], OsStr::new("127.0.0.1:0"))
             .unwrap();
-        testament
-            .line(&["generation", "2", "draining"], &[], none)
-            .unwrap();
-        testament
-            .line(&["generation", "3", "serving"], &[], none)
-            .unwrap();
-        testament
-            .line(&["front", "77"], &[channel.as_fd()], none)
-            .unwrap();
+        testament.line(&["generation", "2", "draining"], &[], none).unwrap();
+        testament.line(&["generation", "3", "serving"], &[], none).unwrap();
+        testament.line(&["front", "77"], &[channel.as_fd()], none).unwrap();
         testament
             .line(&["pool", "78"], &[peer.as_fd(), log.as_fd()], OsStr::new("shop"))
             .unwrap();
@@ -315,13 +294,9 @@ mod tests {
 
     #[test]
     fn nonsense_is_an_error() {
-        for line in [
-            "listener 0 127.0.0.1:1",
-            "listener x y",
-            "front 1 9999",
-            "pool 77 9999",
-            "next many",
-        ] {
+        for line in
+            ["listener 0 127.0.0.1:1", "listener x y", "front 1 9999", "pool 77 9999", "next many"]
+        {
             let mut inheritance = Inheritance::default();
             assert!(inheritance.read(&mut Words(line.as_bytes())).is_err(), "{line}");
         }

@@ -1,5 +1,5 @@
-//! Replacing the program itself: the new one looks at the configuration first, and only if it likes it is everything handed
-//! over.
+//! Replacing the program itself: the new one looks at the configuration first, and only if it likes
+//! it is everything handed over.
 
 use std::ffi::{CString, OsStr};
 use std::fs::File;
@@ -121,10 +121,7 @@ impl Supervisor {
             return;
         }
         let program = self.around.executable.display().to_string();
-        self.say(
-            Level::Notice,
-            &format!("asking {program} to look at the configuration"),
-        );
+        self.say(Level::Notice, &format!("asking {program} to look at the configuration"));
         match Check::start(self) {
             Ok(check) => self.check = Some(check),
             Err(error) => self.say(
@@ -135,9 +132,7 @@ impl Supervisor {
     }
 
     pub(super) fn keep_time_of_upgrade(&mut self, now: Instant) {
-        let over = self
-            .check
-            .take_if(|check| check.exit.is_some() || now >= check.until);
+        let over = self.check.take_if(|check| check.exit.is_some() || now >= check.until);
         let Some(check) = over else { return };
         let program = self.around.executable.display();
         let why = match check.exit {
@@ -223,14 +218,8 @@ impl Generation {
 impl Heir {
     /// As a generation of this program, which can only let it end.
     pub(super) fn into_generation(self) -> io::Result<Generation> {
-        let draining = Phase::Draining {
-            until: Instant::now() + USUAL_DRAIN,
-        };
-        let pools = self
-            .pools
-            .into_iter()
-            .map(Pool::adopt)
-            .collect::<io::Result<_>>()?;
+        let draining = Phase::Draining { until: Instant::now() + USUAL_DRAIN };
+        let pools = self.pools.into_iter().map(Pool::adopt).collect::<io::Result<_>>()?;
         Ok(Generation {
             number: self.number,
             config: None,

@@ -20,9 +20,9 @@ enum Use {
     Manifest,
 }
 
-/// Loads every asset of `page` from its own server, and what the style sheets among them refer to, and checks that each is
-/// there and is what it is loaded as. Several at once, as browsers do, and each asset once for a browser. Returns how many
-/// the page itself refers to.
+/// Loads every asset of `page` from its own server, and what the style sheets among them refer to,
+/// and checks that each is there and is what it is loaded as. Several at once, as browsers do, and
+/// each asset once for a browser. Returns how many the page itself refers to.
 pub(crate) fn load_all(browser: &Browser, page: &Page) -> usize {
     let mut wanted = of_page(page);
     let found = wanted.len();
@@ -31,9 +31,8 @@ pub(crate) fn load_all(browser: &Browser, page: &Page) -> usize {
         let wave: Vec<_> = wanted.into_iter().collect();
         wanted = thread::scope(|threads| {
             let shares = wave.chunks(wave.len().div_ceil(CONNECTIONS).max(1));
-            let loaders: Vec<_> = shares
-                .map(|share| threads.spawn(|| load(browser, page, share)))
-                .collect();
+            let loaders: Vec<_> =
+                shares.map(|share| threads.spawn(|| load(browser, page, share))).collect();
             loaders
                 .into_iter()
                 .flat_map(|loader| loader.join().unwrap_or_else(|panic| resume_unwind(panic)))
@@ -53,14 +52,9 @@ fn load(browser: &Browser, page: &Page, assets: &[(Url, Use)]) -> BTreeSet<(Url,
         let asset = browser.visit(url.as_str());
         let media_type = asset.media_type();
         asset.is(200).must(is_fit(media_type, *usage), || {
-            format!(
-                "{media_type:?} is no content type for a {usage:?} of {}",
-                page.url
-            )
+            format!("{media_type:?} is no content type for a {usage:?} of {}", page.url)
         });
-        asset.must(!asset.body.is_empty() || *usage == Use::Script, || {
-            "nothing in it".to_owned()
-        });
+        asset.must(!asset.body.is_empty() || *usage == Use::Script, || "nothing in it".to_owned());
         is_kept(browser, &asset);
         if *usage == Use::Style {
             wanted.extend(of_style_sheet(&asset));
@@ -69,15 +63,14 @@ fn load(browser: &Browser, page: &Page, assets: &[(Url, Use)]) -> BTreeSet<(Url,
     wanted
 }
 
-/// A file that the browser has already is not sent again. What scripts make has ETags of the application's own.
+/// A file that the browser has already is not sent again. What scripts make has ETags of the
+/// application's own.
 fn is_kept(browser: &Browser, asset: &Page) {
     let tag = asset.field("etag");
     if !tag.is_empty() && !asset.url.path().contains(".php") {
         let again = browser.ask("GET", asset.url.as_str()).field("If-None-Match", tag);
         let again = browser.send(again);
-        again
-            .is(304)
-            .must(again.body.is_empty(), || "304 with content".to_owned());
+        again.is(304).must(again.body.is_empty(), || "304 with content".to_owned());
     }
 }
 
@@ -86,10 +79,9 @@ fn of_page(page: &Page) -> BTreeSet<(Url, Use)> {
     let mut assets = BTreeSet::new();
     for tag in tags(&text) {
         let found = match tag.name.as_str() {
-            "link" => (
-                tag.attribute("href"),
-                use_of_link(tag.attribute("rel"), tag.attribute("as")),
-            ),
+            "link" => {
+                (tag.attribute("href"), use_of_link(tag.attribute("rel"), tag.attribute("as")))
+            }
             "script" => (tag.attribute("src"), Some(Use::Script)),
             "img" => (tag.attribute("src"), Some(Use::Picture)),
             _ => continue,
@@ -97,11 +89,7 @@ fn of_page(page: &Page) -> BTreeSet<(Url, Use)> {
         if let (Some(reference), Some(usage)) = found {
             assets.extend(on_the_same_server(&page.url, reference).map(|url| (url, usage)));
         }
-        for candidate in tag
-            .attribute("srcset")
-            .into_iter()
-            .flat_map(|set| set.split(", "))
-        {
+        for candidate in tag.attribute("srcset").into_iter().flat_map(|set| set.split(", ")) {
             let reference = candidate.split_whitespace().next().unwrap_or_default();
             assets.extend(on_the_same_server(&page.url, reference).map(|url| (url, Use::Picture)));
         }
@@ -124,10 +112,7 @@ fn use_of_link(relation: Option<&str>, kind: Option<&str>) -> Option<Use> {
 
 fn of_style_sheet(sheet: &Page) -> BTreeSet<(Url, Use)> {
     let text = without_comments(&sheet.text());
-    let references = text
-        .split("url(")
-        .skip(1)
-        .filter_map(|rest| rest.split(')').next());
+    let references = text.split("url(").skip(1).filter_map(|rest| rest.split(')').next());
     let references = references.map(|reference| reference.trim().trim_matches(['"', '\'']));
     let found = references.filter_map(|reference| on_the_same_server(&sheet.url, reference));
     found
@@ -136,7 +121,8 @@ fn of_style_sheet(sheet: &Page) -> BTreeSet<(Url, Use)> {
         .collect()
 }
 
-/// What style sheets refer to though their application does not come with it: rules for pages of earlier versions.
+/// What style sheets refer to though their application does not come with it: rules for pages of
+/// earlier versions.
 const LEFT_BEHIND: [&str; 1] = ["/wp-admin/images/freedoms.png"];
 
 fn without_comments(text: &str) -> String {
@@ -147,7 +133,8 @@ fn without_comments(text: &str) -> String {
         .fold(first, |kept, (_, after)| kept + after)
 }
 
-/// Where `reference` leads, if that is not another server, nor within the page or the reference itself.
+/// Where `reference` leads, if that is not another server, nor within the page or the reference
+/// itself.
 fn on_the_same_server(base: &Url, reference: &str) -> Option<Url> {
     let mut url = base.join(reference).ok()?;
     url.set_fragment(None);
@@ -163,7 +150,9 @@ fn is_fit(media_type: &str, usage: Use) -> bool {
         Use::Script => matches!(media_type, "text/javascript" | "application/javascript"),
         Use::Picture => is_picture,
         Use::Decoration => {
-            is_picture || media_type.starts_with("font/") || media_type == "application/vnd.ms-fontobject"
+            is_picture
+                || media_type.starts_with("font/")
+                || media_type == "application/vnd.ms-fontobject"
         }
         Use::Manifest => matches!(media_type, "application/manifest+json" | "application/json"),
     }

@@ -1,5 +1,5 @@
-//! A browser: keeps cookies, follows redirects, sends forms and uploads, and tells everything when a page is not what it
-//! should be.
+//! A browser: keeps cookies, follows redirects, sends forms and uploads, and tells everything when
+//! a page is not what it should be.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -107,10 +107,7 @@ impl<'s> Browser<'s> {
             _ => self.agent.run(request.body(ask.body).unwrap()),
         };
         let fail = |error: ureq::Error| -> ! {
-            panic!(
-                "no response: {error}\n--- request\n{told}\n{}",
-                self.server.description()
-            )
+            panic!("no response: {error}\n--- request\n{told}\n{}", self.server.description())
         };
         let mut answer = answer.unwrap_or_else(|error| fail(error));
         let body = answer.body_mut().with_config().limit(LARGEST_BODY).read_to_vec();
@@ -138,10 +135,8 @@ impl<'s> Browser<'s> {
                 page.way = way;
                 page.fail("too many redirects");
             }
-            page = self.send(
-                self.ask("GET", location.as_str())
-                    .field("Referer", page.url.as_str()),
-            );
+            page =
+                self.send(self.ask("GET", location.as_str()).field("Referer", page.url.as_str()));
         }
         page.way = way;
         page
@@ -185,11 +180,8 @@ impl Ask {
         let mut body = body.into_bytes();
         body.extend_from_slice(file);
         body.extend_from_slice(format!("\r\n--{BOUNDARY}--\r\n").as_bytes());
-        self.field(
-            "Content-Type",
-            &format!("multipart/form-data; boundary={BOUNDARY}"),
-        )
-        .body(body)
+        self.field("Content-Type", &format!("multipart/form-data; boundary={BOUNDARY}"))
+            .body(body)
     }
 }
 
@@ -201,9 +193,7 @@ impl Page<'_> {
 
     /// The body must contain `text`.
     pub(crate) fn contains(&self, text: &str) -> &Self {
-        self.must(self.text().contains(text), || {
-            format!("{text:?} is not in the body")
-        })
+        self.must(self.text().contains(text), || format!("{text:?} is not in the body"))
     }
 
     /// The body must not contain `text`.
@@ -237,24 +227,18 @@ impl Page<'_> {
     }
 
     pub(crate) fn json(&self) -> Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|error| self.fail(&format!("not JSON: {error}")))
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| self.fail(&format!("not JSON: {error}")))
     }
 
     /// A field's value, or nothing.
     pub(crate) fn field(&self, name: &str) -> &str {
-        self.fields
-            .get(name)
-            .and_then(|value| value.to_str().ok())
-            .unwrap_or_default()
+        self.fields.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
     /// The content type without its parameters.
     pub(crate) fn media_type(&self) -> &str {
-        self.field("content-type")
-            .split(';')
-            .next()
-            .unwrap_or_default()
-            .trim()
+        self.field("content-type").split(';').next().unwrap_or_default().trim()
     }
 
     /// The form that has a field `field`.
@@ -276,9 +260,7 @@ impl Page<'_> {
     /// What stands between `before` and `after` in the body.
     pub(crate) fn between(&self, before: &str, after: &str) -> String {
         let text = self.text();
-        let found = text
-            .split_once(before)
-            .and_then(|(_, rest)| rest.split_once(after));
+        let found = text.split_once(before).and_then(|(_, rest)| rest.split_once(after));
         found.map_or_else(
             || self.fail(&format!("nothing between {before:?} and {after:?}")),
             |(found, _)| found.to_owned(),

@@ -1,4 +1,5 @@
-//! Debian's DokuWiki: from the installer to a page with a picture, with its private folders below the document root.
+//! Debian's DokuWiki: from the installer to a page with a picture, with its private folders below
+//! the document root.
 
 use std::fs;
 use std::path::Path;
@@ -25,8 +26,7 @@ root = "/usr/share/dokuwiki"
 php = false
 "#;
 
-const TEXT: &str =
-    "====== On elephants ======\n\nThey never forget a **page**. {{safari:elephant.jpg?300|An elephant}}\n";
+const TEXT: &str = "====== On elephants ======\n\nThey never forget a **page**. {{safari:elephant.jpg?300|An elephant}}\n";
 
 #[test]
 fn dokuwiki() {
@@ -50,7 +50,8 @@ fn dokuwiki() {
     server.stop();
 }
 
-/// As DokuWiki's own archive lays it out. Debian's package has the settings and the pages elsewhere.
+/// As DokuWiki's own archive lays it out. Debian's package has the settings and the pages
+/// elsewhere.
 fn unpack(folder: &Folder) {
     let wiki = folder.path().join("wiki");
     copy(Path::new(SOURCE), &wiki);
@@ -67,11 +68,8 @@ fn unpack(folder: &Folder) {
         }
     }
     let defaults = fs::read_to_string(settings.join("dokuwiki.php")).unwrap();
-    fs::write(
-        settings.join("dokuwiki.php"),
-        defaults.replace("/var/lib/dokuwiki/data", "./data"),
-    )
-    .unwrap();
+    fs::write(settings.join("dokuwiki.php"), defaults.replace("/var/lib/dokuwiki/data", "./data"))
+        .unwrap();
     for name in DATA {
         folder.folder(&format!("wiki/data/{name}"));
     }
@@ -109,8 +107,7 @@ fn install(server: &Server) {
         ("submit", ""),
     ];
     let done = visitor.send_form(&form, form.form_with("d[title]"), &values);
-    done.is(200)
-        .contains("The configuration was finished successfully.");
+    done.is(200).contains("The configuration was finished successfully.");
 }
 
 fn log_in(server: &Server) -> Browser<'_> {
@@ -129,14 +126,16 @@ fn log_in(server: &Server) -> Browser<'_> {
     browser
 }
 
-/// A picture as the request's content and one in a form, as DokuWiki's upload does it in newer and in older browsers.
+/// A picture as the request's content and one in a form, as DokuWiki's upload does it in newer and
+/// in older browsers.
 fn upload_pictures(author: &Browser) -> Vec<u8> {
     let manager = author.visit("/lib/exe/mediamanager.php?ns=safari");
     manager.is(200);
     assets::load_all(author, &manager);
     let token = manager.between("name=\"sectok\" value=\"", "\"");
     let picture = picture::draw(800, 600, ImageFormat::Jpeg);
-    let target = format!("/lib/exe/ajax.php?call=mediaupload&ns=safari&qqfile=elephant.jpg&sectok={token}");
+    let target =
+        format!("/lib/exe/ajax.php?call=mediaupload&ns=safari&qqfile=elephant.jpg&sectok={token}");
     let ask = author
         .ask("POST", &target)
         .field("Content-Type", "application/octet-stream")
@@ -144,42 +143,26 @@ fn upload_pictures(author: &Browser) -> Vec<u8> {
     is_uploaded(&author.send(ask), "safari:elephant.jpg");
 
     let other = picture::draw(300, 200, ImageFormat::Png);
-    let values = [
-        ("sectok", token.as_str()),
-        ("ns", "safari"),
-        ("mediaid", "howdah.png"),
-    ];
+    let values = [("sectok", token.as_str()), ("ns", "safari"), ("mediaid", "howdah.png")];
     let ask = author.ask("POST", "/lib/exe/ajax.php?call=mediaupload");
     let ask = ask.upload(&values, "qqfile", "howdah.png", "image/png", &other);
     is_uploaded(&author.send(ask), "safari:howdah.png");
-    fetch_the_picture(
-        author.server,
-        "/lib/exe/fetch.php?media=safari:howdah.png",
-        &other,
-    );
+    fetch_the_picture(author.server, "/lib/exe/fetch.php?media=safari:howdah.png", &other);
     picture
 }
 
 fn is_uploaded(answer: &Page, id: &str) {
     let told = answer.is(200).json();
-    answer.must(told["success"] == true && told["id"] == id, || {
-        "not uploaded".to_owned()
-    });
+    answer.must(told["success"] == true && told["id"] == id, || "not uploaded".to_owned());
 }
 
 fn write_a_page(author: &Browser) {
     let editor = author.visit("/doku.php?id=safari:elephants&do=edit");
     editor.is(200);
     assets::load_all(author, &editor);
-    let values = [
-        ("wikitext", TEXT),
-        ("summary", "first sighting"),
-        ("do[save]", "1"),
-    ];
+    let values = [("wikitext", TEXT), ("summary", "first sighting"), ("do[save]", "1")];
     let saved = author.send_form(&editor, editor.form_with("wikitext"), &values);
-    saved
-        .is(200)
-        .contains("They never forget a <strong>page</strong>.");
+    saved.is(200).contains("They never forget a <strong>page</strong>.");
 }
 
 fn read_it(server: &Server, url: &str) {
@@ -191,32 +174,28 @@ fn read_it(server: &Server, url: &str) {
     let small = visitor.visit(&page.picture("An elephant"));
     small
         .is(200)
-        .must(picture::size(&small.body) == Ok((300, 225)), || {
-            "not the scaled picture".to_owned()
-        });
+        .must(picture::size(&small.body) == Ok((300, 225)), || "not the scaled picture".to_owned());
     assert!(assets::load_all(&visitor, &page) >= 10);
 }
 
 fn fetch_the_picture(server: &Server, url: &str, file: &[u8]) {
     let visitor = Browser::new(server);
     let fetched = visitor.visit(url);
-    fetched.is(200).must(fetched.body == file, || {
-        "not the bytes that were uploaded".to_owned()
-    });
+    fetched
+        .is(200)
+        .must(fetched.body == file, || "not the bytes that were uploaded".to_owned());
     fetched.must(fetched.media_type().starts_with("image/"), || {
         "not a picture's content type".to_owned()
     });
-    let again = visitor
-        .ask("GET", url)
-        .field("If-None-Match", fetched.field("etag"));
+    let again = visitor.ask("GET", url).field("If-None-Match", fetched.field("etag"));
     visitor.send(again).is(304);
     let part = visitor.send(visitor.ask("GET", url).field("Range", "bytes=10-19"));
-    part.is(206).must(part.body == file[10..20], || {
-        "not the part that was asked for".to_owned()
-    });
+    part.is(206)
+        .must(part.body == file[10..20], || "not the part that was asked for".to_owned());
 }
 
-/// Pages are indexed by a script behind an invisible picture, after it has sent that picture and its reader has left.
+/// Pages are indexed by a script behind an invisible picture, after it has sent that picture and
+/// its reader has left.
 fn find_it(server: &Server) {
     let visitor = Browser::new(server);
     wait_until("the page is found", || {
@@ -248,7 +227,8 @@ fn private_folders_are_refused(server: &Server) {
     }
 }
 
-/// DokuWiki's "internal" rewriting: the page's name follows the script's. A name there is none of a file.
+/// DokuWiki's "internal" rewriting: the page's name follows the script's. A name there is none of a
+/// file.
 fn pages_by_path_info(server: &Server, folder: &Folder, file: &[u8]) {
     let settings = folder.path().join("wiki/conf/local.protected.php");
     fs::write(&settings, "<?php\n$conf['userewrite'] = 2;\n").unwrap();
@@ -256,20 +236,14 @@ fn pages_by_path_info(server: &Server, folder: &Folder, file: &[u8]) {
     read_it(server, "/doku.php/safari:elephants");
     fetch_the_picture(server, "/lib/exe/fetch.php/safari:elephant.jpg", file);
     let visitor = Browser::new(server);
-    visitor
-        .visit("/doku.php/data:pages")
-        .contains("This topic does not exist yet");
-    visitor
-        .visit("/doku.php/conf")
-        .contains("This topic does not exist yet");
+    visitor.visit("/doku.php/data:pages").contains("This topic does not exist yet");
+    visitor.visit("/doku.php/conf").contains("This topic does not exist yet");
 }
 
 fn links_of_the_package_are_followed(server: &Server) {
     let visitor = Browser::new(server);
     let port = server.address().port();
-    let logo = visitor.visit(&format!(
-        "http://localhost:{port}/lib/tpl/dokuwiki/images/logo.png"
-    ));
+    let logo = visitor.visit(&format!("http://localhost:{port}/lib/tpl/dokuwiki/images/logo.png"));
     logo.is(200)
         .must(picture::size(&logo.body).is_ok(), || "not a picture".to_owned());
 }

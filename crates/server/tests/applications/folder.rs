@@ -8,11 +8,13 @@ use std::process::Command;
 
 use crate::support::Process;
 
-/// Copies `from` with everything below it. Debian links parts of an application to other packages; the copy has files in
-/// their place, so that all of it has one owner. What only leads to a package that is not installed is left out, and so is
-/// what this user may not read.
+/// Copies `from` with everything below it. Debian links parts of an application to other packages;
+/// the copy has files in their place, so that all of it has one owner. What only leads to a package
+/// that is not installed is left out, and so is what this user may not read.
 pub(crate) fn copy(from: &Path, to: &Path) {
-    let Ok(metadata) = fs::metadata(from) else { return };
+    let Ok(metadata) = fs::metadata(from) else {
+        return;
+    };
     let copied = if metadata.is_dir() {
         copy_entries(from, to)
     } else {
@@ -40,7 +42,8 @@ pub(crate) fn is_root() -> bool {
     Process::own().uid() == 0
 }
 
-/// Makes `path` and everything below it PHP's own, as an administrator does with what an application writes to.
+/// Makes `path` and everything below it PHP's own, as an administrator does with what an
+/// application writes to.
 pub(crate) fn give_to_php(path: &Path) {
     if is_root() {
         give_to("www-data", path);

@@ -6,7 +6,8 @@ use crate::support::{Folder, Setup};
 
 const GUIDE: &str = include_str!("../../../../docs/moving-a-site.md");
 
-/// The first configuration under `heading`, for whatever host and with another document root. Ends in the site's `[site.php]`.
+/// The first configuration under `heading`, for whatever host and with another document root. Ends
+/// in the site's `[site.php]`.
 pub(crate) fn configuration(heading: &str, root: &str) -> String {
     let (_, section) = GUIDE.split_once(&format!("\n## {heading}\n")).unwrap();
     let block = blocks(section).next().unwrap();

@@ -1,4 +1,5 @@
-//! As much of HTML as a browser needs that follows links, loads what a page refers to, and sends forms.
+//! As much of HTML as a browser needs that follows links, loads what a page refers to, and sends
+//! forms.
 
 /// A start tag, and what follows it.
 pub(crate) struct Tag<'p> {
@@ -65,7 +66,9 @@ pub(crate) fn forms(page: &str) -> Vec<Form> {
                 fields: Vec::new(),
             });
         }
-        let Some(form) = forms.last_mut() else { continue };
+        let Some(form) = forms.last_mut() else {
+            continue;
+        };
         if tag.name == "option" {
             if let Some((_, chosen)) = &mut select
                 && (chosen.is_none() || tag.has("selected"))
@@ -84,13 +87,13 @@ pub(crate) fn forms(page: &str) -> Vec<Form> {
             "input" => match tag.attribute("type").unwrap_or("text") {
                 "submit" | "button" | "image" | "reset" | "file" => {}
                 "checkbox" | "radio" if !tag.has("checked") => {}
-                "checkbox" | "radio" if !tag.has("value") => form.fields.push((name, "on".to_owned())),
+                "checkbox" | "radio" if !tag.has("value") => {
+                    form.fields.push((name, "on".to_owned()))
+                }
                 _ => form.fields.push((name, value(&tag))),
             },
             // A browser drops the line break that the source may have after the tag.
-            "textarea" => form
-                .fields
-                .push((name, tag.text().trim_start_matches('\n').to_owned())),
+            "textarea" => form.fields.push((name, tag.text().trim_start_matches('\n').to_owned())),
             "select" => select = Some((name, None)),
             _ => {}
         }
@@ -136,9 +139,7 @@ fn attribute_value(text: &str) -> (&str, &str) {
             return quoted.split_once(quote).unwrap_or((quoted, ""));
         }
     }
-    let end = text
-        .find(|c: char| c.is_ascii_whitespace() || c == '>')
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| c.is_ascii_whitespace() || c == '>').unwrap_or(text.len());
     text.split_at(end)
 }
 

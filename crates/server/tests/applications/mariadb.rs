@@ -19,13 +19,11 @@ pub(crate) struct MariaDb {
 
 impl MariaDb {
     /// What must be installed.
-    pub(crate) const PROGRAMS: [&'static str; 3] = [
-        "/usr/sbin/mariadbd",
-        "/usr/bin/mariadb-install-db",
-        "/usr/bin/mariadb",
-    ];
+    pub(crate) const PROGRAMS: [&'static str; 3] =
+        ["/usr/sbin/mariadbd", "/usr/bin/mariadb-install-db", "/usr/bin/mariadb"];
 
-    /// Starts a server with an empty database `name`, and a user of the same name and password that may do anything in it.
+    /// Starts a server with an empty database `name`, and a user of the same name and password that
+    /// may do anything in it.
     pub(crate) fn start(folder: &Folder, name: &str) -> MariaDb {
         let home = folder.folder("mariadb");
         if is_root() {
@@ -34,12 +32,8 @@ impl MariaDb {
         }
         let data = format!("--datadir={}", home.join("data").display());
         let user = is_root().then_some("--user=mysql");
-        let install = [
-            "--no-defaults",
-            &data,
-            "--auth-root-authentication-method=normal",
-            "--skip-test-db",
-        ];
+        let install =
+            ["--no-defaults", &data, "--auth-root-authentication-method=normal", "--skip-test-db"];
         run(&home, Command::new(Self::PROGRAMS[1]).args(install).args(user));
         let socket = home.join("socket");
         let child = Command::new(Self::PROGRAMS[0])
@@ -66,14 +60,7 @@ impl MariaDb {
              GRANT ALL ON {name}.* TO {name}@localhost;"
         );
         let socket = server.socket.to_str().unwrap();
-        let client = [
-            "--no-defaults",
-            "--user=root",
-            "--socket",
-            socket,
-            "--execute",
-            &statements,
-        ];
+        let client = ["--no-defaults", "--user=root", "--socket", socket, "--execute", &statements];
         run(&home, Command::new(Self::PROGRAMS[2]).args(client));
         server
     }
@@ -82,16 +69,8 @@ impl MariaDb {
         let deadline = Instant::now() + PATIENCE;
         while UnixStream::connect(&self.socket).is_err() {
             let ended = self.child.try_wait().unwrap();
-            assert!(
-                ended.is_none(),
-                "mariadbd ended with {ended:?}\n{}",
-                read_log(home)
-            );
-            assert!(
-                Instant::now() < deadline,
-                "mariadbd does not listen\n{}",
-                read_log(home)
-            );
+            assert!(ended.is_none(), "mariadbd ended with {ended:?}\n{}", read_log(home));
+            assert!(Instant::now() < deadline, "mariadbd does not listen\n{}", read_log(home));
             thread::sleep(Duration::from_millis(20));
         }
     }
@@ -114,19 +93,11 @@ fn run(home: &Path, command: &mut Command) {
         .stderr(log(home))
         .status()
         .unwrap();
-    assert!(
-        status.success(),
-        "{command:?} ended with {status}\n{}",
-        read_log(home)
-    );
+    assert!(status.success(), "{command:?} ended with {status}\n{}", read_log(home));
 }
 
 fn log(home: &Path) -> File {
-    File::options()
-        .create(true)
-        .append(true)
-        .open(home.join("log"))
-        .unwrap()
+    File::options().create(true).append(true).open(home.join("log")).unwrap()
 }
 
 fn read_log(home: &Path) -> String {

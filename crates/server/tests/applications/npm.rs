@@ -11,9 +11,13 @@ pub(crate) struct Package {
 }
 
 impl Package {
-    /// The folder with what `arrange` makes of the package's contents: it is given the unpacked `members`, and the folder to
-    /// fill. Why the package cannot be had, otherwise.
-    pub(crate) fn fetched(&self, members: &[&str], arrange: fn(&Path, &Path)) -> Result<PathBuf, String> {
+    /// The folder with what `arrange` makes of the package's contents: it is given the unpacked
+    /// `members`, and the folder to fill. Why the package cannot be had, otherwise.
+    pub(crate) fn fetched(
+        &self,
+        members: &[&str],
+        arrange: fn(&Path, &Path),
+    ) -> Result<PathBuf, String> {
         let cache = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let kept = cache.join(format!("{}-{}", self.name.replace(['@', '/'], "-"), self.version));
         if kept.exists() {
@@ -23,26 +27,13 @@ impl Package {
         // Whatever goes wrong half way is not kept, and another test run may be doing the same.
         let work = tempfile::tempdir_in(cache).unwrap();
         let package = format!("{}@{}", self.name, self.version);
-        let pack = [
-            "pack",
-            &package,
-            "--loglevel=error",
-            "--fetch-retries=0",
-            "--pack-destination",
-            ".",
-        ];
+        let pack =
+            ["pack", &package, "--loglevel=error", "--fetch-retries=0", "--pack-destination", "."];
         run(Command::new("npm").args(pack), work.path())?;
-        let files = fs::read_dir(work.path())
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name());
-        let archive = files
-            .into_iter()
-            .find(|name| name.to_string_lossy().ends_with(".tgz"));
+        let files = fs::read_dir(work.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let archive = files.into_iter().find(|name| name.to_string_lossy().ends_with(".tgz"));
         let archive = archive.ok_or_else(|| format!("npm pack {package} made no archive"))?;
-        run(
-            Command::new("tar").arg("-xzf").arg(archive).args(members),
-            work.path(),
-        )?;
+        run(Command::new("tar").arg("-xzf").arg(archive).args(members), work.path())?;
         let arranged = work.path().join("arranged");
         fs::create_dir(&arranged).unwrap();
         arrange(&work.path().join("package"), &arranged);
@@ -55,14 +46,8 @@ impl Package {
 
 /// Unpacks the zip `archive` below `folder`.
 pub(crate) fn unzip(archive: &Path, folder: &Path) {
-    run(
-        Command::new("python3")
-            .args(["-m", "zipfile", "-e"])
-            .arg(archive)
-            .arg(folder),
-        folder,
-    )
-    .unwrap();
+    run(Command::new("python3").args(["-m", "zipfile", "-e"]).arg(archive).arg(folder), folder)
+        .unwrap();
 }
 
 fn run(command: &mut Command, folder: &Path) -> Result<(), String> {
@@ -72,9 +57,5 @@ fn run(command: &mut Command, folder: &Path) -> Result<(), String> {
         return Ok(());
     }
     let told = String::from_utf8_lossy(&output.stderr);
-    Err(format!(
-        "{command:?} ended with {}: {}",
-        output.status,
-        told.trim()
-    ))
+    Err(format!("{command:?} ended with {}: {}", output.status, told.trim()))
 }

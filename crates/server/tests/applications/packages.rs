@@ -11,10 +11,7 @@ pub(crate) fn installed(test: &str, files: &[&str]) -> bool {
     if !has_php() {
         skip(test, "howdah-php is not built, or without PHP");
     } else if !missing.is_empty() {
-        skip(
-            test,
-            &format!("{missing:?} not found; scripts/install-packages.sh test installs it"),
-        );
+        skip(test, &format!("{missing:?} not found; scripts/install-packages.sh test installs it"));
     } else {
         return true;
     }

@@ -17,7 +17,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts `howdah serve --config` with `sites` as the configuration, and what a test needs above it.
+    /// Starts `howdah serve --config` with `sites` as the configuration, and what a test needs
+    /// above it.
     pub(crate) fn start(folder: &Folder, sites: &str) -> Server {
         write_configuration(folder.path(), sites);
         let setup = Setup::config(&folder.path().join(CONFIGURATION)).program(&program(folder));
@@ -27,7 +28,8 @@ impl Server {
         }
     }
 
-    /// Writes a new configuration and has the server reload it. Says nothing about when that is done.
+    /// Writes a new configuration and has the server reload it. Says nothing about when that is
+    /// done.
     pub(crate) fn reload(&self, sites: &str) {
         write_configuration(&self.folder, sites);
         self.process.signal(signal::SIGHUP);
@@ -42,18 +44,15 @@ impl Server {
         format!("http://{}{path}", self.address())
     }
 
-    /// Stops the server as its operator does, and looks at what it leaves: no processes, and no error in the log.
+    /// Stops the server as its operator does, and looks at what it leaves: no processes, and no
+    /// error in the log.
     pub(crate) fn stop(self) {
         let Server { process, folder } = self;
         process.stop();
         let log = fs::read_to_string(folder.join(ERROR_LOG)).unwrap();
         // `TIME LEVEL MESSAGE`. What PHP only warns of is the application's own affair.
         let error = log.lines().find(|line| line.split(' ').nth(1) == Some("error"));
-        assert!(
-            error.is_none(),
-            "the log tells of {error:?}\n{}",
-            describe(&folder)
-        );
+        assert!(error.is_none(), "the log tells of {error:?}\n{}", describe(&folder));
     }
 
     /// The configuration and the end of the logs, for a test that fails.
@@ -76,8 +75,8 @@ fn write_configuration(folder: &Path, sites: &str) {
     fs::write(folder.join(CONFIGURATION), text).unwrap();
 }
 
-/// The server's program. It and `howdah-php` beside it are run by other users when root starts them; where those cannot
-/// reach them (a checkout below /root), by copies that they can reach.
+/// The server's program. It and `howdah-php` beside it are run by other users when root starts
+/// them; where those cannot reach them (a checkout below /root), by copies that they can reach.
 fn program(folder: &Folder) -> PathBuf {
     let howdah = Path::new(HOWDAH);
     let reachable =
@@ -101,7 +100,9 @@ fn describe(folder: &Path) -> String {
     };
     let (errors, accesses) = (end(ERROR_LOG), end(ACCESS_LOG));
     let configuration = read(CONFIGURATION);
-    format!("--- configuration\n{configuration}\n--- access log\n{accesses}\n--- error log\n{errors}\n")
+    format!(
+        "--- configuration\n{configuration}\n--- access log\n{accesses}\n--- error log\n{errors}\n"
+    )
 }
 
 /// Lines of each log that a failing test prints.

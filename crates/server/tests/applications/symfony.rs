@@ -1,4 +1,5 @@
-//! A front controller on Symfony's HttpKernel, as Debian packages it. Laravel's requests and responses are Symfony's too.
+//! A front controller on Symfony's HttpKernel, as Debian packages it. Laravel's requests and
+//! responses are Symfony's too.
 
 use std::fs;
 
@@ -56,8 +57,7 @@ fn urls(server: &Server) {
     assert_eq!(seen["base"], "/index.php");
     assert_eq!(seen["url"], server.url("/index.php/hello/Babar"));
     let home = browser.visit("/");
-    home.is(200)
-        .must(home.text() == "home", || "not the front page".to_owned());
+    home.is(200).must(home.text() == "home", || "not the front page".to_owned());
     let redirect = browser.send(browser.ask("GET", "/old"));
     redirect
         .is(302)
@@ -67,9 +67,9 @@ fn urls(server: &Server) {
     browser.visit("/hello").is(404).contains("No route found");
     browser.visit("/hello/a.b/").is(404);
     let style = browser.visit("/style.css");
-    style.is(200).must(style.media_type() == "text/css", || {
-        "not a style sheet".to_owned()
-    });
+    style
+        .is(200)
+        .must(style.media_type() == "text/css", || "not a style sheet".to_owned());
     browser.visit("/../.env").lacks("tusk");
     browser.visit("/.env").lacks("tusk");
 }
@@ -83,26 +83,17 @@ fn methods(server: &Server) {
             .field("Content-Type", "application/json")
             .body(body);
         let seen = browser.send(ask).is(200).json();
-        assert_eq!(
-            seen,
-            json!({ "method": method, "id": "7", "sent": { "tusks": 2 } })
-        );
+        assert_eq!(seen, json!({ "method": method, "id": "7", "sent": { "tusks": 2 } }));
     }
     let seen = browser.send(browser.ask("DELETE", "/things/7")).is(200).json();
     assert_eq!(seen["method"], "DELETE");
     let refused = browser.visit("/things/7");
-    refused
-        .is(405)
-        .must(refused.field("allow") == "POST, PUT, PATCH, DELETE", || {
-            "Allow is missing".to_owned()
-        });
-    let asked = browser
-        .ask("GET", "/who")
-        .field("Authorization", "Basic YmFiYXI6Y2VsZXN0ZQ==");
+    refused.is(405).must(refused.field("allow") == "POST, PUT, PATCH, DELETE", || {
+        "Allow is missing".to_owned()
+    });
+    let asked = browser.ask("GET", "/who").field("Authorization", "Basic YmFiYXI6Y2VsZXN0ZQ==");
     assert_eq!(browser.send(asked).is(200).text(), "babar:celeste");
-    let asked = browser
-        .ask("GET", "/who")
-        .field("Authorization", "Bearer a-token");
+    let asked = browser.ask("GET", "/who").field("Authorization", "Bearer a-token");
     assert_eq!(browser.send(asked).is(200).text(), "Bearer a-token");
 }
 
@@ -134,15 +125,14 @@ fn files(server: &Server) {
         .is(200)
         .must(whole.body == file, || "not the file that was uploaded".to_owned());
     let part = browser.send(browser.ask("GET", "/download").field("Range", "bytes=-5"));
-    part.is(206).must(part.body == file[file.len() - 5..], || {
-        "not the end of the file".to_owned()
-    });
+    part.is(206)
+        .must(part.body == file[file.len() - 5..], || "not the end of the file".to_owned());
     let again = browser
         .ask("GET", "/download")
         .field("If-Modified-Since", whole.field("last-modified"));
     browser.send(again).is(304);
     let streamed = browser.visit("/stream");
-    streamed.is(200).must(streamed.text() == "0\n1\n2\n3\n4\n", || {
-        "not the whole stream".to_owned()
-    });
+    streamed
+        .is(200)
+        .must(streamed.text() == "0\n1\n2\n3\n4\n", || "not the whole stream".to_owned());
 }

@@ -17,7 +17,8 @@ pub(crate) struct Admin<'s> {
     nonce: String,
 }
 
-/// The part of wp-config.php that no database needs: nothing goes out to other servers, and mail goes nowhere.
+/// The part of wp-config.php that no database needs: nothing goes out to other servers, and mail
+/// goes nowhere.
 pub(crate) const CONFIGURATION: &str = "
 define('WP_HTTP_BLOCK_EXTERNAL', true);
 define('AUTOMATIC_UPDATER_DISABLED', true);
@@ -32,13 +33,13 @@ if (!defined('ABSPATH')) {
 require_once ABSPATH . 'wp-settings.php';
 ";
 
-/// A new site: whoever comes is led to the installer, which asks for a title, a user and a password.
+/// A new site: whoever comes is led to the installer, which asks for a title, a user and a
+/// password.
 pub(crate) fn install(server: &Server) {
     let visitor = Browser::new(server);
     let form = visitor.visit("/");
-    form.is(200).must(form.url.path() == "/wp-admin/install.php", || {
-        "not the installer".to_owned()
-    });
+    form.is(200)
+        .must(form.url.path() == "/wp-admin/install.php", || "not the installer".to_owned());
     assets::load_all(&visitor, &form);
     let values = [
         ("weblog_title", TITLE),
@@ -56,24 +57,20 @@ pub(crate) fn install(server: &Server) {
 pub(crate) fn log_in(server: &Server) -> Admin<'_> {
     let browser = Browser::new(server);
     let form = browser.visit("/wp-admin/");
-    form.is(200).must(form.url.path() == "/wp-login.php", || {
-        "not the log-in form".to_owned()
-    });
+    form.is(200)
+        .must(form.url.path() == "/wp-login.php", || "not the log-in form".to_owned());
     assets::load_all(&browser, &form);
-    let wrong = browser.send_form(&form, form.form_with("log"), &[("log", USER), ("pwd", "guessed")]);
+    let wrong =
+        browser.send_form(&form, form.form_with("log"), &[("log", USER), ("pwd", "guessed")]);
     wrong.is(200).contains("is incorrect");
-    let dashboard = browser.send_form(&form, form.form_with("log"), &[("log", USER), ("pwd", PASSWORD)]);
+    let dashboard =
+        browser.send_form(&form, form.form_with("log"), &[("log", USER), ("pwd", PASSWORD)]);
     dashboard
         .is(200)
         .contains("wpadminbar")
-        .must(dashboard.url.path() == "/wp-admin/", || {
-            "not the dashboard".to_owned()
-        });
+        .must(dashboard.url.path() == "/wp-admin/", || "not the dashboard".to_owned());
     let nonce = browser.visit("/wp-admin/admin-ajax.php?action=rest-nonce");
-    Admin {
-        browser,
-        nonce: nonce.is(200).text(),
-    }
+    Admin { browser, nonce: nonce.is(200).text() }
 }
 
 impl<'s> Admin<'s> {
@@ -89,16 +86,12 @@ impl<'s> Admin<'s> {
     /// A call of the REST API, by the way that works with every kind of permalinks.
     pub(crate) fn call(&self, method: &'static str, route: &str, body: &Value) -> Page<'s> {
         let ask = self.browser.ask(method, &format!("/?rest_route=/wp/v2/{route}"));
-        let ask = ask
-            .field("X-WP-Nonce", &self.nonce)
-            .field("Accept", "application/json");
+        let ask = ask.field("X-WP-Nonce", &self.nonce).field("Accept", "application/json");
         if body.is_null() {
             return self.browser.send(ask);
         }
-        self.browser.send(
-            ask.field("Content-Type", "application/json")
-                .body(body.to_string()),
-        )
+        self.browser
+            .send(ask.field("Content-Type", "application/json").body(body.to_string()))
     }
 
     /// Publishes a post; returns its id and its URL.
@@ -106,10 +99,7 @@ impl<'s> Admin<'s> {
         let post = json!({ "title": title, "content": content, "status": "publish" });
         let answer = self.call("POST", "posts", &post);
         let post = answer.is(201).json();
-        (
-            post["id"].as_u64().unwrap(),
-            post["link"].as_str().unwrap().to_owned(),
-        )
+        (post["id"].as_u64().unwrap(), post["link"].as_str().unwrap().to_owned())
     }
 
     /// Uploads a file through the REST API, as the block editor does.
@@ -119,9 +109,7 @@ impl<'s> Admin<'s> {
             .ask("POST", "/?rest_route=/wp/v2/media")
             .field("X-WP-Nonce", &self.nonce);
         let disposition = format!("attachment; filename=\"{name}\"");
-        let ask = ask
-            .field("Content-Disposition", &disposition)
-            .field("Content-Type", media_type);
+        let ask = ask.field("Content-Disposition", &disposition).field("Content-Type", media_type);
         self.browser.send(ask.body(file)).is(201).json()
     }
 
@@ -130,21 +118,16 @@ impl<'s> Admin<'s> {
         let page = self.open("/wp-admin/media-new.php");
         let form = page.form_with("_wpnonce");
         let nonce = form.fields.iter().find(|(field, _)| field == "_wpnonce").unwrap();
-        let values = [
-            ("action", "upload-attachment"),
-            ("_wpnonce", &nonce.1),
-            ("name", name),
-        ];
+        let values = [("action", "upload-attachment"), ("_wpnonce", &nonce.1), ("name", name)];
         let ask = self.browser.ask("POST", "/wp-admin/async-upload.php");
-        let answer = self
-            .browser
-            .send(ask.upload(&values, "async-upload", name, media_type, file));
+        let answer = self.browser.send(ask.upload(&values, "async-upload", name, media_type, file));
         let answer = answer.is(200).json();
         assert_eq!(answer["success"], true, "{answer}");
         answer["data"].clone()
     }
 
-    /// One of the tests that WordPress makes of its own server (Tools → Site Health); its verdict must be good.
+    /// One of the tests that WordPress makes of its own server (Tools → Site Health); its verdict
+    /// must be good.
     pub(crate) fn ask_site_health(&self, test: &str) {
         let ask = self
             .browser
@@ -152,9 +135,9 @@ impl<'s> Admin<'s> {
         let ask = ask.field("X-WP-Nonce", &self.nonce);
         let answer = match test {
             // It looks for what the dashboard's script sends with it.
-            "authorization-header" => self
-                .browser
-                .send(ask.field("Authorization", "Basic dXNlcjpwd2Q=")),
+            "authorization-header" => {
+                self.browser.send(ask.field("Authorization", "Basic dXNlcjpwd2Q="))
+            }
             _ => self.browser.send(ask),
         };
         let verdict = answer.is(200).json();
@@ -164,15 +147,12 @@ impl<'s> Admin<'s> {
     }
 }
 
-/// A visitor without an account writes a comment under the post at `url`, and sees that it waits for approval.
+/// A visitor without an account writes a comment under the post at `url`, and sees that it waits
+/// for approval.
 pub(crate) fn comment(server: &Server, url: &str, text: &str) {
     let visitor = Browser::new(server);
     let post = visitor.visit(url);
-    let values = [
-        ("author", "A passer-by"),
-        ("email", "passer@example.org"),
-        ("comment", text),
-    ];
+    let values = [("author", "A passer-by"), ("email", "passer@example.org"), ("comment", text)];
     let seen = visitor.send_form(&post, post.form_with("comment_post_ID"), &values);
     seen.is(200).contains(text).contains("awaiting moderation");
     Browser::new(server).visit(url).is(200).lacks(text);

@@ -55,10 +55,7 @@ const PAGES: [&str; 9] = [
 #[test]
 fn wordpress_on_mariadb() {
     let programs = MariaDb::PROGRAMS;
-    if !installed(
-        "wordpress_on_mariadb",
-        &[SOURCE, THEME, programs[0], programs[1], programs[2]],
-    ) {
+    if !installed("wordpress_on_mariadb", &[SOURCE, THEME, programs[0], programs[1], programs[2]]) {
         return;
     }
     let folder = Folder::new();
@@ -121,22 +118,12 @@ fn upload_pictures(admin: &Admin) -> Value {
     let file = picture::draw(2000, 1500, ImageFormat::Jpeg);
     let picture = admin.upload("elephant.jpg", "image/jpeg", &file);
     let original = admin.browser.visit(picture["source_url"].as_str().unwrap());
-    original.is(200).must(original.body == file, || {
-        "not the bytes that were uploaded".to_owned()
-    });
+    original
+        .is(200)
+        .must(original.body == file, || "not the bytes that were uploaded".to_owned());
     let sizes = picture["media_details"]["sizes"].as_object().unwrap();
-    for expected in [
-        "thumbnail",
-        "medium",
-        "medium_large",
-        "large",
-        "1536x1536",
-        "full",
-    ] {
-        assert!(
-            sizes.contains_key(expected),
-            "{expected} is not among the sizes: {sizes:?}"
-        );
+    for expected in ["thumbnail", "medium", "medium_large", "large", "1536x1536", "full"] {
+        assert!(sizes.contains_key(expected), "{expected} is not among the sizes: {sizes:?}");
     }
     for size in sizes.values() {
         check_picture(admin, &size["source_url"], size, "image/jpeg");
@@ -156,20 +143,14 @@ fn check_picture(admin: &Admin, url: &Value, size: &Value, media_type: &str) {
     let page = admin.browser.visit(url.as_str().unwrap());
     page.is(200)
         .must(page.media_type() == media_type, || format!("not {media_type}"));
-    let expected = (
-        size["width"].as_u64().unwrap() as u32,
-        size["height"].as_u64().unwrap() as u32,
-    );
+    let expected =
+        (size["width"].as_u64().unwrap() as u32, size["height"].as_u64().unwrap() as u32);
     let found = picture::size(&page.body);
-    page.must(found == Ok(expected), || {
-        format!("{found:?} instead of {expected:?}")
-    });
+    page.must(found == Ok(expected), || format!("{found:?} instead of {expected:?}"));
 }
 
 fn write_a_post(admin: &Admin, picture: &Value) -> (u64, String) {
-    let source = picture["media_details"]["sizes"]["large"]["source_url"]
-        .as_str()
-        .unwrap();
+    let source = picture["media_details"]["sizes"]["large"]["source_url"].as_str().unwrap();
     let id = &picture["id"];
     let content = format!(
         "<!-- wp:paragraph --><p>It carries what it is given — über alle Berge.</p><!-- /wp:paragraph -->\n\
@@ -191,22 +172,15 @@ fn read_it(server: &Server, url: &str, picture: &Value) {
     post.is(200)
         .contains("The first ride")
         .contains("It carries what it is given — über alle Berge.");
-    post.contains(
-        picture["media_details"]["sizes"]["large"]["source_url"]
-            .as_str()
-            .unwrap(),
-    );
+    post.contains(picture["media_details"]["sizes"]["large"]["source_url"].as_str().unwrap());
     assert!(assets::load_all(&visitor, &post) >= 5);
     let feed = visitor.visit("/?feed=rss2");
     feed.is(200).contains("<title>The first ride</title>");
-    feed.must(feed.media_type() == "application/rss+xml", || {
-        "not a feed".to_owned()
-    });
+    feed.must(feed.media_type() == "application/rss+xml", || "not a feed".to_owned());
     let head = visitor.send(visitor.ask("HEAD", "/"));
-    head.is(200)
-        .must(head.body.is_empty() && head.media_type() == "text/html", || {
-            "not a head alone".to_owned()
-        });
+    head.is(200).must(head.body.is_empty() && head.media_type() == "text/html", || {
+        "not a head alone".to_owned()
+    });
     visitor.visit("/?p=4711").is(404).contains(TITLE);
 }
 
@@ -216,27 +190,16 @@ fn discuss_it(server: &Server, admin: &Admin, url: &str) {
     let held = admin.call("GET", "comments&status=hold", &Value::Null);
     let id = held.is(200).json()[0]["id"].as_u64().unwrap();
     admin
-        .call(
-            "POST",
-            &format!("comments/{id}"),
-            &json!({ "status": "approved" }),
-        )
+        .call("POST", &format!("comments/{id}"), &json!({ "status": "approved" }))
         .is(200);
     let seen = Browser::new(server).visit(url);
-    seen.is(200)
-        .contains(text)
-        .contains("A passer-by")
-        .lacks("awaiting moderation");
+    seen.is(200).contains(text).contains("A passer-by").lacks("awaiting moderation");
 }
 
 /// What WordPress keeps in files below the root is run, or refused; not read.
 fn secrets_stay_secret(server: &Server) {
     let visitor = Browser::new(server);
-    visitor
-        .visit("/wp-config.php")
-        .is(200)
-        .lacks("DB_PASSWORD")
-        .lacks("a secret");
+    visitor.visit("/wp-config.php").is(200).lacks("DB_PASSWORD").lacks("a secret");
     visitor.visit("/.htaccess").is(403);
     visitor.visit("/wp-content/uploads/").is(403);
 }
@@ -244,27 +207,19 @@ fn secrets_stay_secret(server: &Server) {
 fn links_of_the_package_are_followed(server: &Server) {
     let visitor = Browser::new(server);
     let port = server.address().port();
-    let page = visitor.visit(&format!(
-        "http://localhost:{port}/wp-includes/js/underscore.min.js"
-    ));
-    page.is(200).must(page.media_type() == "text/javascript", || {
-        "not a script".to_owned()
-    });
+    let page = visitor.visit(&format!("http://localhost:{port}/wp-includes/js/underscore.min.js"));
+    page.is(200)
+        .must(page.media_type() == "text/javascript", || "not a script".to_owned());
 }
 
-/// What WordPress offers where it does not know the server to rewrite URLs. Howdah needs no configuration for it.
+/// What WordPress offers where it does not know the server to rewrite URLs. Howdah needs no
+/// configuration for it.
 fn permalinks_by_path_info(server: &Server, admin: &Admin, id: u64) {
     let url = choose_permalinks(admin, "/index.php/%postname%/", id);
     assert_eq!(url, server.url("/index.php/the-first-ride/"));
     let visitor = Browser::new(server);
-    visitor
-        .visit("/index.php/the-first-ride")
-        .is(200)
-        .contains("über alle Berge");
-    visitor
-        .visit("/index.php/the-second-ride/")
-        .is(404)
-        .contains(TITLE);
+    visitor.visit("/index.php/the-first-ride").is(200).contains("über alle Berge");
+    visitor.visit("/index.php/the-second-ride/").is(404).contains(TITLE);
     visitor
         .visit("/index.php/wp-json/wp/v2/posts")
         .is(200)
@@ -292,10 +247,10 @@ fn pretty_permalinks_by_configuration(server: &Server, admin: &Admin, folder: &F
     fs::write(folder.path().join("site/.htaccess"), "").unwrap();
     visitor.visit(&url).is(404);
     let root = "root = \"@folder@/site\"\n";
-    server.reload(&PLAIN.replace(
-        root,
-        &format!("{root}htaccess = false\ntry = [\"$uri\", \"/index.php\"]\n"),
-    ));
+    server.reload(
+        &PLAIN
+            .replace(root, &format!("{root}htaccess = false\ntry = [\"$uri\", \"/index.php\"]\n")),
+    );
     wait_until("the new configuration is in force", || {
         let answer = visitor.visit(&url);
         let expected = matches!(answer.status, 200 | 404);
@@ -307,9 +262,7 @@ fn pretty_permalinks_by_configuration(server: &Server, admin: &Admin, folder: &F
 
 fn pretty_addresses(visitor: &Browser<'_>, admin: &Admin, url: &str) {
     let post = visitor.visit(url);
-    post.is(200)
-        .contains("über alle Berge")
-        .contains("I have seen it too");
+    post.is(200).contains("über alle Berge").contains("I have seen it too");
     post.must(post.url.as_str() == url, || format!("redirected from {url}"));
     assets::load_all(visitor, &post);
     visitor.visit("/no/such/page/").is(404).contains(TITLE);
@@ -317,24 +270,13 @@ fn pretty_addresses(visitor: &Browser<'_>, admin: &Admin, url: &str) {
         .visit("/wp-json/wp/v2/posts?search=ride")
         .is(200)
         .contains("The first ride");
-    visitor
-        .visit("/category/uncategorized/")
-        .is(200)
-        .contains("The first ride");
-    visitor
-        .visit("/feed/")
-        .is(200)
-        .contains("<title>The first ride</title>");
-    visitor
-        .visit("/robots.txt")
-        .is(200)
-        .contains("Disallow: /wp-admin/");
+    visitor.visit("/category/uncategorized/").is(200).contains("The first ride");
+    visitor.visit("/feed/").is(200).contains("<title>The first ride</title>");
+    visitor.visit("/robots.txt").is(200).contains("Disallow: /wp-admin/");
     let folder = visitor.send(visitor.ask("GET", "/wp-admin"));
     folder
         .is(301)
-        .must(folder.field("location").ends_with("/wp-admin/"), || {
-            "led astray".to_owned()
-        });
+        .must(folder.field("location").ends_with("/wp-admin/"), || "led astray".to_owned());
     admin.open("/wp-admin/");
 }
 
@@ -342,9 +284,10 @@ fn pretty_addresses(visitor: &Browser<'_>, admin: &Admin, url: &str) {
 fn choose_permalinks(admin: &Admin, structure: &str, post: u64) -> String {
     let settings = admin.open("/wp-admin/options-permalink.php");
     let values = [("selection", "custom"), ("permalink_structure", structure)];
-    let saved = admin
-        .browser
-        .send_form(&settings, settings.form_with("permalink_structure"), &values);
+    let saved =
+        admin
+            .browser
+            .send_form(&settings, settings.form_with("permalink_structure"), &values);
     saved.is(200).contains("setting-error-settings_updated");
     let post = admin.call("GET", &format!("posts/{post}"), &Value::Null);
     post.is(200).json()["link"].as_str().unwrap().to_owned()

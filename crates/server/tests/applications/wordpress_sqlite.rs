@@ -1,4 +1,5 @@
-//! WordPress on SQLite, as WordPress Playground builds it: no database server, and a newer WordPress than Debian's.
+//! WordPress on SQLite, as WordPress Playground builds it: no database server, and a newer
+//! WordPress than Debian's.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +19,8 @@ const BUILDS: Package = Package {
     version: "0.9.19",
 };
 
-/// WordPress' code, the files that it serves (a browser's Playground loads them from elsewhere), and the SQLite plugin.
+/// WordPress' code, the files that it serves (a browser's Playground loads them from elsewhere),
+/// and the SQLite plugin.
 const MEMBERS: [&str; 3] = [
     "package/src/wordpress/wp-6.5.zip",
     "package/public/wp-6.5",
@@ -47,19 +49,15 @@ fn wordpress_on_sqlite() {
     install(&server);
     let admin = log_in(&server);
     admin.open("/wp-admin/");
-    let (_, url) = admin.publish("No database server", "<p>Only a file, for the reader’s sake.</p>");
-    assert!(
-        url.ends_with("/no-database-server/") && !url.contains("index.php"),
-        "{url}"
-    );
+    let (_, url) =
+        admin.publish("No database server", "<p>Only a file, for the reader’s sake.</p>");
+    assert!(url.ends_with("/no-database-server/") && !url.contains("index.php"), "{url}");
     let visitor = Browser::new(&server);
     for page in [visitor.visit("/"), visitor.visit(&url)] {
         page.is(200).contains(TITLE).contains("No database server");
         assets::load_all(&visitor, &page);
     }
-    visitor
-        .visit(&url)
-        .contains("Only a file, for the reader’s sake.");
+    visitor.visit(&url).contains("Only a file, for the reader’s sake.");
     comment(&server, &url, "And a comment in it.");
     admin.ask_site_health("loopback-requests");
     the_database_is_no_download(&server, &site);

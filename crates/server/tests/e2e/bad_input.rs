@@ -1,4 +1,5 @@
-//! What a client gets that breaks the rules, asks for too much, or asks for what is none of its business.
+//! What a client gets that breaks the rules, asks for too much, or asks for what is none of its
+//! business.
 
 use std::time::{Duration, Instant};
 
@@ -43,7 +44,8 @@ fn is_refused(site: &Site, name: &str, bytes: &[u8], status: u16) {
     );
 }
 
-/// Requests that a strict reader must refuse, because another reader could understand them differently.
+/// Requests that a strict reader must refuse, because another reader could understand them
+/// differently.
 macro_rules! refused {
     ($($name:ident: $status:literal, $($part:expr),+;)+) => {
         mod refused {
@@ -120,9 +122,7 @@ fn a_refused_body_is_refused_before_it_is_sent() {
     }
     let site = site();
     let mut wire = site.connect();
-    wire.send(format!(
-        "{P}Expect: 100-continue\r\nContent-Length: 9999999\r\n\r\n"
-    ));
+    wire.send(format!("{P}Expect: 100-continue\r\nContent-Length: 9999999\r\n\r\n"));
     let reply = wire.reply("POST");
     assert_eq!(reply.status, 413);
     assert!(reply.interim.is_empty(), "no 100 for what is refused");
@@ -152,9 +152,7 @@ fn what_was_refused_once_does_not_go_on_as_a_request() {
     }
     let site = site();
     let mut wire = site.connect();
-    wire.send(format!(
-        "{P}Content-Length: 3\r\nContent-Length: 30\r\n\r\nabc{H}\r\n{H}\r\n"
-    ));
+    wire.send(format!("{P}Content-Length: 3\r\nContent-Length: 30\r\n\r\nabc{H}\r\n{H}\r\n"));
     assert_eq!(wire.reply("POST").status, 400);
     wire.expect_close();
 }
@@ -227,11 +225,7 @@ fn a_body_that_breaks_off_runs_no_script() {
         out.display()
     ));
     drop(wire);
-    assert_eq!(
-        site.get(&format!("/?out={}", out.with_extension("other").display()))
-            .status,
-        200
-    );
+    assert_eq!(site.get(&format!("/?out={}", out.with_extension("other").display())).status, 200);
     assert!(!out.exists());
 }
 
@@ -248,7 +242,9 @@ fn an_idle_connection_is_closed_without_a_word() {
     assert_eq!(wire.get("/").text(), "x");
     let began = Instant::now();
     wire.expect_close();
-    assert!(began.elapsed() > Duration::from_millis(700) && began.elapsed() < Duration::from_secs(5));
+    assert!(
+        began.elapsed() > Duration::from_millis(700) && began.elapsed() < Duration::from_secs(5)
+    );
 }
 
 #[test]
@@ -277,9 +273,7 @@ fn more_connections_than_allowed_wait_for_their_turn() {
         },
     );
     let mut first: Vec<Wire> = (0..4).map(|_| site.connect()).collect();
-    first
-        .iter_mut()
-        .for_each(|wire| assert_eq!(wire.get("/").text(), "x"));
+    first.iter_mut().for_each(|wire| assert_eq!(wire.get("/").text(), "x"));
     let mut late = site.connect();
     late.request("GET", "/", &[], b"");
     assert!(late.within(Duration::from_millis(400)).is_empty(), "one too many");
@@ -292,22 +286,10 @@ fn bad_configuration_is_refused_with_its_place() {
     let folder = Folder::new();
     folder.folder("public");
     for (config, words) in [
-        (
-            "[[site]]\nroot = \"public\"\nindx = [\"x\"]\n",
-            vec![":3:", "indx", "index"],
-        ),
-        (
-            "[[site]]\nroot = \"public\"\n[site.php]\nworkers = 0\n",
-            vec![":4:", "workers"],
-        ),
-        (
-            "listen = [\"8080\"]\n[[site]]\nroot = \"public\"\n",
-            vec![":1:", "listen"],
-        ),
-        (
-            "[[site]]\nroot = \"public\"\n[limits]\nbody = \"1Q\"\n",
-            vec![":4:", "body"],
-        ),
+        ("[[site]]\nroot = \"public\"\nindx = [\"x\"]\n", vec![":3:", "indx", "index"]),
+        ("[[site]]\nroot = \"public\"\n[site.php]\nworkers = 0\n", vec![":4:", "workers"]),
+        ("listen = [\"8080\"]\n[[site]]\nroot = \"public\"\n", vec![":1:", "listen"]),
+        ("[[site]]\nroot = \"public\"\n[limits]\nbody = \"1Q\"\n", vec![":4:", "body"]),
         ("not toml at all", vec![":1:"]),
         ("", vec!["site"]),
     ] {

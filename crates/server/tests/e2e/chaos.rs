@@ -25,8 +25,9 @@ struct Seen {
     wrong: Vec<String>,
 }
 
-/// No request may fail but those whose own worker was killed, at most one for each kill; and afterwards everything is as
-/// before: as many workers, processes and descriptors, and every slot free.
+/// No request may fail but those whose own worker was killed, at most one for each kill; and
+/// afterwards everything is as before: as many workers, processes and descriptors, and every slot
+/// free.
 #[test]
 fn killing_workers_under_load_harms_only_their_own_requests() {
     if !has_php() {
@@ -39,10 +40,7 @@ fn killing_workers_under_load_harms_only_their_own_requests() {
                 "work.php",
                 "<?php for ($i = 0, $s = ''; $i < 300; $i++) $s = md5($s . $i); echo 'worked';",
             ),
-            (
-                "big.php",
-                "<?php for ($i = 0; $i < 60; $i++) echo str_repeat('b', 10000);",
-            ),
+            ("big.php", "<?php for ($i = 0; $i < 60; $i++) echo str_repeat('b', 10000);"),
             ("sleep.php", "<?php usleep(3000); echo 'slept';"),
             ("post.php", "<?php echo strlen(file_get_contents('php://input'));"),
         ],
@@ -77,18 +75,16 @@ fn killing_workers_under_load_harms_only_their_own_requests() {
         wrong.len(),
         &wrong[..wrong.len().min(10)]
     );
-    let (whole, killed) = seen.iter().fold((0, 0), |(whole, killed), seen| {
-        (whole + seen.whole, killed + seen.killed)
-    });
+    let (whole, killed) = seen
+        .iter()
+        .fold((0, 0), |(whole, killed), seen| (whole + seen.whole, killed + seen.killed));
     let kills = kills.into_inner();
     assert!(kills >= KILLS && whole > kills, "{kills} kills, {whole} answers");
     assert!(killed <= kills, "{killed} requests were hit by {kills} kills");
     eprintln!("{kills} workers killed, {whole} requests answered, {killed} hit");
 
     wait_until("the pool is complete again", || site.server.workers().len() == 4);
-    wait_until("no process or descriptor is left over", || {
-        census(&site) == before
-    });
+    wait_until("no process or descriptor is left over", || census(&site) == before);
     // More at once than there are slots: none is lost.
     ask_at_once(&site, 30);
     assert!(site.server.processes().iter().all(|process| !process.is_zombie()));
@@ -99,23 +95,18 @@ fn ask_at_once(site: &Site, connections: usize) {
     assert!(replies.iter().all(|reply| reply.text() == "slept"));
 }
 
-/// How many processes there are, and which descriptors those hold that stay; numbers of sockets and pipes left out.
+/// How many processes there are, and which descriptors those hold that stay; numbers of sockets and
+/// pipes left out.
 fn census(site: &Site) -> (usize, Vec<Vec<String>>) {
-    let staying: [Process; 3] = [
-        site.server.supervisor(),
-        site.server.front(),
-        site.server.zygote(),
-    ];
+    let staying: [Process; 3] =
+        [site.server.supervisor(), site.server.front(), site.server.zygote()];
     let descriptors = |process: &Process| {
         let kind = |target: String| target.split(":[").next().unwrap_or_default().to_owned();
         let mut kinds: Vec<String> = process.descriptors().into_iter().map(kind).collect();
         kinds.sort();
         kinds
     };
-    (
-        site.server.processes().len(),
-        staying.iter().map(descriptors).collect(),
-    )
+    (site.server.processes().len(), staying.iter().map(descriptors).collect())
 }
 
 fn kill_workers(site: &Site, kills: &AtomicUsize) {
@@ -123,11 +114,7 @@ fn kill_workers(site: &Site, kills: &AtomicUsize) {
     let until = Instant::now() + Duration::from_secs(90);
     let mut state = 1_u64;
     while kills.load(Ordering::Relaxed) < KILLS {
-        assert!(
-            Instant::now() < until,
-            "only {} kills",
-            kills.load(Ordering::Relaxed)
-        );
+        assert!(Instant::now() < until, "only {} kills", kills.load(Ordering::Relaxed));
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
@@ -135,11 +122,7 @@ fn kill_workers(site: &Site, kills: &AtomicUsize) {
         std::thread::sleep(Duration::from_micros(2_000 + random as u64 % 40_000));
         let workers: Vec<Process> = zygote.children().into_iter().filter(Process::lives).collect();
         if let Some(worker) = workers.get(random % workers.len().max(1)) {
-            worker.signal(if random.is_multiple_of(3) {
-                SIGSEGV
-            } else {
-                SIGKILL
-            });
+            worker.signal(if random.is_multiple_of(3) { SIGSEGV } else { SIGKILL });
             kills.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -167,9 +150,9 @@ fn client(address: SocketAddr, number: usize, over: &AtomicBool) -> Seen {
                 seen.killed += 1;
                 stream = None;
             }
-            Ok((status, answer)) => seen
-                .wrong
-                .push(format!("{target}: {status}, {} bytes", answer.len())),
+            Ok((status, answer)) => {
+                seen.wrong.push(format!("{target}: {status}, {} bytes", answer.len()))
+            }
             Err(broken) => {
                 seen.wrong.push(format!("{target}: {broken:?}"));
                 stream = None;
@@ -201,7 +184,8 @@ fn exchange(
         None => TcpStream::connect(address).map_err(head_broken)?,
     };
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let head = format!("POST {target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {body}\r\n\r\n");
+    let head =
+        format!("POST {target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {body}\r\n\r\n");
     stream
         .write_all(&[head.as_bytes(), &vec![b'x'; body]].concat())
         .map_err(head_broken)?;
@@ -232,10 +216,7 @@ fn exchange(
         _ => Err(Broken::Body),
     };
     let mut answer = Vec::new();
-    if let Some(length) = head
-        .lines()
-        .find_map(|line| line.strip_prefix("content-length: "))
-    {
+    if let Some(length) = head.lines().find_map(|line| line.strip_prefix("content-length: ")) {
         let length = length.parse().unwrap();
         while input.len() < length {
             more(&mut input)?;
@@ -248,7 +229,8 @@ fn exchange(
                 more(&mut input)?;
                 continue;
             };
-            let size = usize::from_str_radix(std::str::from_utf8(&input[..end]).unwrap(), 16).unwrap();
+            let size =
+                usize::from_str_radix(std::str::from_utf8(&input[..end]).unwrap(), 16).unwrap();
             while input.len() < end + 2 + size + 2 {
                 more(&mut input)?;
             }

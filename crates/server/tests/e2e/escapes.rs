@@ -10,11 +10,7 @@ fn no_path_leads_out_of_the_root() {
         return;
     }
     let site = Site::with(
-        &[
-            ("index.html", "the page"),
-            ("index.php", "<?php echo 'ran';"),
-            ("sub/x.txt", "x"),
-        ],
+        &[("index.html", "the page"), ("index.php", "<?php echo 'ran';"), ("sub/x.txt", "x")],
         &Options {
             site: "index = [\"index.html\"]",
             ..Options::default()
@@ -56,17 +52,11 @@ fn no_path_leads_out_of_the_root() {
     for path in &paths {
         let reply = site.get(path);
         let text = String::from_utf8_lossy(&reply.body).into_owned();
-        assert!(
-            !text.contains("the secret") && !text.contains("root:"),
-            "{path}: {reply:?}"
-        );
-        // A path with enough dots that are undone again, or a script's PATH_INFO, is an ordinary one.
+        assert!(!text.contains("the secret") && !text.contains("root:"), "{path}: {reply:?}");
+        // A path with enough dots that are undone again, or a script's PATH_INFO, is an ordinary
+        // one.
         let inside = matches!(reply.status, 200 | 301) && !path.contains("secret");
-        assert!(
-            inside || matches!(reply.status, 400 | 403 | 404),
-            "{path}: {}",
-            reply.status
-        );
+        assert!(inside || matches!(reply.status, 400 | 403 | 404), "{path}: {}", reply.status);
     }
     // Absolute form, where the target has a scheme and a host of its own.
     let mut wire = site.connect();
@@ -96,12 +86,7 @@ fn links_out_of_the_root_are_followed_only_where_allowed() {
             // The owner of link and target is the same here, so `owner` follows as well.
             let expected = allowed || setting == "owner";
             let reply = site.get(target);
-            assert_eq!(
-                reply.status == 200,
-                expected,
-                "{setting} {target}: {}",
-                reply.status
-            );
+            assert_eq!(reply.status == 200, expected, "{setting} {target}: {}", reply.status);
             assert!(
                 expected || matches!(reply.status, 403 | 404),
                 "{setting} {target}: {}",
@@ -125,8 +110,8 @@ fn another_owners_file_behind_a_link_is_not_served() {
     for path in [&script, &file] {
         chown(path, Some(12_345), None).unwrap();
     }
-    // Link, where it leads, its owner, whether it is followed. What is linked from inside is inside all the same, and
-    // root's links are the administrator's.
+    // Link, where it leads, its owner, whether it is followed. What is linked from inside is inside
+    // all the same, and root's links are the administrator's.
     for (link, target, owner, followed) in [
         ("same.txt", &file, 12_345, true),
         ("other.txt", &file, 12_346, false),
@@ -139,11 +124,7 @@ fn another_owners_file_behind_a_link_is_not_served() {
         lchown(&link_path, Some(owner), None).unwrap();
         let reply = site.get(&format!("/{link}"));
         assert_eq!(reply.status == 200, followed, "{link}: {}", reply.status);
-        assert!(
-            followed || matches!(reply.status, 403 | 404),
-            "{link}: {}",
-            reply.status
-        );
+        assert!(followed || matches!(reply.status, 403 | 404), "{link}: {}", reply.status);
     }
 }
 
@@ -168,11 +149,9 @@ fn names_that_hold_secrets_are_not_served() {
     let site = Site::new(&files);
     let mut wire = site.connect();
     for name in names {
-        for path in [
-            format!("/{name}"),
-            format!("/{}", name.replace('.', "%2e")),
-            format!("/x/../{name}"),
-        ] {
+        for path in
+            [format!("/{name}"), format!("/{}", name.replace('.', "%2e")), format!("/x/../{name}")]
+        {
             let reply = wire.get(&path);
             assert!(matches!(reply.status, 403 | 404), "{path}: {}", reply.status);
             assert!(!reply.text().contains("the secret"), "{path}");
@@ -192,7 +171,8 @@ fn an_unreadable_file_and_a_special_one_are_not_served() {
     let public = site.root();
     if crate::support::is_root() {
         for name in ["locked.txt", "locked", "locked.php"] {
-            std::fs::set_permissions(public.join(name), std::fs::Permissions::from_mode(0o600)).unwrap();
+            std::fs::set_permissions(public.join(name), std::fs::Permissions::from_mode(0o600))
+                .unwrap();
         }
         for target in ["/locked.txt", "/locked/x.txt", "/locked.php"] {
             let reply = site.get(target);
@@ -200,13 +180,7 @@ fn an_unreadable_file_and_a_special_one_are_not_served() {
         }
     }
     let fifo = public.join("pipe.txt");
-    assert!(
-        std::process::Command::new("mkfifo")
-            .arg(&fifo)
-            .status()
-            .unwrap()
-            .success()
-    );
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let _socket = std::os::unix::net::UnixListener::bind(public.join("socket.txt")).unwrap();
     for target in ["/pipe.txt", "/socket.txt"] {
         let reply = site.get(target);

@@ -23,29 +23,17 @@ fn index_files_stand_for_folders() {
     assert_eq!(wire.get("/").text(), "php index");
     assert_eq!(wire.get("/plain/").text(), "plain");
     assert_eq!(wire.get("/old/").text(), "old");
-    for (target, location) in [
-        ("/plain", "/plain/"),
-        ("/plain?a=b&c", "/plain/?a=b&c"),
-        ("/bare", "/bare/"),
-    ] {
+    for (target, location) in
+        [("/plain", "/plain/"), ("/plain?a=b&c", "/plain/?a=b&c"), ("/bare", "/bare/")]
+    {
         let reply = wire.get(target);
         assert_eq!(reply.status, 301, "{target}");
         let to = reply.field("location").unwrap();
-        assert!(
-            to == location || to == format!("http://localhost{location}"),
-            "{target}: {to}"
-        );
+        assert!(to == location || to == format!("http://localhost{location}"), "{target}: {to}");
     }
-    assert!(
-        matches!(wire.get("/bare/").status, 403 | 404),
-        "no listing unless it is asked for"
-    );
+    assert!(matches!(wire.get("/bare/").status, 403 | 404), "no listing unless it is asked for");
     assert_eq!(wire.get("/none/").status, 404);
-    assert_eq!(
-        wire.get("/plain/index.html/").status,
-        404,
-        "a file has nothing below it"
-    );
+    assert_eq!(wire.get("/plain/index.html/").status, 404, "a file has nothing below it");
     let site = Site::with(
         &[("home.txt", "home")],
         &Options {
@@ -102,7 +90,8 @@ fn content_types_follow_the_names() {
     for (name, kind) in names {
         let reply = wire.get(&format!("/{name}"));
         let said = reply.field("content-type").unwrap_or("none");
-        let right = said.starts_with(kind) || (name == "a.xml" && said.starts_with("application/xml"));
+        let right =
+            said.starts_with(kind) || (name == "a.xml" && said.starts_with("application/xml"));
         assert!(right, "{name} is {said}");
     }
     site.file("unknown", "x");
@@ -111,20 +100,13 @@ fn content_types_follow_the_names() {
 
 #[test]
 fn names_with_any_letters_are_found() {
-    let site = Site::new(&[
-        ("ä ö+%.txt", "umlauts"),
-        ("a;b=c.txt", "semicolon"),
-        ("日本.txt", "日"),
-    ]);
+    let site =
+        Site::new(&[("ä ö+%.txt", "umlauts"), ("a;b=c.txt", "semicolon"), ("日本.txt", "日")]);
     let mut wire = site.connect();
     assert_eq!(wire.get("/%C3%A4%20%C3%B6+%25.txt").text(), "umlauts");
     assert_eq!(wire.get("/a;b=c.txt?x").text(), "semicolon");
     assert_eq!(wire.get("/%E6%97%A5%e6%9c%ac.txt").text(), "日");
-    assert_eq!(
-        wire.get("/%C3%A4%20%C3%B6%20%25.txt").status,
-        404,
-        "a plus is no space"
-    );
+    assert_eq!(wire.get("/%C3%A4%20%C3%B6%20%25.txt").status, 404, "a plus is no space");
 }
 
 #[test]
@@ -132,18 +114,12 @@ fn what_has_not_changed_is_not_sent_again() {
     let site = Site::new(&[("a.txt", "content")]);
     let mut wire = site.connect();
     let first = wire.get("/a.txt");
-    let (tag, modified) = (
-        first.field("etag").unwrap().to_owned(),
-        first.field("last-modified").unwrap().to_owned(),
-    );
+    let (tag, modified) =
+        (first.field("etag").unwrap().to_owned(), first.field("last-modified").unwrap().to_owned());
     for (field, value, status) in [
         ("If-None-Match", tag.as_str(), 304),
         ("If-None-Match", "*", 304),
-        (
-            "If-None-Match",
-            &format!("\"x\", W/{}", tag.trim_start_matches("W/")),
-            304,
-        ),
+        ("If-None-Match", &format!("\"x\", W/{}", tag.trim_start_matches("W/")), 304),
         ("If-None-Match", "\"other\"", 200),
         ("If-Modified-Since", &modified, 304),
         ("If-Modified-Since", "Thu, 01 Jan 1998 00:00:00 GMT", 200),
@@ -200,34 +176,19 @@ fn a_part_is_sent_when_a_part_is_asked_for() {
     }
     let tag = wire.get("/a.txt").field("etag").unwrap().to_owned();
     assert_eq!(
-        wire.ask(
-            "GET",
-            "/a.txt",
-            &[("Range", "bytes=0-1"), ("If-Range", &tag)],
-            b""
-        )
-        .status,
+        wire.ask("GET", "/a.txt", &[("Range", "bytes=0-1"), ("If-Range", &tag)], b"")
+            .status,
         206
     );
     assert_eq!(
-        wire.ask(
-            "GET",
-            "/a.txt",
-            &[("Range", "bytes=0-1"), ("If-Range", "\"old\"")],
-            b""
-        )
-        .status,
+        wire.ask("GET", "/a.txt", &[("Range", "bytes=0-1"), ("If-Range", "\"old\"")], b"")
+            .status,
         200
     );
     let several = wire.ask("GET", "/a.txt", &[("Range", "bytes=0-1,500-501")], b"");
     assert!(matches!(several.status, 200 | 206), "{}", several.status);
     if several.status == 206 {
-        assert!(
-            several
-                .field("content-type")
-                .unwrap()
-                .starts_with("multipart/byteranges")
-        );
+        assert!(several.field("content-type").unwrap().starts_with("multipart/byteranges"));
         assert!(several.text().contains("Content-Range: bytes 500-501/1000"));
     }
 }
@@ -257,12 +218,7 @@ fn files_are_read_not_written() {
     assert_eq!(wire.ask("OPTIONS", "*", &[], b"").status / 100, 2);
     // A body that nobody reads does not become the next request.
     let mut wire = site.connect();
-    let reply = wire.ask(
-        "POST",
-        "/a.txt",
-        &[],
-        b"GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n",
-    );
+    let reply = wire.ask("POST", "/a.txt", &[], b"GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_eq!(reply.status, 405);
     if !reply.is_last() {
         assert!(wire.within(Duration::from_millis(200)).is_empty());
@@ -273,18 +229,14 @@ fn files_are_read_not_written() {
 fn large_files_arrive_byte_for_byte() {
     let site = Site::new(&[]);
     for size in [0, 1, 4096, 65_536, 1_000_003, 30_000_000] {
-        let content: Vec<u8> = (0..size as u32)
-            .map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8)
-            .collect();
+        let content: Vec<u8> =
+            (0..size as u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         site.file(&format!("{size}.bin"), &content);
         let mut wire = site.connect();
         let reply = wire.get(&format!("/{size}.bin"));
         assert_eq!((reply.framing, reply.body.len()), (Framing::Length, size));
         assert!(reply.body == content, "{size} bytes, but others");
-        assert!(
-            wire.get(&format!("/{size}.bin")).body == content,
-            "{size} bytes the second time"
-        );
+        assert!(wire.get(&format!("/{size}.bin")).body == content, "{size} bytes the second time");
     }
 }
 
@@ -296,9 +248,7 @@ fn a_file_that_changes_is_seen_to_change() {
     assert_eq!((first.text(), wire.get("/b.txt").text()), ("one", "one"));
     site.file("a.txt", "the second");
     let soon = Instant::now();
-    wait_until("the new content is sent", || {
-        wire.get("/a.txt").text() == "the second"
-    });
+    wait_until("the new content is sent", || wire.get("/a.txt").text() == "the second");
     // Replaced as editors and deployments do it.
     fs::rename(site.file("b.new", "replaced"), site.root().join("b.txt")).unwrap();
     wait_until("the new file is sent", || wire.get("/b.txt").text() == "replaced");
@@ -310,11 +260,7 @@ fn a_file_that_changes_is_seen_to_change() {
     wait_until("the file has moved", || {
         wire.get("/a.txt").status == 404 && wire.get("/c.txt").text() == "back"
     });
-    assert!(
-        soon.elapsed() < Duration::from_secs(8),
-        "{:?} for five changes",
-        soon.elapsed()
-    );
+    assert!(soon.elapsed() < Duration::from_secs(8), "{:?} for five changes", soon.elapsed());
     assert_ne!(first.field("etag"), wire.get("/c.txt").field("etag"));
 }
 
@@ -328,9 +274,7 @@ fn a_whole_folder_may_be_exchanged() {
     let new = site.root().join("new");
     std::os::unix::fs::symlink("v2", &new).unwrap();
     fs::rename(&new, &link).unwrap();
-    wait_until("the other version is served", || {
-        wire.get("/current/a.txt").text() == "second"
-    });
+    wait_until("the other version is served", || wire.get("/current/a.txt").text() == "second");
 }
 
 /// Whatever its name and however it is asked for: the source of a script does not leave the server.
@@ -401,7 +345,8 @@ fn php_source_is_never_sent() {
     for name in ["a.php", "a.phtml", "a.phar", "x.html.php", "a.inc.php"] {
         assert_eq!(site.get(&format!("/{name}")).text(), "ran", "{name}");
     }
-    // As Debian's Apache: what ends otherwise is no script. Its name says what it is, and editors' copies are backups.
+    // As Debian's Apache: what ends otherwise is no script. Its name says what it is, and editors'
+    // copies are backups.
     site.file("b.php.bak", "a copy");
     assert!(matches!(site.get("/b.php.bak").status, 200 | 403 | 404));
 }
@@ -415,9 +360,6 @@ fn serving_a_folder_needs_no_configuration() {
         server.announcement().trim(),
         format!("howdah: listening on http://{}", server.address())
     );
-    assert_eq!(
-        crate::wire::Wire::connect(server.address()).get("/").text(),
-        "just a page"
-    );
+    assert_eq!(crate::wire::Wire::connect(server.address()).get("/").text(), "just a page");
     server.stop();
 }

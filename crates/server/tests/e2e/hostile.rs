@@ -11,7 +11,8 @@ use crate::wire::Wire;
 /// `SIGSTOP` and `SIGCONT` of Linux.
 const STOP_AND_CONTINUE: (i32, i32) = (19, 18);
 
-/// Writes over the memory that the pool shares with the front: `zero`, `ones` or `noise`, from the start or everywhere.
+/// Writes over the memory that the pool shares with the front: `zero`, `ones` or `noise`, from the
+/// start or everywhere.
 const SCRIBBLE: (&str, &str) = (
     "scribble.php",
     "<?php foreach (file('/proc/self/maps') as $line)
@@ -49,14 +50,12 @@ fn two_pools() -> Site {
 fn ask(site: &Site, host: &str, target: &str) -> u16 {
     let mut wire = site.connect();
     let reply = wire.ask("GET", target, &[("Host", host)], b"");
-    assert!(
-        reply.status != 200 || target != "/ok.php" || reply.body.len() == 5003,
-        "{reply:?}"
-    );
+    assert!(reply.status != 200 || target != "/ok.php" || reply.body.len() == 5003, "{reply:?}");
     reply.status
 }
 
-/// The front lives, the other pool does not notice, and the pool itself is replaced and serves again.
+/// The front lives, the other pool does not notice, and the pool itself is replaced and serves
+/// again.
 #[test]
 fn a_script_that_scribbles_on_shared_memory_harms_its_own_pool_alone() {
     if !has_php() {
@@ -83,9 +82,7 @@ fn a_script_that_scribbles_on_shared_memory_harms_its_own_pool_alone() {
             evil.rest_or_reply();
             hurt.rest_or_reply();
             assert_eq!(unharmed.reply("GET").text(), "slow", "{target}");
-            wait_until("the pool serves again", || {
-                ask(&site, "evil.example", "/ok.php") == 200
-            });
+            wait_until("the pool serves again", || ask(&site, "evil.example", "/ok.php") == 200);
         }
         assert_eq!(site.server.front(), front, "the front is the same process");
         wait_until("both pools are complete", || workers(&site.server) == 4);
@@ -93,11 +90,7 @@ fn a_script_that_scribbles_on_shared_memory_harms_its_own_pool_alone() {
 }
 
 fn workers(server: &Server) -> usize {
-    server
-        .zygotes()
-        .iter()
-        .map(|zygote| zygote.children().len())
-        .sum()
+    server.zygotes().iter().map(|zygote| zygote.children().len()).sum()
 }
 
 #[test]
@@ -105,22 +98,15 @@ fn a_script_that_kills_its_zygote_ends_with_it_and_nobody_else_does() {
     if !has_php() {
         return;
     }
-    let site = Site::new(&[
-        (
-            "index.php",
-            "<?php posix_kill(posix_getppid(), SIGKILL); sleep(10);",
-        ),
-        OK,
-    ]);
+    let site =
+        Site::new(&[("index.php", "<?php posix_kill(posix_getppid(), SIGKILL); sleep(10);"), OK]);
     let front = site.server.front();
     for _ in 0..3 {
         assert_eq!(site.get("/").status, 502);
         wait_until("the pool serves again", || site.get("/ok.php").status == 200);
     }
     assert_eq!(site.server.front(), front);
-    wait_until("no worker of a dead zygote is left", || {
-        workers(&site.server) == 2
-    });
+    wait_until("no worker of a dead zygote is left", || workers(&site.server) == 2);
     assert_eq!(site.server.processes().len(), 5);
 }
 
@@ -187,13 +173,8 @@ fn a_client_that_reads_nothing_is_given_up() {
     if !has_php() {
         return;
     }
-    let files = [
-        (
-            "big.php",
-            "<?php for ($i = 0; $i < 3000; $i++) echo str_repeat('x', 10000);",
-        ),
-        OK,
-    ];
+    let files =
+        [("big.php", "<?php for ($i = 0; $i < 3000; $i++) echo str_repeat('x', 10000);"), OK];
     let limits = "send_timeout = \"1s\"\nspill_memory = \"64K\"\nspill_file = \"1M\"";
     let site = Site::with(
         &files,
@@ -224,14 +205,13 @@ fn a_client_that_reads_nothing_is_given_up() {
             wire
         })
         .collect();
-    // The script has to wait for its reader, and so has this one for the script, until the reader is given up.
+    // The script has to wait for its reader, and so has this one for the script, until the reader
+    // is given up.
     std::thread::sleep(Duration::from_millis(300));
     let began = Instant::now();
     assert_eq!(site.get("/ok.php").status, 200);
     assert!(began.elapsed() < Duration::from_secs(6), "{:?}", began.elapsed());
-    wait_until("both connections are closed", || {
-        site.server.front().descriptors().len() <= before
-    });
+    wait_until("both connections are closed", || site.server.front().descriptors().len() <= before);
     for wire in &mut lazy {
         assert!(wire.rest().len() < 30_000_000, "it broke off");
     }

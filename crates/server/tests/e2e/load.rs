@@ -22,9 +22,7 @@ fn ask(site: &Site, target: &str, count: usize) -> Vec<Wire> {
 
 fn is_busy(reply: &Reply) -> bool {
     reply.status == 503
-        && reply
-            .field("retry-after")
-            .is_some_and(|seconds| seconds.parse::<u32>().is_ok())
+        && reply.field("retry-after").is_some_and(|seconds| seconds.parse::<u32>().is_ok())
 }
 
 #[test]
@@ -37,11 +35,7 @@ fn requests_beyond_the_workers_wait_their_turn() {
     for mut wire in ask(&site, "/slow.php?ms=50", 40) {
         assert_eq!(wire.reply("GET").text(), "done");
     }
-    assert!(
-        began.elapsed() >= Duration::from_millis(1000),
-        "{:?}: two at a time",
-        began.elapsed()
-    );
+    assert!(began.elapsed() >= Duration::from_millis(1000), "{:?}: two at a time", began.elapsed());
 }
 
 #[test]
@@ -110,10 +104,7 @@ fn a_stuck_script_whose_client_has_left_is_ended_too() {
     let site = Site::with_php(
         &[
             ("stuck.php", &format!("<?php {stuck}")),
-            (
-                "behind.php",
-                &format!("<?php echo 'answered'; fastcgi_finish_request(); {stuck}"),
-            ),
+            ("behind.php", &format!("<?php echo 'answered'; fastcgi_finish_request(); {stuck}")),
             OK,
         ],
         "workers = 1\nrequest_timeout = \"1s\"",
@@ -145,10 +136,7 @@ fn who_leaves_the_queue_is_not_run() {
     let site = Site::with_php(
         &[
             HELD,
-            (
-                "mark.php",
-                "<?php file_put_contents($_GET['out'], 'x', FILE_APPEND); echo 'marked';",
-            ),
+            ("mark.php", "<?php file_put_contents($_GET['out'], 'x', FILE_APPEND); echo 'marked';"),
         ],
         "workers = 1",
     );
@@ -210,10 +198,7 @@ fn one_pools_load_is_not_anothers() {
         .collect();
     wait_until("a script has begun", || site.scratch().join("begun").exists());
     for _ in 0..20 {
-        assert_eq!(
-            site.ask("GET", "/ok.php", &[("Host", "two.example")], b"").text(),
-            "ok"
-        );
+        assert_eq!(site.ask("GET", "/ok.php", &[("Host", "two.example")], b"").text(), "ok");
     }
     site.allow("end");
     let replies: Vec<Reply> = busy.iter_mut().map(|wire| wire.reply("GET")).collect();
@@ -230,9 +215,7 @@ fn many_connections_at_once_are_all_answered() {
     let site = Site::with_php(&[OK], "workers = 4");
     let mut wires: Vec<Wire> = (0..300).map(|_| site.connect()).collect();
     for _ in 0..3 {
-        wires
-            .iter_mut()
-            .for_each(|wire| wire.request("GET", "/ok.php", &[], b""));
+        wires.iter_mut().for_each(|wire| wire.request("GET", "/ok.php", &[], b""));
         for wire in &mut wires {
             assert_eq!(wire.reply("GET").text(), "ok");
         }

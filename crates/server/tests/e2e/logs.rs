@@ -19,10 +19,7 @@ fn the_access_log_is_apaches_combined() {
     wire.ask(
         "GET",
         "/a.txt?x=%20\"y",
-        &[
-            ("Referer", "http://from.example/"),
-            ("User-Agent", "Test \"1\"\\"),
-        ],
+        &[("Referer", "http://from.example/"), ("User-Agent", "Test \"1\"\\")],
         b"",
     );
     wire.get("/p.php");
@@ -35,37 +32,20 @@ fn the_access_log_is_apaches_combined() {
     let log = site.access_log();
     let lines: Vec<&str> = log.lines().collect();
     for line in &lines {
-        assert!(
-            line.starts_with("127.0.0.1 - - [") && line.contains(" +0000] \""),
-            "{line}"
-        );
+        assert!(line.starts_with("127.0.0.1 - - [") && line.contains(" +0000] \""), "{line}");
     }
     assert!(
-        lines[0].ends_with(r#""GET /a.txt?x=%20\"y HTTP/1.1" 200 7 "http://from.example/" "Test \"1\"\\""#),
+        lines[0].ends_with(
+            r#""GET /a.txt?x=%20\"y HTTP/1.1" 200 7 "http://from.example/" "Test \"1\"\\""#
+        ),
         "{}",
         lines[0]
     );
-    assert!(
-        lines[1].ends_with(r#""GET /p.php HTTP/1.1" 200 4 "-" "-""#),
-        "{}",
-        lines[1]
-    );
-    assert!(
-        lines[2].ends_with(r#""HEAD /a.txt HTTP/1.1" 200 - "-" "-""#),
-        "{}",
-        lines[2]
-    );
+    assert!(lines[1].ends_with(r#""GET /p.php HTTP/1.1" 200 4 "-" "-""#), "{}", lines[1]);
+    assert!(lines[2].ends_with(r#""HEAD /a.txt HTTP/1.1" 200 - "-" "-""#), "{}", lines[2]);
     assert!(lines[3].contains(r#""GET /none HTTP/1.1" 404 "#), "{}", lines[3]);
-    assert!(
-        lines[4].ends_with(r#""POST /e.php HTTP/1.1" 500 - "-" "-""#),
-        "{}",
-        lines[4]
-    );
-    assert!(
-        lines[5].contains(r#""GET /a.txt HTTP/1.0" 200 7"#),
-        "{}",
-        lines[5]
-    );
+    assert!(lines[4].ends_with(r#""POST /e.php HTTP/1.1" 500 - "-" "-""#), "{}", lines[4]);
+    assert!(lines[5].contains(r#""GET /a.txt HTTP/1.0" 200 7"#), "{}", lines[5]);
 }
 
 #[test]
@@ -94,11 +74,7 @@ fn the_access_log_may_be_json() {
         assert_eq!(line[key], value, "{line}");
     }
     assert_eq!(line["target"], "/p.php?q=%C3%A4\"");
-    assert_eq!(
-        (line["status"].as_u64(), line["sent"].as_u64()),
-        (Some(200), Some(4)),
-        "{line}"
-    );
+    assert_eq!((line["status"].as_u64(), line["sent"].as_u64()), (Some(200), Some(4)), "{line}");
     assert!(line["microseconds"].as_u64().unwrap() >= 30_000, "{line}");
     assert_eq!(line["complete"], true);
 }
@@ -141,14 +117,8 @@ fn phps_own_messages_come_with_site_script_and_url() {
                 "warn.php",
                 "<?php trigger_error('careful', E_USER_WARNING); echo $undefined; echo 'x';",
             ),
-            (
-                "stderr.php",
-                "<?php file_put_contents('php://stderr', \"raw line\\n\"); echo 'x';",
-            ),
-            (
-                "long.php",
-                "<?php error_log(str_repeat('long ', 5000)); echo 'x';",
-            ),
+            ("stderr.php", "<?php file_put_contents('php://stderr', \"raw line\\n\"); echo 'x';"),
+            ("long.php", "<?php error_log(str_repeat('long ', 5000)); echo 'x';"),
         ],
         &Options {
             site: "name = \"shop\"",
@@ -167,25 +137,14 @@ fn phps_own_messages_come_with_site_script_and_url() {
     };
     let root = site.root().display().to_string();
     wire.get("/log.php?a=1");
-    line_with(&[
-        "shop",
-        "from the script",
-        &format!("{root}/log.php"),
-        "/log.php?a=1",
-    ]);
+    line_with(&["shop", "from the script", &format!("{root}/log.php"), "/log.php?a=1"]);
     line_with(&["shop", "two"]);
     assert!(
         !site.server.log().contains('\x1b'),
         "no escape sequences for whoever looks at the log"
     );
     wire.get("/warn.php?b=%0a");
-    line_with(&[
-        "warning",
-        "shop",
-        "careful",
-        &format!("{root}/warn.php"),
-        "/warn.php?b=%0a",
-    ]);
+    line_with(&["warning", "shop", "careful", &format!("{root}/warn.php"), "/warn.php?b=%0a"]);
     line_with(&["warning", "Undefined variable"]);
     wire.get("/stderr.php");
     line_with(&["shop", "raw line"]);
@@ -229,10 +188,7 @@ fn the_address_on_standard_output_is_true_when_it_is_printed() {
         server.announcement(),
         format!("howdah: listening on http://{}\n", server.address())
     );
-    assert_eq!(
-        crate::wire::Wire::connect(server.address()).get("/").text(),
-        "served"
-    );
+    assert_eq!(crate::wire::Wire::connect(server.address()).get("/").text(), "served");
 }
 
 #[test]

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use crate::support::{Folder, Server, Setup, wait_until};
 use crate::wire::{Reply, Wire};
 
-/// For scripts: `await('step')` ends when the test has called [`Site::allow`] with that name. Tests that are about an order prove
-/// it so, on the slowest machine, too. The script needs the [`Site::awaiting`] target.
+/// For scripts: `await('step')` ends when the test has called [`Site::allow`] with that name. Tests
+/// that are about an order prove it so, on the slowest machine, too. The script needs the
+/// [`Site::awaiting`] target.
 pub const AWAIT: &str =
     "function await($step) { while (!file_exists($_GET['in'] . '/' . $step)) usleep(1000); }";
 
@@ -46,29 +47,13 @@ impl Site {
 
     /// A site with PHP settings of its own.
     pub fn with_php(files: &[(&str, &str)], php: &str) -> Site {
-        Site::with(
-            files,
-            &Options {
-                php,
-                ..Options::default()
-            },
-        )
+        Site::with(files, &Options { php, ..Options::default() })
     }
 
     /// A site with settings of its own.
     pub fn with(files: &[(&str, &str)], options: &Options<'_>) -> Site {
-        let Options {
-            top,
-            limits,
-            log,
-            site,
-            php,
-        } = options;
-        let workers = if php.contains("workers") {
-            ""
-        } else {
-            "workers = 2"
-        };
+        let Options { top, limits, log, site, php } = options;
+        let workers = if php.contains("workers") { "" } else { "workers = 2" };
         let root = if site.contains("root =") {
             ""
         } else {
@@ -162,12 +147,11 @@ impl Site {
         self.connect().ask(method, target, fields, body)
     }
 
-    /// Asks on so many connections at once, so that every thread of the front gets some and opens what it needs.
+    /// Asks on so many connections at once, so that every thread of the front gets some and opens
+    /// what it needs.
     pub fn ask_at_once(&self, target: &str, connections: usize) -> Vec<Reply> {
         let mut wires: Vec<Wire> = (0..connections).map(|_| self.connect()).collect();
-        wires
-            .iter_mut()
-            .for_each(|wire| wire.request("GET", target, &[], b""));
+        wires.iter_mut().for_each(|wire| wire.request("GET", target, &[], b""));
         wires.iter_mut().map(|wire| wire.reply("GET")).collect()
     }
 

@@ -57,10 +57,7 @@ fn the_best_match_answers() {
         .parse()
         .unwrap();
     let mut other = Wire::connect(([127, 0, 0, 2], second).into());
-    assert_eq!(
-        other.ask("GET", "/", &[("Host", "one.example")], b"").text(),
-        "one"
-    );
+    assert_eq!(other.ask("GET", "/", &[("Host", "one.example")], b"").text(), "one");
 }
 
 #[test]
@@ -106,10 +103,7 @@ fn one_entry_serves_a_folder_per_host() {
     );
     let root = site.root().display().to_string();
     for name in ["a.example", "b.example"] {
-        assert_eq!(
-            host(&site, name, "/"),
-            (200, format!("{root}/{name}/htdocs {name}"))
-        );
+        assert_eq!(host(&site, name, "/"), (200, format!("{root}/{name}/htdocs {name}")));
     }
     assert_eq!(host(&site, "B.EXAMPLE:80", "/b.txt"), (200, "only b".into()));
     assert_eq!(host(&site, "a.example", "/b.txt").0, 404);
@@ -167,10 +161,7 @@ fn a_fall_back_runs_the_front_controller() {
     assert_eq!(wire.get("/missing.php").json()[0], "/missing.php");
     assert_eq!(wire.get("/").json()[0], "/");
     assert_eq!(wire.ask("POST", "/api/x", &[], b"body").json()[0], "/api/x");
-    assert!(
-        matches!(wire.get("/.env").status, 403 | 404),
-        "a refused name stays refused"
-    );
+    assert!(matches!(wire.get("/.env").status, 403 | 404), "a refused name stays refused");
     assert_eq!(wire.get("/../x").status / 100, 4);
 }
 

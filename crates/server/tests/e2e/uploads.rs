@@ -24,7 +24,9 @@ fn multipart(parts: &[(&str, Option<&str>, &[u8])]) -> Vec<u8> {
             format!("--the-boundary\r\nContent-Disposition: form-data; name=\"{name}\"").as_bytes(),
         );
         if let Some(file) = file {
-            body.extend_from_slice(format!("; filename=\"{file}\"\r\nContent-Type: image/x-test").as_bytes());
+            body.extend_from_slice(
+                format!("; filename=\"{file}\"\r\nContent-Type: image/x-test").as_bytes(),
+            );
         }
         body.extend_from_slice(b"\r\n\r\n");
         body.extend_from_slice(content);
@@ -77,10 +79,7 @@ fn several_files_and_fields_in_one_form() {
         );
         assert_eq!(one[4].as_str().map(str::len), Some(32), "PHP has the file");
         assert_eq!(files["many"][0][3], 300_000);
-        assert_eq!(
-            (&files["many"][1][0], &files["many"][1][3]),
-            (&json!("ü.txt"), &json!(0))
-        );
+        assert_eq!((&files["many"][1][0], &files["many"][1][3]), (&json!("ü.txt"), &json!(0)));
         assert_eq!(files["none"][2], 4, "UPLOAD_ERR_NO_FILE");
     }
 }
@@ -95,11 +94,8 @@ fn phps_own_limits_hold() {
         "ini = { upload_max_filesize = \"1K\", max_file_uploads = 2, post_max_size = \"1M\" }",
     );
     let large = vec![b'x'; 5000];
-    let body = multipart(&[
-        ("a", Some("a"), &large),
-        ("b", Some("b"), b"1"),
-        ("c", Some("c"), b"2"),
-    ]);
+    let body =
+        multipart(&[("a", Some("a"), &large), ("b", Some("b"), b"1"), ("c", Some("c"), b"2")]);
     let said = site.ask("POST", "/files.php", &[MULTIPART], &body).json();
     assert_eq!(said["files"]["a"][2], 1, "UPLOAD_ERR_INI_SIZE");
     assert_eq!(said["files"]["b"][2], 0);
@@ -127,7 +123,8 @@ fn a_gigabyte_is_uploaded() {
             ..Options::default()
         },
     );
-    let head = "--B\r\nContent-Disposition: form-data; name=\"film\"; filename=\"film.mp4\"\r\n\r\n";
+    let head =
+        "--B\r\nContent-Disposition: form-data; name=\"film\"; filename=\"film.mp4\"\r\n\r\n";
     let tail = "\r\n--B--\r\n";
     let began = Instant::now();
     let mut wire = site.connect();
@@ -140,25 +137,15 @@ fn a_gigabyte_is_uploaded() {
         wire.send(&part);
     }
     wire.send(tail);
-    wire.stream()
-        .set_read_timeout(Some(Duration::from_secs(120)))
-        .unwrap();
+    wire.stream().set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     let said = wire.reply("POST").json();
-    assert_eq!(
-        (&said[0], &said[1], &said[2]),
-        (&json!(0), &json!(SIZE), &json!(SIZE)),
-        "{said}"
-    );
+    assert_eq!((&said[0], &said[1], &said[2]), (&json!(0), &json!(SIZE), &json!(SIZE)), "{said}");
     assert_eq!(said[3], "eeeeeeeeee");
     assert!(said[4].as_u64().unwrap() < 32 << 20, "PHP held {} bytes", said[4]);
     let peak = site.server.front().status("VmHWM").unwrap();
     let kilobytes: u64 = peak.trim_end_matches(" kB").parse().unwrap();
     assert!(kilobytes < 64 << 10, "the front held {peak}");
-    assert!(
-        began.elapsed() < Duration::from_secs(100),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() < Duration::from_secs(100), "{:?}", began.elapsed());
 }
 
 #[test]
@@ -202,10 +189,7 @@ fn a_slow_upload_holds_no_worker() {
         return;
     }
     let site = Site::with_php(
-        &[(
-            "index.php",
-            "<?php echo strlen(file_get_contents('php://input'));",
-        )],
+        &[("index.php", "<?php echo strlen(file_get_contents('php://input'));")],
         "workers = 1",
     );
     let mut slow: Vec<_> = (0..5).map(|_| site.connect()).collect();

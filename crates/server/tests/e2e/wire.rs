@@ -97,7 +97,13 @@ impl Wire {
     }
 
     /// Sends a request and reads the reply.
-    pub fn ask(&mut self, method: &str, target: &str, fields: &[(&str, &str)], body: &[u8]) -> Reply {
+    pub fn ask(
+        &mut self,
+        method: &str,
+        target: &str,
+        fields: &[(&str, &str)],
+        body: &[u8],
+    ) -> Reply {
         self.request(method, target, fields, body);
         self.reply(method)
     }
@@ -152,10 +158,10 @@ impl Wire {
             if line.is_empty() {
                 return (status, reason.to_owned(), fields);
             }
-            let (name, value) = line
-                .split_once(':')
-                .unwrap_or_else(|| panic!("no field line: {line:?}"));
-            let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+            let (name, value) =
+                line.split_once(':').unwrap_or_else(|| panic!("no field line: {line:?}"));
+            let token =
+                |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
             assert!(!name.is_empty() && name.bytes().all(token), "field name {name:?}");
             fields.push((name.to_owned(), value.trim_matches([' ', '\t']).to_owned()));
         }
@@ -171,17 +177,13 @@ impl Wire {
             while let Some(chunk) = self.chunk() {
                 reply.body.extend(chunk);
             }
-        } else if let Some(length) = reply
-            .field("content-length")
-            .map(|length| length.parse().unwrap())
+        } else if let Some(length) =
+            reply.field("content-length").map(|length| length.parse().unwrap())
         {
             reply.framing = Framing::Length;
             reply.body = self.exactly(length);
         } else {
-            assert!(
-                reply.is_last(),
-                "no length, and the connection is not closed: {reply:?}"
-            );
+            assert!(reply.is_last(), "no length, and the connection is not closed: {reply:?}");
             reply.framing = Framing::Close;
             while self.fill() {}
             reply.body = std::mem::take(&mut self.input);
@@ -236,11 +238,7 @@ impl Wire {
 
     /// The server must close now, without a byte more.
     pub fn expect_close(&mut self) {
-        assert!(
-            self.input.is_empty(),
-            "left over: {:?}",
-            String::from_utf8_lossy(&self.input)
-        );
+        assert!(self.input.is_empty(), "left over: {:?}", String::from_utf8_lossy(&self.input));
         assert!(self.is_closed_within(PATIENCE), "the connection stays open");
     }
 
@@ -320,7 +318,9 @@ impl Wire {
                 note(&mut self.received, &room[..count]);
                 self.input.extend_from_slice(&room[..count]);
             }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return None,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                return None;
+            }
             Err(error) if error.kind() == ErrorKind::ConnectionReset => self.ended = true,
             Err(error) => panic!("{error}"),
         }
@@ -331,10 +331,7 @@ impl Wire {
 impl Drop for Wire {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!(
-                "--- sent\n{}",
-                self.sent.escape_ascii().to_string().replace("\\r\\n", "\n")
-            );
+            eprintln!("--- sent\n{}", self.sent.escape_ascii().to_string().replace("\\r\\n", "\n"));
             eprintln!(
                 "--- received\n{}",
                 self.received.escape_ascii().to_string().replace("\\r\\n", "\n")
@@ -353,10 +350,7 @@ impl Reply {
 
     /// Every field of that name.
     pub fn all(&self, name: &str) -> Vec<&str> {
-        let same = self
-            .fields
-            .iter()
-            .filter(|(field, _)| field.eq_ignore_ascii_case(name));
+        let same = self.fields.iter().filter(|(field, _)| field.eq_ignore_ascii_case(name));
         same.map(|(_, value)| value.as_str()).collect()
     }
 
@@ -367,7 +361,8 @@ impl Reply {
 
     /// The body as JSON.
     pub fn json(&self) -> serde_json::Value {
-        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.text()))
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("{error}: {}", self.text()))
     }
 
     /// Whether the server closes the connection after it.
@@ -378,12 +373,7 @@ impl Reply {
 }
 
 fn check_fields(status: u16, fields: &[(String, String)]) {
-    let count = |name| {
-        fields
-            .iter()
-            .filter(|(field, _)| field.eq_ignore_ascii_case(name))
-            .count()
-    };
+    let count = |name| fields.iter().filter(|(field, _)| field.eq_ignore_ascii_case(name)).count();
     assert!(count("date") == 1, "one Date in {fields:?}");
     assert!(
         count("content-length") + count("transfer-encoding") <= 1,
@@ -394,10 +384,7 @@ fn check_fields(status: u16, fields: &[(String, String)]) {
         "{fields:?}"
     );
     if status == 204 {
-        assert!(
-            count("content-length") + count("transfer-encoding") == 0,
-            "{fields:?}"
-        );
+        assert!(count("content-length") + count("transfer-encoding") == 0, "{fields:?}");
     }
 }
 

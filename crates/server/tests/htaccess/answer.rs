@@ -1,5 +1,5 @@
-//! A response, brought to a form in which two servers' can be compared and written down: lines, without what must differ
-//! (ports, folders, times) and without what goes without saying.
+//! A response, brought to a form in which two servers' can be compared and written down: lines,
+//! without what must differ (ports, folders, times) and without what goes without saying.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -35,7 +35,8 @@ const UNSAID_FIELDS: &[&str] = &[
     "x-powered-by",
 ];
 
-/// Variables that differ by nature: what the server is called, how it is run, when and from which port was asked.
+/// Variables that differ by nature: what the server is called, how it is run, when and from which
+/// port was asked.
 const UNSAID_VARIABLES: &[&str] = &[
     "PATH",
     "SERVER_SOFTWARE",
@@ -62,11 +63,7 @@ impl Answer {
 
     /// The lines of this one that the other lacks.
     pub fn without(&self, other: &Answer) -> Vec<String> {
-        self.0
-            .iter()
-            .filter(|line| !other.0.contains(line))
-            .cloned()
-            .collect()
+        self.0.iter().filter(|line| !other.0.contains(line)).cloned().collect()
     }
 }
 
@@ -96,7 +93,9 @@ impl Reader<'_> {
                 let around = [("before", before), ("after", after)];
                 let around = around.into_iter().filter(|(_, text)| !text.is_empty());
                 lines.extend(
-                    around.map(|(place, text)| format!("{place} it: {}", shortened(&self.tidy(text)))),
+                    around.map(|(place, text)| {
+                        format!("{place} it: {}", shortened(&self.tidy(text)))
+                    }),
                 );
             }
             None if is_default => lines.push("body: default page".to_owned()),
@@ -133,7 +132,8 @@ impl Reader<'_> {
         let is_default = is_default || self.request.method == "HEAD" && response.status >= 300;
         let mut fields: Vec<(String, String)> = Vec::new();
         for (name, value) in &response.fields {
-            let of_default_page = is_default && matches!(&**name, "content-type" | "content-language");
+            let of_default_page =
+                is_default && matches!(&**name, "content-type" | "content-language");
             let of_no_content = response.status == 304 && name == "accept-ranges";
             if UNSAID_FIELDS.contains(&name.as_str()) || of_default_page || of_no_content {
                 continue;
@@ -142,12 +142,11 @@ impl Reader<'_> {
             fields.push((name.clone(), value));
         }
         fields.sort_by(|one, other| one.0.cmp(&other.0)); // Stable: the order within a name counts.
-        let usual = [
-            ("accept-ranges", "bytes"),
-            ("etag", "{etag}"),
-            ("last-modified", "{modified}"),
-        ];
-        let is = |(name, value): (&str, &str)| fields.iter().any(|field| field.0 == name && field.1 == value);
+        let usual =
+            [("accept-ranges", "bytes"), ("etag", "{etag}"), ("last-modified", "{modified}")];
+        let is = |(name, value): (&str, &str)| {
+            fields.iter().any(|field| field.0 == name && field.1 == value)
+        };
         if usual.into_iter().all(is) {
             lines.push("as a file".to_owned());
             fields.retain(|(name, value)| !usual.contains(&(name.as_str(), value.as_str())));
@@ -160,17 +159,14 @@ impl Reader<'_> {
         let value = dates::relative(&value, date);
         match name {
             "location" | "content-location" => {
-                let path = value
-                    .strip_prefix("http://{host}")
-                    .or(value.strip_prefix("http://{name}"));
+                let path =
+                    value.strip_prefix("http://{host}").or(value.strip_prefix("http://{name}"));
                 path.map_or(value.clone(), str::to_owned)
             }
             "etag" => etag(&value),
             "vary" | "allow" => {
-                let mut names: Vec<_> = value
-                    .split(',')
-                    .map(|name| name.trim().to_ascii_lowercase())
-                    .collect();
+                let mut names: Vec<_> =
+                    value.split(',').map(|name| name.trim().to_ascii_lowercase()).collect();
                 names.sort();
                 names.join(", ")
             }
@@ -183,10 +179,7 @@ impl Reader<'_> {
     fn script(&self, said: &Map<String, Value>, lines: &mut Vec<String>) {
         let script = said.get("php").and_then(Value::as_str).unwrap_or_default();
         let script = self.tidy(script);
-        lines.push(format!(
-            "php: {}",
-            script.strip_prefix("{root}").unwrap_or(&script)
-        ));
+        lines.push(format!("php: {}", script.strip_prefix("{root}").unwrap_or(&script)));
         let mut variables = self.map(said.get("server"));
         variables.retain(|name, _| !UNSAID_VARIABLES.contains(&name.as_str()));
         self.against(&self.usual_variables(&script), variables, "$", lines);
@@ -198,11 +191,7 @@ impl Reader<'_> {
         self.against(&self.usual_headers(), headers, "getallheaders ", lines);
         for (table, prefix) in [("ini", "ini "), ("getenv", "getenv ")] {
             let values = self.map(said.get(table));
-            lines.extend(
-                values
-                    .iter()
-                    .map(|(name, value)| format!("{prefix}{name}={value}")),
-            );
+            lines.extend(values.iter().map(|(name, value)| format!("{prefix}{name}={value}")));
         }
         let input = said.get("input").and_then(Value::as_str).unwrap_or_default();
         if input != self.request.body {
@@ -240,10 +229,7 @@ impl Reader<'_> {
     fn usual_headers(&self) -> BTreeMap<String, String> {
         let request = self.request;
         let mut headers = BTreeMap::from([("host".to_owned(), "{host}".to_owned())]);
-        let sent = request
-            .fields
-            .iter()
-            .filter(|(_, value)| !value.starts_with("digest "));
+        let sent = request.fields.iter().filter(|(_, value)| !value.starts_with("digest "));
         headers.extend(sent.map(|(name, value)| (name.to_ascii_lowercase(), value.clone())));
         if !request.body.is_empty() || matches!(&*request.method, "POST" | "PUT") {
             headers.insert("content-length".to_owned(), request.body.len().to_string());
@@ -344,17 +330,17 @@ fn number_replaced(text: &str, number: &str, by: &str) -> String {
     result + rest
 }
 
-/// The page that a server makes for a status when nobody has given it one; Apache's has changed its document type once.
+/// The page that a server makes for a status when nobody has given it one; Apache's has changed its
+/// document type once.
 fn is_default_page(body: &str) -> bool {
     const HEADS: [&str; 3] = [
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>",
         "<!DOCTYPE HTML PUBLIC \"-//IETF//DTD HTML 2.0//EN\">\n<html><head>\n<title>",
         "<!DOCTYPE HTML PUBLIC \"-//W3C//DTD HTML 4.01//EN\" \"http://www.w3.org/TR/html4/strict.dtd\">\n<html><head>\n<title>",
     ];
-    let is_status = |page: &str| page.len() > 3 && page.bytes().take(3).all(|byte| byte.is_ascii_digit());
-    HEADS
-        .iter()
-        .any(|head| body.strip_prefix(head).is_some_and(is_status))
+    let is_status =
+        |page: &str| page.len() > 3 && page.bytes().take(3).all(|byte| byte.is_ascii_digit());
+    HEADS.iter().any(|head| body.strip_prefix(head).is_some_and(is_status))
 }
 
 /// An entity tag says only whether it is weak, and which filter has changed it.
@@ -377,13 +363,11 @@ fn quoted_replaced(text: String, prefix: &&str) -> String {
     }
 }
 
-/// On one line, and no longer than can be read; what is longer is told apart by its length and a sum.
+/// On one line, and no longer than can be read; what is longer is told apart by its length and a
+/// sum.
 fn shortened(body: &str) -> String {
     const ROOM: usize = 600;
-    let line = body
-        .replace('\\', "\\\\")
-        .replace('\n', "\\n")
-        .replace('\r', "\\r");
+    let line = body.replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r");
     if line.len() <= ROOM {
         return line;
     }
@@ -405,7 +389,8 @@ fn decode(response: &mut Response) -> io::Result<()> {
             flate2::read::GzDecoder::new(&response.body[..]).read_to_end(&mut decoded)?;
         }
         Some("br") => {
-            brotli_decompressor::Decompressor::new(&response.body[..], 4096).read_to_end(&mut decoded)?;
+            brotli_decompressor::Decompressor::new(&response.body[..], 4096)
+                .read_to_end(&mut decoded)?;
         }
         _ => return Ok(()),
     }

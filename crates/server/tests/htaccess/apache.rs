@@ -1,4 +1,5 @@
-//! An Apache of the suite's own: private configuration, folder and port, its own process group, ended with the suite.
+//! An Apache of the suite's own: private configuration, folder and port, its own process group,
+//! ended with the suite.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -58,21 +59,21 @@ pub struct Apache {
 }
 
 impl Apache {
-    /// Which Apache and PHP are installed, as the recorded answers name them. `None`, and a line that says so, without them.
+    /// Which Apache and PHP are installed, as the recorded answers name them. `None`, and a line
+    /// that says so, without them.
     pub fn version() -> Option<String> {
         if std::env::var_os("HOWDAH_HTACCESS_RECORDED").is_some() {
             return None;
         }
         let output = Command::new(PROGRAM).arg("-v").output();
         let (Ok(output), Some(php)) = (output, php_module()) else {
-            say("apache2 and libapache2-mod-php are not installed: comparing with recorded answers");
+            say(
+                "apache2 and libapache2-mod-php are not installed: comparing with recorded answers",
+            );
             return None;
         };
         let text = String::from_utf8_lossy(&output.stdout);
-        let server = text
-            .split_whitespace()
-            .find(|word| word.starts_with("Apache/"))?
-            .to_owned();
+        let server = text.split_whitespace().find(|word| word.starts_with("Apache/"))?.to_owned();
         Some(format!("{server} {}", php.file_stem()?.display()))
     }
 
@@ -83,8 +84,8 @@ impl Apache {
         fs::create_dir_all(&folder).unwrap();
         let configuration = folder.join("apache.conf");
         fs::write(&configuration, text(&folder, port, hosts)).unwrap();
-        // In a process group of its own, because Apache in the foreground ends all of its group; and ended with this
-        // process, however that ends.
+        // In a process group of its own, because Apache in the foreground ends all of its group;
+        // and ended with this process, however that ends.
         let child = Command::new("setpriv")
             .args(["--pdeathsig", "TERM", PROGRAM, "-D", "FOREGROUND", "-f"])
             .arg(&configuration)
@@ -115,11 +116,7 @@ impl Apache {
         while TcpStream::connect(self.address()).is_err() {
             let ended = self.child.try_wait().unwrap();
             assert!(ended.is_none(), "Apache ended: {}", self.log());
-            assert!(
-                Instant::now() < deadline,
-                "Apache does not listen: {}",
-                self.log()
-            );
+            assert!(Instant::now() < deadline, "Apache does not listen: {}", self.log());
             std::thread::sleep(Duration::from_millis(10));
         }
     }
@@ -215,11 +212,7 @@ DirectoryIndex index.php index.html index.htm
 }
 
 fn virtual_host(port: u16, host: &Host) -> String {
-    let Host {
-        name,
-        root,
-        overrides,
-    } = host;
+    let Host { name, root, overrides } = host;
     let root = root.display();
     let overrides = match overrides.as_str() {
         "" => String::new(),

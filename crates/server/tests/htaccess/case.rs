@@ -84,11 +84,8 @@ pub fn read(path: &Path) -> Vec<Case> {
 }
 
 fn parse(group: &str, text: &str) -> Vec<Case> {
-    let lines: Vec<(usize, &str)> = text
-        .lines()
-        .enumerate()
-        .map(|(at, line)| (at + 1, line))
-        .collect();
+    let lines: Vec<(usize, &str)> =
+        text.lines().enumerate().map(|(at, line)| (at + 1, line)).collect();
     let is_head = |line: &str| line.starts_with("== ") || line.starts_with("@set ");
     let starts: Vec<usize> = (0..lines.len()).filter(|&at| is_head(lines[at].1)).collect();
     let mut sets: Vec<(String, Vec<String>)> = Vec::new();
@@ -113,11 +110,7 @@ fn parse(group: &str, text: &str) -> Vec<Case> {
             case.line,
             case.title
         );
-        assert!(
-            !case.requests.is_empty(),
-            "{group}.txt:{}: no requests",
-            case.line
-        );
+        assert!(!case.requests.is_empty(), "{group}.txt:{}: no requests", case.line);
     }
     cases
 }
@@ -152,10 +145,7 @@ impl<'t> Written<'t> {
         for &(_, line) in &block[1..] {
             if let Some(names) = line.strip_prefix("@each ") {
                 let names = names.split(" :: ").map(str::trim).collect();
-                written.tables.push(Table {
-                    names,
-                    rows: Vec::new(),
-                });
+                written.tables.push(Table { names, rows: Vec::new() });
                 in_table = true;
             } else if in_table && line.starts_with("  ") {
                 let row: Vec<_> = line.split(" :: ").map(str::trim).collect();
@@ -203,21 +193,14 @@ impl<'t> Written<'t> {
         for table in &self.tables {
             let with = |values: &Vec<(&'t str, &'t str)>, row: &Vec<&'t str>| {
                 let names = table.names.iter().copied();
-                values
-                    .iter()
-                    .copied()
-                    .chain(names.zip(row.iter().copied()))
-                    .collect::<Vec<_>>()
+                values.iter().copied().chain(names.zip(row.iter().copied())).collect::<Vec<_>>()
             };
             combinations = combinations
                 .iter()
                 .flat_map(|values| table.rows.iter().map(move |row| with(values, row)))
                 .collect();
         }
-        combinations
-            .iter()
-            .map(|values| self.case(group, values))
-            .collect()
+        combinations.iter().map(|values| self.case(group, values)).collect()
     }
 
     fn case(&self, group: &str, values: &[(&str, &str)]) -> Case {
@@ -244,15 +227,8 @@ impl<'t> Written<'t> {
             group: group.to_owned(),
             title,
             line: self.line,
-            tree: Tree {
-                overrides: fill(self.overrides),
-                entries,
-            },
-            requests: self
-                .requests
-                .iter()
-                .map(|text| Request::parse(&fill(text)))
-                .collect(),
+            tree: Tree { overrides: fill(self.overrides), entries },
+            requests: self.requests.iter().map(|text| Request::parse(&fill(text))).collect(),
         }
     }
 }
@@ -260,10 +236,7 @@ impl<'t> Written<'t> {
 /// What stands behind `-- `, and below it.
 fn entries(name: &str, content: String) -> Vec<(String, Entry)> {
     let each = |names: &str, entry: fn(&str) -> Entry| {
-        names
-            .split(' ')
-            .map(|name| (name.to_owned(), entry(name)))
-            .collect::<Vec<_>>()
+        names.split(' ').map(|name| (name.to_owned(), entry(name))).collect::<Vec<_>>()
     };
     if let Some(names) = name.strip_suffix(" php") {
         return each(names, |_| Entry::Script);
@@ -314,12 +287,9 @@ impl Request {
                 request.body = body.to_owned();
                 continue;
             }
-            let (name, value) = part
-                .split_once(':')
-                .unwrap_or_else(|| panic!("no field: {part:?}"));
-            request
-                .fields
-                .push((name.trim().to_owned(), value.trim().to_owned()));
+            let (name, value) =
+                part.split_once(':').unwrap_or_else(|| panic!("no field: {part:?}"));
+            request.fields.push((name.trim().to_owned(), value.trim().to_owned()));
         }
         request
     }
@@ -333,10 +303,7 @@ fn a_file_of_cases_is_read() {
     assert_eq!(cases.len(), 2);
     assert_eq!((cases[1].title.as_str(), cases[1].line), ("one R=301", 5));
     let entries = &cases[1].tree.entries;
-    assert_eq!(
-        entries[0],
-        (".htaccess".into(), Entry::File("Rule x [R=301]\n\n".into()))
-    );
+    assert_eq!(entries[0], (".htaccess".into(), Entry::File("Rule x [R=301]\n\n".into())));
     assert_eq!(entries[1], ("dir/x".into(), Entry::Link("../y".into())));
     assert_eq!(entries[2], ("empty".into(), Entry::Folder));
     let requests: Vec<_> = cases[0]
@@ -346,11 +313,7 @@ fn a_file_of_cases_is_read() {
         .collect();
     assert_eq!(
         requests,
-        [
-            ("GET", "/a", "HTTP/1.1"),
-            ("POST", "/b", "HTTP/1.1"),
-            ("GET", "/L", "HTTP/1.0")
-        ]
+        [("GET", "/a", "HTTP/1.1"), ("POST", "/b", "HTTP/1.1"), ("GET", "/L", "HTTP/1.0")]
     );
     assert_eq!(
         (&*cases[0].requests[1].body, &cases[0].requests[1].fields),

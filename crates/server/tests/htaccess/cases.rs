@@ -21,7 +21,9 @@ fn cases_agree() {
     let mut groups: Vec<Vec<Case>> = files().iter().map(|file| case::read(file)).collect();
     for cases in &mut groups {
         // What is recorded together is asked together.
-        let name = |case: &Case| if records { case.group.clone() } else { case.name() };
+        let name = |case: &Case| {
+            if records { case.group.clone() } else { case.name() }
+        };
         cases.retain(|case| name(case).contains(&filter));
     }
     groups.retain(|cases| !cases.is_empty());
@@ -91,9 +93,7 @@ fn compare(
 }
 
 fn files() -> Vec<PathBuf> {
-    let entries = fs::read_dir(cases_folder())
-        .unwrap()
-        .map(|entry| entry.unwrap().path());
+    let entries = fs::read_dir(cases_folder()).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<PathBuf> = entries
         .filter(|path| path.extension().is_some_and(|end| end == "txt"))
         .collect();

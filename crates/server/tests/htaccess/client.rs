@@ -32,19 +32,13 @@ impl Response {
 
 impl Client {
     pub fn new(address: SocketAddr) -> Client {
-        Client {
-            address,
-            connection: None,
-        }
+        Client { address, connection: None }
     }
 
     /// Sends a request to a host and reads the response. What was closed meanwhile is opened again.
     pub fn ask(&mut self, host: &str, request: &Request) -> io::Result<Response> {
         let mut request = request.clone();
-        if let Some(at) = request
-            .fields
-            .iter()
-            .position(|(_, value)| value.starts_with("digest "))
+        if let Some(at) = request.fields.iter().position(|(_, value)| value.starts_with("digest "))
         {
             let (_, credentials) = request.fields.remove(at);
             let challenge = self.ask(host, &request)?;
@@ -85,18 +79,11 @@ impl Client {
     fn bytes(&self, host: &str, request: &Request) -> Vec<u8> {
         let mut head = format!("{} {} {}\r\n", request.method, request.target, request.version);
         let mut add = |name: &str, value: &str| head += &format!("{name}: {value}\r\n");
-        if !request
-            .fields
-            .iter()
-            .any(|(name, _)| name.eq_ignore_ascii_case("host"))
-        {
+        if !request.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
             add("Host", &format!("{host}:{}", self.address.port()));
         }
         for (name, value) in &request.fields {
-            add(
-                name,
-                &value.replace("{host}", &format!("{host}:{}", self.address.port())),
-            );
+            add(name, &value.replace("{host}", &format!("{host}:{}", self.address.port())));
         }
         if !request.body.is_empty() || matches!(&*request.method, "POST" | "PUT") {
             add("Content-Length", &request.body.len().to_string());
@@ -127,22 +114,15 @@ impl Client {
 
 fn head(connection: &mut BufReader<TcpStream>) -> io::Result<Response> {
     let status_line = line(connection)?;
-    let status = status_line
-        .split(' ')
-        .nth(1)
-        .and_then(|status| status.parse().ok());
-    let status = status.ok_or_else(|| io::Error::other(format!("no status line: {status_line:?}")))?;
-    let mut response = Response {
-        status,
-        ..Response::default()
-    };
+    let status = status_line.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let status =
+        status.ok_or_else(|| io::Error::other(format!("no status line: {status_line:?}")))?;
+    let mut response = Response { status, ..Response::default() };
     loop {
         let line = line(connection)?;
         match line.split_once(':') {
             Some((name, value)) => {
-                response
-                    .fields
-                    .push((name.to_ascii_lowercase(), value.trim().to_owned()));
+                response.fields.push((name.to_ascii_lowercase(), value.trim().to_owned()));
             }
             None if line.is_empty() => return Ok(response),
             None => return Err(io::Error::other(format!("no field line: {line:?}"))),

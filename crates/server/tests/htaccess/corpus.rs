@@ -1,4 +1,5 @@
-//! Real files, which are not part of this repository: each in a tree of the usual kind, with requests of the usual kind.
+//! Real files, which are not part of this repository: each in a tree of the usual kind, with
+//! requests of the usual kind.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,10 +53,7 @@ fn real_files_agree() {
     find(&corpus, &mut files);
     files.sort();
     let cases: Vec<Case> = files.iter().map(|file| case(&corpus, file)).collect();
-    let sides = Sides {
-        apache: true,
-        howdah: true,
-    };
+    let sides = Sides { apache: true, howdah: true };
     let servers = Servers::start(cases.iter().map(|case| &case.tree), sides);
     let outcomes = servers.ask_all(&questions(&cases));
     let asked = cases
@@ -81,10 +79,7 @@ fn case(corpus: &Path, file: &Path) -> Case {
         group: "corpus".to_owned(),
         title: file.strip_prefix(corpus).unwrap_or(file).display().to_string(),
         line: 0,
-        tree: Tree {
-            overrides: String::new(),
-            entries,
-        },
+        tree: Tree { overrides: String::new(), entries },
         requests: PROBES.iter().map(|probe| Request::parse(probe)).collect(),
     }
 }

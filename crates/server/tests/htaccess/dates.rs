@@ -4,7 +4,8 @@ use crate::tree::MODIFIED;
 
 const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
 
-/// Seconds since 1970 of `Sun, 06 Nov 1994 08:49:37 GMT`, with spaces or (cookies) hyphens within the date.
+/// Seconds since 1970 of `Sun, 06 Nov 1994 08:49:37 GMT`, with spaces or (cookies) hyphens within
+/// the date.
 pub fn parse(text: &str) -> Option<i64> {
     let rest = text.get(5..)?.strip_suffix(" GMT")?;
     let (date, time) = rest.rsplit_once(' ')?;
@@ -29,8 +30,8 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
     year * 365 + leap + in_year - 719_468
 }
 
-/// With every date replaced by what it is relative to the files' or to the response's own: `{modified}`, `{now+3600}`. What
-/// a Header's `%t`, `%D` and `%l` give is replaced as well.
+/// With every date replaced by what it is relative to the files' or to the response's own:
+/// `{modified}`, `{now+3600}`. What a Header's `%t`, `%D` and `%l` give is replaced as well.
 pub fn relative(value: &str, now: Option<i64>) -> String {
     let mut result = String::new();
     let mut rest = value;
@@ -66,9 +67,7 @@ fn named(time: i64, now: Option<i64>) -> String {
 
 /// The seconds of a `max-age` that counts from when a file was changed.
 pub fn age_from_modified(value: &str, now: Option<i64>) -> String {
-    let age = value
-        .strip_prefix("max-age=")
-        .and_then(|age| age.parse::<i64>().ok());
+    let age = value.strip_prefix("max-age=").and_then(|age| age.parse::<i64>().ok());
     match (age, now) {
         (Some(age), Some(now)) if age > YEARS && rounded(age + now) % 86_400 == 43_200 => {
             format!(
@@ -86,11 +85,7 @@ const YEARS: i64 = 100_000_000;
 /// A second may have passed between the request and the response's Date.
 fn rounded(seconds: i64) -> i64 {
     let minute = (seconds + 30).div_euclid(60) * 60;
-    if (seconds - minute).abs() <= 2 {
-        minute
-    } else {
-        seconds
-    }
+    if (seconds - minute).abs() <= 2 { minute } else { seconds }
 }
 
 /// A Header's `%t`, `%D` and `%l`.
@@ -101,9 +96,7 @@ fn without_measurements(value: &str) -> String {
             continue;
         };
         if !measured.is_empty()
-            && measured
-                .bytes()
-                .all(|byte| byte.is_ascii_digit() || b"./".contains(&byte))
+            && measured.bytes().all(|byte| byte.is_ascii_digit() || b"./".contains(&byte))
         {
             *word = format!("{name}={{measured}}");
         }
@@ -123,9 +116,6 @@ fn dates_are_read_and_named() {
     assert_eq!(relative("Wed, 01 Jan 2020 12:00:10 GMT", now), "{modified+10}");
     // Twenty years, seen when that is a whole number of minutes away.
     let twenty_years = i64::try_from(MODIFIED).unwrap() + 630_720_000;
-    assert_eq!(
-        named(twenty_years, Some(twenty_years - 413_320_140)),
-        "{modified+630720000}"
-    );
+    assert_eq!(named(twenty_years, Some(twenty_years - 413_320_140)), "{modified+630720000}");
     assert_eq!(relative("t=123 D=4 x=5", now), "t={measured} D={measured} x=5");
 }

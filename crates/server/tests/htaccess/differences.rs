@@ -1,4 +1,5 @@
-//! Where Howdah differs from Apache on purpose, each with its reason. One that matches no case any more fails the suite.
+//! Where Howdah differs from Apache on purpose, each with its reason. One that matches no case any
+//! more fails the suite.
 
 use crate::answer::Answer;
 
@@ -18,7 +19,12 @@ pub struct Decided {
 }
 
 /// A difference in one line.
-const fn line(cases: &'static str, apache: &'static str, howdah: &'static str, why: &'static str) -> Decided {
+const fn line(
+    cases: &'static str,
+    apache: &'static str,
+    howdah: &'static str,
+    why: &'static str,
+) -> Decided {
     Decided {
         cases,
         request: "*",
@@ -63,7 +69,8 @@ const UNTYPED: &str =
 const UTF_8: &str = "messages are in the encoding in which files are written today";
 const NO_TRACE: &str =
     "Howdah names the methods that it answers for a file; Apache names TRACE, too, or alone";
-const ITS_PATH: &str = "the path of a path: not what a rule, an index file or a fallback has made of it";
+const ITS_PATH: &str =
+    "the path of a path: not what a rule, an index file or a fallback has made of it";
 const TAKEN_AWAY: &str =
     "whoever takes PHP's handler or type away wants scripts not to run; they are not sent either";
 const NOT_SHOWN: &str = "the source of a script is never shown";
@@ -147,7 +154,8 @@ pub const DECIDED: &[Decided] = &[
     part("random: *", "*", "302", "500", "rules that go on for ever: Apache ends with a redirect that leads nowhere"),
 ];
 
-/// What is left of a comparison when the decided differences are taken out: lines of Apache's, lines of Howdah's.
+/// What is left of a comparison when the decided differences are taken out: lines of Apache's,
+/// lines of Howdah's.
 pub fn left(
     case: &str,
     request: &str,

@@ -4,16 +4,20 @@ use md5::{Digest, Md5};
 
 use crate::client::Response;
 
-/// The Authorization field that answers a challenge, for credentials of the form `digest USER PASSWORD [change…]`, where
-/// a change such as `uri=/other`, `nonce=old`, `nc=00000002` or `qop=` (none) replaces what a client would say.
-pub fn authorization(credentials: &str, challenge: &Response, method: &str, target: &str) -> String {
+/// The Authorization field that answers a challenge, for credentials of the form `digest USER
+/// PASSWORD [change…]`, where a change such as `uri=/other`, `nonce=old`, `nc=00000002` or `qop=`
+/// (none) replaces what a client would say.
+pub fn authorization(
+    credentials: &str,
+    challenge: &Response,
+    method: &str,
+    target: &str,
+) -> String {
     let words: Vec<&str> = credentials.split(' ').collect();
     let (user, password) = (words[1], words.get(2).copied().unwrap_or_default());
     let change = |name: &str| {
         let mut changes = words.iter().skip(3).filter_map(|word| word.split_once('='));
-        changes
-            .find(|(changed, _)| *changed == name)
-            .map(|(_, value)| value.to_owned())
+        changes.find(|(changed, _)| *changed == name).map(|(_, value)| value.to_owned())
     };
     let challenge = challenge.field("www-authenticate").unwrap_or_default();
     let given = |name: &str| {
@@ -21,9 +25,7 @@ pub fn authorization(credentials: &str, challenge: &Response, method: &str, targ
         Some(challenge[start..].split('"').next()?.to_owned())
     };
     let said = |name: &str, otherwise: &str| {
-        change(name)
-            .or_else(|| given(name))
-            .unwrap_or_else(|| otherwise.to_owned())
+        change(name).or_else(|| given(name)).unwrap_or_else(|| otherwise.to_owned())
     };
     let (realm, nonce, qop) = (said("realm", ""), said("nonce", "none"), said("qop", ""));
     let (uri, count) = (said("uri", target), said("nc", "00000001"));
@@ -51,8 +53,5 @@ pub fn authorization(credentials: &str, challenge: &Response, method: &str, targ
 }
 
 fn hash(text: &str) -> String {
-    Md5::digest(text)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    Md5::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,4 +1,5 @@
-//! What Apache answered, written down beside the cases: where there is no Apache, Howdah is compared with that.
+//! What Apache answered, written down beside the cases: where there is no Apache, Howdah is
+//! compared with that.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -27,14 +28,9 @@ impl Golden {
                 title = words.to_owned();
             } else if let Some(words) = line.strip_prefix("> ") {
                 request = words.to_owned();
-                golden
-                    .answers
-                    .insert((title.clone(), request.clone()), Answer::default());
+                golden.answers.insert((title.clone(), request.clone()), Answer::default());
             } else if let Some(line) = line.strip_prefix("  ") {
-                let answer = golden
-                    .answers
-                    .entry((title.clone(), request.clone()))
-                    .or_default();
+                let answer = golden.answers.entry((title.clone(), request.clone())).or_default();
                 answer.0.push(line.to_owned());
             }
         }

@@ -1,5 +1,6 @@
-//! `.htaccess` files at a real Apache and at Howdah: the same trees, the same rules, the same requests; status, fields, body
-//! and what PHP sees must be the same, but for what `differences.rs` lists with its reasons.
+//! `.htaccess` files at a real Apache and at Howdah: the same trees, the same rules, the same
+//! requests; status, fields, body and what PHP sees must be the same, but for what `differences.rs`
+//! lists with its reasons.
 //!
 //! | variable | effect |
 //! |---|---|

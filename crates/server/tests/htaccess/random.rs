@@ -1,4 +1,5 @@
-//! Random small sets of rules, which both servers must take the same way. A set that they differ on is made as small as it goes.
+//! Random small sets of rules, which both servers must take the same way. A set that they differ on
+//! is made as small as it goes.
 
 use std::ops::Range;
 
@@ -21,10 +22,7 @@ fn random_rules_agree() {
     }
     let seeds = std::env::var("HOWDAH_HTACCESS_SEEDS").map_or(0..SETS, |range| seeds(&range));
     let cases: Vec<Case> = seeds.map(case).collect();
-    let sides = Sides {
-        apache: true,
-        howdah: true,
-    };
+    let sides = Sides { apache: true, howdah: true };
     let servers = Servers::start(cases.iter().map(|case| &case.tree), sides);
     let outcomes = servers.ask_all(&questions(&cases));
     let asked = cases
@@ -71,10 +69,7 @@ fn case(seed: u64) -> Case {
         group: "random".to_owned(),
         title: format!("seed {seed}"),
         line: 0,
-        tree: Tree {
-            overrides: String::new(),
-            entries,
-        },
+        tree: Tree { overrides: String::new(), entries },
         requests,
     }
 }
@@ -82,13 +77,8 @@ fn case(seed: u64) -> Case {
 /// Whether the servers differ on a request, with the rules that are there now.
 fn differs(servers: &Servers, clients: &mut Clients, case: &Case, request: &Request) -> bool {
     let outcome = servers.ask(clients, &case.tree, request);
-    let (theirs, ours) = left(
-        &case.name(),
-        &request.text,
-        &outcome.apache,
-        &outcome.howdah,
-        |_| {},
-    );
+    let (theirs, ours) =
+        left(&case.name(), &request.text, &outcome.apache, &outcome.howdah, |_| {});
     !theirs.is_empty() || !ours.is_empty()
 }
 
@@ -108,7 +98,8 @@ fn shrunk(servers: &Servers, clients: &mut Clients, case: &Case, request: &Reque
                 let mut fewer = lines.clone();
                 fewer.drain(range);
                 let mut tree = smallest.clone();
-                tree.entries[file].1 = Entry::File(fewer.iter().map(|line| format!("{line}\n")).collect());
+                tree.entries[file].1 =
+                    Entry::File(fewer.iter().map(|line| format!("{line}\n")).collect());
                 servers.write(&case.tree, &tree);
                 differs(servers, clients, case, request).then_some((fewer, tree))
             });

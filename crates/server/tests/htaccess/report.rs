@@ -40,12 +40,10 @@ impl Report {
         let name = case.name();
         *self.cases.entry(name.clone()).or_default() += 1;
         let decided = &mut self.decided;
-        let (theirs, ours) = left(&name, &request.text, &outcome.apache, &outcome.howdah, |number| {
-            decided
-                .entry(number)
-                .or_default()
-                .push(format!("{name} > {}", request.text));
-        });
+        let (theirs, ours) =
+            left(&name, &request.text, &outcome.apache, &outcome.howdah, |number| {
+                decided.entry(number).or_default().push(format!("{name} > {}", request.text));
+            });
         self.expect(case, request, "Apache", &outcome.apache);
         self.expect(case, request, "howdah", &outcome.howdah);
         if theirs.is_empty() && ours.is_empty() {
@@ -56,37 +54,26 @@ impl Report {
             match entry {
                 Entry::File(content) => {
                     writeln!(text, "  -- {path}").unwrap();
-                    content
-                        .lines()
-                        .for_each(|line| writeln!(text, "     {line}").unwrap());
+                    content.lines().for_each(|line| writeln!(text, "     {line}").unwrap());
                 }
                 other => writeln!(text, "  -- {path} {other:?}").unwrap(),
             }
         }
         writeln!(text, "  > {}", request.text).unwrap();
-        let both = outcome
-            .apache
-            .0
-            .iter()
-            .filter(|line| outcome.howdah.0.contains(line));
+        let both = outcome.apache.0.iter().filter(|line| outcome.howdah.0.contains(line));
         both.for_each(|line| writeln!(text, "    both: {line}").unwrap());
-        theirs
-            .iter()
-            .for_each(|line| writeln!(text, "  Apache: {line}").unwrap());
-        ours.iter()
-            .for_each(|line| writeln!(text, "  howdah: {line}").unwrap());
+        theirs.iter().for_each(|line| writeln!(text, "  Apache: {line}").unwrap());
+        ours.iter().for_each(|line| writeln!(text, "  howdah: {line}").unwrap());
         if outcome.apache.0.first() != outcome.howdah.0.first() {
             text += &logs();
         }
-        self.failures.push(Failure {
-            group: case.group.clone(),
-            text,
-        });
+        self.failures.push(Failure { group: case.group.clone(), text });
     }
 
     /// Checks what the case itself says about an answer.
     pub fn expect(&mut self, case: &Case, request: &Request, name: &str, answer: &Answer) {
-        let lacks = |expected: &&String| !answer.0.iter().any(|line| line.starts_with(expected.as_str()));
+        let lacks =
+            |expected: &&String| !answer.0.iter().any(|line| line.starts_with(expected.as_str()));
         for expected in request.expected.iter().filter(lacks) {
             self.fail(
                 case,
@@ -98,27 +85,20 @@ impl Report {
     /// Notes something else that is wrong with a case.
     pub fn fail(&mut self, case: &Case, what: &str) {
         let text = format!("{}.txt:{} {}: {what}\n", case.group, case.line, case.title);
-        self.failures.push(Failure {
-            group: case.group.clone(),
-            text,
-        });
+        self.failures.push(Failure { group: case.group.clone(), text });
     }
 
     /// Fails if a decided difference was seen nowhere.
     pub fn check_decided(&mut self) {
         for (number, decided) in DECIDED.iter().enumerate() {
-            let is_seen_elsewhere = ["corpus: ", "random: "]
-                .iter()
-                .any(|group| decided.cases.starts_with(group));
+            let is_seen_elsewhere =
+                ["corpus: ", "random: "].iter().any(|group| decided.cases.starts_with(group));
             if !is_seen_elsewhere && !self.decided.contains_key(&number) {
                 let text = format!(
                     "the difference {:?} {:?} is seen in no case\n",
                     decided.cases, decided.why
                 );
-                self.failures.push(Failure {
-                    group: "differences".to_owned(),
-                    text,
-                });
+                self.failures.push(Failure { group: "differences".to_owned(), text });
             }
         }
     }
@@ -127,29 +107,16 @@ impl Report {
     fn seen(&self) -> String {
         let mut text = String::new();
         for (&number, places) in &self.decided {
-            let Decided {
-                cases,
-                request,
-                apache,
-                howdah,
-                why,
-                ..
-            } = &DECIDED[number];
-            writeln!(
-                text,
-                "{cases:?} {request:?} {apache:?} {howdah:?}: {why} ({})",
-                places.len()
-            )
-            .unwrap();
-            places
-                .iter()
-                .for_each(|place| writeln!(text, "  {place}").unwrap());
+            let Decided { cases, request, apache, howdah, why, .. } = &DECIDED[number];
+            writeln!(text, "{cases:?} {request:?} {apache:?} {howdah:?}: {why} ({})", places.len())
+                .unwrap();
+            places.iter().for_each(|place| writeln!(text, "  {place}").unwrap());
         }
         text
     }
 
-    /// Says how it went; fails if something failed. The whole of it is in a file called `name`, and where
-    /// decided differences were seen in another beside it.
+    /// Says how it went; fails if something failed. The whole of it is in a file called `name`, and
+    /// where decided differences were seen in another beside it.
     pub fn finish(self, name: &str) {
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.txt"));
         let all: String = self
@@ -176,11 +143,7 @@ impl Report {
         for failure in self.failures.iter().take(SHOWN) {
             println!("{}", failure.text);
         }
-        panic!(
-            "{} of {compared} differ, see {}: {groups:?}",
-            self.failures.len(),
-            file.display()
-        );
+        panic!("{} of {compared} differ, see {}: {groups:?}", self.failures.len(), file.display());
     }
 }
 

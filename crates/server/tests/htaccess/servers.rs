@@ -45,13 +45,10 @@ impl Servers {
         let forest = Forest::plant(folder.path());
         let (mut hosts, mut kinds) = (BTreeMap::new(), Vec::<String>::new());
         for tree in trees.collect::<BTreeSet<_>>() {
-            let kind = kinds
-                .iter()
-                .position(|kind| *kind == tree.overrides)
-                .unwrap_or_else(|| {
-                    kinds.push(tree.overrides.clone());
-                    kinds.len() - 1
-                });
+            let kind = kinds.iter().position(|kind| *kind == tree.overrides).unwrap_or_else(|| {
+                kinds.push(tree.overrides.clone());
+                kinds.len() - 1
+            });
             let host = format!("c{:04}.o{kind}.test", hosts.len());
             forest.grow(&host, tree);
             hosts.insert(tree.clone(), host);
@@ -74,7 +71,8 @@ impl Servers {
         }
     }
 
-    /// Asks both for everything, in as many threads as are good for it. The answers are in the order of the requests.
+    /// Asks both for everything, in as many threads as are good for it. The answers are in the
+    /// order of the requests.
     pub fn ask_all(&self, questions: &[(&Tree, &Request)]) -> Vec<Outcome> {
         let next = AtomicUsize::new(0);
         let ask_some = || {
@@ -121,7 +119,8 @@ impl Servers {
             Answer::new(&place, request, client.ask(host, request))
         };
         let howdah = self.howdah.as_ref().map(Server::address);
-        // The first time it evaluates the rules, the second time it notes what that depends on, the third time it remembers.
+        // The first time it evaluates the rules, the second time it notes what that depends on, the
+        // third time it remembers.
         for _ in 0..2 {
             if matches!(&*request.method, "GET" | "HEAD") {
                 ask(&mut clients.howdah, howdah);
@@ -185,7 +184,8 @@ fn start_howdah(folder: &Folder, forest: &Forest, kinds: &[String]) -> Server {
     Setup::config(&folder.file("howdah.toml", text)).start()
 }
 
-/// A site for all trees with the same `AllowOverride`, with the base configuration that Apache has here.
+/// A site for all trees with the same `AllowOverride`, with the base configuration that Apache has
+/// here.
 fn site(number: usize, overrides: &str, forest: &Forest) -> String {
     let root = forest.root("{host}");
     let workers = if overrides.is_empty() { 3 } else { 1 };
@@ -197,25 +197,20 @@ fn site(number: usize, overrides: &str, forest: &Forest) -> String {
     )
 }
 
-/// Howdah's keys for the words of `AllowOverride`, which may go on with `List` and the words of `AllowOverrideList`.
+/// Howdah's keys for the words of `AllowOverride`, which may go on with `List` and the words of
+/// `AllowOverrideList`.
 fn allow_override(words: &str) -> String {
     if words.is_empty() {
         return String::new();
     }
     let quoted = |words: &str| {
-        let words: Vec<String> = words
-            .split_whitespace()
-            .map(|word| format!("\"{word}\""))
-            .collect();
+        let words: Vec<String> =
+            words.split_whitespace().map(|word| format!("\"{word}\"")).collect();
         words.join(", ")
     };
     let (classes, list) = words.split_once("\nAllowOverrideList ").unwrap_or((words, ""));
     let classes = if classes == "None" { "" } else { classes };
-    format!(
-        "allow_override = [{}]\nallow_override_list = [{}]\n",
-        quoted(classes),
-        quoted(list)
-    )
+    format!("allow_override = [{}]\nallow_override_list = [{}]\n", quoted(classes), quoted(list))
 }
 
 /// Where the cases and the recorded answers are.

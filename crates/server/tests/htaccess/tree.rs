@@ -85,17 +85,12 @@ pub struct Forest {
 impl Forest {
     /// Writes the standard tree, of which the others are made.
     pub fn plant(folder: &Path) -> Forest {
-        let forest = Forest {
-            folder: folder.to_owned(),
-        };
+        let forest = Forest { folder: folder.to_owned() };
         let dump = folder.join("dump.inc");
         write(&dump, DUMP);
         let standard = forest.standard();
         for name in SCRIPTS {
-            write(
-                &standard.join(name),
-                &format!("<?php require '{}';\n", dump.display()),
-            );
+            write(&standard.join(name), &format!("<?php require '{}';\n", dump.display()));
         }
         for name in FILES {
             let content = match name.rsplit_once('.') {
@@ -158,7 +153,9 @@ impl Forest {
         }
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         match entry {
-            Entry::File(content) => write(path, &content.replace("{{root}}", &root.display().to_string())),
+            Entry::File(content) => {
+                write(path, &content.replace("{{root}}", &root.display().to_string()))
+            }
             Entry::Link(target) => symlink(target, path).unwrap(),
             Entry::Script => fs::hard_link(self.standard().join("index.php"), path).unwrap(),
             Entry::Folder => fs::create_dir_all(path).unwrap(),

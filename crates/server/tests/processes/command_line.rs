@@ -9,12 +9,10 @@ fn a_taken_port() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let path = folder.path().display().to_string();
-    let (status, output, told) = Setup::with(&["serve", &path, "--no-php", "--listen", &address]).run();
+    let (status, output, told) =
+        Setup::with(&["serve", &path, "--no-php", "--listen", &address]).run();
     assert_eq!((status, output.as_str()), (Some(1), ""));
-    assert!(
-        told.starts_with(&format!("howdah: cannot listen on {address}: ")),
-        "{told}"
-    );
+    assert!(told.starts_with(&format!("howdah: cannot listen on {address}: ")), "{told}");
     assert!(told.contains("another program listens there"), "{told}");
 }
 
@@ -22,28 +20,19 @@ fn a_taken_port() {
 fn a_folder_that_is_not_there() {
     for command in ["serve", "check"] {
         let (status, output, told) = Setup::with(&[command, "/no/such/folder"]).run();
-        assert_eq!(
-            (status, output.as_str()),
-            (Some(if command == "serve" { 2 } else { 1 }), "")
-        );
+        assert_eq!((status, output.as_str()), (Some(if command == "serve" { 2 } else { 1 }), ""));
         assert!(told.starts_with("howdah: /no/such/folder: "), "{told}");
     }
 }
 
 #[test]
 fn bad_usage() {
-    for arguments in [
-        &["serve", "--port", "1"][..],
-        &["dance"],
-        &[],
-        &["serve", "--workers", "none"],
-    ] {
+    for arguments in
+        [&["serve", "--port", "1"][..], &["dance"], &[], &["serve", "--workers", "none"]]
+    {
         let (status, output, told) = Setup::with(arguments).run();
         assert_eq!((status, output.as_str()), (Some(2), ""), "{arguments:?}");
-        assert!(
-            told.starts_with("howdah: ") || told.contains("Usage: howdah"),
-            "{told}"
-        );
+        assert!(told.starts_with("howdah: ") || told.contains("Usage: howdah"), "{told}");
     }
 }
 
@@ -55,10 +44,7 @@ fn a_bad_config() {
     for (command, expected) in [("serve", 2), ("check", 1)] {
         let (status, _, told) = Setup::with(&[command, "--config", &file]).run();
         assert_eq!(status, Some(expected));
-        assert!(
-            told.contains(&format!("{file}:3:1: unknown key `indexx`")),
-            "{told}"
-        );
+        assert!(told.contains(&format!("{file}:3:1: unknown key `indexx`")), "{told}");
         assert!(told.contains("did you mean `index`?"), "{told}");
     }
 }
@@ -69,10 +55,7 @@ fn a_good_config() {
     let file = config(&folder, "", "php = false");
     let (status, output, told) = Setup::with(&["check", "--config", file.to_str().unwrap()]).run();
     assert_eq!((status, told.as_str()), (Some(0), ""));
-    assert!(
-        output.ends_with("is good: sites 1, of which with PHP 0\n"),
-        "{output}"
-    );
+    assert!(output.ends_with("is good: sites 1, of which with PHP 0\n"), "{output}");
 }
 
 #[test]
@@ -99,10 +82,7 @@ fn every_htaccess_is_checked() {
     }
     let (status, output, _) = Setup::with(&["check", "--json", "--config", file]).run();
     let page: serde_json::Value = serde_json::from_str(&output).unwrap();
-    assert_eq!(
-        (status, &page["errors"], &page["files"]),
-        (Some(1), &1.into(), &2.into())
-    );
+    assert_eq!((status, &page["errors"], &page["files"]), (Some(1), &1.into(), &2.into()));
     folder.file("site/.htaccess", "AddDefaultCharset utf-8\n");
     let (status, ..) = Setup::with(&["check", "--config", file]).run();
     assert_eq!(status, Some(0), "warnings are no errors");
@@ -111,12 +91,10 @@ fn every_htaccess_is_checked() {
 #[test]
 fn a_request_is_explained() {
     let folder = Folder::new();
-    folder.file(
-        ".htaccess",
-        "RewriteEngine On\nRewriteRule ^old/(.*) /new/$1 [R=301,L]\n",
-    );
+    folder.file(".htaccess", "RewriteEngine On\nRewriteRule ^old/(.*) /new/$1 [R=301,L]\n");
     let root = folder.path().display().to_string();
-    let explain = |arguments: &[&str]| Setup::with(&["explain", "--root", &root]).and(arguments).run();
+    let explain =
+        |arguments: &[&str]| Setup::with(&["explain", "--root", &root]).and(arguments).run();
     let (status, output, told) = explain(&["/old/page?a=b"]);
     assert_eq!((status, told.as_str()), (Some(0), ""));
     for expected in [
@@ -152,17 +130,17 @@ fn upstreams_are_checked_and_explained() {
         "RewriteEngine On\nRewriteRule ^app/(.*)$ http://127.0.0.1:3000/$1 [P]\n\
          RewriteRule ^other$ http://127.0.0.1:3001/ [P]\n",
     );
-    let text = format!("[[site]]\nroot = {root:?}\nphp = false\nupstreams = \"http://127.0.0.1:3000\"\n");
+    let text =
+        format!("[[site]]\nroot = {root:?}\nphp = false\nupstreams = \"http://127.0.0.1:3000\"\n");
     let file = folder.file("howdah.toml", text);
     let file = file.to_str().unwrap();
     let (status, output, _) = Setup::with(&["check", "--config", file]).run();
-    let expected = "/.htaccess:3:1: warning: http://127.0.0.1:3001 is none of the site's `upstreams`";
+    let expected =
+        "/.htaccess:3:1: warning: http://127.0.0.1:3001 is none of the site's `upstreams`";
     assert_eq!(status, Some(0), "{output}");
-    assert!(
-        output.contains(expected) && output.contains("1 warning"),
-        "{output}"
-    );
-    let explain = |arguments: &[&str]| Setup::with(&["explain", "--config", file]).and(arguments).run().1;
+    assert!(output.contains(expected) && output.contains("1 warning"), "{output}");
+    let explain =
+        |arguments: &[&str]| Setup::with(&["explain", "--config", file]).and(arguments).run().1;
     let output = explain(&["/app/x?y"]);
     assert!(output.contains("proxy: http://127.0.0.1:3000/x?y"), "{output}");
     let page: serde_json::Value = serde_json::from_str(&explain(&["--json", "/app/x"])).unwrap();
@@ -180,10 +158,7 @@ fn php_that_does_not_start() {
     let (status, output, told) = Setup::config(&file).run();
     assert_eq!((status, output.as_str()), (Some(1), ""));
     let last = told.lines().last().unwrap();
-    assert!(
-        last.starts_with("howdah: site shop: PHP does not start: "),
-        "{told}"
-    );
+    assert!(last.starts_with("howdah: site shop: PHP does not start: "), "{told}");
     assert!(last.contains("/no/such/php.ini"), "{told}");
 }
 
@@ -201,10 +176,7 @@ fn a_program_that_runs_no_php() {
     let file = config(&folder, "", "[site.php]\nprogram = \"/etc/passwd\"");
     let (status, _, told) = Setup::config(&file).run();
     assert_eq!(status, Some(2));
-    assert!(
-        told.contains("/etc/passwd is no program that can be run"),
-        "{told}"
-    );
+    assert!(told.contains("/etc/passwd is no program that can be run"), "{told}");
 }
 
 #[test]
@@ -213,11 +185,7 @@ fn users_that_do_not_exist() {
         return;
     }
     let folder = Folder::new();
-    let file = config(
-        &folder,
-        "user = \"no-such-user\"",
-        "[site.php]\ngroup = \"no-such-group\"",
-    );
+    let file = config(&folder, "user = \"no-such-user\"", "[site.php]\ngroup = \"no-such-group\"");
     let (status, _, told) = Setup::with(&["check", "--config", file.to_str().unwrap()]).run();
     assert_eq!(status, Some(1));
     assert!(told.contains("`user`: there is no user no-such-user"), "{told}");

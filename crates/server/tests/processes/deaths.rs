@@ -150,23 +150,17 @@ fn the_supervisor_leaves_no_zombies_and_leaks_no_descriptors() {
             }
         }
         assert_who(&server.get("/"));
-        wait_until("one front and one zygote are left", || {
-            supervisor.children().len() == 2
-        });
+        wait_until("one front and one zygote are left", || supervisor.children().len() == 2);
     }
-    wait_until("all is as before", || {
-        supervisor.descriptors().len() == before.len()
-    });
+    wait_until("all is as before", || supervisor.descriptors().len() == before.len());
     wait_until("no zombie is left", || {
         supervisor.zombies().is_empty() && server.zygote().zombies().is_empty()
     });
 
-    // Nobody holds what is not his: the front has one end of each socket, a zygote its five, a worker no way to either.
+    // Nobody holds what is not his: the front has one end of each socket, a zygote its five, a
+    // worker no way to either.
     let front = server.front().descriptors();
-    assert!(
-        !front.iter().any(|target| target.contains("signalfd")),
-        "{front:?}"
-    );
+    assert!(!front.iter().any(|target| target.contains("signalfd")), "{front:?}");
     let zygote = server.zygote();
     let sockets = |process: &Process| {
         process

@@ -1,5 +1,5 @@
-//! Supervisor, front, zygotes and workers for real: how they start, what happens when one of them dies, how they are
-//! reloaded, replaced and ended.
+//! Supervisor, front, zygotes and workers for real: how they start, what happens when one of them
+//! dies, how they are reloaded, replaced and ended.
 
 #![allow(clippy::unwrap_used)] // Whatever is not as a test expects makes it fail.
 
@@ -25,15 +25,11 @@ fn is_who(response: &support::Response) -> bool {
 
 /// Fails unless it is the answer of [`WHO`].
 fn assert_who(response: &support::Response) {
-    assert!(
-        is_who(response),
-        "{} {}",
-        response.status,
-        String::from_utf8_lossy(&response.body)
-    );
+    assert!(is_who(response), "{} {}", response.status, String::from_utf8_lossy(&response.body));
 }
 
-/// A configuration with one site, `settings` above it and `site` in it. Its pool's state is in the folder too.
+/// A configuration with one site, `settings` above it and `site` in it. Its pool's state is in the
+/// folder too.
 fn config(folder: &support::Folder, settings: &str, site: &str) -> std::path::PathBuf {
     let root = folder.path().display();
     let php = "[site.php]\nstate_dir = \"state/shop\"";

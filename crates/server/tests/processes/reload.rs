@@ -4,7 +4,9 @@ use std::fs;
 
 use howdah_sys::signal::{SIGHUP, SIGUSR1};
 
-use crate::support::{Client, Folder, HOWDAH, Load, Process, Server, Setup, has_php, is_root, wait_until};
+use crate::support::{
+    Client, Folder, HOWDAH, Load, Process, Server, Setup, has_php, is_root, wait_until,
+};
 use crate::{config, is_who};
 
 const LIMIT: &str = "echo 'worker ', getmypid(), ' ', ini_get('memory_limit');";
@@ -41,9 +43,7 @@ fn no_request_is_lost_while_config_and_php_are_replaced() {
         let before = server.supervisor().children();
         with_limit(&folder, limit);
         server.signal(SIGHUP);
-        wait_until("the former generation has gone", || {
-            !before.iter().any(Process::lives)
-        });
+        wait_until("the former generation has gone", || !before.iter().any(Process::lives));
         assert_eq!(memory_limit(&server), limit);
     }
     load.go_on(50);
@@ -57,10 +57,7 @@ fn a_request_that_was_begun_is_finished_by_the_generation_that_began_it() {
         return;
     }
     let folder = Folder::with_script(LIMIT);
-    folder.file(
-        "slow.php",
-        "<?php echo 'begun'; flush(); sleep(1); echo ' and done';",
-    );
+    folder.file("slow.php", "<?php echo 'begun'; flush(); sleep(1); echo ' and done';");
     let server = Setup::config(&with_limit(&folder, "100M")).start();
     let mut client = Client::connect(server.address());
     client.ask("/slow.php").unwrap();
@@ -94,23 +91,14 @@ fn a_bad_config_is_refused_and_the_old_one_goes_on() {
     assert_eq!(status, Some(1));
     assert!(told.contains("howdah.toml:1:1: unknown key `listne`"), "{told}");
     server.wait_for_log("the reload is refused, and what was served goes on");
-    assert!(
-        server.log().contains("howdah.toml:1:1: unknown key `listne`"),
-        "{}",
-        server.log()
-    );
+    assert!(server.log().contains("howdah.toml:1:1: unknown key `listne`"), "{}", server.log());
 
     // Valid, but PHP does not start.
     config(&folder, "", "[site.php]\nini_file = \"/no/such/php.ini\"");
     let (status, _, told) = ask(&folder, "reload");
     assert_eq!(status, Some(1));
-    assert!(
-        told.contains("PHP does not start") && told.contains("/no/such/php.ini"),
-        "{told}"
-    );
-    wait_until("nothing of it is left", || {
-        server.supervisor().children() == children
-    });
+    assert!(told.contains("PHP does not start") && told.contains("/no/such/php.ini"), "{told}");
+    wait_until("nothing of it is left", || server.supervisor().children() == children);
     assert_eq!(memory_limit(&server), "100M");
 
     with_limit(&folder, "101M");
@@ -125,12 +113,7 @@ fn a_bad_config_is_refused_and_the_old_one_goes_on() {
 fn addresses_come_and_go() {
     let folder = Folder::new();
     folder.file("a.txt", "hello");
-    let free = || {
-        std::net::TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-    };
+    let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (first, second) = (free(), free());
     let listen = |addresses: &[std::net::SocketAddr]| {
         let file = config(&folder, "", "php = false");
@@ -140,11 +123,8 @@ fn addresses_come_and_go() {
         file
     };
     let server = Setup::config(&listen(&[first])).start();
-    let asks = |address| {
-        Client::try_connect(address)
-            .map(|mut client| client.get("/a.txt").status)
-            .ok()
-    };
+    let asks =
+        |address| Client::try_connect(address).map(|mut client| client.get("/a.txt").status).ok();
     assert_eq!((asks(first), asks(second)), (Some(200), None));
     listen(&[first, second]);
     assert_eq!(ask(&folder, "reload").0, Some(0));
@@ -175,10 +155,7 @@ fn status_reload_and_stop() {
     for part in [
         format!("process {}", server.supervisor().number()),
         format!("listens on http://{}", server.address()),
-        format!(
-            "generation 1 is serving; front: process {}",
-            server.front().number()
-        ),
+        format!("generation 1 is serving; front: process {}", server.front().number()),
         format!("pool shop: zygote {}, PHP ", server.zygote().number()),
         "2 workers".to_owned(),
     ] {
@@ -190,10 +167,7 @@ fn status_reload_and_stop() {
     assert_eq!(server.wait().code(), Some(0));
     let (status, _, told) = ask(&folder, "status");
     assert_eq!(status, Some(1));
-    assert!(
-        told.starts_with("howdah: no howdah runs with the control socket "),
-        "{told}"
-    );
+    assert!(told.starts_with("howdah: no howdah runs with the control socket "), "{told}");
 }
 
 #[test]
@@ -220,26 +194,19 @@ fn logs_are_opened_again_where_only_root_may_write() {
     let text = fs::read_to_string(&file).unwrap();
     fs::write(
         &file,
-        text.replace(
-            "access = \"off\"",
-            "access = \"logs/access\"\nerror = \"logs/errors\"",
-        ),
+        text.replace("access = \"off\"", "access = \"logs/access\"\nerror = \"logs/errors\""),
     )
     .unwrap();
     let server = Setup::config(&file).start();
     let read = |path: &std::path::Path| fs::read_to_string(path).unwrap_or_default();
     for round in 0..3 {
         server.get(&format!("/a.txt?round={round}"));
-        wait_until("the request is logged", || {
-            read(&access).contains(&format!("round={round}"))
-        });
+        wait_until("the request is logged", || read(&access).contains(&format!("round={round}")));
         assert_eq!(read(&access).lines().count(), 1);
         fs::rename(&access, logs.join("access.1")).unwrap();
         fs::rename(&errors, logs.join("errors.1")).unwrap();
         server.signal(SIGUSR1);
-        wait_until("the logs are there again", || {
-            read(&errors).contains("logs were opened again")
-        });
+        wait_until("the logs are there again", || read(&errors).contains("logs were opened again"));
         // The front hears of it a little later than the supervisor.
         let empty = |target: &String| target.ends_with("/access.1");
         wait_until("the front has the new log", || {
@@ -249,7 +216,8 @@ fn logs_are_opened_again_where_only_root_may_write() {
     server.stop();
 }
 
-/// Whether this process may look at the front's descriptors: the kernel hides those of a process that gave up rights.
+/// Whether this process may look at the front's descriptors: the kernel hides those of a process
+/// that gave up rights.
 fn is_root_or_own(server: &Server) -> bool {
     is_root() || fs::read_dir(format!("/proc/{}/fd", server.front().number())).is_ok()
 }
@@ -271,13 +239,7 @@ fn a_terminal_that_hangs_up_ends_the_server() {
         .stdout(std::process::Stdio::null())
         .spawn()
         .unwrap();
-    let number = || {
-        fs::read_to_string(folder.path().join("pid"))
-            .ok()?
-            .trim()
-            .parse()
-            .ok()
-    };
+    let number = || fs::read_to_string(folder.path().join("pid")).ok()?.trim().parse().ok();
     wait_until("it runs", || number().is_some());
     let supervisor = Process::new(number().unwrap());
     wait_until("it has a front", || !supervisor.children().is_empty());

@@ -56,10 +56,7 @@ fn root_gives_its_rights_up() {
         assert_plain(&worker, NOBODY, games);
     }
     let state = fs::metadata(folder.path().join("state/shop")).unwrap();
-    assert_eq!(
-        (state.uid(), state.gid(), state.mode() & 0o777),
-        (NOBODY, games, 0o700)
-    );
+    assert_eq!((state.uid(), state.gid(), state.mode() & 0o777), (NOBODY, games, 0o700));
     server.stop();
 }
 
@@ -73,14 +70,11 @@ fn php_as_root_is_for_those_who_say_so() {
     assert_eq!(status, Some(2), "{told}");
     assert!(told.contains("site shop: its PHP would run as root"), "{told}");
 
-    let server = Setup::config(&config(&folder, "", "[site.php]\nuser = \"root\"\nworkers = 1")).start();
+    let server =
+        Setup::config(&config(&folder, "", "[site.php]\nuser = \"root\"\nworkers = 1")).start();
     assert_eq!(server.get("/").text(), "0");
     assert_ne!(server.front().uid(), 0);
-    assert!(
-        server.log().contains("warning site shop: PHP runs as root"),
-        "{}",
-        server.log()
-    );
+    assert!(server.log().contains("warning site shop: PHP runs as root"), "{}", server.log());
     server.stop();
 }
 
@@ -124,7 +118,9 @@ fn pools_keep_out_of_each_other_s_state() {
             state.join(name).display()
         ));
     }
-    let text = format!("listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[log]\naccess = \"off\"\n{sites}");
+    let text = format!(
+        "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[log]\naccess = \"off\"\n{sites}"
+    );
     let server = Setup::config(&folder.file("howdah.toml", text)).start();
     let get = |name: &str, of: &str| {
         let mut client = crate::support::Client::connect(server.address());
@@ -137,12 +133,11 @@ fn pools_keep_out_of_each_other_s_state() {
         let own = state.join(name).display().to_string();
         let told = get(name, &format!("{own}/sessions"));
         let (folders, open) = told.rsplit_once(' ').unwrap();
-        assert!(
-            folders.split(' ').all(|folder| folder.starts_with(&own)),
-            "{told}"
-        );
+        assert!(folders.split(' ').all(|folder| folder.starts_with(&own)), "{told}");
         assert_eq!(open, "open");
-        assert!(get(name, &format!("{}/sessions", state.join(other).display())).ends_with(" closed"));
+        assert!(
+            get(name, &format!("{}/sessions", state.join(other).display())).ends_with(" closed")
+        );
     }
     server.stop();
 }
@@ -158,10 +153,7 @@ fn scripts_see_nothing_of_the_environment_but_the_path() {
     let response = server.get("/");
     let mut names: Vec<_> = response.text().split(' ').collect();
     names.retain(|name| !name.contains(|other: char| other.is_ascii_lowercase()));
-    assert!(
-        names.contains(&"PATH") && names.contains(&"DATABASE"),
-        "{names:?}"
-    );
+    assert!(names.contains(&"PATH") && names.contains(&"DATABASE"), "{names:?}");
     assert!(!response.text().contains("SECRET"), "{names:?}");
     server.stop();
 }

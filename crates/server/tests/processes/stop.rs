@@ -9,18 +9,14 @@ use crate::{SLOW, WHO, config, is_who};
 
 /// Starts a request to [`SLOW`] and waits until the script runs.
 fn slow_request(server: &crate::support::Server, folder: &Folder) -> Client {
-    let mark = folder
-        .path()
-        .join(format!("mark-{}", Instant::now().elapsed().as_nanos()));
+    let mark = folder.path().join(format!("mark-{}", Instant::now().elapsed().as_nanos()));
     // The pool may run as another user.
     std::fs::write(&mark, "").unwrap();
     std::fs::set_permissions(&mark, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
     let written = || std::fs::metadata(&mark).unwrap().modified().unwrap();
     let before = written();
     let mut client = Client::connect(server.address());
-    client
-        .ask(&format!("/index.php?mark={}", mark.display()))
-        .unwrap();
+    client.ask(&format!("/index.php?mark={}", mark.display())).unwrap();
     wait_until("the slow script runs", || written() != before);
     client
 }
@@ -34,16 +30,9 @@ fn it_listens_when_it_says_so_and_not_before() {
     let server = Setup::folder(&folder).start();
     let response = server.get("/");
     assert!(is_who(&response), "{response:?}");
-    assert!(
-        server
-            .announcement()
-            .starts_with("howdah: listening on http://127.0.0.1:")
-    );
+    assert!(server.announcement().starts_with("howdah: listening on http://127.0.0.1:"));
     let log = server.log();
-    assert!(
-        log.contains("serving ") && log.contains("with 2 workers, opcache on"),
-        "{log}"
-    );
+    assert!(log.contains("serving ") && log.contains("with 2 workers, opcache on"), "{log}");
     server.stop();
 }
 
@@ -69,9 +58,7 @@ fn sigterm_finishes_the_request_in_flight() {
         let mut client = slow_request(&server, &folder);
         let mut idle = Client::connect(server.address());
         server.signal(signal);
-        wait_until("nobody is let in any more", || {
-            Client::try_connect(server.address()).is_err()
-        });
+        wait_until("nobody is let in any more", || Client::try_connect(server.address()).is_err());
         assert_eq!(client.answer().unwrap().text(), "slow but whole");
         assert!(idle.is_closed());
         assert_eq!(server.wait().code(), Some(0));
@@ -105,18 +92,16 @@ fn what_does_not_finish_is_cut_off_after_the_drain_timeout() {
         return;
     }
     let folder = Folder::with_script("touch($_GET['mark']); sleep(30);");
-    let file = config(
-        &folder,
-        "[limits]\ndrain_timeout = \"500ms\"",
-        "[site.php]\nworkers = 1",
-    );
+    let file = config(&folder, "[limits]\ndrain_timeout = \"500ms\"", "[site.php]\nworkers = 1");
     let mut server = Setup::config(&file).start();
     let processes = server.processes();
     let _client = slow_request(&server, &folder);
     let began = Instant::now();
     server.signal(SIGTERM);
     assert_eq!(server.wait().code(), Some(0));
-    assert!(began.elapsed() >= Duration::from_millis(500) && began.elapsed() < Duration::from_secs(10));
+    assert!(
+        began.elapsed() >= Duration::from_millis(500) && began.elapsed() < Duration::from_secs(10)
+    );
     assert!(server.log().contains("drain_timeout is over"), "{}", server.log());
     assert!(!processes.iter().any(Process::lives), "{processes:?}");
 }
@@ -126,17 +111,15 @@ fn nothing_is_left_on_the_disk() {
     if !has_php() {
         return;
     }
-    let folder = Folder::with_script("session_start(); $_SESSION['a'] = 1; echo session_save_path();");
+    let folder =
+        Folder::with_script("session_start(); $_SESSION['a'] = 1; echo session_save_path();");
     let temporary = Folder::writable();
     let pid_file = folder.path().join("pid");
     let server = Setup::folder(&folder)
         .environment("TMPDIR", temporary.path().to_str().unwrap())
         .start();
     let sessions = server.get("/").text().to_owned();
-    assert!(
-        sessions.starts_with(temporary.path().to_str().unwrap()),
-        "{sessions}"
-    );
+    assert!(sessions.starts_with(temporary.path().to_str().unwrap()), "{sessions}");
     server.stop();
     let left: Vec<_> = std::fs::read_dir(temporary.path()).unwrap().flatten().collect();
     assert!(left.is_empty(), "{left:?}");

@@ -16,9 +16,7 @@ fn install(folder: &Folder) -> PathBuf {
     for name in ["howdah", "howdah-php"] {
         let source = Path::new(HOWDAH).with_file_name(name);
         if source.exists() {
-            replace(&bin.join(name), |fresh| {
-                assert!(fs::copy(&source, fresh).unwrap() > 0)
-            });
+            replace(&bin.join(name), |fresh| assert!(fs::copy(&source, fresh).unwrap() > 0));
         }
     }
     bin.join("howdah")
@@ -56,9 +54,7 @@ fn a_new_program_takes_over_and_no_request_is_lost() {
         install(&programs);
         assert!(executable(server.supervisor()).ends_with(" (deleted)"));
         server.signal(SIGUSR2);
-        wait_until("the former processes have gone", || {
-            !before.iter().any(Process::lives)
-        });
+        wait_until("the former processes have gone", || !before.iter().any(Process::lives));
         assert_eq!(executable(server.supervisor()), program.display().to_string());
         assert_eq!(server.supervisor().children().len(), 2);
     }
@@ -76,10 +72,9 @@ fn a_new_program_takes_over_and_no_request_is_lost() {
     front.signal(SIGKILL);
     assert_who(&server.get("/"));
     let now = || server.supervisor().descriptors();
-    wait_until(
-        &format!("nothing was leaked: {descriptors:?} {:?}", now()),
-        || now().len() == descriptors.len(),
-    );
+    wait_until(&format!("nothing was leaked: {descriptors:?} {:?}", now()), || {
+        now().len() == descriptors.len()
+    });
     server.stop();
 }
 
@@ -88,9 +83,7 @@ fn a_program_that_does_not_like_the_configuration_does_not_take_over() {
     let (folder, programs) = (Folder::new(), Folder::new());
     folder.file("a.txt", "hello");
     let program = install(&programs);
-    let server = Setup::config(&config(&folder, "", "php = false"))
-        .program(&program)
-        .start();
+    let server = Setup::config(&config(&folder, "", "php = false")).program(&program).start();
     let children = server.supervisor().children();
     replace(&program, |fresh| {
         fs::write(fresh, "#!/bin/sh\necho no, $1 of $2 fails; exit 3\n").unwrap()
@@ -99,11 +92,7 @@ fn a_program_that_does_not_like_the_configuration_does_not_take_over() {
     server.wait_for_log(
         "cannot take over, so this program goes on: its check of the configuration ended with status 3",
     );
-    assert!(
-        server.log().contains("no, check of --config fails"),
-        "{}",
-        server.log()
-    );
+    assert!(server.log().contains("no, check of --config fails"), "{}", server.log());
 
     replace(&program, |fresh| fs::write(fresh, "this is no program").unwrap());
     server.signal(SIGUSR2);
@@ -145,9 +134,7 @@ fn the_former_generation_goes_on_if_the_new_one_does_not_start() {
     server.signal(SIGUSR2);
     server.wait_for_log("what the former program serves goes on");
     assert_eq!(executable(server.supervisor()), program.display().to_string());
-    wait_until("only the former processes are left", || {
-        server.supervisor().children() == children
-    });
+    wait_until("only the former processes are left", || server.supervisor().children() == children);
     load.go_on(20);
 
     install(&programs);

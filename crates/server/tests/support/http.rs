@@ -31,9 +31,7 @@ impl Client {
         let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_nodelay(true)?;
-        Ok(Client {
-            stream: BufReader::new(stream),
-        })
+        Ok(Client { stream: BufReader::new(stream) })
     }
 
     /// Sends bytes as they are.
@@ -70,25 +68,21 @@ impl Client {
     /// Reads an answer to a GET.
     pub fn answer(&mut self) -> io::Result<Response> {
         let status_line = self.line()?;
-        let status = status_line
-            .split(' ')
-            .nth(1)
-            .and_then(|status| status.parse().ok());
-        let status = status.ok_or_else(|| io::Error::other(format!("no status line: {status_line:?}")))?;
+        let status = status_line.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let status =
+            status.ok_or_else(|| io::Error::other(format!("no status line: {status_line:?}")))?;
         let mut fields = Vec::new();
         loop {
             let line = self.line()?;
             match line.split_once(':') {
-                Some((name, value)) => fields.push((name.to_ascii_lowercase(), value.trim().to_owned())),
+                Some((name, value)) => {
+                    fields.push((name.to_ascii_lowercase(), value.trim().to_owned()))
+                }
                 None if line.is_empty() => break,
                 None => return Err(io::Error::other(format!("no field line: {line:?}"))),
             }
         }
-        let mut response = Response {
-            status,
-            fields,
-            body: Vec::new(),
-        };
+        let mut response = Response { status, fields, body: Vec::new() };
         if status >= 200 && status != 204 && status != 304 {
             self.read_body(&mut response)?;
         }

@@ -8,8 +8,9 @@ use std::thread::JoinHandle;
 
 use super::{Client, Response, wait_until};
 
-/// A few clients, every other on a kept connection, the rest on a new one for each request. A connection that was announced
-/// to close is opened anew; everything else that is not the expected answer is a failure.
+/// A few clients, every other on a kept connection, the rest on a new one for each request. A
+/// connection that was announced to close is opened anew; everything else that is not the expected
+/// answer is a failure.
 #[derive(Debug)]
 pub struct Load {
     over: Arc<AtomicBool>,
@@ -50,29 +51,19 @@ impl Load {
             })
         };
         let clients = (0..clients).map(run).collect();
-        Load {
-            over,
-            answered,
-            clients,
-        }
+        Load { over, answered, clients }
     }
 
     /// Waits until so many more requests were answered.
     pub fn go_on(&self, requests: u64) {
         let goal = self.answered.load(Ordering::Relaxed) + requests;
-        wait_until("more requests are answered", || {
-            self.answered.load(Ordering::Relaxed) >= goal
-        });
+        wait_until("more requests are answered", || self.answered.load(Ordering::Relaxed) >= goal);
     }
 
     /// Ends it: how many requests were answered, and what went wrong.
     pub fn end(self) -> (u64, Vec<String>) {
         self.over.store(true, Ordering::Relaxed);
-        let failures = self
-            .clients
-            .into_iter()
-            .flat_map(|client| client.join().unwrap())
-            .collect();
+        let failures = self.clients.into_iter().flat_map(|client| client.join().unwrap()).collect();
         (self.answered.load(Ordering::Relaxed), failures)
     }
 

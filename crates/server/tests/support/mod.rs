@@ -1,5 +1,5 @@
-//! A running howdah for a test: started in a folder of its own on a free port, ended with the test, and if the test failed
-//! its logs are printed.
+//! A running howdah for a test: started in a folder of its own on a free port, ended with the test,
+//! and if the test failed its logs are printed.
 #![allow(dead_code)] // Each test program uses a part of this.
 
 pub mod folder;
@@ -27,8 +27,8 @@ pub const HOWDAH: &str = env!("CARGO_BIN_EXE_howdah");
 /// What is slow on a busy machine is given this long.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Whether `howdah-php` was built with PHP. If not, says so; the test then has nothing to do. That is for machines without PHP:
-/// where nobody has built it, or in CI, the test fails.
+/// Whether `howdah-php` was built with PHP. If not, says so; the test then has nothing to do. That
+/// is for machines without PHP: where nobody has built it, or in CI, the test fails.
 pub fn has_php() -> bool {
     let program = Path::new(HOWDAH).with_file_name("howdah-php");
     assert!(
@@ -104,8 +104,7 @@ impl Setup {
 
     /// More arguments.
     pub fn and(mut self, arguments: &[&str]) -> Setup {
-        self.arguments
-            .extend(arguments.iter().map(|&argument| argument.to_owned()));
+        self.arguments.extend(arguments.iter().map(|&argument| argument.to_owned()));
         self
     }
 
@@ -280,11 +279,7 @@ impl Server {
     /// Kills the zygote, and waits until its workers have gone with it, and the front knows.
     pub fn kill_zygote(&self) -> Process {
         let (zygote, workers) = (self.zygote(), self.workers());
-        let noticed = || {
-            self.log()
-                .matches("the zygote is gone, and its workers with it")
-                .count()
-        };
+        let noticed = || self.log().matches("the zygote is gone, and its workers with it").count();
         let before = noticed();
         zygote.signal(signal::SIGKILL);
         wait_until("the workers have gone", || {
@@ -331,10 +326,7 @@ impl Server {
 
     fn only(&self, name: &str) -> Process {
         let children = self.supervisor().children();
-        let found: Vec<_> = children
-            .into_iter()
-            .filter(|child| child.name() == name)
-            .collect();
+        let found: Vec<_> = children.into_iter().filter(|child| child.name() == name).collect();
         assert_eq!(found.len(), 1, "{found:?}");
         found[0]
     }
@@ -355,10 +347,7 @@ impl Drop for Server {
             let _ = self.child.wait();
         }
         if std::thread::panicking() {
-            eprintln!(
-                "--- standard output of howdah, as far as it was read\n{}",
-                self.output
-            );
+            eprintln!("--- standard output of howdah, as far as it was read\n{}", self.output);
             eprintln!("--- standard error of howdah\n{}---", self.log());
         }
     }

@@ -27,10 +27,7 @@ impl Process {
 
     /// Whether it is there, and no zombie.
     pub fn lives(&self) -> bool {
-        !matches!(
-            self.status("State").as_deref(),
-            None | Some("Z (zombie)" | "X (dead)")
-        )
+        !matches!(self.status("State").as_deref(), None | Some("Z (zombie)" | "X (dead)"))
     }
 
     /// Whether it has ended and nobody has taken note.
@@ -46,10 +43,7 @@ impl Process {
     /// Its command line, with spaces.
     pub fn arguments(&self) -> String {
         let bytes = fs::read(format!("/proc/{}/cmdline", self.0)).unwrap_or_default();
-        String::from_utf8_lossy(&bytes)
-            .replace('\0', " ")
-            .trim_end()
-            .to_owned()
+        String::from_utf8_lossy(&bytes).replace('\0', " ").trim_end().to_owned()
     }
 
     /// A field of `/proc/PID/status`.
@@ -61,13 +55,7 @@ impl Process {
 
     /// Its effective user.
     pub fn uid(&self) -> u32 {
-        self.status("Uid")
-            .unwrap()
-            .split_whitespace()
-            .nth(1)
-            .unwrap()
-            .parse()
-            .unwrap()
+        self.status("Uid").unwrap().split_whitespace().nth(1).unwrap().parse().unwrap()
     }
 
     /// Its children that live.
@@ -77,10 +65,7 @@ impl Process {
 
     /// Its children that have ended without being reaped.
     pub fn zombies(&self) -> Vec<Process> {
-        self.all_children()
-            .into_iter()
-            .filter(Process::is_zombie)
-            .collect()
+        self.all_children().into_iter().filter(Process::is_zombie).collect()
     }
 
     fn all_children(&self) -> Vec<Process> {
@@ -112,10 +97,7 @@ impl Process {
             .flatten()
             .filter_map(|entry| {
                 let target = fs::read_link(entry.path()).ok()?;
-                Some((
-                    entry.file_name().to_str()?.parse().ok()?,
-                    target.display().to_string(),
-                ))
+                Some((entry.file_name().to_str()?.parse().ok()?, target.display().to_string()))
             })
             .collect();
         found.sort();

@@ -31,11 +31,18 @@ fn ask(tree: &mut Tree, memory: &mut Memory, request: &Request) -> (Resolved, us
     let before = tree.asked;
     let sites = tree.sites.clone();
     let site = sites.iter().next().unwrap();
-    let resolved = crate::resolve_from_memory(site, &client(request), tree, &mut Scratch::default(), memory);
+    let resolved =
+        crate::resolve_from_memory(site, &client(request), tree, &mut Scratch::default(), memory);
     (resolved, tree.asked - before)
 }
 
-fn is_known(tree: &mut Tree, memory: &mut Memory, method: &str, target: &str, fields: &str) -> bool {
+fn is_known(
+    tree: &mut Tree,
+    memory: &mut Memory,
+    method: &str,
+    target: &str,
+    fields: &str,
+) -> bool {
     ask(tree, memory, &request(method, target, fields)).1 == 0
 }
 
@@ -65,11 +72,7 @@ fn another_request_is_another() {
     for (method, target, fields, expected) in rows {
         let (mut tree, mut memory) = (Tree::new(FILES, &[("", RULES)]), Memory::new());
         for _ in 0..2 {
-            ask(
-                &mut tree,
-                &mut memory,
-                &request("GET", "/a.txt", "User-Agent: good"),
-            );
+            ask(&mut tree, &mut memory, &request("GET", "/a.txt", "User-Agent: good"));
         }
         let known = is_known(&mut tree, &mut memory, method, target, fields);
         assert_eq!(known, expected, "{method} {target} {fields}");
@@ -80,13 +83,11 @@ fn another_request_is_another() {
 fn a_change_on_disk_is_seen() {
     let (mut tree, mut memory) = (Tree::new(FILES, &[("", RULES)]), Memory::new());
     let shown = |(resolved, _): (Resolved, usize)| format!("{:?}", resolved.resolution);
-    let before = [(); 3].map(|()| shown(ask(&mut tree, &mut memory, &request("GET", "/new.txt", ""))));
+    let before =
+        [(); 3].map(|()| shown(ask(&mut tree, &mut memory, &request("GET", "/new.txt", ""))));
     tree.add("new.txt");
     let after = shown(ask(&mut tree, &mut memory, &request("GET", "/new.txt", "")));
-    assert!(
-        before.iter().all(|shown| shown.contains("index.php")),
-        "{before:?}"
-    );
+    assert!(before.iter().all(|shown| shown.contains("index.php")), "{before:?}");
     assert!(after.contains("new.txt"), "{after}");
     assert!(is_known(&mut tree, &mut memory, "GET", "/new.txt", ""));
 }
@@ -99,10 +100,7 @@ fn who_says_who_he_is_is_not_remembered() {
             RewriteRule ^ - [F]";
         let (mut tree, mut memory) = (Tree::new(FILES, &[("", rules)]), Memory::new());
         for _ in 0..4 {
-            assert!(
-                !is_known(&mut tree, &mut memory, "GET", "/a.txt", field),
-                "{field}"
-            );
+            assert!(!is_known(&mut tree, &mut memory, "GET", "/a.txt", field), "{field}");
         }
         let debug = format!("{memory:?}");
         assert!(!debug.contains("eDp5") && !debug.contains("a=b"));

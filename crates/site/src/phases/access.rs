@@ -21,7 +21,8 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         Ok(())
     }
 
-    /// Whether the request may go on. `before` is what was in force for the request that this one comes from.
+    /// Whether the request may go on. `before` is what was in force for the request that this one
+    /// comes from.
     pub(super) fn check_access(
         &mut self,
         asked: &mut Asked<'r>,
@@ -29,11 +30,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
     ) -> Result<(), Stop> {
         if let Some(status) = self.refusal(asked) {
             asked.tx.trace(|| {
-                step(
-                    "access",
-                    "the site's names that are not served",
-                    status.to_string(),
-                )
+                step("access", "the site's names that are not served", status.to_string())
             });
             return Err(Stop::Status(status));
         }
@@ -43,7 +40,8 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             return Err(Stop::FAILED);
         }
         if before.is_some_and(|before| before.is_same(&self.passed(asked))) {
-            // Who asked under the same rules has been let through; so a rule may lead where the URL alone would not.
+            // Who asked under the same rules has been let through; so a rule may lead where the URL
+            // alone would not.
             if let Some(previous) = asked.tx.state.previous.take() {
                 authz::inherit(&mut asked.tx.state, &previous);
                 asked.tx.state.previous = Some(previous);
@@ -60,22 +58,17 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         })
     }
 
-    /// What a name gets that is not served: as a `<Files>` section with `Require all denied` in the server's own
-    /// configuration would, and 404 for names with a dot that the client itself asks for.
+    /// What a name gets that is not served: as a `<Files>` section with `Require all denied` in the
+    /// server's own configuration would, and 404 for names with a dot that the client itself asks
+    /// for.
     fn refusal(&self, asked: &mut Asked<'r>) -> Option<Status> {
         let refusal = self.site.names.refusal(asked.path.relative(), asked.dotted);
         let (_, status) = refusal?;
         if status == Status::NOT_FOUND && !asked.is_first {
-            return self
-                .site
-                .names
-                .denies(asked.path.relative())
-                .then_some(Status::FORBIDDEN);
+            return self.site.names.denies(asked.path.relative()).then_some(Status::FORBIDDEN);
         }
         let filename = shown(&asked.tx.state.filename);
-        asked
-            .tx
-            .complain(None, format!("{filename} is not served, by its name"));
+        asked.tx.complain(None, format!("{filename} is not served, by its name"));
         Some(status)
     }
 }

@@ -1,4 +1,5 @@
-//! One request on its way through the phases: the client's, one it was redirected to, or a sub-request.
+//! One request on its way through the phases: the client's, one it was redirected to, or a
+//! sub-request.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -45,7 +46,8 @@ pub(crate) struct Asked<'r> {
     pub(super) section_sets_handler: bool,
     /// Whether names that start with a dot are looked for: in the URL that the client itself sent.
     pub(super) is_first: bool,
-    /// The path and the query that take the place of this request's, once the fixups are through. They are to be parsed as a URL.
+    /// The path and the query that take the place of this request's, once the fixups are through.
+    /// They are to be parsed as a URL.
     pub(super) internal: Option<(Vec<u8>, Option<Vec<u8>>)>,
     /// Which of the site's upstreams it is for, and the path and the query there.
     pub(super) proxied: Option<(usize, Vec<u8>)>,

@@ -28,8 +28,8 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         self.change_request(asked)
     }
 
-    /// SetHandler and ForceType. Debian's Apache gives PHP its files by a `<FilesMatch>` with SetHandler, which stands before
-    /// what folders say, and behind what sections of theirs say.
+    /// SetHandler and ForceType. Debian's Apache gives PHP its files by a `<FilesMatch>` with
+    /// SetHandler, which stands before what folders say, and behind what sections of theirs say.
     fn set_handler(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
         let settings = asked.settings.clone();
         if let Some(config) = &settings.core {
@@ -39,8 +39,10 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         let is_name = asked.kind != Kind::Directory || !asked.slash;
         if is_name && !asked.section_sets_handler && self.site.names.runs(asked.path.file_name()) {
             let mime = asked.settings.mime.as_ref();
-            let is_taken_away = mime.is_some_and(|mime| mime.takes_handler_away(asked.path.file_name()));
-            // Apache runs it all the same, under a `<FilesMatch>`. Whoever wrote RemoveHandler did not mean that.
+            let is_taken_away =
+                mime.is_some_and(|mime| mime.takes_handler_away(asked.path.file_name()));
+            // Apache runs it all the same, under a `<FilesMatch>`. Whoever wrote RemoveHandler did
+            // not mean that.
             if !is_taken_away {
                 asked.tx.state.handler = Some(PHP.to_vec());
             }
@@ -48,15 +50,17 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         Ok(())
     }
 
-    /// RewriteRule. What it makes of the URL takes effect when the other fixups are through, and if none of them objects.
+    /// RewriteRule. What it makes of the URL takes effect when the other fixups are through, and if
+    /// none of them objects.
     fn rewrite(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
         let Some(config) = asked.settings.rewrite.clone() else {
             return Ok(());
         };
         let options = options_of(asked);
-        asked.tx.state.links_forbidden =
-            !options.has(Options::FOLLOW_SYM_LINKS) && !options.has(Options::SYM_LINKS_IF_OWNER_MATCH);
-        let mut outside = Outside::new(self, &asked.path, asked.kind).under(&asked.settings, asked.slash);
+        asked.tx.state.links_forbidden = !options.has(Options::FOLLOW_SYM_LINKS)
+            && !options.has(Options::SYM_LINKS_IF_OWNER_MATCH);
+        let mut outside =
+            Outside::new(self, &asked.path, asked.kind).under(&asked.settings, asked.slash);
         match rewrite::fixup(&mut asked.tx, &config, &mut outside) {
             rewrite::Outcome::Declined => Ok(()),
             rewrite::Outcome::Continue => {
@@ -98,11 +102,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         };
         let target = target::for_upstream(path);
         asked.tx.trace(|| {
-            step(
-                "proxy",
-                shown(url),
-                self.site.config().upstreams[upstream].to_string(),
-            )
+            step("proxy", shown(url), self.site.config().upstreams[upstream].to_string())
         });
         Ok((upstream, target))
     }
@@ -143,11 +143,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
     /// RequestHeader.
     fn change_request(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
         let settings = asked.settings.clone();
-        if let Some(config) = settings
-            .headers
-            .as_ref()
-            .filter(|config| config.changes_requests())
-        {
+        if let Some(config) = settings.headers.as_ref().filter(|config| config.changes_requests()) {
             let mut outside = Outside::new(self, &asked.path, asked.kind);
             headers::request_fixup(&mut asked.tx, config, &mut outside)?;
         }

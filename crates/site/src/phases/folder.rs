@@ -1,4 +1,5 @@
-//! mod_dir: what stands for a folder, and for what is missing; and the site's own `try` steps, which come behind it.
+//! mod_dir: what stands for a folder, and for what is missing; and the site's own `try` steps,
+//! which come behind it.
 
 use std::sync::Arc;
 
@@ -30,7 +31,8 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         let config = settings.dir.as_deref();
         let state = &mut asked.tx.state;
         if !state.uri.ends_with(b"/") {
-            let is_careful = state.method != Method::Get && state.env.contains(b"redirect-carefully");
+            let is_careful =
+                state.method != Method::Get && state.env.contains(b"redirect-carefully");
             if config.and_then(|config| config.slash) == Some(false) || is_careful {
                 return Ok(());
             }
@@ -70,7 +72,8 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             if status == Status::OK && (found.kind == Kind::File || found.proxied.is_some()) {
                 return self.take_index(asked, found);
             }
-            let is_final = matches!(status, Status::NOT_ACCEPTABLE | Status::UNAUTHORIZED) && number == last;
+            let is_final =
+                matches!(status, Status::NOT_ACCEPTABLE | Status::UNAUTHORIZED) && number == last;
             if status.is_redirection() || is_final {
                 return Err(self.pass_on(asked, found, status));
             }
@@ -92,10 +95,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             || settings.alias.is_some()
             || settings.negotiation.is_some()
             || settings.core.is_some()
-            || settings
-                .dir
-                .as_ref()
-                .is_some_and(|config| config.fallback().is_some())
+            || settings.dir.as_ref().is_some_and(|config| config.fallback().is_some())
             || !settings.files.is_empty()
             || !settings.conditions.is_empty();
         if is_watched
@@ -131,7 +131,8 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
     fn fall_back(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
         let settings = Arc::clone(&asked.settings);
         let fallback = settings.dir.as_ref().and_then(|config| config.fallback());
-        let (Some(fallback), None, None) = (fallback, &asked.internal, &asked.tx.state.handler) else {
+        let (Some(fallback), None, None) = (fallback, &asked.internal, &asked.tx.state.handler)
+        else {
             return Ok(());
         };
         let uri = target::join(fallback, asked.tx.state.args.as_deref());
@@ -139,11 +140,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         let (found, status) = self.sub_request(&mut asked.tx.state, &uri, Some(&passed));
         if status == Status::OK && found.kind == Kind::File {
             asked.tx.trace(|| {
-                step(
-                    "fallback",
-                    shown(&found.tx.state.uri),
-                    "stands for what is missing",
-                )
+                step("fallback", shown(&found.tx.state.uri), "stands for what is missing")
             });
             self.become_other(asked, found);
             return Ok(());
@@ -159,7 +156,9 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         let site = self.site;
         for try_step in site.steps() {
             let (uri, is_other) = match try_step {
-                TryStep::Uri if asked.kind == Kind::File && !has_stray_path_info(asked) => return Ok(()),
+                TryStep::Uri if asked.kind == Kind::File && !has_stray_path_info(asked) => {
+                    return Ok(());
+                }
                 TryStep::UriDirectory if asked.kind == Kind::Directory => return Ok(()),
                 TryStep::Uri | TryStep::UriDirectory => continue,
                 TryStep::UriSuffix(_) if asked.slash || asked.kind != Kind::Missing => continue,
@@ -183,9 +182,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
                     return Err(self.pass_on(asked, found, status));
                 }
                 let url = is_other.then(|| asked.tx.state.uri.clone());
-                asked
-                    .tx
-                    .trace(|| step("try", shown(&found.tx.state.uri), "stands in"));
+                asked.tx.trace(|| step("try", shown(&found.tx.state.uri), "stands in"));
                 self.become_other(asked, found);
                 asked.redirect_url = url;
                 return Ok(());
@@ -228,7 +225,12 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
     }
 
     /// What a sub-request came to is what the request comes to.
-    pub(super) fn pass_on(&mut self, asked: &mut Asked<'r>, found: Asked<'r>, status: Status) -> Stop {
+    pub(super) fn pass_on(
+        &mut self,
+        asked: &mut Asked<'r>,
+        found: Asked<'r>,
+        status: Status,
+    ) -> Stop {
         let (state, new) = (&mut asked.tx.state, found.tx.state);
         state.fields = overlay(&new.fields, &state.fields);
         state.error_fields = overlay(&new.error_fields, &state.error_fields);

@@ -1,5 +1,5 @@
-//! The first phases: from a URL's path to what is there on disk, and to the rules of its folder (`ap_core_translate`,
-//! `ap_directory_walk`).
+//! The first phases: from a URL's path to what is there on disk, and to the rules of its folder
+//! (`ap_core_translate`, `ap_directory_walk`).
 
 use howdah_htaccess::transaction::Found;
 use memchr::memchr;
@@ -19,7 +19,8 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         Ok(())
     }
 
-    /// Finds what is there. What does not exist is left out of the path but for its first component; the rest is PATH_INFO.
+    /// Finds what is there. What does not exist is left out of the path but for its first
+    /// component; the rest is PATH_INFO.
     pub(super) fn walk_folders(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
         asked.tx.state.path_info.clear();
         let known = asked.look.take();
@@ -61,10 +62,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         if asked.path.fits() {
             self.disk.look(&asked.path)
         } else {
-            Look {
-                kind: Kind::Missing,
-                rules: None,
-            }
+            Look { kind: Kind::Missing, rules: None }
         }
     }
 

@@ -1,4 +1,5 @@
-//! The last step: who sends it, and whether that goes with the method and with what is there (`ap_invoke_handler`).
+//! The last step: who sends it, and whether that goes with the method and with what is there
+//! (`ap_invoke_handler`).
 
 use howdah_htaccess::modules::core::{AcceptPathInfo, Options};
 use howdah_http::{Method, Status};
@@ -25,13 +26,15 @@ enum Handler {
     Php,
     /// Sent as it is; a folder is listed.
     Default,
-    /// A program that we cannot run, or a list of variants that we do not read: not to be sent as text.
+    /// A program that we cannot run, or a list of variants that we do not read: not to be sent as
+    /// text.
     Refused,
 }
 
 impl Handler {
-    /// By Apache's names, and those that hosts have given theirs: `application/x-httpd-php`, `x-httpd-php5`, `php7-script`,
-    /// `application/x-httpd-ea-php82`, `proxy:unix:/run/php/php8.2-fpm.sock|fcgi://localhost`.
+    /// By Apache's names, and those that hosts have given theirs: `application/x-httpd-php`,
+    /// `x-httpd-php5`, `php7-script`, `application/x-httpd-ea-php82`,
+    /// `proxy:unix:/run/php/php8.2-fpm.sock|fcgi://localhost`.
     fn named(name: &[u8]) -> Handler {
         const REFUSED: [&[u8]; 7] = [
             b"cgi-script",
@@ -57,7 +60,8 @@ impl Handler {
         let state = &asked.tx.state;
         match (&state.handler, &state.content_type) {
             (Some(name), _) => Handler::named(name),
-            // `AddType application/x-httpd-php .html` is how it was done once; of other media types only this is a handler.
+            // `AddType application/x-httpd-php .html` is how it was done once; of other media types
+            // only this is a handler.
             (None, Some(name)) if name == b"application/x-type-map" => Handler::Refused,
             (None, Some(name)) if name.starts_with(b"application/x-httpd-") => Handler::named(name),
             _ => Handler::Default,
@@ -107,8 +111,8 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             asked.tx.complain(None, text);
             return Err(Stop::FORBIDDEN);
         }
-        // What SetEnv or another request has said comes behind what was there, and a script sees the last (`ap_add_common_vars`);
-        // from here on fields of the response do as well.
+        // What SetEnv or another request has said comes behind what was there, and a script sees
+        // the last (`ap_add_common_vars`); from here on fields of the response do as well.
         if asked.has_become_other || asked.settings.env.is_some() {
             asked.tx.state.env = each_once(&asked.tx.state.env);
         }
@@ -142,9 +146,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             return Err(Stop::Status(Status::METHOD_NOT_ALLOWED));
         }
         match self.site.names.class(asked.path.file_name()) {
-            FileClass::Plain => Ok(Resolution::File {
-                path: asked.take_path(),
-            }),
+            FileClass::Plain => Ok(Resolution::File { path: asked.take_path() }),
             FileClass::Php | FileClass::Refused => {
                 let text = format!(
                     "{}: the source of a program is not sent",
@@ -159,14 +161,10 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
     fn list(&mut self, asked: &mut Asked<'r>) -> Result<Resolution, Stop> {
         if options_of(asked).has(Options::INDEXES) {
             self.discard_content(asked)?;
-            return Ok(Resolution::Listing {
-                path: asked.take_path(),
-            });
+            return Ok(Resolution::Listing { path: asked.take_path() });
         }
-        let text = format!(
-            "{}: no index file, and Options -Indexes",
-            shown(&asked.tx.state.filename)
-        );
+        let text =
+            format!("{}: no index file, and Options -Indexes", shown(&asked.tx.state.filename));
         asked.tx.complain(None, text);
         Err(Stop::FORBIDDEN)
     }
@@ -189,8 +187,7 @@ pub(crate) const ABOVE: Options = Options::FOLLOW_SYM_LINKS;
 
 fn accepts_path_info(asked: &Asked<'_>) -> AcceptPathInfo {
     let core = asked.settings.core.as_ref();
-    core.and_then(|core| core.accept_path_info)
-        .unwrap_or(AcceptPathInfo::Default)
+    core.and_then(|core| core.accept_path_info).unwrap_or(AcceptPathInfo::Default)
 }
 
 /// Whether the URL goes on behind the name of a file that is no script.
@@ -206,10 +203,7 @@ fn is_switched_off(asked: &Asked<'_>) -> bool {
     let values = php.map_or(&[][..], |php| &php.values);
     let engine = values.iter().find(|(name, _)| **name == *b"engine");
     engine.is_some_and(|(_, value)| {
-        matches!(
-            &value.to_ascii_lowercase()[..],
-            b"" | b"0" | b"off" | b"no" | b"false" | b"none"
-        )
+        matches!(&value.to_ascii_lowercase()[..], b"" | b"0" | b"off" | b"no" | b"false" | b"none")
     })
 }
 

@@ -11,9 +11,10 @@ use crate::disk::Disk;
 use crate::rules::Rules;
 
 impl<'r, D: Disk> Walk<'_, 'r, D> {
-    /// Whether every link on the way may be followed under the options of the folder that it is in. Directives can only forbid:
-    /// what the site's own `symlinks` does not allow is never followed. A link with another owner than its target is
-    /// followed under SymLinksIfOwnerMatch if it stays below the root, where it gives away nothing.
+    /// Whether every link on the way may be followed under the options of the folder that it is in.
+    /// Directives can only forbid: what the site's own `symlinks` does not allow is never followed.
+    /// A link with another owner than its target is followed under SymLinksIfOwnerMatch if it stays
+    /// below the root, where it gives away nothing.
     pub(super) fn check_links(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
         if !asked.rules.as_ref().is_some_and(|rules| rules.restricts_links()) {
             return Ok(());

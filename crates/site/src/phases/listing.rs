@@ -1,5 +1,5 @@
-//! mod_autoindex: the page that lists a folder. Each entry is asked for as a sub-request, so that what the client may not see is not
-//! told.
+//! mod_autoindex: the page that lists a folder. Each entry is asked for as a sub-request, so that
+//! what the client may not see is not told.
 
 use howdah_htaccess::modules::autoindex::{self, Entry, Insert, Listing};
 use howdah_htaccess::modules::core::ServerSignature;
@@ -60,16 +60,16 @@ pub fn list(
 }
 
 impl<D: Disk> Walk<'_, '_, D> {
-    fn visible(&mut self, state: &mut State, entries: Vec<Entry>, shows_forbidden: bool) -> Vec<Entry> {
+    fn visible(
+        &mut self,
+        state: &mut State,
+        entries: Vec<Entry>,
+        shows_forbidden: bool,
+    ) -> Vec<Entry> {
         let mut visible = Vec::with_capacity(entries.len());
         for mut entry in entries {
             // What its own URL would not find is not told either.
-            if self
-                .site
-                .names
-                .refusal(&entry.name, entry.name.starts_with(b"."))
-                .is_some()
-            {
+            if self.site.names.refusal(&entry.name, entry.name.starts_with(b".")).is_some() {
                 continue;
             }
             let mut uri = Vec::new();
@@ -106,10 +106,14 @@ impl<D: Disk> Walk<'_, '_, D> {
         if status != Status::OK || kind != Kind::File {
             return None;
         }
-        let name = &seen.filename[memchr::memrchr(b'/', &seen.filename).map_or(0, |slash| slash + 1)..];
+        let name =
+            &seen.filename[memchr::memrchr(b'/', &seen.filename).map_or(0, |slash| slash + 1)..];
         let content_type = seen.content_type.or_else(|| media_type::<D>(name))?;
         // A script is no text, and its source is not for everybody.
-        if seen.handler.is_some() || self.site.names.runs(name) || !content_type.starts_with(b"text/") {
+        if seen.handler.is_some()
+            || self.site.names.runs(name)
+            || !content_type.starts_with(b"text/")
+        {
             return None;
         }
         let content = self.disk.read(&seen.filename)?.to_vec();

@@ -38,8 +38,8 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         }
     }
 
-    /// Runs the phases, without the handler, for `uri` (a path and a query, as a URL has them; relative to the folder of
-    /// `from`). Also says how that ended: 200 where it would be served.
+    /// Runs the phases, without the handler, for `uri` (a path and a query, as a URL has them;
+    /// relative to the folder of `from`). Also says how that ended: 200 where it would be served.
     pub(super) fn sub_request(
         &mut self,
         from: &mut State,
@@ -59,15 +59,19 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             // Whoever asked is going to be given up as well.
             Err(Stop::Later | Stop::Discard { .. }) => Status::INTERNAL_SERVER_ERROR,
         };
-        asked
-            .tx
-            .trace(|| step("sub-request", shown(&whole), status.to_string()));
+        asked.tx.trace(|| step("sub-request", shown(&whole), status.to_string()));
         give_back(&mut asked.tx.state, from);
         (asked, status)
     }
 
-    fn run_below(&mut self, asked: &mut Asked<'r>, path: &[u8], passed: Option<&Passed>) -> Result<(), Stop> {
-        // Apache counts sub-requests and internal redirects alike: after the last redirect nothing is looked up any more.
+    fn run_below(
+        &mut self,
+        asked: &mut Asked<'r>,
+        path: &[u8],
+        passed: Option<&Passed>,
+    ) -> Result<(), Stop> {
+        // Apache counts sub-requests and internal redirects alike: after the last redirect nothing
+        // is looked up any more.
         let is_last = self.redirects >= MOST_REDIRECTS;
         if is_last || self.depth >= MOST_NESTED || self.lookups >= MOST_LOOKUPS {
             let text = format!(
@@ -86,8 +90,8 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
     }
 }
 
-/// What a sub-request begins with (`ap_set_sub_req_protocol`). The trace, the complaints and the cookies that rules have set go
-/// along.
+/// What a sub-request begins with (`ap_set_sub_req_protocol`). The trace, the complaints and the
+/// cookies that rules have set go along.
 fn below(from: &mut State) -> State {
     State {
         method: Method::Get,
@@ -108,7 +112,8 @@ fn below(from: &mut State) -> State {
     }
 }
 
-/// What went along comes back; cookies are set for the client's request, whatever the sub-request is used for.
+/// What went along comes back; cookies are set for the client's request, whatever the sub-request
+/// is used for.
 fn give_back(from: &mut State, to: &mut State) {
     to.trace = from.trace.take();
     to.complaints = std::mem::take(&mut from.complaints);
@@ -131,8 +136,8 @@ pub(super) fn overlay(above: &Fields, below: &Fields) -> Fields {
     joined
 }
 
-/// Each variable once, where it was first, with the value that came last (`APR_OVERLAP_TABLES_SET`). So scripts get those of a
-/// request that has become another.
+/// Each variable once, where it was first, with the value that came last
+/// (`APR_OVERLAP_TABLES_SET`). So scripts get those of a request that has become another.
 pub(super) fn each_once(env: &Fields) -> Fields {
     let mut once = Fields::new();
     for (name, _) in env.iter() {
@@ -146,5 +151,6 @@ pub(super) fn each_once(env: &Fields) -> Fields {
 /// How deep sub-requests may be in each other: Apache's own limit (`LimitInternalRecursion`).
 const MOST_NESTED: u32 = 10;
 
-/// Sub-requests that one request of a client may lead to. Nested ones multiply, so their depth alone bounds nothing.
+/// Sub-requests that one request of a client may lead to. Nested ones multiply, so their depth
+/// alone bounds nothing.
 const MOST_LOOKUPS: u32 = 200;

@@ -11,8 +11,9 @@
 //! handler     a file, a script, a listing, or once more from the top with another URL
 //! ```
 //!
-//! The order is `ap_process_request_internal`'s, and that of the fixups what a Debian Apache says of itself
-//! (`/server-info?hooks`). What ends a phase early is a [`Stop`]; [`rounds`] makes an ErrorDocument of it.
+//! The order is `ap_process_request_internal`'s, and that of the fixups what a Debian Apache says
+//! of itself (`/server-info?hooks`). What ends a phase early is a [`Stop`]; [`rounds`] makes an
+//! ErrorDocument of it.
 
 mod access;
 mod asked;
@@ -111,7 +112,13 @@ impl<'a, 'r, D: Disk> Walk<'a, 'r, D> {
         self.passed_as(&asked.settings, &asked.path, asked.kind, asked.slash)
     }
 
-    fn passed_as(&self, settings: &Arc<Settings>, path: &DocumentPath, kind: Kind, slash: bool) -> Passed {
+    fn passed_as(
+        &self,
+        settings: &Arc<Settings>,
+        path: &DocumentPath,
+        kind: Kind,
+        slash: bool,
+    ) -> Passed {
         let is_name = kind != Kind::Directory || !slash;
         Passed {
             settings: Arc::clone(settings),
@@ -119,9 +126,15 @@ impl<'a, 'r, D: Disk> Walk<'a, 'r, D> {
         }
     }
 
-    /// Everything up to the handler. `path` is a URL's, as sent. `before` is what was in force for the request that this
-    /// one comes from: who has passed under the same rules is not asked again.
-    fn process(&mut self, asked: &mut Asked<'r>, path: &[u8], before: Option<&Passed>) -> Result<(), Stop> {
+    /// Everything up to the handler. `path` is a URL's, as sent. `before` is what was in force for
+    /// the request that this one comes from: who has passed under the same rules is not asked
+    /// again.
+    fn process(
+        &mut self,
+        asked: &mut Asked<'r>,
+        path: &[u8],
+        before: Option<&Passed>,
+    ) -> Result<(), Stop> {
         if asked.look.is_none() {
             self.translate(asked, path)?;
         }

@@ -21,15 +21,11 @@ pub(super) struct Outside<'w, 'a, 'r, D> {
 
 impl<'w, 'a, 'r, D: Disk> Outside<'w, 'a, 'r, D> {
     pub(super) fn new(walk: &'w mut Walk<'a, 'r, D>, path: &'w DocumentPath, kind: Kind) -> Self {
-        Outside {
-            walk,
-            path,
-            kind,
-            under: None,
-        }
+        Outside { walk, path, kind, under: None }
     }
 
-    /// For a request that has been let through under these settings: what it looks up under the same is let through as well.
+    /// For a request that has been let through under these settings: what it looks up under the
+    /// same is let through as well.
     pub(super) fn under(mut self, settings: &'w Arc<Settings>, slash: bool) -> Self {
         self.under = Some((settings, slash));
         self

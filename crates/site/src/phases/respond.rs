@@ -15,8 +15,8 @@ use crate::path::{DocumentPath, Scratch};
 use crate::ruled::Ruled;
 use crate::sites::Site;
 
-/// Makes the head of a response what directives want, and tells which filters its content passes, the first one first. `ruled` is
-/// what came with the resolution.
+/// Makes the head of a response what directives want, and tells which filters its content passes,
+/// the first one first. `ruled` is what came with the resolution.
 ///
 /// # Errors
 /// The status of the error that is to be sent instead.

@@ -1,4 +1,5 @@
-//! Round after round through the phases: internal redirects, and ErrorDocument (`ap_internal_redirect`, `ap_die`).
+//! Round after round through the phases: internal redirects, and ErrorDocument
+//! (`ap_internal_redirect`, `ap_die`).
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -63,8 +64,8 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         self.handle(asked)
     }
 
-    /// Makes an answer of how a round ended, with as many rounds more as that takes. `before` is what was in force for the
-    /// requests that `asked` was redirected from, the client's own first.
+    /// Makes an answer of how a round ended, with as many rounds more as that takes. `before` is
+    /// what was in force for the requests that `asked` was redirected from, the client's own first.
     fn go_on(
         &mut self,
         asked: &mut Asked<'r>,
@@ -93,11 +94,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
                 continue;
             }
             asked.tx.trace(|| {
-                step(
-                    "internal redirect",
-                    shown(&target),
-                    format!("round {}", before.len() + 2),
-                )
+                step("internal redirect", shown(&target), format!("round {}", before.len() + 2))
             });
             before.push(self.passed(asked));
             self.redirects = before.len();
@@ -141,10 +138,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
 
     fn error_document(&mut self, asked: &mut Asked<'r>, status: Status) -> Next {
         let settings = Arc::clone(&asked.settings);
-        let Some(document) = settings
-            .core
-            .as_ref()
-            .and_then(|core| core.error_document(status))
+        let Some(document) = settings.core.as_ref().and_then(|core| core.error_document(status))
         else {
             return Next::Answer(bare(&asked.tx.state));
         };
@@ -155,9 +149,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
                 match text.render(&mut asked.tx, &mut outside) {
                     Ok(text) => Some(text.into_owned()),
                     Err(error) => {
-                        asked
-                            .tx
-                            .complain(None, format!("ErrorDocument {status}: {error}"));
+                        asked.tx.complain(None, format!("ErrorDocument {status}: {error}"));
                         None
                     }
                 }
@@ -181,10 +173,8 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
     ) -> Next {
         let state = &mut asked.tx.state;
         if !matches!(document, ErrorDocument::Url(_)) {
-            if let Some(location) = state
-                .fields
-                .value(b"location")
-                .filter(|_| status.is_redirection())
+            if let Some(location) =
+                state.fields.value(b"location").filter(|_| status.is_redirection())
             {
                 let location = location.to_vec();
                 state.error_fields.set(b"Location", &location);
@@ -204,28 +194,27 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
                 Next::Answer(bare(state))
             }
             Destination::Invalid => {
-                asked.tx.complain(
-                    None,
-                    format!("ErrorDocument {status}: {} is no URL", shown(&text)),
-                );
+                asked
+                    .tx
+                    .complain(None, format!("ErrorDocument {status}: {} is no URL", shown(&text)));
                 Next::Answer(bare(&asked.tx.state))
             }
         }
     }
 
-    fn answer(&mut self, asked: &mut Asked<'r>, before: Vec<Passed>, resolution: Resolution) -> Resolved {
-        asked
-            .tx
-            .trace(|| step("resolution", format!("{resolution:?}"), ""));
+    fn answer(
+        &mut self,
+        asked: &mut Asked<'r>,
+        before: Vec<Passed>,
+        resolution: Resolution,
+    ) -> Resolved {
+        asked.tx.trace(|| step("resolution", format!("{resolution:?}"), ""));
         self.scratch.reuse(asked.take_path());
         let state = &mut asked.tx.state;
         if asked.is_silent && is_plain(state, &self.client, &resolution) {
             self.scratch.reuse_text(std::mem::take(&mut state.uri));
             self.scratch.reuse_text(std::mem::take(&mut state.filename));
-            return Resolved {
-                resolution,
-                ruled: None,
-            };
+            return Resolved { resolution, ruled: None };
         }
         Resolved {
             resolution,
@@ -286,19 +275,18 @@ fn bare(state: &State) -> Resolution {
     let status = state.status;
     let location = state.fields.value(b"location");
     match location.or_else(|| state.error_fields.value(b"location")) {
-        Some(location) if status.is_redirection() => Resolution::Redirect {
-            status,
-            location: location.to_vec(),
-        },
-        _ if status == Status::METHOD_NOT_ALLOWED => Resolution::Allow {
-            status,
-            methods: ALLOW_FILE,
-        },
+        Some(location) if status.is_redirection() => {
+            Resolution::Redirect { status, location: location.to_vec() }
+        }
+        _ if status == Status::METHOD_NOT_ALLOWED => {
+            Resolution::Allow { status, methods: ALLOW_FILE }
+        }
         _ => Resolution::Status(status),
     }
 }
 
-/// Where an ErrorDocument has failed, the error is answered that it was for, under the rules that were in force there.
+/// Where an ErrorDocument has failed, the error is answered that it was for, under the rules that
+/// were in force there.
 fn back_to_first_error(asked: &mut Asked<'_>, before: &mut Vec<Passed>) {
     while asked
         .tx

@@ -39,9 +39,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         let name = &filename[memrchr(b'/', &filename).map_or(0, |at| at + 1)..];
         for (number, section) in (0..u16::MAX).zip(sections) {
             let applies = matches(&section.names, name, &mut asked.tx.state.env);
-            asked
-                .tx
-                .trace(|| section_event(&section.place, &section.text, applies));
+            asked.tx.trace(|| section_event(&section.place, &section.text, applies));
             if applies {
                 numbers.push(number);
             }
@@ -64,14 +62,16 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         closer
     }
 
-    /// The first branch whose condition holds. One that fails is logged and counts as one that does not hold.
+    /// The first branch whose condition holds. One that fails is logged and counts as one that does
+    /// not hold.
     fn branch(&mut self, asked: &mut Asked<'r>, section: &ConditionalSection) -> u16 {
         for (number, branch) in (0..NO_BRANCH).zip(&section.branches) {
             let holds = match &branch.condition {
                 None => true,
                 Some(condition) => {
                     let mut outside = Outside::new(self, &asked.path, asked.kind);
-                    let held = condition.holds(&mut asked.tx, &mut outside, &mut Captures::default());
+                    let held =
+                        condition.holds(&mut asked.tx, &mut outside, &mut Captures::default());
                     held.unwrap_or_else(|error| {
                         let text = format!("the condition cannot be evaluated: {error}");
                         asked.tx.complain(Some(&branch.place), text);
@@ -79,9 +79,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
                     })
                 }
             };
-            asked
-                .tx
-                .trace(|| section_event(&branch.place, &branch.text, holds));
+            asked.tx.trace(|| section_event(&branch.place, &branch.text, holds));
             if holds {
                 return number;
             }
@@ -90,7 +88,8 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
     }
 }
 
-/// Whether a section is for files of that name. What named groups of its expression capture becomes `MATCH_` variables.
+/// Whether a section is for files of that name. What named groups of its expression capture becomes
+/// `MATCH_` variables.
 fn matches(names: &Names, name: &[u8], env: &mut Fields) -> bool {
     let pattern = match names {
         Names::Exact(exact) => return **exact == *name,
@@ -112,7 +111,8 @@ fn matches(names: &Names, name: &[u8], env: &mut Fields) -> bool {
     applies
 }
 
-/// The names of an expression's groups with their numbers: `(?<name>…)`, `(?P<name>…)` and `(?'name'…)`.
+/// The names of an expression's groups with their numbers: `(?<name>…)`, `(?P<name>…)` and
+/// `(?'name'…)`.
 fn named_groups(text: &[u8]) -> Vec<(usize, &[u8])> {
     let mut found = Vec::new();
     let (mut number, mut at, mut in_class) = (0, 0, false);
@@ -174,10 +174,8 @@ mod tests {
             ("(?<a", &[]),
         ];
         for (text, expected) in rows {
-            let expected: Vec<(usize, &[u8])> = expected
-                .iter()
-                .map(|(number, name)| (*number, name.as_bytes()))
-                .collect();
+            let expected: Vec<(usize, &[u8])> =
+                expected.iter().map(|(number, name)| (*number, name.as_bytes())).collect();
             assert_eq!(named_groups(text.as_bytes()), expected, "{text}");
         }
     }

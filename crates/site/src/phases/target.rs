@@ -2,8 +2,8 @@
 
 use crate::redirect::is_path_byte;
 
-/// What an internal redirect or a sub-request is for: its path, still percent-encoded, and its query. Slashes at the start are
-/// one, and what follows a `#` is nothing.
+/// What an internal redirect or a sub-request is for: its path, still percent-encoded, and its
+/// query. Slashes at the start are one, and what follows a `#` is nothing.
 pub(super) fn split(target: &[u8]) -> (&[u8], Option<&[u8]>) {
     let mut target = target;
     while let [b'/', b'/', ..] = target {
@@ -49,8 +49,8 @@ pub(super) fn escape(path: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// What follows the server in a rule's URL, as it may stand in a request line: it begins with a slash, and whatever could end the
-/// line is escaped.
+/// What follows the server in a rule's URL, as it may stand in a request line: it begins with a
+/// slash, and whatever could end the line is escaped.
 pub(super) fn for_upstream(rest: &[u8]) -> Vec<u8> {
     let rest = &rest[..memchr::memchr(b'#', rest).unwrap_or(rest.len())];
     let mut target = Vec::with_capacity(rest.len() + 1);

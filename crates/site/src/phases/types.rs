@@ -12,10 +12,13 @@ use super::{Asked, Stop, Walk, target};
 use crate::disk::{Disk, Kind};
 
 impl<'r, D: Disk> Walk<'_, 'r, D> {
-    /// Media type, charset, encoding, languages and the handler that goes with an extension. Where no directive says anything
-    /// about extensions, whoever sends the file knows its type.
+    /// Media type, charset, encoding, languages and the handler that goes with an extension. Where
+    /// no directive says anything about extensions, whoever sends the file knows its type.
     pub(super) fn find_type(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
-        if asked.kind == Kind::Missing && options_of(asked).has(Options::MULTI_VIEWS) && self.choose(asked)? {
+        if asked.kind == Kind::Missing
+            && options_of(asked).has(Options::MULTI_VIEWS)
+            && self.choose(asked)?
+        {
             return Ok(());
         }
         if asked.settings.mime.is_some() {

@@ -13,10 +13,12 @@ use crate::path::{DocumentPath, Scratch};
 use crate::resolution::Resolution;
 use crate::rules::Rules;
 
-/// `data` is a target, the content of the root's `.htaccess` and that of the folder `a`, with a zero byte between each.
+/// `data` is a target, the content of the root's `.htaccess` and that of the folder `a`, with a
+/// zero byte between each.
 ///
-/// Nothing that is accepted leaves the root, what is redirected to can be sent, nothing panics, the disk is asked no more often
-/// than rounds and sub-requests allow, a used buffer gives the same as a fresh one, and `explain` comes to the same end.
+/// Nothing that is accepted leaves the root, what is redirected to can be sent, nothing panics, the
+/// disk is asked no more often than rounds and sub-requests allow, a used buffer gives the same as
+/// a fresh one, and `explain` comes to the same end.
 pub fn directives(data: &[u8]) {
     let mut parts = data.splitn(3, |&byte| byte == 0);
     let mut part = || parts.next().unwrap_or_default();
@@ -39,11 +41,7 @@ pub fn directives(data: &[u8]) {
     let mut disk = Ruled::new(root, folder);
     let mut scratch = Scratch::default();
     let first = crate::resolve(site, &client, &mut disk, &mut scratch).resolution;
-    assert!(
-        disk.asked < MOST_QUESTIONS,
-        "the disk was asked {} times",
-        disk.asked
-    );
+    assert!(disk.asked < MOST_QUESTIONS, "the disk was asked {} times", disk.asked);
     check_ruled(&first);
     let again = crate::resolve(site, &client, &mut disk, &mut scratch).resolution;
     assert_eq!(first, again);
@@ -72,15 +70,12 @@ struct Ruled {
 
 impl Ruled {
     fn new(root: &[u8], folder: &[u8]) -> Ruled {
-        let compiled =
-            |content: &[u8], folder: &[u8]| Arc::new(compile(content, &Surroundings::new("test", folder)));
+        let compiled = |content: &[u8], folder: &[u8]| {
+            Arc::new(compile(content, &Surroundings::new("test", folder)))
+        };
         let root = Rules::below(None, compiled(root, b"/srv/www/"));
         let folder = Rules::below(Some(&root), compiled(folder, b"/srv/www/a/"));
-        Ruled {
-            root,
-            folder,
-            asked: 0,
-        }
+        Ruled { root, folder, asked: 0 }
     }
 }
 
@@ -99,10 +94,7 @@ impl Disk for Ruled {
         let is_below = path.relative() == b"a" || path.relative().starts_with(b"a/");
         let rules = if is_below { &self.folder } else { &self.root };
         let rules = Some(Rc::clone(rules));
-        Look {
-            kind: self.kind(path),
-            rules,
-        }
+        Look { kind: self.kind(path), rules }
     }
 
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {
@@ -120,17 +112,11 @@ impl Disk for Ruled {
     }
 
     fn entries(&mut self, _folder: &[u8]) -> Vec<Box<[u8]>> {
-        [&b"x.html"[..], b"x.de.html", b"index.php"]
-            .map(Box::from)
-            .to_vec()
+        [&b"x.html"[..], b"x.de.html", b"index.php"].map(Box::from).to_vec()
     }
 
     fn verify(&mut self, hash: &[u8], password: &[u8]) -> Verified {
-        if hash == password {
-            Verified::Yes
-        } else {
-            Verified::No
-        }
+        if hash == password { Verified::Yes } else { Verified::No }
     }
 }
 

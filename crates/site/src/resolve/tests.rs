@@ -44,10 +44,7 @@ fn site(change: impl FnOnce(&mut SiteConfig)) -> Sites {
         ..SiteConfig::default()
     };
     change(&mut site);
-    Sites::compile(&Config {
-        sites: vec![site],
-        ..Config::default()
-    })
+    Sites::compile(&Config { sites: vec![site], ..Config::default() })
 }
 
 fn framework() -> Sites {
@@ -60,15 +57,15 @@ fn resolved(sites: &Sites, method: &str, target: &str, tree: &mut Tree) -> Strin
         target: target.as_bytes().to_vec(),
         ..Request::default()
     };
-    shown(&resolution(
-        sites.find(b"h").unwrap(),
-        &request,
-        tree,
-        &mut Scratch::default(),
-    ))
+    shown(&resolution(sites.find(b"h").unwrap(), &request, tree, &mut Scratch::default()))
 }
 
-fn resolution(site: &Site, request: &Request, tree: &mut Tree, scratch: &mut Scratch) -> Resolution {
+fn resolution(
+    site: &Site,
+    request: &Request,
+    tree: &mut Tree,
+    scratch: &mut Scratch,
+) -> Resolution {
     let end = SocketAddr::from(([127, 0, 0, 1], 80));
     let client = Client::new(request, end, end, 0);
     let resolved = resolve(site, &client, tree, scratch);
@@ -164,25 +161,15 @@ fn folders() {
 
 #[test]
 fn the_first_index_file_wins() {
-    let tree = || {
-        Tree::new(&[
-            "index.html",
-            "index.php",
-            "deep/",
-            "deep/index.html/",
-            "deep/index.htm",
-        ])
-    };
+    let tree =
+        || Tree::new(&["index.html", "index.php", "deep/", "deep/index.html/", "deep/index.htm"]);
     let php_first = site(|_| ());
     assert_eq!(resolved(&php_first, "GET", "/", &mut tree()), "php index.php");
     let html_first =
         site(|site| site.index = vec!["index.html".into(), "index.php".into(), "index.htm".into()]);
     assert_eq!(resolved(&html_first, "GET", "/", &mut tree()), "file index.html");
     // A folder that is called like an index file is none.
-    assert_eq!(
-        resolved(&html_first, "GET", "/deep/", &mut tree()),
-        "file deep/index.htm"
-    );
+    assert_eq!(resolved(&html_first, "GET", "/deep/", &mut tree()), "file deep/index.htm");
 }
 
 #[test]
@@ -232,14 +219,7 @@ fn hidden_names() {
         ],
     );
     let open = site(|site| site.dot_names = vec![".*".into()]);
-    check(
-        &open,
-        &[
-            ("/.hid/f", "file .hid/f"),
-            ("/.htaccess", "403"),
-            ("/.php", "403"),
-        ],
-    );
+    check(&open, &[("/.hid/f", "file .hid/f"), ("/.htaccess", "403"), ("/.php", "403")]);
 }
 
 #[test]
@@ -292,17 +272,9 @@ fn steps_are_tried_in_order() {
     );
     check(
         &steps(&[UriDirectory, Status(404)]),
-        &[
-            ("/dir/", "php dir/index.php"),
-            ("/dir", "301 /dir/"),
-            ("/a.txt", "404"),
-            ("/no", "403"),
-        ],
+        &[("/dir/", "php dir/index.php"), ("/dir", "301 /dir/"), ("/a.txt", "404"), ("/no", "403")],
     );
-    check(
-        &steps(&[Uri, Path("/none.php".into())]),
-        &[("/x", "404"), ("/a.txt", "file a.txt")],
-    );
+    check(&steps(&[Uri, Path("/none.php".into())]), &[("/x", "404"), ("/a.txt", "file a.txt")]);
     check(
         &steps(&[Uri, Path("/none.php".into()), Path("/page.html".into())]),
         &[("/x", "file page.html")],
@@ -324,10 +296,7 @@ fn a_suffix_does_not_reach_what_is_refused() {
         site.refuse = vec!["page.html".into()];
         site.try_files = vec![TryStep::Uri, TryStep::UriSuffix(".html".into())];
     });
-    check(
-        &refusing,
-        &[("/page.html", "403"), ("/page", "403"), ("/none", "404")],
-    );
+    check(&refusing, &[("/page.html", "403"), ("/page", "403"), ("/none", "404")]);
 }
 
 #[test]
@@ -347,21 +316,9 @@ fn methods() {
         ("DELETE", "/", "php index.php"),
         ("OPTIONS", "/dump.php", "php dump.php"),
         ("PROPFIND", "/dump.php", "php dump.php"),
-        (
-            "TRACE",
-            "/dump.php",
-            "405 GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS",
-        ),
-        (
-            "TRACE",
-            "/a.txt",
-            "405 GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS",
-        ),
-        (
-            "CONNECT",
-            "h:80",
-            "405 GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS",
-        ),
+        ("TRACE", "/dump.php", "405 GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),
+        ("TRACE", "/a.txt", "405 GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),
+        ("CONNECT", "h:80", "405 GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),
         ("OPTIONS", "*", "204 GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),
     ];
     for (method, target, expected) in rows {
@@ -418,11 +375,7 @@ fn mass_hosting() {
             &mut Scratch::default(),
         ) {
             Resolution::File { path } | Resolution::Directory { path } => {
-                format!(
-                    "{} {}",
-                    path.root().display(),
-                    String::from_utf8_lossy(path.relative())
-                )
+                format!("{} {}", path.root().display(), String::from_utf8_lossy(path.relative()))
             }
             other => shown(&other),
         };
@@ -460,12 +413,9 @@ fn a_reused_buffer_is_not_allocated_again() {
     let mut scratch = Scratch::default();
     let mut places = Vec::new();
     for _ in 0..3 {
-        let Resolution::File { path } = resolution(
-            sites.find(b"h").unwrap(),
-            &request,
-            &mut Tree::new(&TREE),
-            &mut scratch,
-        ) else {
+        let Resolution::File { path } =
+            resolution(sites.find(b"h").unwrap(), &request, &mut Tree::new(&TREE), &mut scratch)
+        else {
             panic!("a file was expected");
         };
         places.push(path.absolute_bytes().as_ptr());

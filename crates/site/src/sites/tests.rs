@@ -53,11 +53,7 @@ fn the_best_match_wins() {
         ("notexample.com", "*"),
     ];
     for (host, expected) in rows {
-        assert_eq!(
-            sites.find(host.as_bytes()).map(Site::name),
-            Some(expected),
-            "{host}"
-        );
+        assert_eq!(sites.find(host.as_bytes()).map(Site::name), Some(expected), "{host}");
     }
     let long = "a.".repeat(200) + "example.org";
     assert_eq!(sites.find(long.as_bytes()).map(Site::name), Some("*"));
@@ -66,15 +62,7 @@ fn the_best_match_wins() {
 #[test]
 fn without_a_default_a_strange_host_finds_nothing() {
     let sites = sites(&[&["example.org"], &["*.example.net"]]);
-    for host in [
-        "",
-        "example.com",
-        "example.net",
-        ".example.net",
-        "[::1]",
-        "[",
-        "1.2.3.4",
-    ] {
+    for host in ["", "example.com", "example.net", ".example.net", "[::1]", "[", "1.2.3.4"] {
         assert!(sites.find(host.as_bytes()).is_none(), "{host}");
     }
     assert_eq!(sites.find(b"a.example.net").map(Site::number), Some(1));
@@ -83,18 +71,10 @@ fn without_a_default_a_strange_host_finds_nothing() {
 #[test]
 fn roots_follow_the_host() {
     let rows = [
-        (
-            RootTemplate::Fixed("/srv/www".into()),
-            "any_thing",
-            Some("/srv/www"),
-        ),
+        (RootTemplate::Fixed("/srv/www".into()), "any_thing", Some("/srv/www")),
         (RootTemplate::Fixed("/srv/www//".into()), "", Some("/srv/www")),
         (RootTemplate::Fixed("/".into()), "", Some("/")),
-        (
-            per_host("/srv/", "/public"),
-            "Example.ORG.:80",
-            Some("/srv/example.org/public"),
-        ),
+        (per_host("/srv/", "/public"), "Example.ORG.:80", Some("/srv/example.org/public")),
         (per_host("/srv/", ""), "a.b", Some("/srv/a.b")),
         (per_host("/srv/", "/"), "a.b", Some("/srv/a.b")),
         (per_host("/srv/", "/public"), "..", None),
@@ -104,17 +84,10 @@ fn roots_follow_the_host() {
         (per_host("/srv/", "/public"), "[::1]", None),
     ];
     for (root, host, expected) in rows {
-        let config = SiteConfig {
-            root,
-            ..SiteConfig::default()
-        };
+        let config = SiteConfig { root, ..SiteConfig::default() };
         let site = Site::new(0, &config);
         let found = site.root(host.as_bytes(), b"left over".to_vec());
-        assert_eq!(
-            found.as_ref().ok().and_then(|path| path.root().to_str()),
-            expected,
-            "{host}"
-        );
+        assert_eq!(found.as_ref().ok().and_then(|path| path.root().to_str()), expected, "{host}");
         if let Ok(path) = found {
             assert_eq!(
                 (path.relative(), path.url_path(), path.file_name()),

@@ -5,7 +5,8 @@ use howdah_http::Fields;
 use super::mark;
 use crate::ruled::Ruled;
 
-/// Those that scripts get, each name once: where it is set again, what was set last (`APR_OVERLAP_TABLES_SET`).
+/// Those that scripts get, each name once: where it is set again, what was set last
+/// (`APR_OVERLAP_TABLES_SET`).
 #[derive(Debug)]
 pub struct Environment<'e> {
     env: &'e Fields,
@@ -37,8 +38,7 @@ impl<'e> Environment<'e> {
     pub fn leave_out(&mut self, name: &[u8]) {
         if self.may_have(name) {
             let mut names = self.env.iter().map(|(other, _)| other);
-            self.given
-                .extend(names.find(|other| other.eq_ignore_ascii_case(name)));
+            self.given.extend(names.find(|other| other.eq_ignore_ascii_case(name)));
         }
     }
 
@@ -54,14 +54,14 @@ impl<'e> Environment<'e> {
         for (number, (name, value)) in self.env.iter().enumerate() {
             let is_same = |other: &[u8]| other.eq_ignore_ascii_case(name);
             let mut earlier = self.env.iter().take(number);
-            if self.given.iter().any(|given| is_same(given)) || earlier.any(|(other, _)| is_same(other)) {
+            if self.given.iter().any(|given| is_same(given))
+                || earlier.any(|(other, _)| is_same(other))
+            {
                 continue;
             }
             let later = self.env.iter().skip(number + 1);
-            let (name, value) = later
-                .filter(|(other, _)| is_same(other))
-                .last()
-                .unwrap_or((name, value));
+            let (name, value) =
+                later.filter(|(other, _)| is_same(other)).last().unwrap_or((name, value));
             out(name, value);
             count += 1;
         }

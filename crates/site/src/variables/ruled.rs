@@ -6,7 +6,11 @@ use howdah_http::{Fields, Request, Scheme};
 use crate::ruled::Ruled;
 
 /// Who has authenticated, and which request led to this one.
-pub(super) fn about_the_way(client: &Client<'_>, ruled: &Ruled, out: &mut impl FnMut(&[u8], &[u8])) {
+pub(super) fn about_the_way(
+    client: &Client<'_>,
+    ruled: &Ruled,
+    out: &mut impl FnMut(&[u8], &[u8]),
+) {
     let state = &ruled.state;
     if let Some(user) = &state.user {
         out(b"REMOTE_USER", user);
@@ -15,7 +19,8 @@ pub(super) fn about_the_way(client: &Client<'_>, ruled: &Ruled, out: &mut impl F
     }
     if let Some(auth_type) = state.auth_type {
         out(b"AUTH_TYPE", auth_type.as_bytes());
-        // PHP itself finds the user of Basic in the Authorization field; that of Digest it has from the server.
+        // PHP itself finds the user of Basic in the Authorization field; that of Digest it has from
+        // the server.
         if let (Some(user), "Digest") = (&state.user, auth_type) {
             out(b"PHP_AUTH_USER", user);
         }
@@ -33,35 +38,28 @@ pub(super) fn about_the_way(client: &Client<'_>, ruled: &Ruled, out: &mut impl F
     }
 }
 
-/// REQUEST_URI: what the client asked for, or what it has become (`CGIVar REQUEST_URI current-uri`).
+/// REQUEST_URI: what the client asked for, or what it has become (`CGIVar REQUEST_URI
+/// current-uri`).
 pub(super) fn uri<'r>(request: &'r Request, ruled: &'r Ruled) -> &'r [u8] {
     let core = ruled.settings.core.as_ref();
     let is_current = core.and_then(|core| core.request_uri_is_current) == Some(true);
-    if is_current {
-        &ruled.state.uri
-    } else {
-        &request.target
-    }
+    if is_current { &ruled.state.uri } else { &request.target }
 }
 
-/// The part of the URL's path that names the script (`ap_find_path_info`): what PATH_INFO and it have at their ends is cut off,
-/// and what is left goes to the end of its component.
+/// The part of the URL's path that names the script (`ap_find_path_info`): what PATH_INFO and it
+/// have at their ends is cut off, and what is left goes to the end of its component.
 pub(super) fn script_name<'u>(uri: &'u [u8], path_info: &[u8]) -> &'u [u8] {
     if path_info.is_empty() {
         return uri;
     }
-    let same = uri
-        .iter()
-        .rev()
-        .zip(path_info.iter().rev())
-        .take_while(|(a, b)| a == b);
+    let same = uri.iter().rev().zip(path_info.iter().rev()).take_while(|(a, b)| a == b);
     let start = (uri.len() - same.count()).saturating_sub(usize::from(!uri.ends_with(path_info)));
     let end = memchr::memchr(b'/', &uri[start..]).map_or(uri.len(), |at| start + at);
     &uri[..end]
 }
 
-/// The fields as `edited` has them. Where a field was added to one of the same name, scripts get what came last, as under
-/// Apache; several that the client itself has sent stay.
+/// The fields as `edited` has them. Where a field was added to one of the same name, scripts get
+/// what came last, as under Apache; several that the client itself has sent stay.
 pub(super) fn as_read(sent: &Fields, edited: &Fields) -> Fields {
     let mut read = Fields::new();
     for (name, value) in edited.iter() {

@@ -26,10 +26,7 @@ fn variables(root: &str, request: &Request) -> BTreeMap<String, String> {
         try_files: vec![TryStep::Uri, TryStep::Path("/index.php".into())],
         ..SiteConfig::default()
     };
-    let sites = Sites::compile(&Config {
-        sites: vec![site],
-        ..Config::default()
-    });
+    let sites = Sites::compile(&Config { sites: vec![site], ..Config::default() });
     let client = Client::new(
         request,
         "[::ffff:192.0.2.7]:41000".parse().unwrap(),
@@ -48,11 +45,7 @@ fn variables(root: &str, request: &Request) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let environment = server_variables(&client, &script, None, &mut |name, value| {
-        assert!(
-            all.insert(text(name), text(value)).is_none(),
-            "{} twice",
-            text(name)
-        );
+        assert!(all.insert(text(name), text(value)).is_none(), "{} twice", text(name));
     });
     assert_eq!(environment, 0);
     all
@@ -73,11 +66,7 @@ fn request(target: &str, authority: &str, fields: &[(&str, &str)]) -> Request {
 /// Each row a name and what it must be; an absent variable is written `-`.
 fn check(found: &BTreeMap<String, String>, rows: &[(&str, &str)]) {
     for (name, value) in rows {
-        assert_eq!(
-            found.get(*name).map_or("-", String::as_str),
-            *value,
-            "{name} in {found:#?}"
-        );
+        assert_eq!(found.get(*name).map_or("-", String::as_str), *value, "{name} in {found:#?}");
     }
 }
 
@@ -86,11 +75,7 @@ fn a_script_with_path_info() {
     let mut post = request(
         "/dump.php/a//b%20c/../d?x=1&y",
         "foo.example:1234",
-        &[
-            ("Host", "Foo.Example:1234"),
-            ("Content-Type", "text/plain"),
-            ("Content-Length", "3"),
-        ],
+        &[("Host", "Foo.Example:1234"), ("Content-Type", "text/plain"), ("Content-Length", "3")],
     );
     post.method = Method::Post;
     post.content = Content::Length(3);
@@ -160,28 +145,14 @@ fn the_name_and_port_of_the_server() {
     secure.scheme = Scheme::Https;
     check(
         &variables("/", &secure),
-        &[
-            ("HTTPS", "on"),
-            ("REQUEST_SCHEME", "https"),
-            ("SERVER_PORT", "8080"),
-        ],
+        &[("HTTPS", "on"), ("REQUEST_SCHEME", "https"), ("SERVER_PORT", "8080")],
     );
-    check(
-        &variables("/", &secure),
-        &[("DOCUMENT_ROOT", "/"), ("SCRIPT_FILENAME", "/a.php")],
-    );
-    check(
-        &variables("/", &request("/a.php/b", "h", &[])),
-        &[("PATH_TRANSLATED", "/b")],
-    );
+    check(&variables("/", &secure), &[("DOCUMENT_ROOT", "/"), ("SCRIPT_FILENAME", "/a.php")]);
+    check(&variables("/", &request("/a.php/b", "h", &[])), &[("PATH_TRANSLATED", "/b")]);
     let without_host = request("/a.php", "", &[]);
     check(
         &variables("/s", &without_host),
-        &[
-            ("SERVER_NAME", "2001:db8::1"),
-            ("HTTP_HOST", "-"),
-            ("SERVER_PORT", "8080"),
-        ],
+        &[("SERVER_NAME", "2001:db8::1"), ("HTTP_HOST", "-"), ("SERVER_PORT", "8080")],
     );
     // The target in absolute form wins over a Host that says something else.
     let forged = request("/a.php", "real.example", &[("Host", "forged.example")]);
@@ -242,23 +213,14 @@ fn many_fields_of_many_names_all_arrive() {
     let names: Vec<String> = (0..300).map(|number| format!("X-Field-{number}")).collect();
     let fields: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "v")).collect();
     let found = variables("/srv", &request("/a.php", "h", &fields));
-    assert_eq!(
-        found
-            .keys()
-            .filter(|name| name.starts_with("HTTP_X_FIELD_"))
-            .count(),
-        300
-    );
+    assert_eq!(found.keys().filter(|name| name.starts_with("HTTP_X_FIELD_")).count(), 300);
 }
 
 #[test]
 fn wordpress_takes_the_server_for_apache() {
     let found = variables("/srv", &request("/a.php", "h", &[]));
     let software = &found["SERVER_SOFTWARE"];
-    assert!(
-        software.starts_with("Howdah/") && software.contains("Apache"),
-        "{software}"
-    );
+    assert!(software.starts_with("Howdah/") && software.contains("Apache"), "{software}");
 }
 
 #[test]
@@ -272,14 +234,9 @@ fn numbers_and_addresses_are_written_in_full() {
         ("192.0.2.7", "192.0.2.7"),
         ("::ffff:192.0.2.7", "192.0.2.7"),
         ("::1", "::1"),
-        (
-            "2001:db8:1111:2222:3333:4444:5555:6666",
-            "2001:db8:1111:2222:3333:4444:5555:6666",
-        ),
+        ("2001:db8:1111:2222:3333:4444:5555:6666", "2001:db8:1111:2222:3333:4444:5555:6666"),
     ];
     for (address, expected) in rows {
-        with_address(address.parse().unwrap(), |text| {
-            assert_eq!(text, expected.as_bytes())
-        });
+        with_address(address.parse().unwrap(), |text| assert_eq!(text, expected.as_bytes()));
     }
 }

@@ -1,4 +1,5 @@
-//! An Apache of the test's own: private configuration, folder and ports, one process, ended with the test.
+//! An Apache of the test's own: private configuration, folder and ports, one process, ended with
+//! the test.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -49,7 +50,8 @@ impl Apache {
         };
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("howdah-apache-{}-{number}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("howdah-apache-{}-{number}", std::process::id()));
         make_tree(&folder.join("plain"));
         make_tree(&folder.join("rewritten"));
         let (plain, rewritten) = (free_port(), free_port());
@@ -65,12 +67,7 @@ impl Apache {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let mut apache = Apache {
-            child,
-            folder,
-            plain,
-            rewritten,
-        };
+        let mut apache = Apache { child, folder, plain, rewritten };
         apache.wait();
         Some(apache)
     }
@@ -91,34 +88,20 @@ impl Apache {
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes).unwrap();
         let text = String::from_utf8_lossy(&bytes);
-        let (head, body) = text
-            .split_once("\r\n\r\n")
-            .unwrap_or_else(|| panic!("{request}\n{text}"));
+        let (head, body) =
+            text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{request}\n{text}"));
         assert!(!head.contains("chunked"), "{head}");
         let status = head.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap();
-        let location = head
-            .lines()
-            .find_map(|line| line.strip_prefix("Location: "))
-            .map(str::to_owned);
-        (
-            Reply {
-                status,
-                location,
-                body: body.to_owned(),
-            },
-            ends,
-        )
+        let location =
+            head.lines().find_map(|line| line.strip_prefix("Location: ")).map(str::to_owned);
+        (Reply { status, location, body: body.to_owned() }, ends)
     }
 
     fn wait(&mut self) {
         let deadline = Instant::now() + Duration::from_secs(20);
         while TcpStream::connect((Ipv4Addr::LOCALHOST, self.rewritten)).is_err() {
             let log = || fs::read_to_string(self.folder.join("error.log")).unwrap_or_default();
-            assert!(
-                self.child.try_wait().unwrap().is_none(),
-                "Apache ended: {}",
-                log()
-            );
+            assert!(self.child.try_wait().unwrap().is_none(), "Apache ended: {}", log());
             assert!(Instant::now() < deadline, "Apache does not listen: {}", log());
             thread::sleep(Duration::from_millis(10));
         }
@@ -156,18 +139,11 @@ fn make_tree(root: &Path) {
         "x.PHP",
         "x.php5",
     ];
-    let others = [
-        "a.txt",
-        "b\\s.txt",
-        "a.php.bak",
-        "x.phps",
-        ".php",
-        ".htpasswd",
-        ".hid/f",
-        "\u{e4}.txt",
-    ];
+    let others =
+        ["a.txt", "b\\s.txt", "a.php.bak", "x.phps", ".php", ".htpasswd", ".hid/f", "\u{e4}.txt"];
     for script in scripts {
-        // What Apache sends as text must not look like a run script: it does not, it starts with `<?php`.
+        // What Apache sends as text must not look like a run script: it does not, it starts with
+        // `<?php`.
         fs::write(root.join(script), DUMP).unwrap();
     }
     for other in others {

@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Replaces this process by `program`; comes back only to say why not. Signals that are blocked stay blocked, and wait
-/// for the new program, which `std` would not leave so.
+/// Replaces this process by `program`; comes back only to say why not. Signals that are blocked
+/// stay blocked, and wait for the new program, which `std` would not leave so.
 pub fn execute(program: &Path, arguments: &[CString], environment: &[CString]) -> io::Error {
     let program = match CString::new(OsStr::new(program).as_bytes()) {
         Ok(program) => program,
@@ -20,9 +20,5 @@ pub fn execute(program: &Path, arguments: &[CString], environment: &[CString]) -
 
 /// The array that `execve` wants.
 pub(super) fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
-    strings
-        .iter()
-        .map(|string| string.as_ptr())
-        .chain([std::ptr::null()])
-        .collect()
+    strings.iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect()
 }

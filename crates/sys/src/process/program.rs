@@ -31,13 +31,15 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts it, in a process group of its own, with default signals. An error names the step that failed.
+    /// Starts it, in a process group of its own, with default signals. An error names the step that
+    /// failed.
     pub fn start(&self) -> io::Result<Pid> {
         let (mut failure, writer) = io::pipe()?;
         let arguments = pointers(&self.arguments);
         let environment = pointers(&self.environment);
         // Above every number that is about to be given out, so that none overwrites another.
-        let first_free = RawFd::try_from(self.descriptors.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let first_free =
+            RawFd::try_from(self.descriptors.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
         let mut moved = Vec::with_capacity(self.descriptors.len());
         for descriptor in &self.descriptors {
             moved.push(duplicate_above(descriptor.as_raw_fd(), first_free)?);
@@ -51,7 +53,8 @@ impl Program {
             let (step, error) = self.run(&arguments, &environment, &moved, parent);
             let mut message = [0; 36];
             let length = step.len().min(32);
-            message[..4].copy_from_slice(&error.raw_os_error().unwrap_or(libc::EPERM).to_ne_bytes());
+            message[..4]
+                .copy_from_slice(&error.raw_os_error().unwrap_or(libc::EPERM).to_ne_bytes());
             message[4..4 + length].copy_from_slice(&step.as_bytes()[..length]);
             // SAFETY: the buffer is live; `_exit` runs nothing of the parent's.
             unsafe {
@@ -86,7 +89,8 @@ impl Program {
             check(unsafe { libc::setpgid(0, 0) }).map_err(|error| ("setpgid", error))?;
             signal::reset().map_err(|error| ("signals", error))?;
             for (number, descriptor) in (0..).zip(descriptors) {
-                // SAFETY: the source is open and above all targets; a target's former owner is the parent's.
+                // SAFETY: the source is open and above all targets; a target's former owner is the
+                // parent's.
                 check(unsafe { libc::dup2(descriptor.as_raw_fd(), number) })
                     .map_err(|error| ("dup2", error))?;
             }
@@ -99,7 +103,8 @@ impl Program {
             // SAFETY: no memory arguments.
             unsafe { libc::umask(self.umask) };
             if let Some(signal) = self.death_signal {
-                // SAFETY: no memory arguments. After the change of user, which makes the kernel forget it.
+                // SAFETY: no memory arguments. After the change of user, which makes the kernel
+                // forget it.
                 check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal, 0, 0, 0) })
                     .map_err(|error| ("prctl", error))?;
                 // SAFETY: no arguments.

@@ -5,10 +5,7 @@ use super::{Expression, all_are, rendered};
 #[test]
 fn functions_of_all_kinds() {
     let rows = [
-        (
-            "%{req:X-Number}|%{http:x-number}|%{req_novary:X-Number}|%{req:None}",
-            "42|42|42|",
-        ),
+        ("%{req:X-Number}|%{http:x-number}|%{req_novary:X-Number}|%{req:None}", "42|42|42|"),
         ("%{req:X-Two}", "a, b"),
         ("%{resp:X-Sent}|%{resp:X-Always}|%{resp:None}", "sent|always|"),
         ("%{reqenv:SET}|%{env:SET}|%{osenv:SET}", "in env|in env|"),
@@ -17,10 +14,7 @@ fn functions_of_all_kinds() {
         ("%{tolower:AbC\\303\\211}|%{TOUPPER:abc}", "abc\\xc3\\x89|ABC"),
         ("%{md5:abc}", "900150983cd24fb0d6963f7d28e17f72"),
         ("%{sha1:abc}", "a9993e364706816aba3e25717850c26c9cd0d89d"),
-        (
-            "%{base64:a}|%{base64:ab}|%{base64:abc}|%{base64:abcd}",
-            "YQ==|YWI=|YWJj|YWJjZA==",
-        ),
+        ("%{base64:a}|%{base64:ab}|%{base64:abc}|%{base64:abcd}", "YQ==|YWI=|YWJj|YWJjZA=="),
         (
             "%{unbase64:YWJj}|%{unbase64:YWJ}|%{unbase64:Y}|%{unbase64:YW Jj}|%{unbase64:AAAA}",
             "abc|ab||a|",
@@ -28,10 +22,7 @@ fn functions_of_all_kinds() {
         ("%{escape:a b?c/d~\\303\\251\\%}", "a%20b%3fc/d~%c3%a9%25"),
         ("%{unescape:%{req:X-Escaped}}|%{unescape:%2f%41}", "a%2Fb c|%2fA"),
         ("%{unescape:a%zz}|%{unescape:a%00}|%{unescape:%4}", "||"),
-        (
-            "%{ldap:a*(b)\\\\+\\303#=}",
-            "a\\\\2a\\\\28b\\\\29\\\\5c\\\\2b\\\\c3#=",
-        ),
+        ("%{ldap:a*(b)\\\\+\\303#=}", "a\\\\2a\\\\28b\\\\29\\\\5c\\\\2b\\\\c3#="),
         ("%{tolower:A%{toupper:b}C}", "abc"),
     ];
     for (text, expected) in rows {

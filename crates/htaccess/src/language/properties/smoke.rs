@@ -1,4 +1,5 @@
-//! A few thousand mutated files, the same ones on every run, and files that make quadratic work show.
+//! A few thousand mutated files, the same ones on every run, and files that make quadratic work
+//! show.
 
 use std::time::{Duration, Instant};
 
@@ -62,7 +63,8 @@ fn words_in_quotes() {
     );
 }
 
-/// Four times the lines take about four times as long. Work that grows with the square of their number takes sixteen times.
+/// Four times the lines take about four times as long. Work that grows with the square of their
+/// number takes sixteen times.
 #[test]
 fn time_grows_with_the_length() {
     for (head, line, tail) in [
@@ -93,7 +95,8 @@ fn time_grows_with_the_length() {
         ("<FilesMatch ", "(a+)", ">\n</FilesMatch>"),
     ] {
         let source = |length: usize| {
-            let lines = (0..length / line.len()).map(|number| line.replace('#', &number.to_string()));
+            let lines =
+                (0..length / line.len()).map(|number| line.replace('#', &number.to_string()));
             format!("{head}{}{tail}", lines.collect::<String>()).into_bytes()
         };
         let took = |source: &[u8]| {

@@ -61,11 +61,7 @@ impl Config {
     }
 
     fn order(&self, method: MethodSet) -> Order {
-        let found = self
-            .orders
-            .iter()
-            .rev()
-            .find(|(methods, _)| methods.meets(method));
+        let found = self.orders.iter().rev().find(|(methods, _)| methods.meets(method));
         found.map(|(_, order)| *order).unwrap_or_default()
     }
 }
@@ -106,10 +102,7 @@ pub(crate) fn check(
     if is_allowed {
         return Ok(());
     }
-    let what = format!(
-        "{} is not for this client",
-        String::from_utf8_lossy(&tx.state.uri)
-    );
+    let what = format!("{} is not for this client", String::from_utf8_lossy(&tx.state.uri));
     tx.complain(config.denies.first().map(|rule| &rule.place), what);
     Err(Refusal::Status(Status::FORBIDDEN))
 }
@@ -224,7 +217,8 @@ fn order(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
         b"deny,allow" => Order::DenyAllow,
         b"mutual-failure" => Order::MutualFailure,
         _ => {
-            let complaint = Complaint::about(0, "Order is Deny,Allow or Allow,Deny or Mutual-failure");
+            let complaint =
+                Complaint::about(0, "Order is Deny,Allow or Allow,Deny or Mutual-failure");
             return Err(complaint.hint("there is no space behind the comma"));
         }
     };
@@ -246,10 +240,7 @@ fn deny(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
 
 fn rules(call: &Call<'_>) -> Result<Vec<Rule>, Complaint> {
     if !call.word(0).eq_ignore_ascii_case(b"from") {
-        return Err(Complaint::about(
-            0,
-            format!("{} is followed by \"from\"", call.name),
-        ));
+        return Err(Complaint::about(0, format!("{} is followed by \"from\"", call.name)));
     }
     let place = call.kept_place();
     let methods = MethodSet::within(call.scope);
@@ -257,11 +248,7 @@ fn rules(call: &Call<'_>) -> Result<Vec<Rule>, Complaint> {
     words
         .map(|(index, word)| {
             let clients = clients(word).map_err(|message| Complaint::about(index, message))?;
-            Ok(Rule {
-                place: place.clone(),
-                methods,
-                clients,
-            })
+            Ok(Rule { place: place.clone(), methods, clients })
         })
         .collect()
 }

@@ -64,7 +64,9 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
         },
     ),
     Directive {
-        support: Support::Ignored("it is about Alias within <Location>, which may not stand in .htaccess"),
+        support: Support::Ignored(
+            "it is about Alias within <Location>, which may not stand in .htaccess",
+        ),
         ..directive(
             "AliasPreservePath",
             Arguments::Flag,
@@ -119,26 +121,23 @@ fn redirect(
         (First::Redirect(status) | First::Status(status), _) => (status, 1, 2),
     };
     let source = if is_pattern {
-        Source::Pattern(
-            Pattern::new(call.word(path), false)
-                .map(Arc::new)
-                .map_err(|bad| {
-                    Complaint::about(path, "Regular expression could not be compiled.").hint(bad.message)
-                })?,
-        )
+        Source::Pattern(Pattern::new(call.word(path), false).map(Arc::new).map_err(|bad| {
+            Complaint::about(path, "Regular expression could not be compiled.").hint(bad.message)
+        })?)
     } else {
         Source::Path(call.word(path).into())
     };
     let target = (count > url).then(|| call.word(url));
     match target {
-        None if (300..400).contains(&status) => return Err(Complaint::new("URL to redirect to is missing")),
+        None if (300..400).contains(&status) => {
+            return Err(Complaint::new("URL to redirect to is missing"));
+        }
         Some(_) if !(300..400).contains(&status) => {
             return Err(Complaint::about(url, "Redirect URL not valid for this status"));
         }
         Some(target) if !is_pattern && !target::is_url(target) && !target.starts_with(b"/") => {
-            return Err(
-                Complaint::about(url, "Redirect to non-URL").hint("it begins with a scheme or a slash")
-            );
+            return Err(Complaint::about(url, "Redirect to non-URL")
+                .hint("it begins with a scheme or a slash"));
         }
         _ => {}
     }
@@ -174,9 +173,6 @@ fn everything(
     let config: &mut Config = Settings::edit(&mut settings.alias);
     // A status alone leaves the target of an earlier directive where it is.
     let before = config.everything.take().and_then(|before| before.target);
-    config.everything = Some(Everything {
-        status,
-        target: target.or(before),
-    });
+    config.everything = Some(Everything { status, target: target.or(before) });
     Ok(())
 }

@@ -12,7 +12,11 @@ use crate::transaction::Transaction;
 use crate::world::World;
 
 /// What the redirects of a folder make of a request.
-pub fn fixup(transaction: &mut Transaction<'_>, config: &Config, world: &mut dyn World) -> Option<Outcome> {
+pub fn fixup(
+    transaction: &mut Transaction<'_>,
+    config: &Config,
+    world: &mut dyn World,
+) -> Option<Outcome> {
     if let Some(everything) = &config.everything {
         let mut location = Vec::new();
         if let Some(expression) = &everything.target {
@@ -41,7 +45,9 @@ pub fn fixup(transaction: &mut Transaction<'_>, config: &Config, world: &mut dyn
         }
         Err((redirect, failure)) => {
             let message = match failure {
-                Failure::Exhausted => "mod_alias: a pattern takes too many steps on this path".into(),
+                Failure::Exhausted => {
+                    "mod_alias: a pattern takes too many steps on this path".into()
+                }
                 Failure::TooLong => format!(
                     "AH00672: Regex substitution in '{}' failed. Replacement too long?",
                     String::from_utf8_lossy(redirect.target.as_deref().unwrap_or_default())

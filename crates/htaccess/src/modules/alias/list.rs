@@ -43,10 +43,7 @@ impl Clone for List {
 
 impl List {
     fn new(redirects: Vec<Arc<Redirect>>) -> List {
-        List {
-            redirects,
-            index: OnceLock::new(),
-        }
+        List { redirects, index: OnceLock::new() }
     }
 
     /// Adds one at the end, while a file is read.
@@ -80,7 +77,8 @@ impl List {
             .iter()
             .map(|&found| index.set_places[found as usize] as usize);
         let mut places = patterns.take_while(before).chain(by_path);
-        let found = places.find_map(|place| first_of(&self.redirects[place..=place], path).transpose());
+        let found =
+            places.find_map(|place| first_of(&self.redirects[place..=place], path).transpose());
         found.transpose()
     }
 
@@ -130,12 +128,13 @@ impl Index {
         }
     }
 
-    /// The first redirect whose path is this one or a folder above it. Only lengths that there are get looked up, so a path
-    /// of a thousand components costs no more than there are lengths.
+    /// The first redirect whose path is this one or a folder above it. Only lengths that there are
+    /// get looked up, so a path of a thousand components costs no more than there are lengths.
     fn by_path(&self, path: &[u8]) -> Option<usize> {
         let path = single_slashes(path);
-        let ends_component =
-            |end: usize| end > 0 && (path[end - 1] == b'/' || path.get(end).is_none_or(|&next| next == b'/'));
+        let ends_component = |end: usize| {
+            end > 0 && (path[end - 1] == b'/' || path.get(end).is_none_or(|&next| next == b'/'))
+        };
         (1..self.lengths.len().min(path.len() + 1))
             .filter(|&end| self.lengths[end] && ends_component(end))
             .filter_map(|end| self.paths.get(&path[..end]))

@@ -1,4 +1,5 @@
-//! mod_alias: Redirect and its kin. What maps a URL to a file (Alias, ScriptAlias) may not stand in `.htaccess`.
+//! mod_alias: Redirect and its kin. What maps a URL to a file (Alias, ScriptAlias) may not stand in
+//! `.htaccess`.
 
 mod directives;
 mod fixup;

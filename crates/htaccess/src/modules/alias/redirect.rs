@@ -50,7 +50,8 @@ impl From<Exhausted> for Failure {
 }
 
 impl Redirect {
-    /// Where the redirect leads for a path, empty where it has no target; `None` where it is not for that path.
+    /// Where the redirect leads for a path, empty where it has no target; `None` where it is not
+    /// for that path.
     pub fn location(&self, path: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
         match &self.source {
             Source::Path(source) => Ok(matching_length(path, source).map(|length| {
@@ -74,7 +75,8 @@ impl Redirect {
     }
 }
 
-/// How much of a path `source` matches (`alias_matches`): whole components, any number of slashes for any other.
+/// How much of a path `source` matches (`alias_matches`): whole components, any number of slashes
+/// for any other.
 pub(super) fn matching_length(path: &[u8], source: &[u8]) -> Option<usize> {
     let slashes = |text: &[u8]| text.iter().take_while(|&&byte| byte == b'/').count();
     let (mut at, mut rest) = (0, source);
@@ -94,7 +96,8 @@ pub(super) fn matching_length(path: &[u8], source: &[u8]) -> Option<usize> {
     (ends_component && at > 0).then_some(at)
 }
 
-/// `$0` to `$9` replaced (`ap_pregsub`); a backslash takes the next byte as it is. `None` where it becomes too long.
+/// `$0` to `$9` replaced (`ap_pregsub`); a backslash takes the next byte as it is. `None` where it
+/// becomes too long.
 fn substituted(target: &[u8], captures: &Captures) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(target.len() + 32);
     let mut rest = target;

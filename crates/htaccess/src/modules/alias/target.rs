@@ -2,8 +2,9 @@
 
 use crate::modules::rewrite::url::escape_path;
 
-/// The target, percent-encoded up to its query. As in Apache, it is taken apart as a URL and put together again first: the
-/// scheme's own port goes, a password becomes X's, and what follows a port that is no number is lost.
+/// The target, percent-encoded up to its query. As in Apache, it is taken apart as a URL and put
+/// together again first: the scheme's own port goes, a password becomes X's, and what follows a
+/// port that is no number is lost.
 pub(super) fn escaped(target: &[u8]) -> Vec<u8> {
     let url = Url::parse(target);
     let mut out = Vec::with_capacity(target.len() + 16);
@@ -69,10 +70,7 @@ impl<'u> Url<'u> {
 
     /// Reads user, host and port, and gives what follows; `None` where the port is no number.
     fn authority(&mut self, text: &'u [u8]) -> Option<&'u [u8]> {
-        let end = text
-            .iter()
-            .position(|byte| b"/?#".contains(byte))
-            .unwrap_or(text.len());
+        let end = text.iter().position(|byte| b"/?#".contains(byte)).unwrap_or(text.len());
         let (mut host, rest) = text.split_at(end);
         if let Some(at) = memchr::memrchr(b'@', host) {
             let user = &host[..at];
@@ -128,9 +126,7 @@ impl<'u> Url<'u> {
         let number = port
             .iter()
             .take_while(|byte| byte.is_ascii_digit())
-            .fold(0u32, |value, digit| {
-                (value * 10 + u32::from(digit - b'0')) & 0xffff
-            });
+            .fold(0u32, |value, digit| (value * 10 + u32::from(digit - b'0')) & 0xffff);
         let scheme = self.scheme.unwrap_or_default().to_ascii_lowercase();
         let default = PORTS.iter().find(|(name, _)| *name == scheme.as_slice());
         number == 0 || default.is_some_and(|(_, default)| *default == number)

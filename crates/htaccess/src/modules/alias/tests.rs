@@ -28,9 +28,7 @@ trait ReplaceEscapes {
 impl ReplaceEscapes for Vec<u8> {
     /// Decoded, as the walker has it.
     fn replace_escapes(&self) -> Vec<u8> {
-        let text = String::from_utf8_lossy(self)
-            .replace("%20", " ")
-            .replace("%3f", "?");
+        let text = String::from_utf8_lossy(self).replace("%20", " ").replace("%3f", "?");
         text.into_bytes()
     }
 }
@@ -40,10 +38,7 @@ fn redirects() {
     let target = "/q/a%20b%3f;?orig=1";
     let table = [
         ("Redirect /q http://h/", "302 http://h//a%20b%3f;?orig=1"),
-        (
-            "Redirect permanent /q /x",
-            "301 http://own.example/x/a%20b%3f;?orig=1",
-        ),
+        ("Redirect permanent /q /x", "301 http://own.example/x/a%20b%3f;?orig=1"),
         ("Redirect gone /q", "410"),
         ("Redirect 404 /q", "404"),
         ("Redirect 200 /q", "200"),
@@ -52,10 +47,7 @@ fn redirects() {
         ("Redirect 20 /q", "500"),
         ("Redirect 399 /q /x", "500"),
         ("Redirect 306 /q /x", "500"),
-        (
-            "Redirect seeother /q http://h/a",
-            "303 http://h/a/a%20b%3f;?orig=1",
-        ),
+        ("Redirect seeother /q http://h/a", "303 http://h/a/a%20b%3f;?orig=1"),
         ("Redirect /q/ http://h/", "302 http://h/a%20b%3f;?orig=1"),
         ("Redirect gone", "410"),
         ("RedirectPermanent /q http://h/", "301 http://h//a%20b%3f;?orig=1"),
@@ -65,24 +57,15 @@ fn redirects() {
         ("RedirectMatch gone ^/q", "410"),
         ("Redirect / http://h/", "302 http://h/q/a%20b%3f;?orig=1"),
         ("Redirect /q http://h/?a=b", "302 http://h/?a=b/a%20b%3f;"),
-        (
-            r"RedirectMatch ^/q(.*) /x\\$1-$1&$9",
-            "302 http://own.example/x$1-/a%20b?;&",
-        ),
+        (r"RedirectMatch ^/q(.*) /x\\$1-$1&$9", "302 http://own.example/x$1-/a%20b?;&"),
         ("RedirectMatch ^/q(.*)$ rel/x", "500"),
         ("RedirectMatch ^/q \"#f\"", "500"),
         ("RedirectMatch ^/q http://h/x#f", "302 http://h/x#f?orig=1"),
         ("Redirect /qq /x", "none"),
         ("Redirect /q/a /x", "none"),
         ("Redirect //q///a%20 /x", "none"),
-        (
-            "Redirect /q /1\nRedirect /q /2",
-            "302 http://own.example/1/a%20b%3f;?orig=1",
-        ),
-        (
-            "Redirect /z /1\nRedirectMatch ^/q /2\nRedirect /q /3",
-            "302 http://own.example/2?orig=1",
-        ),
+        ("Redirect /q /1\nRedirect /q /2", "302 http://own.example/1/a%20b%3f;?orig=1"),
+        ("Redirect /z /1\nRedirectMatch ^/q /2\nRedirect /q /3", "302 http://own.example/2?orig=1"),
     ];
     for (lines, expected) in table {
         assert_eq!(answer(lines, target), expected, "{lines}");
@@ -117,10 +100,8 @@ fn paths_match_by_components() {
 #[test]
 fn the_closer_folder_comes_first() {
     use crate::settings::Merge;
-    let (base, add) = (
-        settings("Redirect /q /base\nRedirectRelative On"),
-        settings("Redirect /q /add"),
-    );
+    let (base, add) =
+        (settings("Redirect /q /base\nRedirectRelative On"), settings("Redirect /q /add"));
     let merged = alias::Config::merge(&base.alias.unwrap(), &add.alias.unwrap());
     let request = request("/q", "");
     let found = alias::fixup(&mut transaction(&request), &merged, &mut Nowhere::default());
@@ -133,10 +114,7 @@ fn the_closer_folder_comes_first() {
 #[test]
 fn mistakes() {
     let table = [
-        (
-            "Redirect one two three",
-            "Redirect: invalid first argument (of three)",
-        ),
+        ("Redirect one two three", "Redirect: invalid first argument (of three)"),
         ("Redirect /q relative", "Redirect to non-URL"),
         ("Redirect 410 /q /x", "Redirect URL not valid for this status"),
         ("Redirect 301", "URL to redirect to is missing"),
@@ -196,7 +174,8 @@ fn an_index_changes_nothing() {
         let settings = settings(&lines.join("\n"));
         let list = &settings.alias.as_ref().unwrap().redirects;
         for path in paths {
-            let (indexed, in_order) = (list.find(path.as_bytes()), list.find_in_order(path.as_bytes()));
+            let (indexed, in_order) =
+                (list.find(path.as_bytes()), list.find_in_order(path.as_bytes()));
             let text = |found: super::list::Search<'_>| {
                 found.unwrap().map(|(redirect, to)| (redirect.text.clone(), to))
             };

@@ -53,13 +53,9 @@ mod tests {
 
     #[test]
     fn both_ways() {
-        for (plain, text) in [
-            ("", ""),
-            ("f", "Zg=="),
-            ("fo", "Zm8="),
-            ("foo", "Zm9v"),
-            ("foob", "Zm9vYg=="),
-        ] {
+        for (plain, text) in
+            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")]
+        {
             assert_eq!(encode(plain.as_bytes()), text.as_bytes());
             assert_eq!(decode(text.as_bytes()), plain.as_bytes());
             assert_eq!(decode(text.trim_end_matches('=').as_bytes()), plain.as_bytes());

@@ -31,7 +31,8 @@ impl Merge for Config {
     }
 }
 
-/// Whether the user's password fits; `false` where this module leaves that to others (AuthBasicAuthoritative Off).
+/// Whether the user's password fits; `false` where this module leaves that to others
+/// (AuthBasicAuthoritative Off).
 pub(super) fn authenticate(
     tx: &mut Transaction<'_>,
     config: &super::Config,
@@ -127,10 +128,7 @@ fn credentials(tx: &mut Transaction<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
         tx.complain(None, what);
         return None;
     }
-    let blanks = rest
-        .iter()
-        .take_while(|byte| matches!(byte, b' ' | b'\t'))
-        .count();
+    let blanks = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
     let mut pair = base64::decode(&rest[blanks..]);
     // Apache has it in a C string.
     if let Some(end) = memchr::memchr(0, &pair) {

@@ -1,5 +1,6 @@
-//! The oldest hash of `crypt(3)`: DES (FIPS 46-3), twenty-five times, with a salt that exchanges bits of the expansion. It
-//! takes the first eight characters of a password. Files from long ago have it.
+//! The oldest hash of `crypt(3)`: DES (FIPS 46-3), twenty-five times, with a salt that exchanges
+//! bits of the expansion. It takes the first eight characters of a password. Files from long ago
+//! have it.
 
 use super::md5_crypt::DIGITS;
 
@@ -25,7 +26,8 @@ fn digits(block: u64) -> impl Iterator<Item = u8> {
     (0..11).map(move |index| DIGITS[(padded >> (60 - 6 * index)) as usize & 63])
 }
 
-/// The salt's bits where the two halves of the expansion are exchanged: its lowest bit is the expansion's first.
+/// The salt's bits where the two halves of the expansion are exchanged: its lowest bit is the
+/// expansion's first.
 fn salt_bits(mask: u32) -> u64 {
     (0..12)
         .filter(|bit| mask >> bit & 1 == 1)
@@ -60,23 +62,21 @@ fn round(half: u64, key: u64, salt: u64) -> u64 {
     let expanded = permuted(half, 32, EXPANSION);
     let exchanged = (expanded >> 24 ^ expanded) & salt;
     let input = expanded ^ exchanged ^ exchanged << 24 ^ key;
-    let output = SUBSTITUTIONS
-        .iter()
-        .enumerate()
-        .fold(0, |output, (index, table)| {
-            let bits = (input >> (42 - 6 * index)) as usize & 63;
-            let row = bits >> 4 & 2 | bits & 1;
-            let column = bits >> 1 & 15;
-            output << 4 | u64::from(table[row * 16 + column])
-        });
+    let output = SUBSTITUTIONS.iter().enumerate().fold(0, |output, (index, table)| {
+        let bits = (input >> (42 - 6 * index)) as usize & 63;
+        let row = bits >> 4 & 2 | bits & 1;
+        let column = bits >> 1 & 15;
+        output << 4 | u64::from(table[row * 16 + column])
+    });
     permuted(output, 32, PERMUTATION)
 }
 
-/// The bits of `block`, which has `width`, in the table's order; places count from 1 at the most significant.
+/// The bits of `block`, which has `width`, in the table's order; places count from 1 at the most
+/// significant.
 fn permuted(block: u64, width: u32, table: &[u8]) -> u64 {
-    table.iter().fold(0, |permuted, place| {
-        permuted << 1 | block >> (width - u32::from(*place)) & 1
-    })
+    table
+        .iter()
+        .fold(0, |permuted, place| permuted << 1 | block >> (width - u32::from(*place)) & 1)
 }
 
 const HALF_KEY: u64 = 0x0FFF_FFFF;

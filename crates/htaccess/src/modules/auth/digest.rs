@@ -1,7 +1,9 @@
-//! mod_auth_digest: a digest of name, realm and password, bound to request and time (RFC 7616 with MD5 and qop auth).
+//! mod_auth_digest: a digest of name, realm and password, bound to request and time (RFC 7616 with
+//! MD5 and qop auth).
 //!
-//! Nonces are made of the time and of a digest over it with a secret, so that the server keeps nothing. What Apache keeps,
-//! it keeps for AuthDigestNcCheck and one-time nonces, which are refused.
+//! Nonces are made of the time and of a digest over it with a secret, so that the server keeps
+//! nothing. What Apache keeps, it keeps for AuthDigestNcCheck and one-time nonces, which are
+//! refused.
 
 use howdah_http::Status;
 use md5::Md5;
@@ -36,18 +38,10 @@ pub(super) fn authenticate(
     world: &mut dyn World,
 ) -> Result<(), Refusal> {
     let (Some(realm), Some(secret)) = (realm(tx, config, world), world.nonce_secret()) else {
-        tx.complain(
-            None,
-            "AuthType Digest needs an AuthName, and a server that makes nonces",
-        );
+        tx.complain(None, "AuthType Digest needs an AuthName, and a server that makes nonces");
         return Err(Refusal::Status(Status::INTERNAL_SERVER_ERROR));
     };
-    let mut check = Check {
-        config,
-        realm,
-        secret,
-        world,
-    };
+    let mut check = Check { config, realm, secret, world };
     let sent = Response::of(tx.client.request());
     match check.run(tx, sent) {
         Ok(()) => Ok(()),
@@ -99,10 +93,7 @@ enum Failure {
 }
 
 fn again(what: impl Into<String>) -> Failure {
-    Failure::Again {
-        what: Some(what.into()),
-        is_stale: false,
-    }
+    Failure::Again { what: Some(what.into()), is_stale: false }
 }
 
 impl Check<'_> {
@@ -110,10 +101,7 @@ impl Check<'_> {
         let response = match sent {
             Sent::Valid(response) => response,
             Sent::Nothing => {
-                return Err(Failure::Again {
-                    what: None,
-                    is_stale: false,
-                });
+                return Err(Failure::Again { what: None, is_stale: false });
             }
             Sent::OtherScheme => return Err(again("another scheme was sent")),
             Sent::Invalid => return Err(again("a parameter is missing")),
@@ -122,23 +110,12 @@ impl Check<'_> {
         tx.state.auth_type = Some("Digest");
         if !target::fits(&response.uri, tx) {
             let uri = shown(&response.uri);
-            tx.complain(
-                None,
-                format!("Digest: it is for {uri} and not for what is asked for"),
-            );
+            tx.complain(None, format!("Digest: it is for {uri} and not for what is asked for"));
             return Err(Failure::Status(Status::BAD_REQUEST));
         }
         let secret_of_user = self.known(tx, &response)?;
         let outcome = self.digest_fits(tx, &response, &secret_of_user);
-        note(
-            tx,
-            &response.username,
-            if outcome.is_ok() {
-                "authenticated"
-            } else {
-                "refused"
-            },
-        );
+        note(tx, &response.username, if outcome.is_ok() { "authenticated" } else { "refused" });
         let made = outcome.and_then(|()| self.nonce_time(tx, &response))?;
         self.inform(tx, &response, &secret_of_user, made);
         Ok(())
@@ -146,11 +123,7 @@ impl Check<'_> {
 
     /// The digest of name, realm and password that the file has.
     fn known(&mut self, tx: &mut Transaction<'_>, response: &Response) -> Result<Vec<u8>, Failure> {
-        if response
-            .opaque
-            .as_ref()
-            .is_some_and(|opaque| !header::is_opaque(opaque))
-        {
+        if response.opaque.as_ref().is_some_and(|opaque| !header::is_opaque(opaque)) {
             return Err(again("opaque is not what was sent"));
         }
         if self.own_realm() != response.realm {
@@ -178,7 +151,12 @@ impl Check<'_> {
         }
     }
 
-    fn digest_fits(&self, tx: &Transaction<'_>, response: &Response, secret: &[u8]) -> Result<(), Failure> {
+    fn digest_fits(
+        &self,
+        tx: &Transaction<'_>,
+        response: &Response,
+        secret: &[u8],
+    ) -> Result<(), Failure> {
         let method = tx.client.method().as_str().as_bytes();
         let request = md5(&[method, &response.uri]);
         if !response.qop.eq_ignore_ascii_case(b"auth") {
@@ -188,13 +166,11 @@ impl Check<'_> {
         if same(&expected, &response.response) {
             return Ok(());
         }
-        Err(again(format!(
-            "user {}: password mismatch",
-            shown(&response.username)
-        )))
+        Err(again(format!("user {}: password mismatch", shown(&response.username))))
     }
 
-    /// When the nonce was made, in microseconds. Last of all, so that `stale` means that the password was right.
+    /// When the nonce was made, in microseconds. Last of all, so that `stale` means that the
+    /// password was right.
     fn nonce_time(&self, tx: &Transaction<'_>, response: &Response) -> Result<u64, Failure> {
         let stale = |what: &str| Failure::Again {
             what: Some(what.to_owned()),
@@ -221,13 +197,8 @@ impl Check<'_> {
 
     /// In microseconds; `None` is for ever.
     fn lifetime(&self) -> Option<u64> {
-        let seconds = self
-            .own()
-            .and_then(|own| own.lifetime)
-            .unwrap_or(DEFAULT_LIFETIME);
-        u64::try_from(seconds)
-            .ok()
-            .map(|seconds| seconds.saturating_mul(1_000_000))
+        let seconds = self.own().and_then(|own| own.lifetime).unwrap_or(DEFAULT_LIFETIME);
+        u64::try_from(seconds).ok().map(|seconds| seconds.saturating_mul(1_000_000))
     }
 
     fn nonce(&self, time: u64) -> Vec<u8> {
@@ -237,8 +208,8 @@ impl Check<'_> {
         nonce
     }
 
-    /// The secret stands at both ends, so that nobody can lengthen what it signs. No nonce is made with an `opaque`, so
-    /// that a client which sends one back has it from elsewhere.
+    /// The secret stands at both ends, so that nobody can lengthen what it signs. No nonce is made
+    /// with an `opaque`, so that a client which sends one back has it from elsewhere.
     fn nonce_digest(&self, time: &[u8], opaque: Option<&[u8]>) -> Vec<u8> {
         let mut hasher = Sha1::new();
         hasher.update(self.secret);
@@ -252,14 +223,9 @@ impl Check<'_> {
 
     fn challenge(&self, tx: &mut Transaction<'_>, is_stale: bool) -> Status {
         let nonce = self.nonce(tx.client.time());
-        let mut value = [
-            &b"Digest realm=\""[..],
-            &self.realm,
-            b"\", nonce=\"",
-            &nonce,
-            b"\", algorithm=MD5",
-        ]
-        .concat();
+        let mut value =
+            [&b"Digest realm=\""[..], &self.realm, b"\", nonce=\"", &nonce, b"\", algorithm=MD5"]
+                .concat();
         if let Some(domain) = self.own().and_then(|own| own.domain.as_ref()) {
             value.extend([&b", domain=\""[..], domain, b"\""].concat());
         }
@@ -270,7 +236,8 @@ impl Check<'_> {
         ask(tx, &value)
     }
 
-    /// Authentication-Info: that we know the password as well, and the next nonce where this one is about to end.
+    /// Authentication-Info: that we know the password as well, and the next nonce where this one is
+    /// about to end.
     fn inform(&self, tx: &mut Transaction<'_>, response: &Response, secret: &[u8], made: u64) {
         let proof = self.digest(response, secret, &md5(&[b"", &response.uri]));
         let mut value = [&b"rspauth=\""[..], &proof, b"\""].concat();
@@ -288,14 +255,7 @@ impl Check<'_> {
 
     /// The digest of the user's secret, the nonce and that of what it is for.
     fn digest(&self, response: &Response, secret: &[u8], of: &[u8]) -> Vec<u8> {
-        md5(&[
-            secret,
-            &response.nonce,
-            &response.nc,
-            &response.cnonce,
-            &response.qop,
-            of,
-        ])
+        md5(&[secret, &response.nonce, &response.nc, &response.cnonce, &response.qop, of])
     }
 
     fn own(&self) -> Option<&Config> {

@@ -85,15 +85,11 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
             auth_digest_provider,
         )
     },
-    directive(
-        "AuthDigestQop",
-        "mod_auth_digest",
-        Arguments::SOME,
-        "Is auth.",
-        auth_digest_qop,
-    ),
+    directive("AuthDigestQop", "mod_auth_digest", Arguments::SOME, "Is auth.", auth_digest_qop),
     Directive {
-        support: Support::Differs("0, which asks for one-time nonces, is refused: nonces are not kept"),
+        support: Support::Differs(
+            "0, which asks for one-time nonces, is refused: nonces are not kept",
+        ),
         ..directive(
             "AuthDigestNonceLifetime",
             "mod_auth_digest",
@@ -128,8 +124,7 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
     ),
 ];
 
-const PATHS: &str =
-    "the path must be absolute: Howdah has no ServerRoot that others could be relative to, and answers 500";
+const PATHS: &str = "the path must be absolute: Howdah has no ServerRoot that others could be relative to, and answers 500";
 
 const fn directive(
     name: &'static str,
@@ -192,14 +187,10 @@ fn providers(call: &Call<'_>, elsewhere: &[&str]) -> Result<(), Complaint> {
         return Ok(());
     };
     let shown = String::from_utf8_lossy(other);
-    let complaint =
-        Complaint::about(index, format!("there is no provider {shown:?}")).hint("only `file` is there");
+    let complaint = Complaint::about(index, format!("there is no provider {shown:?}"))
+        .hint("only `file` is there");
     let is_elsewhere = elsewhere.iter().any(|name| name.as_bytes() == &other[..]);
-    Err(if is_elsewhere {
-        complaint.refused()
-    } else {
-        complaint
-    })
+    Err(if is_elsewhere { complaint.refused() } else { complaint })
 }
 
 fn auth_basic_authoritative(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
@@ -218,11 +209,16 @@ fn auth_basic_fake(call: &Call<'_>, settings: &mut Settings) -> Result<(), Compl
     Ok(())
 }
 
-fn auth_basic_use_digest_algorithm(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+fn auth_basic_use_digest_algorithm(
+    call: &Call<'_>,
+    settings: &mut Settings,
+) -> Result<(), Complaint> {
     let uses_digest = match &call.word(0).to_ascii_lowercase()[..] {
         b"off" => false,
         b"md5" => true,
-        _ => return Err(Complaint::about(0, "AuthBasicUseDigestAlgorithm is Off or MD5")),
+        _ => {
+            return Err(Complaint::about(0, "AuthBasicUseDigestAlgorithm is Off or MD5"));
+        }
     };
     edit(settings).basic.uses_digest = Some(uses_digest);
     Ok(())
@@ -240,7 +236,8 @@ fn auth_digest_qop(call: &Call<'_>, settings: &mut Settings) -> Result<(), Compl
 fn auth_digest_nonce_lifetime(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
     let word = call.word(0);
     let seconds = number::integer(word).filter(|(_, read)| *read == word.len() && *read > 0);
-    let (seconds, _) = seconds.ok_or_else(|| Complaint::about(0, "AuthDigestNonceLifetime takes seconds"))?;
+    let (seconds, _) =
+        seconds.ok_or_else(|| Complaint::about(0, "AuthDigestNonceLifetime takes seconds"))?;
     if seconds == 0 {
         return Err(Complaint::about(0, "one-time nonces are not supported").refused());
     }

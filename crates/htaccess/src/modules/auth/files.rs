@@ -30,7 +30,11 @@ pub(super) fn realm_hash_of(user: &[u8], realm: &[u8], file: &[u8]) -> Option<Ve
 ///
 /// # Errors
 /// What the log says where the file cannot be read.
-pub(crate) fn groups_of(user: &[u8], path: &[u8], world: &mut dyn World) -> Result<Vec<Vec<u8>>, String> {
+pub(crate) fn groups_of(
+    user: &[u8],
+    path: &[u8],
+    world: &mut dyn World,
+) -> Result<Vec<Vec<u8>>, String> {
     let file = read(path, "AuthGroupFile", world)?;
     let groups = lines(&file).filter_map(|line| {
         let (group, rest) = field(&line);
@@ -59,8 +63,8 @@ pub(super) fn read(
     file.ok_or_else(|| format!("{directive} {shown} cannot be read"))
 }
 
-/// The lines that hold something: continued ones joined, white space around them and comments removed. One that is too long
-/// for Apache ends the file, as there.
+/// The lines that hold something: continued ones joined, white space around them and comments
+/// removed. One that is too long for Apache ends the file, as there.
 fn lines(file: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
     let mut rest = file;
     let lines = std::iter::from_fn(move || {
@@ -136,11 +140,8 @@ mod tests {
     #[test]
     fn digests_are_found_by_name_and_realm() {
         let file = b"ann:here:1\nann:there:2\nbob:here:3";
-        let rows = [
-            ("ann", "there", Some("2")),
-            ("bob", "here", Some("3")),
-            ("bob", "there", None),
-        ];
+        let rows =
+            [("ann", "there", Some("2")), ("bob", "here", Some("3")), ("bob", "there", None)];
         for (user, realm, expected) in rows {
             let found = realm_hash_of(user.as_bytes(), realm.as_bytes(), file);
             assert_eq!(found.as_deref(), expected.map(str::as_bytes), "{user} {realm}");

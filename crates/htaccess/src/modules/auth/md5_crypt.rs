@@ -15,7 +15,8 @@ pub(super) fn hash(magic: &[u8], salt: &[u8], password: &[u8]) -> Vec<u8> {
     }
     let mut bits = password.len();
     while bits > 0 {
-        // The algorithm takes a zero byte for each bit that is set, and else the first of the password.
+        // The algorithm takes a zero byte for each bit that is set, and else the first of the
+        // password.
         outer.update(if bits & 1 == 1 { &[0][..] } else { &password[..1] });
         bits >>= 1;
     }
@@ -59,4 +60,5 @@ pub(super) fn push(text: &mut Vec<u8>, bytes: [u8; 3], digits: u32) {
 }
 
 /// The digits of `crypt(3)`.
-pub(super) const DIGITS: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+pub(super) const DIGITS: &[u8; 64] =
+    b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";

@@ -1,4 +1,5 @@
-//! Who a request is from: mod_authn_core, mod_authn_file, mod_authz_groupfile, mod_auth_basic and mod_auth_digest.
+//! Who a request is from: mod_authn_core, mod_authn_file, mod_authz_groupfile, mod_auth_basic and
+//! mod_auth_digest.
 
 mod base64;
 mod basic;
@@ -32,7 +33,8 @@ pub struct Config {
     user_file: Option<Box<[u8]>>,
     group_file: Option<Box<[u8]>>,
     basic: basic::Config,
-    /// mod_auth_digest does not merge: a folder that has one of its directives has none of those above it.
+    /// mod_auth_digest does not merge: a folder that has one of its directives has none of those
+    /// above it.
     digest: Option<Box<digest::Config>>,
 }
 
@@ -56,7 +58,8 @@ impl Merge for Config {
     }
 }
 
-/// How users authenticate here; `None` where they do not, and where the expression fails, which is logged.
+/// How users authenticate here; `None` where they do not, and where the expression fails, which is
+/// logged.
 pub(crate) fn auth_type(
     tx: &mut Transaction<'_>,
     settings: &Settings,
@@ -78,10 +81,7 @@ pub(crate) fn authenticate(
 ) -> Result<(), Refusal> {
     let config = settings.auth.as_deref();
     let Some((config, auth_type)) = config.zip(auth_type(tx, settings, world)) else {
-        tx.complain(
-            None,
-            "a user is required and AuthType does not say how one authenticates",
-        );
+        tx.complain(None, "a user is required and AuthType does not say how one authenticates");
         return Err(Refusal::Status(Status::INTERNAL_SERVER_ERROR));
     };
     let is_decided = if auth_type.eq_ignore_ascii_case(b"basic") {
@@ -95,17 +95,18 @@ pub(crate) fn authenticate(
     if is_decided {
         return Ok(());
     }
-    let what = format!(
-        "AuthType {} could not find out who the user is",
-        shown(&auth_type)
-    );
+    let what = format!("AuthType {} could not find out who the user is", shown(&auth_type));
     tx.complain(None, what);
     Err(Refusal::Status(Status::INTERNAL_SERVER_ERROR))
 }
 
-/// Asks for another user than the one who has authenticated: sets WWW-Authenticate. The status is 401, or 500 where the
-/// challenge cannot be sent.
-pub(crate) fn challenge(tx: &mut Transaction<'_>, settings: &Settings, world: &mut dyn World) -> Status {
+/// Asks for another user than the one who has authenticated: sets WWW-Authenticate. The status is
+/// 401, or 500 where the challenge cannot be sent.
+pub(crate) fn challenge(
+    tx: &mut Transaction<'_>,
+    settings: &Settings,
+    world: &mut dyn World,
+) -> Status {
     let config = settings.auth.as_deref();
     let Some((config, auth_type)) = config.zip(auth_type(tx, settings, world)) else {
         return Status::UNAUTHORIZED;
@@ -124,10 +125,7 @@ pub(crate) fn challenge(tx: &mut Transaction<'_>, settings: &Settings, world: &m
 
 /// 401 with this challenge; 500 where it holds what no field may.
 fn ask(tx: &mut Transaction<'_>, challenge: &[u8]) -> Status {
-    if challenge
-        .iter()
-        .any(|byte| byte.is_ascii_control() && *byte != b'\t')
-    {
+    if challenge.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t') {
         tx.complain(None, "AuthName holds what cannot be sent");
         return Status::INTERNAL_SERVER_ERROR;
     }
@@ -139,11 +137,16 @@ fn ask(tx: &mut Transaction<'_>, challenge: &[u8]) -> Status {
 ///
 /// # Errors
 /// 500 where an expression fails.
-pub fn fixup(tx: &mut Transaction<'_>, config: &Config, world: &mut dyn World) -> Result<(), Status> {
+pub fn fixup(
+    tx: &mut Transaction<'_>,
+    config: &Config,
+    world: &mut dyn World,
+) -> Result<(), Status> {
     basic::fake(tx, config, world)
 }
 
-/// The realm as it stands between quotes; `None` where there is none, and where the expression fails.
+/// The realm as it stands between quotes; `None` where there is none, and where the expression
+/// fails.
 fn realm(tx: &mut Transaction<'_>, config: &Config, world: &mut dyn World) -> Option<Vec<u8>> {
     let name = rendered(config.name.as_ref()?, "AuthName", tx, world)?;
     Some(quoted(&name))

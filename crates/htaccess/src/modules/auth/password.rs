@@ -7,13 +7,14 @@ use sha1::{Digest, Sha1};
 use super::md5_crypt::push;
 use super::{base64, des_crypt, md5_crypt};
 
-/// Whether it takes so long to find out whether a password fits that nothing else should wait for it: tens of microseconds
-/// to seconds, by the form and the cost that the hash names.
+/// Whether it takes so long to find out whether a password fits that nothing else should wait for
+/// it: tens of microseconds to seconds, by the form and the cost that the hash names.
 pub fn is_slow(hash: &[u8]) -> bool {
     !matches!(Form::of(hash), Form::Sha1(_) | Form::Unknown)
 }
 
-/// Whether the hash is in a form that is known. No password fits one that is not; plain passwords are none.
+/// Whether the hash is in a form that is known. No password fits one that is not; plain passwords
+/// are none.
 pub fn is_known(hash: &[u8]) -> bool {
     !matches!(Form::of(hash), Form::Unknown)
 }
@@ -21,19 +22,14 @@ pub fn is_known(hash: &[u8]) -> bool {
 /// Whether the password fits. Takes the same time wherever the first difference lies.
 pub fn fits(hash: &[u8], password: &[u8]) -> bool {
     // What a C program sees of it.
-    let end = password
-        .iter()
-        .position(|byte| *byte == 0)
-        .unwrap_or(password.len());
+    let end = password.iter().position(|byte| *byte == 0).unwrap_or(password.len());
     let password = &password[..end];
     match Form::of(hash) {
         Form::Bcrypt(hash) => bcrypt::verify(password, hash).unwrap_or(false),
         Form::Sha1(expected) => same(expected, &base64::encode(&Sha1::digest(password))),
-        Form::Md5 {
-            magic,
-            salt,
-            expected,
-        } if magic == APR1 || password.len() <= LONGEST_FOR_CRYPT => {
+        Form::Md5 { magic, salt, expected }
+            if magic == APR1 || password.len() <= LONGEST_FOR_CRYPT =>
+        {
             same(expected, &md5_crypt::hash(magic, salt, password))
         }
         _ if password.len() > LONGEST_FOR_CRYPT => false,
@@ -78,7 +74,9 @@ impl<'h> Form<'h> {
             .or_else(|| Form::md5(b"$1$", hash))
             .or_else(|| Sha2::of(hash).map(Form::Sha2));
         known.unwrap_or(match hash {
-            [..] if hash.len() == 13 && hash.iter().all(|byte| md5_crypt::DIGITS.contains(byte)) => {
+            [..] if hash.len() == 13
+                && hash.iter().all(|byte| md5_crypt::DIGITS.contains(byte)) =>
+            {
                 Form::Des(hash)
             }
             _ => Form::Unknown,
@@ -86,9 +84,7 @@ impl<'h> Form<'h> {
     }
 
     fn bcrypt(hash: &[u8]) -> Option<Form<'_>> {
-        let is_one = [&b"$2a$"[..], b"$2b$", b"$2y$"]
-            .iter()
-            .any(|id| hash.starts_with(id));
+        let is_one = [&b"$2a$"[..], b"$2b$", b"$2y$"].iter().any(|id| hash.starts_with(id));
         let cost = std::str::from_utf8(hash.get(4..6)?).ok()?.parse::<u8>().ok()?;
         let is_bearable = cost <= HIGHEST_BCRYPT_COST;
         (is_one && is_bearable).then_some(Form::Bcrypt(std::str::from_utf8(hash).ok()?))
@@ -96,11 +92,7 @@ impl<'h> Form<'h> {
 
     fn md5(magic: &'static [u8], hash: &'h [u8]) -> Option<Form<'h>> {
         let (salt, expected) = salt_and_rest(hash.strip_prefix(magic)?)?;
-        (salt.len() <= 8).then_some(Form::Md5 {
-            magic,
-            salt,
-            expected,
-        })
+        (salt.len() <= 8).then_some(Form::Md5 { magic, salt, expected })
     }
 }
 
@@ -119,15 +111,9 @@ impl<'h> Sha2<'h> {
             }
         };
         let (salt, expected) = salt_and_rest(rest)?;
-        let params = sha_crypt::Params::new(rounds)
-            .ok()
-            .filter(|_| rounds <= HIGHEST_SHA2_ROUNDS)?;
-        (salt.len() <= 16).then_some(Sha2 {
-            is_512,
-            params,
-            salt,
-            expected,
-        })
+        let params =
+            sha_crypt::Params::new(rounds).ok().filter(|_| rounds <= HIGHEST_SHA2_ROUNDS)?;
+        (salt.len() <= 16).then_some(Sha2 { is_512, params, salt, expected })
     }
 
     fn fits(&self, password: &[u8]) -> bool {

@@ -13,11 +13,7 @@ fn answer(folders: &[&str], authorization: &str) -> (u16, String) {
     let asked = Asked::new("GET").field("Authorization", authorization);
     let mut tx = asked.transaction();
     let code = code(check(&mut tx, &merged(folders), &mut Site::default()));
-    let challenge = tx
-        .state
-        .error_fields
-        .value(b"WWW-Authenticate")
-        .unwrap_or_default();
+    let challenge = tx.state.error_fields.value(b"WWW-Authenticate").unwrap_or_default();
     (code, String::from_utf8_lossy(challenge).into_owned())
 }
 
@@ -39,11 +35,7 @@ fn what_basic_takes_for_credentials() {
     ] {
         let (code, challenge) = answer(&[&settings], value);
         assert_eq!(code, expected, "{value}");
-        assert_eq!(
-            challenge,
-            if code == 401 { "Basic realm=\"Realm\"" } else { "" },
-            "{value}"
-        );
+        assert_eq!(challenge, if code == 401 { "Basic realm=\"Realm\"" } else { "" }, "{value}");
     }
 }
 
@@ -58,23 +50,11 @@ fn what_configurations_of_basic_come_to() {
         (with("AuthBasicProvider file"), 401, 200),
         (with("AuthBasicProvider file file"), 401, 200),
         (with("AuthType BASIC"), 401, 200),
-        (
-            with("AuthBasicUseDigestAlgorithm MD5\nAuthUserFile /digests"),
-            401,
-            200,
-        ),
+        (with("AuthBasicUseDigestAlgorithm MD5\nAuthUserFile /digests"), 401, 200),
         (with("AuthBasicUseDigestAlgorithm Off"), 401, 200),
-        (
-            "AuthType Basic\nAuthUserFile /users\nRequire valid-user".into(),
-            500,
-            500,
-        ),
+        ("AuthType Basic\nAuthUserFile /users\nRequire valid-user".into(), 500, 500),
         ("AuthType Basic\nAuthName x\nRequire valid-user".into(), 401, 500),
-        (
-            "AuthName x\nAuthUserFile /users\nRequire valid-user".into(),
-            500,
-            500,
-        ),
+        ("AuthName x\nAuthUserFile /users\nRequire valid-user".into(), 500, 500),
     ];
     for (text, without, with) in &rows {
         run(&[(text, &[("GET", *without), ("GET ann:secret", *with)])]);
@@ -82,12 +62,7 @@ fn what_configurations_of_basic_come_to() {
     let elsewhere = with("AuthBasicAuthoritative Off");
     run(&[(
         &elsewhere,
-        &[
-            ("GET", 401),
-            ("GET ann:secret", 200),
-            ("GET ann:wrong", 401),
-            ("GET eve:secret", 500),
-        ],
+        &[("GET", 401), ("GET ann:secret", 200), ("GET ann:wrong", 401), ("GET eve:secret", 500)],
     )]);
 }
 
@@ -110,10 +85,7 @@ fn realms() {
     assert_eq!(quoted(b"a \"c\\\" \\"), b"a \\\"c\\\" \\");
     // A backslash and a `b` are what C takes them for, which no field can hold.
     let unsendable = format!("{USERS_OF}Require valid-user\nAuthName \"a\\\\b\"");
-    run(&[(
-        &unsendable,
-        &[("GET", 500), ("GET ann:wrong", 500), ("GET ann:secret", 200)],
-    )]);
+    run(&[(&unsendable, &[("GET", 500), ("GET ann:wrong", 500), ("GET ann:secret", 200)])]);
 }
 
 #[test]
@@ -144,19 +116,13 @@ fn response(challenge: &str, replaced: &[(&str, &str)]) -> String {
         found.map_or(default, |(_, value)| (*value).to_owned())
     };
     let md5 = |text: String| String::from_utf8(hexadecimal(&Md5::digest(text.as_bytes()))).unwrap();
-    let nonce = challenge
-        .split("nonce=\"")
-        .nth(1)
-        .and_then(|rest| rest.split('"').next());
+    let nonce = challenge.split("nonce=\"").nth(1).and_then(|rest| rest.split('"').next());
     let nonce = parameter("nonce", nonce.unwrap_or_default().into());
     let (uri, qop) = (parameter("uri", "/x".into()), parameter("qop", "auth".into()));
     let realm = parameter("realm", "Realm".into());
     let user = parameter("username", "ann".into());
     let secret = md5(format!("ann:Realm:{}", parameter("password", "secret".into())));
-    let digest = md5(format!(
-        "{secret}:{nonce}:00000001:c:{qop}:{}",
-        md5(format!("GET:{uri}"))
-    ));
+    let digest = md5(format!("{secret}:{nonce}:00000001:c:{qop}:{}", md5(format!("GET:{uri}"))));
     let digest = parameter("response", digest);
     let more = parameter("more", String::new());
     format!(
@@ -169,14 +135,8 @@ fn response(challenge: &str, replaced: &[(&str, &str)]) -> String {
 fn a_digest_answers_a_challenge() {
     let (code, challenge) = answer(&[DIGEST], "");
     assert_eq!(code, 401);
-    assert!(
-        challenge.starts_with("Digest realm=\"Realm\", nonce=\""),
-        "{challenge}"
-    );
-    assert!(
-        challenge.ends_with("\", algorithm=MD5, qop=\"auth\""),
-        "{challenge}"
-    );
+    assert!(challenge.starts_with("Digest realm=\"Realm\", nonce=\""), "{challenge}");
+    assert!(challenge.ends_with("\", algorithm=MD5, qop=\"auth\""), "{challenge}");
     let rows: &[(&[(&str, &str)], u16)] = &[
         (&[], 200),
         (&[("more", ", algorithm=md5")], 200),
@@ -200,10 +160,7 @@ fn a_digest_answers_a_challenge() {
         assert_eq!(answer(&[DIGEST], &value).0, *expected, "{value}");
     }
     assert_eq!(answer(&[DIGEST], "Basic YW5uOnNlY3JldA==").0, 401);
-    assert_eq!(
-        answer(&[DIGEST, "AuthName Other"], &response(&challenge, &[])).0,
-        401
-    );
+    assert_eq!(answer(&[DIGEST, "AuthName Other"], &response(&challenge, &[])).0, 401);
 }
 
 #[test]
@@ -218,11 +175,7 @@ fn nonces_end() {
         tx.client = Client::new(client.request(), client.remote(), client.local(), time);
         let code = code(check(&mut tx, &merged(&[DIGEST, lines]), &mut Site::default()));
         let info = tx.state.fields.value(b"Authentication-Info").unwrap_or_default();
-        let challenge = tx
-            .state
-            .error_fields
-            .value(b"WWW-Authenticate")
-            .unwrap_or_default();
+        let challenge = tx.state.error_fields.value(b"WWW-Authenticate").unwrap_or_default();
         let has = |text: &[u8], part: &[u8]| text.windows(part.len()).any(|window| window == part);
         (code, has(challenge, b"stale=true"), has(info, b"nextnonce="))
     };
@@ -232,10 +185,7 @@ fn nonces_end() {
     assert_eq!(later("", 301), (401, true, false));
     assert_eq!(later("", -1), (401, true, false));
     assert_eq!(later("AuthDigestNonceLifetime 600", 301), (200, false, false));
-    assert_eq!(
-        later("AuthDigestNonceLifetime -1", 1_000_000),
-        (200, false, false)
-    );
+    assert_eq!(later("AuthDigestNonceLifetime -1", 1_000_000), (200, false, false));
 }
 
 #[test]
@@ -262,15 +212,8 @@ fn without_a_secret_there_is_no_digest() {
 
 #[test]
 fn urls_with_the_same_users_are_named() {
-    let challenge = answer(
-        &[DIGEST, "AuthDigestDomain /a\nAuthDigestDomain /b http://c/"],
-        "",
-    )
-    .1;
-    assert!(
-        challenge.contains(", domain=\"/a /b http://c/\", qop"),
-        "{challenge}"
-    );
+    let challenge = answer(&[DIGEST, "AuthDigestDomain /a\nAuthDigestDomain /b http://c/"], "").1;
+    assert!(challenge.contains(", domain=\"/a /b http://c/\", qop"), "{challenge}");
     let challenge = answer(&[DIGEST, "AuthDigestDomain /a", "AuthDigestDomain /b"], "").1;
     assert!(challenge.contains(", domain=\"/b\""), "{challenge}");
     for (below, stays) in [

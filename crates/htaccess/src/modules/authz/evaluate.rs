@@ -43,8 +43,14 @@ impl Judge<'_, '_> {
         self.under(section, parent, false)
     }
 
-    /// `is_inverted`: whether an odd number of negations lies around it, so that its denial is what lets people in.
-    fn under(&mut self, section: &Section, parent: Logic, is_inverted: bool) -> Result<Verdict, Refusal> {
+    /// `is_inverted`: whether an odd number of negations lies around it, so that its denial is what
+    /// lets people in.
+    fn under(
+        &mut self,
+        section: &Section,
+        parent: Logic,
+        is_inverted: bool,
+    ) -> Result<Verdict, Refusal> {
         if !section.methods.meets(self.method) {
             let verdict = if parent == Logic::All {
                 Verdict::Granted
@@ -56,14 +62,12 @@ impl Judge<'_, '_> {
         }
         let is_inverted = is_inverted ^ section.is_negated;
         let verdict = match &section.kind {
-            Kind::Requirement(requirement) => self.requirement(section, requirement, is_inverted)?,
+            Kind::Requirement(requirement) => {
+                self.requirement(section, requirement, is_inverted)?
+            }
             Kind::Group(group) => self.group(group, is_inverted)?,
         };
-        let verdict = if section.is_negated {
-            negated(verdict)
-        } else {
-            verdict
-        };
+        let verdict = if section.is_negated { negated(verdict) } else { verdict };
         self.note(section, verdict, None);
         Ok(verdict)
     }
@@ -97,22 +101,25 @@ impl Judge<'_, '_> {
         let remote = client.remote().ip();
         Ok(match &requirement.kind {
             Asked::All(is_granted) => granted(*is_granted),
-            Asked::Address(subnets) => granted(subnets.iter().any(|subnet| subnet.contains(remote))),
+            Asked::Address(subnets) => {
+                granted(subnets.iter().any(|subnet| subnet.contains(remote)))
+            }
             Asked::Host(names) => self.host(section, names, remote, is_inverted)?,
             Asked::ForwardDns(names) => self.forward_dns(section, names, remote, is_inverted)?,
             Asked::Local => granted(is_local(remote, client.local().ip())),
-            Asked::Environment(names) => granted(names.iter().any(|name| self.tx.state.env.contains(name))),
+            Asked::Environment(names) => {
+                granted(names.iter().any(|name| self.tx.state.env.contains(name)))
+            }
             Asked::Method(methods) => granted(methods.meets(self.method)),
             Asked::Tls => granted(client.scheme() == Scheme::Https),
-            Asked::Expression {
-                condition,
-                wants_user,
-            } => match condition.holds(self.tx, self.world, &mut Captures::default()) {
-                Ok(true) => Verdict::Granted,
-                Ok(false) if *wants_user => Verdict::DeniedWithoutUser,
-                Ok(false) => Verdict::Denied,
-                Err(problem) => return Err(self.failed(section, &problem)),
-            },
+            Asked::Expression { condition, wants_user } => {
+                match condition.holds(self.tx, self.world, &mut Captures::default()) {
+                    Ok(true) => Verdict::Granted,
+                    Ok(false) if *wants_user => Verdict::DeniedWithoutUser,
+                    Ok(false) => Verdict::Denied,
+                    Err(problem) => return Err(self.failed(section, &problem)),
+                }
+            }
             of_user => match self.tx.state.user.clone() {
                 None => Verdict::DeniedWithoutUser,
                 Some(user) => granted(self.is_user(section, of_user, &user)?),
@@ -136,7 +143,9 @@ impl Judge<'_, '_> {
             Asked::FileGroup => {
                 let groups = self.groups(section, user);
                 let owner = self.owners(section)?.group;
-                owner.is_some_and(|owner| groups.iter().any(|group| group.eq_ignore_ascii_case(&owner)))
+                owner.is_some_and(|owner| {
+                    groups.iter().any(|group| group.eq_ignore_ascii_case(&owner))
+                })
             }
             _ => false,
         })
@@ -173,8 +182,7 @@ impl Judge<'_, '_> {
             LookedUp::Later => return Err(Refusal::Later),
             LookedUp::Never if is_inverted => return Err(self.failed(section, NO_NAMES)),
             LookedUp::Never | LookedUp::Nothing => {
-                self.tx
-                    .complain(section.place.as_ref(), "the client's host name is not known");
+                self.tx.complain(section.place.as_ref(), "the client's host name is not known");
                 return Ok(Verdict::Denied);
             }
         };
@@ -243,8 +251,7 @@ impl Judge<'_, '_> {
     }
 
     fn failed(&mut self, section: &Section, problem: &str) -> Refusal {
-        self.tx
-            .complain(section.place.as_ref(), format!("{section}: {problem}"));
+        self.tx.complain(section.place.as_ref(), format!("{section}: {problem}"));
         Refusal::Status(Status::INTERNAL_SERVER_ERROR)
     }
 
@@ -253,10 +260,7 @@ impl Judge<'_, '_> {
             step: "access",
             place: section.place.clone(),
             text: section.to_string(),
-            facts: remark
-                .map(|remark| ("applies", remark.to_owned()))
-                .into_iter()
-                .collect(),
+            facts: remark.map(|remark| ("applies", remark.to_owned())).into_iter().collect(),
             outcome: match verdict {
                 Verdict::Granted => "granted",
                 Verdict::Denied => "denied",
@@ -280,11 +284,7 @@ pub(crate) fn in_domain(domain: &[u8], host: &[u8]) -> bool {
 const NO_NAMES: &str = "host names are not looked up here; name addresses instead";
 
 fn granted(is_granted: bool) -> Verdict {
-    if is_granted {
-        Verdict::Granted
-    } else {
-        Verdict::Denied
-    }
+    if is_granted { Verdict::Granted } else { Verdict::Denied }
 }
 
 /// That somebody is not denied does not yet let them in.

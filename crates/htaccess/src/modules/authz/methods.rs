@@ -4,7 +4,8 @@ use howdah_http::Method;
 
 use crate::compile::Scope;
 
-/// A set of methods, as httpd numbers them: HEAD is GET, and all methods that httpd does not know are one.
+/// A set of methods, as httpd numbers them: HEAD is GET, and all methods that httpd does not know
+/// are one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MethodSet(u32);
 
@@ -39,11 +40,7 @@ impl MethodSet {
             .iter()
             .filter_map(|name| MethodSet::named(name.as_bytes()))
             .fold(MethodSet(0), MethodSet::with);
-        if methods.except {
-            MethodSet(!named.0)
-        } else {
-            named
-        }
+        if methods.except { MethodSet(!named.0) } else { named }
     }
 
     /// Both sets together.
@@ -62,7 +59,8 @@ impl MethodSet {
     }
 }
 
-/// The methods that httpd knows. GET and POST stand first because [`MethodSet::of`] knows their places.
+/// The methods that httpd knows. GET and POST stand first because [`MethodSet::of`] knows their
+/// places.
 const NAMES: &[&str] = &[
     "GET",
     "POST",

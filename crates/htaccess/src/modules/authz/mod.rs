@@ -1,5 +1,6 @@
-//! mod_authz_core and its providers: `Require`, its containers, AuthMerging; and the phase that decides about access with all
-//! that mod_access_compat, mod_ssl and the authentication modules have to say.
+//! mod_authz_core and its providers: `Require`, its containers, AuthMerging; and the phase that
+//! decides about access with all that mod_access_compat, mod_ssl and the authentication modules
+//! have to say.
 
 mod evaluate;
 mod methods;
@@ -29,21 +30,22 @@ use section::{Kind, Logic, Section};
 pub enum Refusal {
     /// It is answered with this error.
     Status(Status),
-    /// The answer needs something that takes time, such as a slow password hash: the request is to be resolved again when
-    /// it is known.
+    /// The answer needs something that takes time, such as a slow password hash: the request is to
+    /// be resolved again when it is known.
     Later,
 }
 
 /// What the module's directives have set.
 ///
-/// A site itself says `Require all granted`, as Debian's Apache does for the folder of its sites: so much is in force where
-/// nothing else is, and it is what AuthMerging in the topmost file joins.
+/// A site itself says `Require all granted`, as Debian's Apache does for the folder of its sites:
+/// so much is in force where nothing else is, and it is what AuthMerging in the topmost file joins.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// All `Require` directives; `None` where there are none.
     section: Option<Arc<Section>>,
     merging: Option<Merging>,
-    /// Whether what the site itself says plays no part any more: it is in `section` already, or cleared away.
+    /// Whether what the site itself says plays no part any more: it is in `section` already, or
+    /// cleared away.
     is_detached: bool,
     /// AuthzSendForbiddenOnFailure.
     forbidden_on_failure: Option<bool>,
@@ -61,12 +63,7 @@ enum Merging {
 impl Merge for Config {
     fn merge(base: &Config, add: &Config) -> Config {
         let is_silent = add.merging.is_none() && add.section.is_none();
-        let mut merged = if is_silent && base.section.is_some() {
-            base
-        } else {
-            add
-        }
-        .clone();
+        let mut merged = if is_silent && base.section.is_some() { base } else { add }.clone();
         if let (Some(Merging::With(logic)), Some(above)) = (add.merging, base.joined()) {
             merged.section = Some(match &add.section {
                 None => above,
@@ -89,7 +86,8 @@ impl Config {
         }
     }
 
-    /// Whether nothing but `section` is left: AuthMerging Off clears away what the site itself says as well.
+    /// Whether nothing but `section` is left: AuthMerging Off clears away what the site itself says
+    /// as well.
     fn is_cleared(&self) -> bool {
         self.is_detached || self.merging == Some(Merging::Off)
     }
@@ -130,11 +128,7 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
         "Grants access where one of what it holds does and nothing denies it.",
         require_all,
     ),
-    container(
-        "<RequireAny",
-        "Grants access where anything that it holds does.",
-        require_any,
-    ),
+    container("<RequireAny", "Grants access where anything that it holds does.", require_any),
     container(
         "<RequireNone",
         "Denies access where anything that it holds grants it.",
@@ -232,7 +226,10 @@ fn auth_merging(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complain
     Ok(())
 }
 
-fn authz_send_forbidden_on_failure(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+fn authz_send_forbidden_on_failure(
+    call: &Call<'_>,
+    settings: &mut Settings,
+) -> Result<(), Complaint> {
     let config: &mut Config = Settings::edit(&mut settings.authz);
     config.forbidden_on_failure = Some(call.flag());
     Ok(())

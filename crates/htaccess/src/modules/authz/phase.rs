@@ -15,12 +15,16 @@ use super::evaluate::{Judge, Verdict};
 use super::section::Logic;
 use super::{Config, MethodSet, Refusal};
 
-/// Decides whether the request may go on. Sets the user and how they authenticated, and where they have to, the challenge
-/// in the fields of an error.
+/// Decides whether the request may go on. Sets the user and how they authenticated, and where they
+/// have to, the challenge in the fields of an error.
 ///
 /// # Errors
 /// 401, 403, 500 where the configuration cannot be followed; or that the answer takes time.
-pub fn check(tx: &mut Transaction<'_>, settings: &Settings, world: &mut dyn World) -> Result<(), Refusal> {
+pub fn check(
+    tx: &mut Transaction<'_>,
+    settings: &Settings,
+    world: &mut dyn World,
+) -> Result<(), Refusal> {
     if settings.authz.is_none()
         && settings.access.is_none()
         && settings.auth.is_none()
@@ -30,10 +34,7 @@ pub fn check(tx: &mut Transaction<'_>, settings: &Settings, world: &mut dyn Worl
     }
     let method = MethodSet::of(&tx.state.method);
     let by_address = by_address(tx, settings, method, world);
-    let any_suffices = settings
-        .access
-        .as_ref()
-        .is_some_and(|access| access.any_suffices(method));
+    let any_suffices = settings.access.as_ref().is_some_and(|access| access.any_suffices(method));
     match by_address {
         Ok(()) if any_suffices => return Ok(()),
         Err(Refusal::Status(Status::FORBIDDEN)) if any_suffices => {}
@@ -51,8 +52,8 @@ pub fn check(tx: &mut Transaction<'_>, settings: &Settings, world: &mut dyn Worl
     }
 }
 
-/// What an internal redirect or a sub-request for the very same settings takes over from the request that it comes from,
-/// instead of [`check`].
+/// What an internal redirect or a sub-request for the very same settings takes over from the
+/// request that it comes from, instead of [`check`].
 pub fn inherit(state: &mut State, from: &State) {
     state.user = from.user.clone();
     state.auth_type = from.auth_type;
@@ -88,7 +89,9 @@ fn authorise(
     after_authentication: bool,
 ) -> Result<Outcome, Refusal> {
     let config = settings.authz.as_deref();
-    let Some((config, section)) = config.and_then(|config| Some((config, config.section.as_ref()?))) else {
+    let Some((config, section)) =
+        config.and_then(|config| Some((config, config.section.as_ref()?)))
+    else {
         let is_cleared = config.is_some_and(Config::is_cleared);
         if is_cleared && auth::auth_type(tx, settings, world).is_some() {
             tx.complain(None, "AuthType is set and no Require says who is allowed");
@@ -100,25 +103,15 @@ fn authorise(
     if joins_site == Some(Logic::Any) {
         return Ok(Outcome::Granted);
     }
-    let mut judge = Judge {
-        tx,
-        settings,
-        world,
-        method,
-    };
+    let mut judge = Judge { tx, settings, world, method };
     match judge.section(section, Logic::All)? {
         Verdict::Granted => Ok(Outcome::Granted),
         Verdict::Neutral if joins_site == Some(Logic::All) => Ok(Outcome::Granted),
         Verdict::DeniedWithoutUser if !after_authentication => Ok(Outcome::NeedsUser),
         Verdict::DeniedWithoutUser => Err(unauthorised(tx, settings, world)),
-        Verdict::Denied | Verdict::Neutral => Err(denied(
-            tx,
-            config,
-            settings,
-            world,
-            section.place.as_ref(),
-            after_authentication,
-        )),
+        Verdict::Denied | Verdict::Neutral => {
+            Err(denied(tx, config, settings, world, section.place.as_ref(), after_authentication))
+        }
     }
 }
 

@@ -106,7 +106,9 @@ impl Requirement {
             }
             _ => {
                 let hint = "all, ip, host, local, env, method, expr, user, group, valid-user, file-owner, file-group or ssl";
-                return Err(Complaint::new(format!("nobody answers \"Require {shown}\"")).hint(hint));
+                return Err(
+                    Complaint::new(format!("nobody answers \"Require {shown}\"")).hint(hint)
+                );
             }
         };
         let text = text.into();
@@ -114,7 +116,8 @@ impl Requirement {
     }
 }
 
-/// What modules answer that Debian has and Howdah has not: databases, directories, client certificates.
+/// What modules answer that Debian has and Howdah has not: databases, directories, client
+/// certificates.
 const ELSEWHERE: &[&str] = &[
     "dbd-group",
     "dbd-login",

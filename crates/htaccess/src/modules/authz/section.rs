@@ -112,11 +112,7 @@ impl Section {
             place: add.place.clone(),
             methods: base.methods.with(add.methods),
             is_negated: false,
-            kind: Kind::Group(Group {
-                logic,
-                is_merged: true,
-                members,
-            }),
+            kind: Kind::Group(Group { logic, is_merged: true, members }),
         }
     }
 }

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A network of IPv4 or IPv6 addresses. Small, because there are lists of thousands of IPv4 networks.
+/// A network of IPv4 or IPv6 addresses. Small, because there are lists of thousands of IPv4
+/// networks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subnet(Network);
 
@@ -31,8 +32,8 @@ pub enum BadSubnet {
 }
 
 impl Subnet {
-    /// An address, the beginning of an IPv4 address (`10.1.`), or an address with a mask (`10.0.0.0/8`,
-    /// `10.0.0.0/255.0.0.0`, `2001:db8::/32`).
+    /// An address, the beginning of an IPv4 address (`10.1.`), or an address with a mask
+    /// (`10.0.0.0/8`, `10.0.0.0/255.0.0.0`, `2001:db8::/32`).
     pub fn new(text: &[u8]) -> Result<Subnet, BadSubnet> {
         let (address, mask) = match memchr::memchr(b'/', text) {
             Some(at) => (&text[..at], Some(&text[at + 1..])),
@@ -46,7 +47,8 @@ impl Subnet {
             // Clients that come by a mapped address count as IPv4.
             Ok(IpAddr::V6(v6)) if v6.to_ipv4_mapped().is_some() => Err(BadSubnet::BadAddress),
             Ok(IpAddr::V6(v6)) => {
-                let mask = mask.map_or(Ok(u128::MAX), |mask| Ok(u128::MAX << (128 - bits(mask, 128)?)))?;
+                let mask =
+                    mask.map_or(Ok(u128::MAX), |mask| Ok(u128::MAX << (128 - bits(mask, 128)?)))?;
                 let network = v6.to_bits() & mask;
                 Ok(Subnet(Network::V6(Box::new(V6 { network, mask }))))
             }
@@ -131,8 +133,7 @@ fn mask_of(text: &[u8]) -> Result<u32, BadSubnet> {
 /// From 1 to `width`.
 fn bits(text: &[u8], width: u32) -> Result<u32, BadSubnet> {
     let bits = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
-    bits.filter(|bits| (1..=width).contains(bits))
-        .ok_or(BadSubnet::BadMask)
+    bits.filter(|bits| (1..=width).contains(bits)).ok_or(BadSubnet::BadMask)
 }
 
 #[cfg(test)]
@@ -167,11 +168,7 @@ mod tests {
         ];
         for (network, address, expected) in rows {
             let subnet = Subnet::new(network.as_bytes()).expect(network);
-            assert_eq!(
-                subnet.contains(address.parse().unwrap()),
-                expected,
-                "{network} {address}"
-            );
+            assert_eq!(subnet.contains(address.parse().unwrap()), expected, "{network} {address}");
         }
     }
 

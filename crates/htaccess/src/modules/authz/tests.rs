@@ -103,8 +103,8 @@ pub(crate) fn merged(folders: &[&str]) -> Settings {
     all.reduce(|above, below| above.merge(&below)).unwrap_or_default()
 }
 
-/// A request in a line: `GET`, `POST e1=1` with a variable, `GET ann:secret` with a password, `GET https`, `GET @2001:db8::1`
-/// from another address.
+/// A request in a line: `GET`, `POST e1=1` with a variable, `GET ann:secret` with a password, `GET
+/// https`, `GET @2001:db8::1` from another address.
 pub(crate) struct Asked {
     request: Request,
     from: Option<IpAddr>,
@@ -159,11 +159,7 @@ impl Asked {
 /// The status that a request gets; 200 where it may go on.
 pub(crate) fn status(folders: &[&str], line: &str) -> u16 {
     let asked = Asked::new(line);
-    code(check(
-        &mut asked.transaction(),
-        &merged(folders),
-        &mut Site::default(),
-    ))
+    code(check(&mut asked.transaction(), &merged(folders), &mut Site::default()))
 }
 
 pub(crate) fn code(outcome: Result<(), Refusal>) -> u16 {
@@ -200,19 +196,13 @@ fn who_authenticates_is_known_afterwards() {
     assert_eq!(tx.state.auth_type, Some("Basic"));
     let mut next = asked.transaction();
     super::inherit(&mut next.state, &tx.state);
-    assert_eq!(
-        (next.state.user, next.state.auth_type),
-        (tx.state.user, Some("Basic"))
-    );
+    assert_eq!((next.state.user, next.state.auth_type), (tx.state.user, Some("Basic")));
 }
 
 #[test]
 fn a_slow_password_puts_the_answer_off() {
     let settings = merged(&[USERS_OF, "Require valid-user"]);
-    let mut world = Site {
-        is_slow: true,
-        ..Site::default()
-    };
+    let mut world = Site { is_slow: true, ..Site::default() };
     let asked = Asked::new("GET ann:secret");
     let outcome = check(&mut asked.transaction(), &settings, &mut world);
     assert_eq!(outcome, Err(Refusal::Later));

@@ -25,8 +25,8 @@ fn add_icon(call: &Call<'_>, settings: &mut Settings, by: By) -> Outcome {
     let (alt, icon) = match icon {
         [b'(', inner @ ..] => {
             let end = inner.iter().position(|&byte| byte == b')');
-            let inner =
-                &inner[..end.ok_or_else(|| Complaint::about(0, "the closing parenthesis is missing"))?];
+            let inner = &inner
+                [..end.ok_or_else(|| Complaint::about(0, "the closing parenthesis is missing"))?];
             let comma = inner.iter().position(|&byte| byte == b',').unwrap_or(inner.len());
             (Some(&inner[..comma]), inner.get(comma + 1..).unwrap_or_default())
         }
@@ -83,7 +83,9 @@ fn index_order_default(call: &Call<'_>, settings: &mut Settings) -> Outcome {
         b"date" => Key::Modified,
         b"size" => Key::Size,
         b"description" => Key::Description,
-        _ => return Err(Complaint::about(1, "there are Name, Date, Size and Description")),
+        _ => {
+            return Err(Complaint::about(1, "there are Name, Date, Size and Description"));
+        }
     };
     let config = Settings::edit(&mut settings.autoindex);
     config.key = Some(key);
@@ -166,9 +168,7 @@ fn width(value: Option<&[u8]>, removes: bool, least: usize) -> Result<Width, &'s
 fn number(text: &[u8]) -> usize {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit());
     digits.fold(0usize, |number, digit| {
-        number
-            .saturating_mul(10)
-            .saturating_add(usize::from(digit - b'0'))
+        number.saturating_mul(10).saturating_add(usize::from(digit - b'0'))
     })
 }
 
@@ -245,30 +245,15 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
         "The icon of files of these media types.",
         |call, settings| add_icon(call, settings, By::Type),
     ),
-    directive(
-        "DefaultIcon",
-        Arguments::ONE,
-        "The icon of all other files.",
-        text!(default_icon),
-    ),
-    directive(
-        "HeaderName",
-        Arguments::ONE,
-        "The file that stands above the list.",
-        text!(header),
-    ),
+    directive("DefaultIcon", Arguments::ONE, "The icon of all other files.", text!(default_icon)),
+    directive("HeaderName", Arguments::ONE, "The file that stands above the list.", text!(header)),
     directive(
         "IndexHeadInsert",
         Arguments::ONE,
         "HTML for the head of the page.",
         text!(head_insert),
     ),
-    directive(
-        "IndexIgnore",
-        Arguments::SOME,
-        "Names that are not listed.",
-        index_ignore,
-    ),
+    directive("IndexIgnore", Arguments::SOME, "Names that are not listed.", index_ignore),
     directive(
         "IndexIgnoreReset",
         Arguments::Flag,
@@ -279,13 +264,10 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
         },
     ),
     Directive {
-        support: Support::Differs("ScanHTMLTitles has no effect, since files are not read for a listing"),
-        ..directive(
-            "IndexOptions",
-            Arguments::ANY,
-            "What a listing looks like.",
-            index_options,
-        )
+        support: Support::Differs(
+            "ScanHTMLTitles has no effect, since files are not read for a listing",
+        ),
+        ..directive("IndexOptions", Arguments::ANY, "What a listing looks like.", index_options)
     },
     directive(
         "IndexOrderDefault",
@@ -299,10 +281,5 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
         "The style sheet of a listing.",
         text!(style_sheet),
     ),
-    directive(
-        "ReadmeName",
-        Arguments::ONE,
-        "The file that stands below the list.",
-        text!(readme),
-    ),
+    directive("ReadmeName", Arguments::ONE, "The file that stands below the list.", text!(readme)),
 ];

@@ -94,23 +94,17 @@ impl Item {
 
 /// The first that is for the subject.
 pub(super) fn find<'i>(items: &'i [Arc<Item>], subject: &Subject<'_>) -> Option<&'i [u8]> {
-    items
-        .iter()
-        .find(|item| item.is_for(subject))
-        .map(|item| &*item.data)
+    items.iter().find(|item| item.is_for(subject)).map(|item| &*item.data)
 }
 
 /// The description of what is at an absolute path.
 pub(super) fn description<'c>(config: &'c Config, path: &[u8]) -> Option<&'c [u8]> {
     let is_for = |description: &&Arc<Description>| describes(&description.pattern, path);
-    config
-        .descriptions
-        .iter()
-        .find(is_for)
-        .map(|description| &*description.text)
+    config.descriptions.iter().find(is_for).map(|description| &*description.text)
 }
 
-/// A pattern with a slash is for the end of the path, one with wildcards for the name, any other for a part of the name.
+/// A pattern with a slash is for the end of the path, one with wildcards for the name, any other
+/// for a part of the name.
 fn describes(pattern: &[u8], path: &[u8]) -> bool {
     let name = name_of(path);
     let open = [pattern, b"*"].concat();
@@ -190,11 +184,7 @@ mod tests {
             (".a", ".??*", false),
         ];
         for (text, pattern, expected) in table {
-            assert_eq!(
-                glob(text.as_bytes(), pattern.as_bytes()),
-                expected,
-                "{text} {pattern}"
-            );
+            assert_eq!(glob(text.as_bytes(), pattern.as_bytes()), expected, "{text} {pattern}");
         }
     }
 

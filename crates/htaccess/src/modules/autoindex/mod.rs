@@ -1,4 +1,5 @@
-//! mod_autoindex: the page that lists a folder, where Options Indexes is on and there is no index file.
+//! mod_autoindex: the page that lists a folder, where Options Indexes is on and there is no index
+//! file.
 
 mod directives;
 mod items;
@@ -83,7 +84,8 @@ pub enum Insert {
 /// What a page is made of.
 #[derive(Clone, Debug, Default)]
 pub struct Listing {
-    /// In any order. Those that IndexIgnore names are left out here, those that the client may not see by the caller.
+    /// In any order. Those that IndexIgnore names are left out here, those that the client may not
+    /// see by the caller.
     pub entries: Vec<Entry>,
     /// The file of [`Config::header_name`].
     pub header: Option<Insert>,
@@ -171,9 +173,15 @@ impl Merge for Config {
     }
 }
 
-/// The page for the folder `filename` of the transaction, whose query may ask for an order (`C=N;O=D`), a form (`F=0` to `F=2`),
-/// the order of versions (`V=1`) and names (`P=*.txt`). `world` is asked for the local time's zone.
-pub fn page(tx: &Transaction<'_>, settings: &Settings, world: &mut dyn World, listing: &Listing) -> Vec<u8> {
+/// The page for the folder `filename` of the transaction, whose query may ask for an order
+/// (`C=N;O=D`), a form (`F=0` to `F=2`), the order of versions (`V=1`) and names (`P=*.txt`).
+/// `world` is asked for the local time's zone.
+pub fn page(
+    tx: &Transaction<'_>,
+    settings: &Settings,
+    world: &mut dyn World,
+    listing: &Listing,
+) -> Vec<u8> {
     let nothing = Config::default();
     let config = settings.autoindex.as_deref().unwrap_or(&nothing).settled();
     page::page(tx, &config, world, listing)

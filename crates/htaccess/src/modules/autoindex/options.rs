@@ -1,6 +1,7 @@
 //! IndexOptions.
 
-/// A set of options, as one file has it: those that are said, those that are added to what is inherited, those that are taken away.
+/// A set of options, as one file has it: those that are said, those that are added to what is
+/// inherited, those that are taken away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
     /// Bits of the constants.
@@ -84,7 +85,8 @@ impl Options {
         self.set & Options::NONE != 0 && self.set != Options::NONE
     }
 
-    /// What is in force where `add` is closer. As in Apache, what a file adds by `+` is lost where it also says options without.
+    /// What is in force where `add` is closer. As in Apache, what a file adds by `+` is lost where
+    /// it also says options without.
     pub(super) fn closer(self, add: Options) -> Options {
         if add.is_absolute {
             return Options {

@@ -30,7 +30,8 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Sorts by merging: comparing versions need not be transitive, which the standard library's sorting may punish.
+    /// Sorts by merging: comparing versions need not be transitive, which the standard library's
+    /// sorting may punish.
     pub(super) fn sort<'r>(&self, mut rows: Vec<Row<'r>>) -> Vec<Row<'r>> {
         if rows.len() < 2 {
             return rows;
@@ -71,10 +72,7 @@ impl Order {
             Key::Modified => a.modified.cmp(&b.modified),
             Key::Size => a.size.cmp(&b.size),
             Key::Description => {
-                let (a, b) = (
-                    a.description.unwrap_or_default(),
-                    b.description.unwrap_or_default(),
-                );
+                let (a, b) = (a.description.unwrap_or_default(), b.description.unwrap_or_default());
                 if self.by_version {
                     versions(a, b, false)
                 } else {
@@ -93,7 +91,8 @@ impl Order {
             order = order.then_with(|| versions(&a.name, &b.name, false));
         }
         if self.ignore_case {
-            order = order.then_with(|| a.name.to_ascii_lowercase().cmp(&b.name.to_ascii_lowercase()));
+            order =
+                order.then_with(|| a.name.to_ascii_lowercase().cmp(&b.name.to_ascii_lowercase()));
         }
         order.then_with(|| a.name.cmp(&b.name))
     }
@@ -157,11 +156,7 @@ mod tests {
         ];
         for (a, b, expected) in table {
             assert_eq!(versions(a.as_bytes(), b.as_bytes(), false), expected, "{a} {b}");
-            assert_eq!(
-                versions(b.as_bytes(), a.as_bytes(), false),
-                expected.reverse(),
-                "{b} {a}"
-            );
+            assert_eq!(versions(b.as_bytes(), a.as_bytes(), false), expected.reverse(), "{b} {a}");
         }
         assert_eq!(versions(b"A2", b"a10", true), Ordering::Less);
     }
@@ -175,16 +170,10 @@ mod tests {
             ignore_case: false,
         };
         let name = |number: usize| format!("v{}", number * 7919 % 1000).into_bytes();
-        let rows: Vec<_> = (0..1000)
-            .map(|number| Row {
-                name: name(number),
-                ..Row::default()
-            })
-            .collect();
+        let rows: Vec<_> =
+            (0..1000).map(|number| Row { name: name(number), ..Row::default() }).collect();
         let sorted = order.sort(rows);
-        let expected: Vec<_> = (0..1000)
-            .map(|number| format!("v{number}").into_bytes())
-            .collect();
+        let expected: Vec<_> = (0..1000).map(|number| format!("v{number}").into_bytes()).collect();
         assert!(sorted.iter().map(|row| &row.name).eq(expected.iter()));
     }
 }

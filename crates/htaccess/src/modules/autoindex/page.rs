@@ -87,10 +87,7 @@ fn rows<'r>(maker: &Maker<'r>, folder: &[u8], uri: &[u8], listing: &Listing) -> 
         by_version: maker.has(Options::VERSION_SORT),
         ignore_case: maker.has(Options::IGNORE_CASE),
     };
-    let entries = listing
-        .entries
-        .iter()
-        .filter_map(|entry| row(maker, folder, entry));
+    let entries = listing.entries.iter().filter_map(|entry| row(maker, folder, entry));
     order.sort(parent(maker, folder, uri).into_iter().chain(entries).collect())
 }
 
@@ -144,7 +141,8 @@ fn row<'r>(maker: &Maker<'r>, folder: &[u8], entry: &Entry) -> Option<Row<'r>> {
         let media_type = entry.content_type.as_deref();
         let subject = Subject {
             path: &path,
-            media_type: media_type.and_then(|value| value.split(|byte| b"; \t".contains(byte)).next()),
+            media_type: media_type
+                .and_then(|value| value.split(|byte| b"; \t".contains(byte)).next()),
             encoding: entry.encoding.as_deref(),
             path_only: false,
         };

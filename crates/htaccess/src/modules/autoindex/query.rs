@@ -70,7 +70,8 @@ impl Wanted {
     /// Whether an entry of that name is to be listed. A dot at its beginning has to be named.
     pub(super) fn takes(&self, name: &[u8]) -> bool {
         self.pattern.as_ref().is_none_or(|pattern| {
-            name.starts_with(b".") == pattern.starts_with(b".") && crate::wildcard::matches(pattern, name)
+            name.starts_with(b".") == pattern.starts_with(b".")
+                && crate::wildcard::matches(pattern, name)
         })
     }
 }

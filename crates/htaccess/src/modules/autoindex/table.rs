@@ -18,7 +18,12 @@ pub(super) struct Widths {
 }
 
 /// Writes the rows in the form that is wanted.
-pub(super) fn table(maker: &mut Maker<'_>, world: &mut dyn World, rows: &[Row<'_>], widths: Widths) {
+pub(super) fn table(
+    maker: &mut Maker<'_>,
+    world: &mut dyn World,
+    rows: &[Row<'_>],
+    widths: Widths,
+) {
     if maker.has(Options::TABLE) {
         let rule = table_head(maker);
         for (index, row) in rows.iter().enumerate() {
@@ -78,19 +83,9 @@ fn table_head(maker: &mut Maker<'_>) -> String {
     cell(maker, "<th", "indexcolname", "");
     heading(maker, "Name", Key::Name);
     let others = [
-        (
-            Options::SUPPRESS_LAST_MODIFIED,
-            "indexcollastmod",
-            "Last modified",
-            Key::Modified,
-        ),
+        (Options::SUPPRESS_LAST_MODIFIED, "indexcollastmod", "Last modified", Key::Modified),
         (Options::SUPPRESS_SIZE, "indexcolsize", "Size", Key::Size),
-        (
-            Options::SUPPRESS_DESCRIPTION,
-            "indexcoldesc",
-            "Description",
-            Key::Description,
-        ),
+        (Options::SUPPRESS_DESCRIPTION, "indexcoldesc", "Description", Key::Description),
     ];
     for (suppressed, class, text, key) in others {
         if !maker.has(suppressed) {
@@ -102,17 +97,17 @@ fn table_head(maker: &mut Maker<'_>) -> String {
     let class = if styled { " class=\"indexbreakrow\"" } else { "" };
     let rule = match maker.has(Options::SUPPRESS_RULES) {
         true => String::new(),
-        false => format!(
-            "   <tr{class}><th colspan=\"{columns}\"><hr{}</th></tr>\n",
-            maker.close()
-        ),
+        false => {
+            format!("   <tr{class}><th colspan=\"{columns}\"><hr{}</th></tr>\n", maker.close())
+        }
     };
     maker.put("</th></tr>\n");
     maker.put(&rule);
     rule
 }
 
-/// A column's name, as a link that sorts by it, or the other way round if it is sorted by it already.
+/// A column's name, as a link that sorts by it, or the other way round if it is sorted by it
+/// already.
 fn heading(maker: &mut Maker<'_>, text: &str, key: Key) {
     if maker.has(Options::SUPPRESS_SORTING) {
         return maker.put(text);
@@ -138,11 +133,7 @@ fn blank_icon(maker: &mut Maker<'_>, alt: &str) -> bool {
 }
 
 fn image(maker: &mut Maker<'_>, icon: &[u8], alt: &[u8]) {
-    let Config {
-        icon_width,
-        icon_height,
-        ..
-    } = *maker.config;
+    let Config { icon_width, icon_height, .. } = *maker.config;
     maker.put("<img src=\"");
     maker.put(escape::html(icon));
     maker.put("\" alt=\"");
@@ -170,7 +161,13 @@ fn icon(maker: &mut Maker<'_>, row: &Row<'_>, otherwise: &str) {
     }
 }
 
-fn table_row(maker: &mut Maker<'_>, world: &mut dyn World, row: &Row<'_>, index: usize, widths: Widths) {
+fn table_row(
+    maker: &mut Maker<'_>,
+    world: &mut dyn World,
+    row: &Row<'_>,
+    index: usize,
+    widths: Widths,
+) {
     let parity = if index % 2 == 1 { "odd" } else { "even" };
     match (&maker.config.style_sheet, row.alt) {
         (None, _) => maker.put("<tr>"),
@@ -193,13 +190,7 @@ fn table_row(maker: &mut Maker<'_>, world: &mut dyn World, row: &Row<'_>, index:
     }
     cell(maker, "<td", "indexcolname", "");
     let adjusts = matches!(maker.config.name_width, Some(Width::Longest));
-    name(
-        maker,
-        row,
-        index,
-        &anchor,
-        if adjusts { usize::MAX } else { widths.name },
-    );
+    name(maker, row, index, &anchor, if adjusts { usize::MAX } else { widths.name });
     if !maker.has(Options::SUPPRESS_LAST_MODIFIED) {
         last_modified(maker, world, row);
     }
@@ -268,7 +259,13 @@ fn text_head(maker: &mut Maker<'_>, widths: Widths) {
     }
 }
 
-fn text_row(maker: &mut Maker<'_>, world: &mut dyn World, row: &Row<'_>, index: usize, widths: Widths) {
+fn text_row(
+    maker: &mut Maker<'_>,
+    world: &mut dyn World,
+    row: &Row<'_>,
+    index: usize,
+    widths: Widths,
+) {
     let anchor = link(row);
     if !maker.has(Options::SUPPRESS_ICON) {
         let is_link = maker.has(Options::ICONS_ARE_LINKS);
@@ -294,10 +291,7 @@ fn text_row(maker: &mut Maker<'_>, world: &mut dyn World, row: &Row<'_>, index: 
         maker.put(size(row.size));
         maker.put("  ");
     }
-    if let Some(text) = row
-        .description
-        .filter(|_| !maker.has(Options::SUPPRESS_DESCRIPTION))
-    {
+    if let Some(text) = row.description.filter(|_| !maker.has(Options::SUPPRESS_DESCRIPTION)) {
         let text = shortened(maker, text, widths.description);
         maker.put(text);
     }
@@ -338,19 +332,15 @@ fn date_of(maker: &Maker<'_>, world: &mut dyn World, modified: i64) -> Vec<u8> {
     match maker.config.old_dates {
         true => [day, b"-", month, b"-", year, b" ", clock].concat(),
         false => {
-            let number = MONTHS
-                .iter()
-                .position(|name| name.as_bytes() == month)
-                .unwrap_or_default()
-                + 1;
+            let number =
+                MONTHS.iter().position(|name| name.as_bytes() == month).unwrap_or_default() + 1;
             [year, format!("-{number:02}-").as_bytes(), day, b" ", clock].concat()
         }
     }
 }
 
-const MONTHS: [&str; 12] = [
-    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-];
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// Four characters: `972 `, `1.0K`, ` 12M` (`apr_strfsize`).
 fn size(size: Option<u64>) -> String {
@@ -378,7 +368,8 @@ fn size(size: Option<u64>) -> String {
     "****".to_owned()
 }
 
-/// A description cut to the width. Tags do not count, and an entity is one character; what is cut within ends in `>`.
+/// A description cut to the width. Tags do not count, and an entity is one character; what is cut
+/// within ends in `>`.
 fn shortened(maker: &Maker<'_>, text: &[u8], width: usize) -> Vec<u8> {
     let mut left = width;
     if maker.config.description_width.is_none() {

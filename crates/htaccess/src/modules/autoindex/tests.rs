@@ -65,8 +65,7 @@ fn columns() {
         entries: vec![entry("a-name-that-is-longer.txt", 2000, 1), entry("sub", 0, 2)],
         ..Listing::default()
     };
-    let directives =
-        "IndexOptions FancyIndexing\nAddIcon (TXT,/t.gif) .txt\nAddDescription \"a <b>text</b>\" *.txt";
+    let directives = "IndexOptions FancyIndexing\nAddIcon (TXT,/t.gif) .txt\nAddDescription \"a <b>text</b>\" *.txt";
     let expected = [
         "<h1>Index of /d</h1>\n<pre>      <a href=\"?C=N;O=D\">Name</a>                    ",
         "<a href=\"?C=M;O=A\">Last modified</a>      <a href=\"?C=S;O=A\">Size</a>  ",
@@ -109,24 +108,12 @@ fn order() {
         ("", "/d/", "/ A.txt a%3c&amp;.png b.txt sub/ v10.gz v9.gz"),
         ("", "/d/?C=N;O=D", "/ v9.gz v10.gz sub/ b.txt a%3c&amp;.png A.txt"),
         (fancy, "/d/?C=S", "/ sub/ A.txt v10.gz v9.gz a%3c&amp;.png b.txt"),
-        (
-            fancy,
-            "/d/?C=M;O=D",
-            "/ v9.gz v10.gz A.txt b.txt sub/ a%3c&amp;.png",
-        ),
+        (fancy, "/d/?C=M;O=D", "/ v9.gz v10.gz A.txt b.txt sub/ a%3c&amp;.png"),
         (fancy, "/d/?V=1", "/ A.txt a%3c&amp;.png b.txt sub/ v9.gz v10.gz"),
         (fancy, "/d/?P=*.txt", "/ A.txt b.txt"),
         (fancy, "/d/?P=*.txt;O=D", "/ b.txt A.txt"),
-        (
-            fancy,
-            "/d/?what;O=D",
-            "/ A.txt a%3c&amp;.png b.txt sub/ v10.gz v9.gz",
-        ),
-        (
-            "IndexOptions IgnoreCase",
-            "/d/",
-            "/ A.txt a%3c&amp;.png b.txt sub/ v10.gz v9.gz",
-        ),
+        (fancy, "/d/?what;O=D", "/ A.txt a%3c&amp;.png b.txt sub/ v10.gz v9.gz"),
+        ("IndexOptions IgnoreCase", "/d/", "/ A.txt a%3c&amp;.png b.txt sub/ v10.gz v9.gz"),
         (
             "IndexOptions FancyIndexing FoldersFirst",
             "/d/?O=D",
@@ -144,11 +131,7 @@ fn order() {
         ),
         ("IndexIgnore *.txt sub", "/d/", "/ a%3c&amp;.png v10.gz v9.gz"),
         ("IndexIgnore ..", "/d/?P=b*", "b.txt"),
-        (
-            "IndexIgnore .??* v?.gz",
-            "/d/",
-            "/ A.txt a%3c&amp;.png b.txt sub/ v10.gz",
-        ),
+        ("IndexIgnore .??* v?.gz", "/d/", "/ A.txt a%3c&amp;.png b.txt sub/ v10.gz"),
         ("", "/", "A.txt a%3c&amp;.png b.txt sub/ v10.gz v9.gz"),
     ];
     for (directives, target, expected) in table {
@@ -174,41 +157,25 @@ fn icons() {
 
 #[test]
 fn above_and_below() {
-    let listing = |header: Option<Insert>, readme: Option<Insert>| Listing {
-        header,
-        readme,
-        ..folder()
-    };
+    let listing =
+        |header: Option<Insert>, readme: Option<Insert>| Listing { header, readme, ..folder() };
     let html = || Some(Insert::Html(b"<p>hello</p>\n".to_vec()));
     let text = || Some(Insert::Text(b"1 < 2 & 3".to_vec()));
     let with_html = page_of("", "/d/", &listing(html(), html()));
-    assert!(
-        with_html.starts_with(&format!("{START}<p>hello</p>\n<ul>")),
-        "{with_html}"
-    );
-    assert!(
-        with_html.ends_with("</ul>\n<p>hello</p>\n</body></html>\n"),
-        "{with_html}"
-    );
+    assert!(with_html.starts_with(&format!("{START}<p>hello</p>\n<ul>")), "{with_html}");
+    assert!(with_html.ends_with("</ul>\n<p>hello</p>\n</body></html>\n"), "{with_html}");
     let with_text = page_of("", "/d/", &listing(text(), text()));
     assert!(
         with_text.starts_with(&format!("{START}<pre>\n1 &lt; 2 &amp; 3</pre>\n<ul>")),
         "{with_text}"
     );
-    let alone = page_of(
-        "IndexOptions SuppressHTMLPreamble",
-        "/d/",
-        &listing(html(), html()),
-    );
+    let alone = page_of("IndexOptions SuppressHTMLPreamble", "/d/", &listing(html(), html()));
     assert!(
         alone.starts_with("<p>hello</p>\n<ul>") && alone.ends_with("<p>hello</p>\n"),
         "{alone}"
     );
     let nothing = page_of("", "/d/", &folder());
-    assert!(
-        nothing.ends_with("</ul>\n<address>here</address>\n</body></html>\n"),
-        "{nothing}"
-    );
+    assert!(nothing.ends_with("</ul>\n<address>here</address>\n</body></html>\n"), "{nothing}");
 }
 
 #[test]
@@ -219,12 +186,7 @@ fn inherited_options() {
             .fold(Settings::default(), |above, lines| above.merge(&settings(lines)));
         let options = merged.autoindex.unwrap().settled().options;
         let has = |option: u32, letter: &'static str| if options.has(option) { letter } else { "" };
-        [
-            has(Options::FANCY, "F"),
-            has(Options::TABLE, "T"),
-            has(Options::XHTML, "X"),
-        ]
-        .concat()
+        [has(Options::FANCY, "F"), has(Options::TABLE, "T"), has(Options::XHTML, "X")].concat()
     };
     let table: [(&[&str], &str); 8] = [
         (&["IndexOptions FancyIndexing XHTML"], "FX"),
@@ -232,13 +194,7 @@ fn inherited_options() {
         (&["IndexOptions FancyIndexing +XHTML"], "F"),
         (&["IndexOptions FancyIndexing", "IndexOptions HTMLTable"], "T"),
         (&["IndexOptions FancyIndexing", "IndexOptions +HTMLTable"], "FT"),
-        (
-            &[
-                "IndexOptions FancyIndexing XHTML",
-                "IndexOptions -XHTML +HTMLTable",
-            ],
-            "FT",
-        ),
+        (&["IndexOptions FancyIndexing XHTML", "IndexOptions -XHTML +HTMLTable"], "FT"),
         (&["IndexOptions FancyIndexing", "IndexOptions None"], ""),
         (&["IndexOptions None", "IndexOptions +XHTML"], "X"),
     ];
@@ -249,7 +205,8 @@ fn inherited_options() {
 
 #[test]
 fn the_media_type() {
-    let of = |lines: &str| String::from_utf8(settings(lines).autoindex.unwrap().content_type()).unwrap();
+    let of =
+        |lines: &str| String::from_utf8(settings(lines).autoindex.unwrap().content_type()).unwrap();
     assert_eq!(of("IndexOptions FancyIndexing"), "text/html;charset=ISO-8859-1");
     assert_eq!(
         of("IndexOptions Charset=UTF-8 Type=application/xhtml+xml"),

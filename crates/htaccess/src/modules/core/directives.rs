@@ -315,7 +315,9 @@ fn cgi_var(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
     let is_current = match &call.word(1).to_ascii_lowercase()[..] {
         b"current-uri" => true,
         b"original-uri" => false,
-        _ => return Err(Complaint::about(1, "REQUEST_URI is original-uri or current-uri")),
+        _ => {
+            return Err(Complaint::about(1, "REQUEST_URI is original-uri or current-uri"));
+        }
     };
     edit(settings).request_uri_is_current = Some(is_current);
     Ok(())

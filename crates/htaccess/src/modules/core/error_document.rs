@@ -16,8 +16,9 @@ pub enum ErrorDocument {
     Default,
     /// This text, as `text/html`.
     Message(Text),
-    /// Another URL: a path of this site begins with `/` once it is rendered; a URL with a scheme is redirected to with 302;
-    /// anything else is the site's mistake, and the server's own page is sent.
+    /// Another URL: a path of this site begins with `/` once it is rendered; a URL with a scheme is
+    /// redirected to with 302; anything else is the site's mistake, and the server's own page is
+    /// sent.
     Url(Text),
 }
 
@@ -60,14 +61,12 @@ pub(super) fn apply(call: &Call<'_>, settings: &mut Settings) -> Result<(), Comp
         .filter(|status| is_known(*status))
         .ok_or_else(|| {
             let shown = String::from_utf8_lossy(code);
-            Complaint::about(
-                0,
-                format!("{shown:?} is no status that an ErrorDocument can be for"),
-            )
+            Complaint::about(0, format!("{shown:?} is no status that an ErrorDocument can be for"))
         })?;
     let is_message = text.contains(&b' ') || !(text.first() == Some(&b'/') || is_url(text));
     if status == Status::UNAUTHORIZED && !is_message && is_url(text) {
-        // A redirect instead of 401 would take the browser its chance to ask for a password; Apache ignores it as well.
+        // A redirect instead of 401 would take the browser its chance to ask for a password; Apache
+        // ignores it as well.
         return Ok(());
     }
     let document = if text.eq_ignore_ascii_case(b"default") {
@@ -96,9 +95,7 @@ pub(super) fn merge(
     base: &[(Status, ErrorDocument)],
     add: &[(Status, ErrorDocument)],
 ) -> Box<[(Status, ErrorDocument)]> {
-    let kept = base
-        .iter()
-        .filter(|(status, _)| !add.iter().any(|(other, _)| other == status));
+    let kept = base.iter().filter(|(status, _)| !add.iter().any(|(other, _)| other == status));
     kept.chain(add).cloned().collect()
 }
 

@@ -50,9 +50,7 @@ impl EtagParts {
             ("INode", EtagParts::INODE),
             ("Digest", EtagParts::DIGEST),
         ];
-        let found = WORDS
-            .iter()
-            .find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes()));
+        let found = WORDS.iter().find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes()));
         found.map(|(_, parts)| *parts)
     }
 }
@@ -71,7 +69,9 @@ impl EtagSetting {
         let parts = self.parts.without(self.removed).with(self.added);
         match parts {
             EtagParts::UNSET => EtagParts::DEFAULT,
-            parts if parts.has(EtagParts::NONE) && parts != EtagParts::NONE => parts.without(EtagParts::NONE),
+            parts if parts.has(EtagParts::NONE) && parts != EtagParts::NONE => {
+                parts.without(EtagParts::NONE)
+            }
             parts => parts,
         }
     }

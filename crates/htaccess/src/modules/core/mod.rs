@@ -44,7 +44,8 @@ pub struct Config {
     pub request_body_limit: Option<u64>,
     /// `ServerSignature`.
     pub server_signature: Option<ServerSignature>,
-    /// `CGIVar REQUEST_URI`: whether scripts see the URI that is in force, and not the one that the client sent.
+    /// `CGIVar REQUEST_URI`: whether scripts see the URI that is in force, and not the one that the
+    /// client sent.
     pub request_uri_is_current: Option<bool>,
     /// `QualifyRedirectURL`: whether REDIRECT_URL is a full URL.
     pub qualify_redirect_url: Option<bool>,
@@ -109,8 +110,8 @@ impl Config {
         self.file_etag.in_force()
     }
 
-    /// Whether there is nothing but Options, AcceptPathInfo, ForceType and SetHandler: what has done its work once it is clear who
-    /// serves a request.
+    /// Whether there is nothing but Options, AcceptPathInfo, ForceType and SetHandler: what has
+    /// done its work once it is clear who serves a request.
     pub fn says_options_only(&self) -> bool {
         self.error_documents.is_empty()
             && self.file_etag == etag::EtagSetting::default()
@@ -139,8 +140,14 @@ impl Config {
 ///
 /// # Errors
 /// 500 where the handler's expression cannot be evaluated.
-pub fn fixup(tx: &mut Transaction<'_>, config: &Config, world: &mut dyn World) -> Result<(), Status> {
-    if let Some((place, media_type)) = config.force_type.as_ref().filter(|(_, name)| **name != *b"none") {
+pub fn fixup(
+    tx: &mut Transaction<'_>,
+    config: &Config,
+    world: &mut dyn World,
+) -> Result<(), Status> {
+    if let Some((place, media_type)) =
+        config.force_type.as_ref().filter(|(_, name)| **name != *b"none")
+    {
         tx.trace(|| applied("ForceType", place, media_type));
         mime::set_content_type(&mut tx.state, media_type);
     }
@@ -191,7 +198,10 @@ impl Merge for Config {
             input_filters: closer(&base.input_filters, &add.input_filters),
             request_body_limit: closer(&base.request_body_limit, &add.request_body_limit),
             server_signature: closer(&base.server_signature, &add.server_signature),
-            request_uri_is_current: closer(&base.request_uri_is_current, &add.request_uri_is_current),
+            request_uri_is_current: closer(
+                &base.request_uri_is_current,
+                &add.request_uri_is_current,
+            ),
             qualify_redirect_url: closer(&base.qualify_redirect_url, &add.qualify_redirect_url),
         }
     }

@@ -2,15 +2,13 @@
 
 use crate::language::is_space;
 
-/// What `strtol` with base 10 makes of the text: the number and how many bytes it took. `None` where it overflows.
+/// What `strtol` with base 10 makes of the text: the number and how many bytes it took. `None`
+/// where it overflows.
 pub(crate) fn integer(text: &[u8]) -> Option<(i64, usize)> {
     let blanks = text.iter().take_while(|byte| is_space(**byte)).count();
     let signed = &text[blanks..];
     let sign = usize::from(matches!(signed.first(), Some(b'+' | b'-')));
-    let digits = signed[sign..]
-        .iter()
-        .take_while(|byte| byte.is_ascii_digit())
-        .count();
+    let digits = signed[sign..].iter().take_while(|byte| byte.is_ascii_digit()).count();
     if digits == 0 {
         return Some((0, 0));
     }

@@ -61,9 +61,7 @@ impl Options {
             ("None", Options::NONE),
             ("All", Options::ALL),
         ];
-        let found = WORDS
-            .iter()
-            .find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes()));
+        let found = WORDS.iter().find(|(name, _)| word.eq_ignore_ascii_case(name.as_bytes()));
         found.map(|(_, options)| *options)
     }
 }
@@ -128,7 +126,8 @@ pub(super) fn apply(call: &Call<'_>, settings: &mut Settings) -> Result<(), Comp
             Some(sign @ (b'+' | b'-')) => (Some(*sign), &word[1..]),
             _ => (None, &word[..]),
         };
-        let mixed = || Complaint::about(index, "either all options begin with + or -, or none does");
+        let mixed =
+            || Complaint::about(index, "either all options begin with + or -, or none does");
         match sign {
             Some(_) if !relative && index > 0 && !all_or_none => return Err(mixed()),
             Some(_) => relative = true,
@@ -175,10 +174,7 @@ impl OptionsSetting {
 
 fn check_all_or_none(index: usize, relative: bool, shown: &str) -> Result<(), Complaint> {
     if index > 0 {
-        return Err(Complaint::about(
-            index,
-            format!("{shown} must be the first option"),
-        ));
+        return Err(Complaint::about(index, format!("{shown} must be the first option")));
     }
     if relative {
         return Err(Complaint::about(index, format!("{shown} takes neither + nor -")));

@@ -5,10 +5,7 @@ use crate::compile::{Surroundings, compile};
 use crate::testing::{settings, try_settings};
 
 fn config(text: &str) -> Config {
-    settings(text)
-        .core
-        .map(|config| (*config).clone())
-        .unwrap_or_default()
+    settings(text).core.map(|config| (*config).clone()).unwrap_or_default()
 }
 
 fn complaint(text: &str) -> String {
@@ -37,10 +34,7 @@ fn options_replace_add_and_remove() {
         (&["Options None +Indexes"], INDEXES),
         (&["Options All -Indexes"], Options::ALL.without(INDEXES)),
         (&["Options RunScripts"], VIEWS.with(Options::EXEC_CGI)),
-        (
-            &["Options Includes", "Options +IncludesNOEXEC"],
-            Options::INCLUDES,
-        ),
+        (&["Options Includes", "Options +IncludesNOEXEC"], Options::INCLUDES),
     ];
     for (folders, expected) in rows {
         let merged = folders
@@ -81,11 +75,7 @@ fn allow_override_may_name_the_options() {
         ("Options -FollowSymLinks", false),
         ("Options All", false),
     ] {
-        assert_eq!(
-            compile(text.as_bytes(), &surroundings).mistake.is_none(),
-            is_allowed,
-            "{text}"
-        );
+        assert_eq!(compile(text.as_bytes(), &surroundings).mistake.is_none(), is_allowed, "{text}");
     }
 }
 
@@ -93,10 +83,7 @@ fn allow_override_may_name_the_options() {
 fn error_documents_are_pages_urls_and_texts() {
     let rows = [
         ("ErrorDocument 404 /missing.php?x=1", "Url /missing.php?x=1"),
-        (
-            "ErrorDocument 404 https://example.org/",
-            "Url https://example.org/",
-        ),
+        ("ErrorDocument 404 https://example.org/", "Url https://example.org/"),
         ("ErrorDocument 404 sorry", "Message sorry"),
         ("ErrorDocument 404 \"Not here, sorry\"", "Message Not here, sorry"),
         ("ErrorDocument 404 \"/not a path\"", "Message /not a path"),
@@ -110,7 +97,9 @@ fn error_documents_are_pages_urls_and_texts() {
         let found = match config.error_document(Status::NOT_FOUND) {
             None => "none".to_owned(),
             Some(ErrorDocument::Default) => "default".to_owned(),
-            Some(ErrorDocument::Url(text)) => format!("Url {}", String::from_utf8_lossy(text.source())),
+            Some(ErrorDocument::Url(text)) => {
+                format!("Url {}", String::from_utf8_lossy(text.source()))
+            }
             Some(ErrorDocument::Message(text)) => {
                 format!("Message {}", String::from_utf8_lossy(text.source()))
             }
@@ -159,10 +148,7 @@ fn destinations() {
 fn the_parts_of_an_entity_tag() {
     let parts = |folders: &[&str]| {
         let configs = folders.iter().map(|text| config(text));
-        configs
-            .reduce(|base, add| Config::merge(&base, &add))
-            .unwrap()
-            .etag_parts()
+        configs.reduce(|base, add| Config::merge(&base, &add)).unwrap().etag_parts()
     };
     let rows: &[(&[&str], &str)] = &[
         (&[""], "MTIME SIZE"),
@@ -199,37 +185,19 @@ fn the_parts_of_an_entity_tag() {
 
 #[test]
 fn plain_values() {
-    assert_eq!(
-        config("AcceptPathInfo off").accept_path_info,
-        Some(AcceptPathInfo::Off)
-    );
-    assert_eq!(
-        config("AddDefaultCharset off").default_charset,
-        Some(DefaultCharset::Off)
-    );
+    assert_eq!(config("AcceptPathInfo off").accept_path_info, Some(AcceptPathInfo::Off));
+    assert_eq!(config("AddDefaultCharset off").default_charset, Some(DefaultCharset::Off));
     let charset = |text| config(text).default_charset;
     let named = |name: &[u8]| Some(DefaultCharset::Named(name.into()));
     assert_eq!(charset("AddDefaultCharset On"), named(b"iso-8859-1"));
     assert_eq!(charset("AddDefaultCharset UTF-8"), named(b"UTF-8"));
     assert_eq!(config("LimitRequestBody 0").request_body_limit, Some(0));
-    assert_eq!(
-        config("LimitRequestBody 102400").request_body_limit,
-        Some(102_400)
-    );
-    assert_eq!(
-        config("ForceType TEXT/Plain").force_type(),
-        Some(&b"text/plain"[..])
-    );
+    assert_eq!(config("LimitRequestBody 102400").request_body_limit, Some(102_400));
+    assert_eq!(config("ForceType TEXT/Plain").force_type(), Some(&b"text/plain"[..]));
     assert_eq!(config("ForceType None").force_type(), None);
-    assert_eq!(
-        config("CGIVar REQUEST_URI current-uri").request_uri_is_current,
-        Some(true)
-    );
+    assert_eq!(config("CGIVar REQUEST_URI current-uri").request_uri_is_current, Some(true));
     assert_eq!(config("QualifyRedirectURL On").qualify_redirect_url, Some(true));
-    assert_eq!(
-        config("ServerSignature EMail").server_signature,
-        Some(ServerSignature::Email)
-    );
+    assert_eq!(config("ServerSignature EMail").server_signature, Some(ServerSignature::Email));
 }
 
 #[test]

@@ -27,10 +27,9 @@ impl Text {
         }
         match Expression::string(text) {
             Ok(expression) => Ok(Text::Expression(Arc::new(expression))),
-            Err(error) => Err(Complaint::about(
-                argument,
-                format!("not an expression: {}", error.message),
-            )),
+            Err(error) => {
+                Err(Complaint::about(argument, format!("not an expression: {}", error.message)))
+            }
         }
     }
 
@@ -50,9 +49,9 @@ impl Text {
     ) -> Result<Cow<'_, [u8]>, String> {
         match self {
             Text::Literal(text) => Ok(Cow::Borrowed(text)),
-            Text::Expression(expression) => expression
-                .render(transaction, world, &mut Captures::default())
-                .map(Cow::Owned),
+            Text::Expression(expression) => {
+                expression.render(transaction, world, &mut Captures::default()).map(Cow::Owned)
+            }
         }
     }
 }

@@ -10,10 +10,11 @@ use crate::settings::{Merge, Settings};
 /// What the module's directives have set. What is `None` is not configured.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// `DirectoryIndex`: names or URL paths, tried in order. `disabled` is no name at all. Apache itself tries `index.html`
-    /// where nothing is configured.
+    /// `DirectoryIndex`: names or URL paths, tried in order. `disabled` is no name at all. Apache
+    /// itself tries `index.html` where nothing is configured.
     pub index: Option<Box<[Box<[u8]>]>>,
-    /// `DirectorySlash`: whether a folder's URL without a slash at its end is redirected; on by default.
+    /// `DirectorySlash`: whether a folder's URL without a slash at its end is redirected; on by
+    /// default.
     pub slash: Option<bool>,
     /// `DirectoryCheckHandler`: whether a folder that has a handler is left to it; off by default.
     pub check_handler: Option<bool>,
@@ -28,7 +29,8 @@ enum IndexRedirect {
 }
 
 impl Config {
-    /// `DirectoryIndexRedirect`: the status with which the client is sent to the index file instead of being given it.
+    /// `DirectoryIndexRedirect`: the status with which the client is sent to the index file instead
+    /// of being given it.
     pub fn index_redirect(&self) -> Option<Status> {
         match self.index_redirect {
             Some(IndexRedirect::With(status)) => Some(status),
@@ -123,9 +125,7 @@ fn directory_index(call: &Call<'_>, settings: &mut Settings) -> Result<(), Compl
         names.splice(0..0, before);
     }
     if names.len() > MOST_NAMES {
-        return Err(Complaint::new(format!(
-            "DirectoryIndex names more than {MOST_NAMES} files"
-        )));
+        return Err(Complaint::new(format!("DirectoryIndex names more than {MOST_NAMES} files")));
     }
     config.index = Some(names.into());
     Ok(())
@@ -152,9 +152,12 @@ fn directory_index_redirect(call: &Call<'_>, settings: &mut Settings) -> Result<
             .and_then(|code| Status::new(u16::try_from(code).ok()?))
             .filter(|status| status.is_redirection())
             .map(IndexRedirect::With)
-            .ok_or_else(|| Complaint::about(0, "DirectoryIndexRedirect takes a status from 300 to 399"))?,
+            .ok_or_else(|| {
+                Complaint::about(0, "DirectoryIndexRedirect takes a status from 300 to 399")
+            })?,
         _ => {
-            let message = "DirectoryIndexRedirect is on, off, permanent, temp, seeother or a status";
+            let message =
+                "DirectoryIndexRedirect is on, off, permanent, temp, seeother or a status";
             return Err(Complaint::about(0, message));
         }
     };

@@ -2,20 +2,14 @@ use super::*;
 use crate::testing::{settings, try_settings};
 
 fn config(text: &str) -> Config {
-    settings(text)
-        .dir
-        .map(|config| (*config).clone())
-        .unwrap_or_default()
+    settings(text).dir.map(|config| (*config).clone()).unwrap_or_default()
 }
 
 #[test]
 fn index_names_add_up_within_a_file_and_replace_those_above() {
     let rows: &[(&[&str], Option<&str>)] = &[
         (&[""], None),
-        (
-            &["DirectoryIndex index.php /index.cgi"],
-            Some("index.php,/index.cgi"),
-        ),
+        (&["DirectoryIndex index.php /index.cgi"], Some("index.php,/index.cgi")),
         (&["DirectoryIndex a b\nDirectoryIndex c"], Some("a,b,c")),
         (&["DirectoryIndex a", "DirectoryIndex b"], Some("b")),
         (&["DirectoryIndex a", ""], Some("a")),
@@ -30,10 +24,8 @@ fn index_names_add_up_within_a_file_and_replace_those_above() {
         let configs = folders.iter().map(|text| config(text));
         let merged = configs.reduce(|base, add| Config::merge(&base, &add)).unwrap();
         let names = merged.index.map(|names| {
-            let names: Vec<_> = names
-                .iter()
-                .map(|name| String::from_utf8_lossy(name).into_owned())
-                .collect();
+            let names: Vec<_> =
+                names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
             names.join(",")
         });
         assert_eq!(names.as_deref(), *expected, "{folders:?}");
@@ -53,16 +45,11 @@ fn the_status_of_an_index_redirect() {
         let redirect = config(&format!("DirectoryIndexRedirect {word}")).index_redirect();
         assert_eq!(redirect.map(Status::code), expected, "{word}");
     }
-    let below = Config::merge(
-        &config("DirectoryIndexRedirect on"),
-        &config("DirectoryIndexRedirect off"),
-    );
+    let below =
+        Config::merge(&config("DirectoryIndexRedirect on"), &config("DirectoryIndexRedirect off"));
     assert_eq!(below.index_redirect(), None);
     for word in ["200", "yes", "3000", "-1"] {
-        assert!(
-            try_settings(&format!("DirectoryIndexRedirect {word}")).is_err(),
-            "{word}"
-        );
+        assert!(try_settings(&format!("DirectoryIndexRedirect {word}")).is_err(), "{word}");
     }
 }
 

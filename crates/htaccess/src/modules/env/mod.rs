@@ -43,8 +43,8 @@ impl Merge for Config {
 }
 
 impl Config {
-    /// The first of a name says how it is written. A variable that is passed on leaves the one of that name in place, which
-    /// is in force where the server has none.
+    /// The first of a name says how it is written. A variable that is passed on leaves the one of
+    /// that name in place, which is in force where the server has none.
     fn set(&mut self, variable: Variable) {
         let known = self.variables.iter().position(|known| known.is(&variable.name));
         match (known, variable.value) {
@@ -62,9 +62,7 @@ impl Config {
     }
 
     fn passes_on(&self, name: &[u8]) -> bool {
-        self.variables
-            .iter()
-            .any(|known| known.value.is_none() && known.is(name))
+        self.variables.iter().any(|known| known.value.is_none() && known.is(name))
     }
 
     fn remove(&mut self, name: &[u8]) {
@@ -78,8 +76,8 @@ impl Variable {
     }
 }
 
-/// Adds the variables to those of the request, in the fixups. What other modules have set before stays before them: conditions
-/// see that, scripts see these (`apr_table_overlay`).
+/// Adds the variables to those of the request, in the fixups. What other modules have set before
+/// stays before them: conditions see that, scripts see these (`apr_table_overlay`).
 pub fn fixup(tx: &mut Transaction<'_>, config: &Config, world: &mut dyn World) {
     for (at, variable) in config.variables.iter().enumerate() {
         let passed = |variable: &Variable, world: &mut dyn World| match variable.value {
@@ -108,11 +106,7 @@ pub fn fixup(tx: &mut Transaction<'_>, config: &Config, world: &mut dyn World) {
 
 fn event(variable: &Variable, value: &[u8]) -> Event {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let directive = if variable.value.is_some() {
-        "SetEnv"
-    } else {
-        "PassEnv"
-    };
+    let directive = if variable.value.is_some() { "SetEnv" } else { "PassEnv" };
     Event {
         step: "variable",
         place: Some(Arc::clone(&variable.place)),

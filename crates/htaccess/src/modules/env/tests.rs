@@ -43,16 +43,8 @@ fn variables(files: &[&str]) -> String {
     let request = request("/", "");
     let mut transaction = transaction(&request);
     transaction.state.env.push(b"SEEN", b"before");
-    fixup(
-        &mut transaction,
-        &merged,
-        &mut Server(crate::testing::Nowhere::default()),
-    );
-    let pairs = transaction
-        .state
-        .env
-        .iter()
-        .map(|(name, value)| [name, b"=", value].concat());
+    fixup(&mut transaction, &merged, &mut Server(crate::testing::Nowhere::default()));
+    let pairs = transaction.state.env.iter().map(|(name, value)| [name, b"=", value].concat());
     String::from_utf8(pairs.collect::<Vec<_>>().join(&b' ')).unwrap()
 }
 
@@ -72,15 +64,9 @@ fn what_is_set_passed_and_taken_back() {
         (&["SetEnv A 1", "SetEnv A 2"], "SEEN=before A=2"),
         (&["SetEnv A 1", "UnsetEnv A", "SetEnv B 2"], "SEEN=before B=2"),
         (&["PassEnv HOME NONE"], "SEEN=before HOME=/home"),
-        (
-            &["SetEnv HOME x\nSetEnv NONE y", "PassEnv HOME NONE"],
-            "SEEN=before NONE=y HOME=/home",
-        ),
+        (&["SetEnv HOME x\nSetEnv NONE y", "PassEnv HOME NONE"], "SEEN=before NONE=y HOME=/home"),
         (&["PassEnv HOME\nSetEnv HOME x"], "SEEN=before HOME=x"),
-        (
-            &["SetEnv HOME x\nPassEnv HOME\nSetEnv HOME y"],
-            "SEEN=before HOME=y",
-        ),
+        (&["SetEnv HOME x\nPassEnv HOME\nSetEnv HOME y"], "SEEN=before HOME=y"),
     ];
     for (files, expected) in rows {
         assert_eq!(variables(files), *expected, "{files:?}");

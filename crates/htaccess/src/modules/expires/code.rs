@@ -32,14 +32,11 @@ impl fmt::Display for Code {
     }
 }
 
-/// Reads either form. A capital `A` or `M` at the beginning always means the short one, also in `Access plus 1 month`, which
-/// therefore is no time at all.
+/// Reads either form. A capital `A` or `M` at the beginning always means the short one, also in
+/// `Access plus 1 month`, which therefore is no time at all.
 pub(super) fn parse(text: &[u8]) -> Result<Code, String> {
     match text {
-        [b'A', rest @ ..] => Ok(Code {
-            base: Base::Access,
-            seconds: atoi(rest),
-        }),
+        [b'A', rest @ ..] => Ok(Code { base: Base::Access, seconds: atoi(rest) }),
         [b'M', rest @ ..] => Ok(Code {
             base: Base::Modification,
             seconds: atoi(rest),
@@ -54,10 +51,7 @@ fn sentence(mut text: &[u8]) -> Result<Code, String> {
         Some(b'a' | b'n') => Base::Access,
         Some(b'm') => Base::Modification,
         _ => {
-            return Err(format!(
-                "`{}` is neither access, now nor modification",
-                shown(&word)
-            ));
+            return Err(format!("`{}` is neither access, now nor modification", shown(&word)));
         }
     };
     let mut word = next_word(&mut text);
@@ -81,9 +75,8 @@ fn unit(word: &[u8]) -> Result<i32, String> {
     const DAY: i32 = 86_400;
     let lower = word.to_ascii_lowercase();
     match &lower[..] {
-        [] => {
-            Err("a number needs years, months, weeks, days, hours, minutes or seconds behind it".to_owned())
-        }
+        [] => Err("a number needs years, months, weeks, days, hours, minutes or seconds behind it"
+            .to_owned()),
         [b'y', ..] => Ok(365 * DAY),
         [b'm', b'o', ..] => Ok(30 * DAY),
         [b'w', ..] => Ok(7 * DAY),
@@ -95,7 +88,8 @@ fn unit(word: &[u8]) -> Result<i32, String> {
     }
 }
 
-/// C's `atoi`: what comes behind the digits is passed over, and what is too large is cut to 32 bits.
+/// C's `atoi`: what comes behind the digits is passed over, and what is too large is cut to 32
+/// bits.
 fn atoi(text: &[u8]) -> i32 {
     let text = text.trim_ascii_start();
     let (negative, digits) = match text {

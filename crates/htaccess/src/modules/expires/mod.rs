@@ -19,17 +19,15 @@ pub struct Config {
     active: Option<bool>,
     default: Option<Code>,
     by_type: Vec<(Box<[u8]>, Code)>,
-    /// Whether a type such as `image/*` is among these: those of the closest file only, as in Apache.
+    /// Whether a type such as `image/*` is among these: those of the closest file only, as in
+    /// Apache.
     wildcards: bool,
 }
 
 impl Merge for Config {
     fn merge(base: &Config, add: &Config) -> Config {
-        let overridden = |name: &[u8]| {
-            add.by_type
-                .iter()
-                .any(|(closer, _)| closer.eq_ignore_ascii_case(name))
-        };
+        let overridden =
+            |name: &[u8]| add.by_type.iter().any(|(closer, _)| closer.eq_ignore_ascii_case(name));
         let inherited = base.by_type.iter().filter(|(name, _)| !overridden(name));
         Config {
             active: add.active.or(base.active),
@@ -48,10 +46,7 @@ impl Config {
 
     /// What is in force for a media type, which may have parameters.
     fn code(&self, content_type: &[u8]) -> Option<Code> {
-        let end = content_type
-            .iter()
-            .position(|&byte| byte == b';')
-            .unwrap_or(content_type.len());
+        let end = content_type.iter().position(|&byte| byte == b';').unwrap_or(content_type.len());
         let media_type = content_type[..end].trim_ascii();
         self.entry(|name| name.eq_ignore_ascii_case(media_type))
             .or_else(|| self.wildcard(content_type))
@@ -69,16 +64,14 @@ impl Config {
     }
 
     fn entry(&self, matches: impl Fn(&[u8]) -> bool) -> Option<Code> {
-        self.by_type
-            .iter()
-            .find(|(name, _)| matches(name))
-            .map(|(_, code)| *code)
+        self.by_type.iter().find(|(name, _)| matches(name)).map(|(_, code)| *code)
     }
 }
 
-/// Adds Expires and `Cache-Control: max-age` where the response has no Expires yet. Not to errors, which are 400 and above; a
-/// redirect does get them. `modified` is when the file was, in microseconds since 1970; where it is `None`, `world` is asked, since
-/// a redirect to a folder's slash is dated by the folder.
+/// Adds Expires and `Cache-Control: max-age` where the response has no Expires yet. Not to errors,
+/// which are 400 and above; a redirect does get them. `modified` is when the file was, in
+/// microseconds since 1970; where it is `None`, `world` is asked, since a redirect to a folder's
+/// slash is dated by the folder.
 pub fn response(
     tx: &mut Transaction<'_>,
     config: &Config,
@@ -146,9 +139,7 @@ fn by_type(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
         return Err(Complaint::new(format!("more than {MOST_TYPES} media types")));
     }
     config.wildcards |= media_type.ends_with(b"/*");
-    config
-        .by_type
-        .retain(|(name, _)| !name.eq_ignore_ascii_case(media_type));
+    config.by_type.retain(|(name, _)| !name.eq_ignore_ascii_case(media_type));
     config.by_type.push((media_type.into(), code));
     Ok(())
 }

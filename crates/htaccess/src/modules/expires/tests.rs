@@ -3,7 +3,8 @@ use howdah_http::{ResponseHead, Status};
 use super::*;
 use crate::testing::{Nowhere, request, settings, transaction, try_settings};
 
-/// Cache-Control and Expires of a response to a request at 22:13:20 for a file changed an hour before.
+/// Cache-Control and Expires of a response to a request at 22:13:20 for a file changed an hour
+/// before.
 fn sent(settings: &Settings, head: &str, status: u16) -> String {
     let request = request("/", "");
     let mut tx = transaction(&request);
@@ -21,41 +22,29 @@ fn sent(settings: &Settings, head: &str, status: u16) -> String {
         modified,
     );
     let fields = &response_head.fields;
-    let text =
-        |name: &str| String::from_utf8_lossy(fields.value(name.as_bytes()).unwrap_or(b"-")).into_owned();
+    let text = |name: &str| {
+        String::from_utf8_lossy(fields.value(name.as_bytes()).unwrap_or(b"-")).into_owned()
+    };
     format!("{} {}", text("cache-control"), text("expires"))
 }
 
 #[test]
 fn responses() {
-    let on =
-        "ExpiresActive on\nExpiresDefault A60\nExpiresByType text/html A120\nExpiresByType image/* M7200";
+    let on = "ExpiresActive on\nExpiresDefault A60\nExpiresByType text/html A120\nExpiresByType image/* M7200";
     let at = |seconds: u64| {
         let day = date::format(1_700_000_000 + seconds);
         String::from_utf8(day.to_vec()).unwrap()
     };
     let table = [
         ("Content-Type: text/html", 200, format!("max-age=120 {}", at(120))),
-        (
-            "Content-Type: TEXT/HTML; charset=x",
-            200,
-            format!("max-age=120 {}", at(120)),
-        ),
+        ("Content-Type: TEXT/HTML; charset=x", 200, format!("max-age=120 {}", at(120))),
         ("Content-Type: text/plain", 200, format!("max-age=60 {}", at(60))),
-        (
-            "Content-Type: image/png",
-            200,
-            format!("max-age=3600 {}", at(3600)),
-        ),
+        ("Content-Type: image/png", 200, format!("max-age=3600 {}", at(3600))),
         ("X: y", 200, format!("max-age=60 {}", at(60))),
         ("Content-Type: text/html", 301, format!("max-age=120 {}", at(120))),
         ("Content-Type: text/html", 404, "- -".to_owned()),
         ("Expires: 0", 200, "- 0".to_owned()),
-        (
-            "Cache-Control: public",
-            200,
-            format!("public, max-age=60 {}", at(60)),
-        ),
+        ("Cache-Control: public", 200, format!("public, max-age=60 {}", at(60))),
     ];
     let settings = settings(on);
     for (head, status, expected) in table {
@@ -79,13 +68,7 @@ fn a_redirect_is_dated_by_what_is_there() {
         tx.state.filename = filename.to_vec();
         let mut head = ResponseHead::new(Status::MOVED_PERMANENTLY);
         let mut world = Nowhere { names: vec!["dir"] };
-        response(
-            &mut tx,
-            settings.expires.as_deref().unwrap(),
-            &mut world,
-            &mut head,
-            None,
-        );
+        response(&mut tx, settings.expires.as_deref().unwrap(), &mut world, &mut head, None);
         head.fields.value(b"cache-control").map(<[u8]>::to_vec)
     };
     let left = 60 * 365 * 24 * 3600 - 1_700_000_000;
@@ -95,18 +78,16 @@ fn a_redirect_is_dated_by_what_is_there() {
 
 #[test]
 fn off_and_without_rules() {
-    for lines in [
-        "ExpiresActive on",
-        "ExpiresDefault A60",
-        "ExpiresActive off\nExpiresDefault A60",
-    ] {
+    for lines in ["ExpiresActive on", "ExpiresDefault A60", "ExpiresActive off\nExpiresDefault A60"]
+    {
         assert_eq!(sent(&settings(lines), "", 200), "- -", "{lines}");
     }
 }
 
 #[test]
 fn merging() {
-    let base = settings("ExpiresActive on\nExpiresDefault A1\nExpiresByType a/b A2\nExpiresByType c/* A3");
+    let base =
+        settings("ExpiresActive on\nExpiresDefault A1\nExpiresByType a/b A2\nExpiresByType c/* A3");
     let age = |add: &str, media_type: &str| {
         let head = format!("Content-Type: {media_type}");
         let sent = sent(&base.merge(&settings(add)), &head, 200);
@@ -123,11 +104,7 @@ fn merging() {
 
 #[test]
 fn mistakes() {
-    for line in [
-        "ExpiresByType text A1",
-        "ExpiresByType text/html soon",
-        "ExpiresDefault 3600",
-    ] {
+    for line in ["ExpiresByType text A1", "ExpiresByType text/html soon", "ExpiresDefault 3600"] {
         assert!(try_settings(line).is_err(), "{line}");
     }
 }

@@ -5,7 +5,9 @@ use crate::transaction::Transaction;
 /// Whether the client takes a coding: it names it, and not with `q=0`. `*` is not looked at.
 pub(super) fn accepts(tx: &Transaction<'_>, coding: &[u8]) -> bool {
     let mut values = tx.request_values(b"accept-encoding");
-    let Some(first) = values.next() else { return false };
+    let Some(first) = values.next() else {
+        return false;
+    };
     let more: Vec<&[u8]> = values.collect();
     match more.is_empty() {
         true => named(first, coding),
@@ -35,8 +37,8 @@ fn named(mut rest: &[u8], coding: &[u8]) -> bool {
     !(quality.len() >= 3 && b"q=0.000".starts_with(quality))
 }
 
-/// Takes a token off, and the white space around it (`ap_get_token`). It ends at `;`, at `,` and, unless `with_white`, at white
-/// space.
+/// Takes a token off, and the white space around it (`ap_get_token`). It ends at `;`, at `,` and,
+/// unless `with_white`, at white space.
 pub(crate) fn token<'r>(rest: &mut &'r [u8], with_white: bool) -> &'r [u8] {
     let start = rest.trim_ascii_start();
     let mut quoted = false;

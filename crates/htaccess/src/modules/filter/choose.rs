@@ -31,9 +31,10 @@ impl Candidate {
     }
 }
 
-/// Which filters the content passes, the first one first. `head` is changed as they change it: Vary, Content-Encoding, ETag,
-/// and no Content-Length where the length changes. `length` is that of the content, where it is known. Not to be asked for pages
-/// that the server makes of errors and redirects.
+/// Which filters the content passes, the first one first. `head` is changed as they change it:
+/// Vary, Content-Encoding, ETag, and no Content-Length where the length changes. `length` is that
+/// of the content, where it is known. Not to be asked for pages that the server makes of errors and
+/// redirects.
 pub fn choose(
     tx: &mut Transaction<'_>,
     settings: &Settings,
@@ -77,13 +78,8 @@ pub fn may_choose(state: &State, settings: &Settings) -> bool {
 fn candidates(tx: &mut Transaction<'_>, settings: &Settings) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     let by_extension = std::mem::take(&mut tx.state.output_filters);
-    let by_folder = settings
-        .core
-        .as_ref()
-        .and_then(|core| core.output_filters.as_deref());
-    let by_folder = by_folder
-        .into_iter()
-        .flat_map(|names| names.split(|&byte| byte == b';'));
+    let by_folder = settings.core.as_ref().and_then(|core| core.output_filters.as_deref());
+    let by_folder = by_folder.into_iter().flat_map(|names| names.split(|&byte| byte == b';'));
     for name in by_extension
         .iter()
         .map(|name| &**name)
@@ -94,10 +90,7 @@ fn candidates(tx: &mut Transaction<'_>, settings: &Settings) -> Vec<Candidate> {
             Some(kind) => candidates.push(Candidate::Named(kind)),
             None => {
                 let name = String::from_utf8_lossy(name);
-                tx.complain(
-                    None,
-                    format!("there is no output filter {name}: it was not added"),
-                );
+                tx.complain(None, format!("there is no output filter {name}: it was not added"));
             }
         }
     }
@@ -162,31 +155,21 @@ fn provider<'s>(
     head: &mut ResponseHead,
     smart: &'s Smart,
 ) -> Option<&'s Provider> {
-    smart
-        .providers
-        .iter()
-        .rev()
-        .find(|provider| match &provider.when {
-            When::Types(types) => head.fields.value(b"content-type").is_some_and(|value| {
-                let end = value
-                    .iter()
-                    .position(|byte| b"; \t".contains(byte))
-                    .unwrap_or(value.len());
-                types.iter().any(|media_type| **media_type == value[..end])
-            }),
-            When::Expression(expression) => {
-                let outcome = with_head(tx, head, true, |tx| {
-                    expression.holds(tx, world, &mut Captures::default())
-                });
-                outcome.unwrap_or_else(|error| {
-                    tx.complain(
-                        None,
-                        format!("cannot evaluate FilterProvider's expression: {error}"),
-                    );
-                    false
-                })
-            }
-        })
+    smart.providers.iter().rev().find(|provider| match &provider.when {
+        When::Types(types) => head.fields.value(b"content-type").is_some_and(|value| {
+            let end = value.iter().position(|byte| b"; \t".contains(byte)).unwrap_or(value.len());
+            types.iter().any(|media_type| **media_type == value[..end])
+        }),
+        When::Expression(expression) => {
+            let outcome = with_head(tx, head, true, |tx| {
+                expression.holds(tx, world, &mut Captures::default())
+            });
+            outcome.unwrap_or_else(|error| {
+                tx.complain(None, format!("cannot evaluate FilterProvider's expression: {error}"));
+                false
+            })
+        }
+    })
 }
 
 /// What FilterProtocol says is done to the head.
@@ -207,7 +190,8 @@ fn announce(protocol: Protocol, fields: &mut Fields) {
     }
 }
 
-/// mod_deflate's conditions, in its order: up to the coding that is there already, it leaves no trace.
+/// mod_deflate's conditions, in its order: up to the coding that is there already, it leaves no
+/// trace.
 fn deflate(tx: &mut Transaction<'_>, head: &mut ResponseHead, length: Option<u64>) -> Considered {
     if length.is_some_and(|length| length <= TOO_SMALL) {
         return Err("the content is too small");
@@ -261,7 +245,8 @@ fn brotli(tx: &mut Transaction<'_>, head: &mut ResponseHead) -> Considered {
 
 /// INFLATE undoes a script's own compression, so that what comes behind it sees text.
 fn inflate(tx: &mut Transaction<'_>, head: &mut ResponseHead) -> Considered {
-    let is_gzip = |value: &[u8]| value.eq_ignore_ascii_case(b"gzip") || value.eq_ignore_ascii_case(b"x-gzip");
+    let is_gzip =
+        |value: &[u8]| value.eq_ignore_ascii_case(b"gzip") || value.eq_ignore_ascii_case(b"x-gzip");
     if tx.state.is_subrequest || head.fields.contains(b"content-range") {
         return Err("a part of something");
     }
@@ -325,7 +310,9 @@ fn encode(tx: &mut Transaction<'_>, head: &mut ResponseHead, coded: Option<Vec<u
 
 /// The entity tag of another representation: `"tag-gzip"`.
 fn suffix(fields: &mut Fields, transform: &str) {
-    let Some(etag) = fields.value(b"etag") else { return };
+    let Some(etag) = fields.value(b"etag") else {
+        return;
+    };
     let [start @ .., b'"'] = etag else { return };
     if start.len() > 1 {
         let etag = [start, b"-", transform.as_bytes(), b"\""].concat();
@@ -333,5 +320,6 @@ fn suffix(fields: &mut Fields, transform: &str) {
     }
 }
 
-/// Content up to so many bytes is not compressed: gzip's own 18 bytes, and 50 for the fields that tell of it.
+/// Content up to so many bytes is not compressed: gzip's own 18 bytes, and 50 for the fields that
+/// tell of it.
 pub const TOO_SMALL: u64 = 68;

@@ -10,22 +10,17 @@ use crate::settings::Settings;
 
 type Outcome = Result<(), Complaint>;
 
-/// `AddOutputFilterByType filter[;filter]… type…`: each filter has a smart one of its own in the chain.
+/// `AddOutputFilterByType filter[;filter]… type…`: each filter has a smart one of its own in the
+/// chain.
 fn add_output_filter_by_type(call: &Call<'_>, settings: &mut Settings) -> Outcome {
     let types: Box<[Box<[u8]>]> = call.words[1..].iter().map(|word| word[..].into()).collect();
-    for name in call
-        .word(0)
-        .split(|&byte| byte == b';')
-        .filter(|name| !name.is_empty())
-    {
+    for name in call.word(0).split(|&byte| byte == b';').filter(|name| !name.is_empty()) {
         let smart = [b"BYTYPE:", name].concat();
         let config = Settings::edit(&mut settings.filter);
         let is_new = config.smart(&smart).is_none();
         add_provider(settings, &smart, name, When::Types(types.clone()))?;
         if is_new {
-            Settings::edit(&mut settings.filter)
-                .chain
-                .push(Some(smart.into()));
+            Settings::edit(&mut settings.filter).chain.push(Some(smart.into()));
         }
     }
     Ok(())
@@ -48,12 +43,7 @@ fn filter_declare(call: &Call<'_>, settings: &mut Settings) -> Outcome {
 fn filter_provider(call: &Call<'_>, settings: &mut Settings) -> Outcome {
     let expression = Expression::condition(call.word(2))
         .map_err(|bad| Complaint::about(2, format!("bad expression: {}", bad.message)))?;
-    add_provider(
-        settings,
-        call.word(0),
-        call.word(1),
-        When::Expression(Arc::new(expression)),
-    )
+    add_provider(settings, call.word(0), call.word(1), When::Expression(Arc::new(expression)))
 }
 
 /// `FilterChain [+@-!=]name…`.
@@ -65,9 +55,7 @@ fn filter_chain(call: &Call<'_>, settings: &mut Settings) -> Outcome {
             Some((b'@', name)) => chain.insert(0, Some(name.into())),
             Some((b'-', name)) => {
                 let is_named = |entry: &Option<Box<[u8]>>| {
-                    entry
-                        .as_ref()
-                        .is_some_and(|entry| entry.eq_ignore_ascii_case(name))
+                    entry.as_ref().is_some_and(|entry| entry.eq_ignore_ascii_case(name))
                 };
                 match chain.first() {
                     Some(first) if is_named(first) => {
@@ -100,7 +88,8 @@ fn filter_protocol(call: &Call<'_>, settings: &mut Settings) -> Outcome {
             )
         })?;
     if provider.is_none() {
-        // Said of the filter as a whole, Apache keeps it for requests of ranges, which are answered without filters here.
+        // Said of the filter as a whole, Apache keeps it for requests of ranges, which are answered
+        // without filters here.
         return Ok(());
     }
     let mut found = false;
@@ -263,43 +252,15 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
     inflate_limit("DeflateInflateLimitRequestBody"),
     inflate_limit("DeflateInflateRatioBurst"),
     inflate_limit("DeflateInflateRatioLimit"),
-    withheld(
-        "mod_deflate",
-        "DeflateAlterETag",
-        "How entity tags tell compressed content apart.",
-    ),
-    withheld(
-        "mod_deflate",
-        "DeflateBufferSize",
-        "How much is compressed at once.",
-    ),
-    withheld(
-        "mod_deflate",
-        "DeflateCompressionLevel",
-        "How hard DEFLATE tries.",
-    ),
+    withheld("mod_deflate", "DeflateAlterETag", "How entity tags tell compressed content apart."),
+    withheld("mod_deflate", "DeflateBufferSize", "How much is compressed at once."),
+    withheld("mod_deflate", "DeflateCompressionLevel", "How hard DEFLATE tries."),
     withheld("mod_deflate", "DeflateFilterNote", "Notes how well it went."),
     withheld("mod_deflate", "DeflateMemLevel", "How much memory DEFLATE takes."),
     withheld("mod_deflate", "DeflateWindowSize", "How far back DEFLATE looks."),
-    withheld(
-        "mod_brotli",
-        "BrotliAlterETag",
-        "How entity tags tell compressed content apart.",
-    ),
-    withheld(
-        "mod_brotli",
-        "BrotliCompressionMaxInputBlock",
-        "How much is compressed at once.",
-    ),
-    withheld(
-        "mod_brotli",
-        "BrotliCompressionQuality",
-        "How hard BROTLI_COMPRESS tries.",
-    ),
-    withheld(
-        "mod_brotli",
-        "BrotliCompressionWindow",
-        "How far back BROTLI_COMPRESS looks.",
-    ),
+    withheld("mod_brotli", "BrotliAlterETag", "How entity tags tell compressed content apart."),
+    withheld("mod_brotli", "BrotliCompressionMaxInputBlock", "How much is compressed at once."),
+    withheld("mod_brotli", "BrotliCompressionQuality", "How hard BROTLI_COMPRESS tries."),
+    withheld("mod_brotli", "BrotliCompressionWindow", "How far back BROTLI_COMPRESS looks."),
     withheld("mod_brotli", "BrotliFilterNote", "Notes how well it went."),
 ];

@@ -1,7 +1,8 @@
 //! mod_filter, mod_deflate and mod_brotli: what the content of a response passes on its way out.
 //!
-//! A response passes the filters that mod_mime's AddOutputFilter names, then those of SetOutputFilter, then those of mod_filter's
-//! chain, to which AddOutputFilterByType adds. Whatever its place there, what changes the text comes before what compresses it.
+//! A response passes the filters that mod_mime's AddOutputFilter names, then those of
+//! SetOutputFilter, then those of mod_filter's chain, to which AddOutputFilterByType adds. Whatever
+//! its place there, what changes the text comes before what compresses it.
 
 pub(crate) mod accept;
 mod choose;
@@ -44,8 +45,8 @@ pub(crate) enum Kind {
 /// What the module's directives have set.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// The filters that FilterDeclare, FilterProvider and AddOutputFilterByType have made, by name. Shared, since a closer folder
-    /// replaces one as a whole.
+    /// The filters that FilterDeclare, FilterProvider and AddOutputFilterByType have made, by name.
+    /// Shared, since a closer folder replaces one as a whole.
     smart: Vec<Arc<Smart>>,
     /// Their names in the order in which they act. `None`: what stands before it does not count.
     chain: Vec<Option<Box<[u8]>>>,
@@ -113,13 +114,8 @@ impl Kind {
 }
 
 /// The variables that have a say in which filters are chosen.
-pub const VARIABLES: [&[u8]; 5] = [
-    b"no-gzip",
-    b"gzip-only-text/html",
-    b"force-gzip",
-    b"no-brotli",
-    b"filter-errordocs",
-];
+pub const VARIABLES: [&[u8]; 5] =
+    [b"no-gzip", b"gzip-only-text/html", b"force-gzip", b"no-brotli", b"filter-errordocs"];
 
 /// `AP_FTYPE_RESOURCE`.
 const RESOURCE: u8 = 10;
@@ -142,8 +138,8 @@ impl Config {
         self.smart.iter().find(|smart| *smart.name == *name)
     }
 
-    /// Whether what is chosen depends on nothing but the response's head, what codings the client takes, and the
-    /// [variables](VARIABLES).
+    /// Whether what is chosen depends on nothing but the response's head, what codings the client
+    /// takes, and the [variables](VARIABLES).
     pub fn is_by_type(&self) -> bool {
         let mut providers = self.smart.iter().flat_map(|smart| &smart.providers);
         providers.all(|provider| matches!(provider.when, When::Types(_)))
@@ -151,11 +147,7 @@ impl Config {
 
     /// The chain, as far as it counts.
     fn chain(&self) -> impl Iterator<Item = &[u8]> {
-        let start = self
-            .chain
-            .iter()
-            .rposition(Option::is_none)
-            .map_or(0, |reset| reset + 1);
+        let start = self.chain.iter().rposition(Option::is_none).map_or(0, |reset| reset + 1);
         self.chain[start..].iter().flatten().map(|name| &**name)
     }
 }

@@ -32,13 +32,8 @@ fn chosen(directives: &str, asked: &Asked<'_>) -> String {
         let (name, value) = line.split_once(": ").unwrap();
         head.fields.push(name.as_bytes(), value.as_bytes());
     }
-    let filters = choose(
-        &mut tx,
-        &settings(directives),
-        &mut Nowhere::default(),
-        &mut head,
-        asked.length,
-    );
+    let filters =
+        choose(&mut tx, &settings(directives), &mut Nowhere::default(), &mut head, asked.length);
     let mut parts: Vec<String> = filters
         .iter()
         .map(|filter| match filter {
@@ -67,54 +62,24 @@ fn which_filters() {
         ("SetOutputFilter deflate", ZIPPED),
         ("SetOutputFilter DEFLATE;DEFLATE", ZIPPED),
         ("SetOutputFilter NOTHING", AS_IT_IS),
-        (
-            "SetOutputFilter BROTLI_COMPRESS",
-            "brotli Accept-Encoding br \"a-br\" -",
-        ),
-        (
-            "SetOutputFilter BROTLI_COMPRESS;DEFLATE",
-            "brotli Accept-Encoding br \"a-br\" -",
-        ),
+        ("SetOutputFilter BROTLI_COMPRESS", "brotli Accept-Encoding br \"a-br\" -"),
+        ("SetOutputFilter BROTLI_COMPRESS;DEFLATE", "brotli Accept-Encoding br \"a-br\" -"),
         ("SetOutputFilter INFLATE", AS_IT_IS),
         ("AddOutputFilterByType DEFLATE text/html", ZIPPED),
         ("AddOutputFilterByType deflate text/css text/html", ZIPPED),
         ("AddOutputFilterByType DEFLATE text/css", AS_IT_IS),
         ("AddOutputFilterByType DEFLATE text/*", AS_IT_IS),
         ("AddOutputFilterByType DEFLATE TEXT/HTML", AS_IT_IS),
-        (
-            "AddOutputFilterByType DEFLATE;SUBSTITUTE text/html\nSubstitute s/a/b/",
-            substituted,
-        ),
-        (
-            "SetOutputFilter DEFLATE;SUBSTITUTE\nSubstitute s/a/b/",
-            substituted,
-        ),
+        ("AddOutputFilterByType DEFLATE;SUBSTITUTE text/html\nSubstitute s/a/b/", substituted),
+        ("SetOutputFilter DEFLATE;SUBSTITUTE\nSubstitute s/a/b/", substituted),
         ("SetOutputFilter SUBSTITUTE", "- - \"a\" -"),
-        (
-            "FilterProvider C DEFLATE \"%{CONTENT_TYPE} =~ m#^text/html#\"\nFilterChain C",
-            ZIPPED,
-        ),
-        (
-            "FilterProvider C DEFLATE \"resp('ETag') == 'b'\"\nFilterChain C",
-            AS_IT_IS,
-        ),
-        (
-            "FilterDeclare C\nFilterProvider C DEFLATE true\nFilterChain D",
-            AS_IT_IS,
-        ),
-        (
-            "AddOutputFilterByType DEFLATE text/html\nFilterChain -BYTYPE:DEFLATE",
-            AS_IT_IS,
-        ),
+        ("FilterProvider C DEFLATE \"%{CONTENT_TYPE} =~ m#^text/html#\"\nFilterChain C", ZIPPED),
+        ("FilterProvider C DEFLATE \"resp('ETag') == 'b'\"\nFilterChain C", AS_IT_IS),
+        ("FilterDeclare C\nFilterProvider C DEFLATE true\nFilterChain D", AS_IT_IS),
+        ("AddOutputFilterByType DEFLATE text/html\nFilterChain -BYTYPE:DEFLATE", AS_IT_IS),
         ("AddOutputFilterByType DEFLATE text/html\nFilterChain !", AS_IT_IS),
-        (
-            "AddOutputFilterByType DEFLATE text/html\nFilterChain =X",
-            AS_IT_IS,
-        ),
-        (
-            "FilterChain +BYTYPE:DEFLATE\nAddOutputFilterByType DEFLATE text/html",
-            ZIPPED,
-        ),
+        ("AddOutputFilterByType DEFLATE text/html\nFilterChain =X", AS_IT_IS),
+        ("FilterChain +BYTYPE:DEFLATE\nAddOutputFilterByType DEFLATE text/html", ZIPPED),
         (
             "AddOutputFilterByType DEFLATE text/html\nFilterProtocol BYTYPE:DEFLATE DEFLATE change=yes",
             "deflate Accept-Encoding gzip - -",
@@ -129,13 +94,7 @@ fn which_filters() {
 fn when_a_response_is_compressed() {
     let rows: [(Asked<'_>, &str); 15] = [
         (Asked { fields: "", ..PLAIN }, BUT_VARY),
-        (
-            Asked {
-                fields: "Accept-Encoding: br",
-                ..PLAIN
-            },
-            BUT_VARY,
-        ),
+        (Asked { fields: "Accept-Encoding: br", ..PLAIN }, BUT_VARY),
         (
             Asked {
                 fields: "Accept-Encoding: br\nAccept-Encoding: gzip",
@@ -151,13 +110,7 @@ fn when_a_response_is_compressed() {
             },
             ZIPPED,
         ),
-        (
-            Asked {
-                env: &[("no-gzip", "0")],
-                ..PLAIN
-            },
-            AS_IT_IS,
-        ),
+        (Asked { env: &[("no-gzip", "0")], ..PLAIN }, AS_IT_IS),
         (
             Asked {
                 env: &[("gzip-only-text/html", "1")],
@@ -181,34 +134,10 @@ fn when_a_response_is_compressed() {
             },
             "deflate Accept-Encoding gzip - -",
         ),
-        (
-            Asked {
-                length: Some(68),
-                ..PLAIN
-            },
-            AS_IT_IS,
-        ),
-        (
-            Asked {
-                length: Some(69),
-                ..PLAIN
-            },
-            ZIPPED,
-        ),
-        (
-            Asked {
-                length: None,
-                ..PLAIN
-            },
-            ZIPPED,
-        ),
-        (
-            Asked {
-                head: "Content-Encoding: br",
-                ..PLAIN
-            },
-            "- br - -",
-        ),
+        (Asked { length: Some(68), ..PLAIN }, AS_IT_IS),
+        (Asked { length: Some(69), ..PLAIN }, ZIPPED),
+        (Asked { length: None, ..PLAIN }, ZIPPED),
+        (Asked { head: "Content-Encoding: br", ..PLAIN }, "- br - -"),
         (
             Asked {
                 head: "Content-Encoding: identity\nVary: Cookie",
@@ -227,14 +156,8 @@ fn when_a_response_is_compressed() {
         (Asked { status: 404, ..PLAIN }, ZIPPED),
     ];
     for (asked, expected) in rows {
-        let Asked {
-            fields, env, head, ..
-        } = asked;
-        assert_eq!(
-            chosen("SetOutputFilter DEFLATE", &asked),
-            expected,
-            "{fields} {env:?} {head}"
-        );
+        let Asked { fields, env, head, .. } = asked;
+        assert_eq!(chosen("SetOutputFilter DEFLATE", &asked), expected, "{fields} {env:?} {head}");
     }
 }
 
@@ -243,25 +166,12 @@ fn by_type_only_with_200() {
     let directives = "AddOutputFilterByType DEFLATE text/html";
     assert_eq!(chosen(directives, &Asked { status: 404, ..PLAIN }), AS_IT_IS);
     let env = &[("filter-errordocs", "1")];
-    assert_eq!(
-        chosen(
-            directives,
-            &Asked {
-                status: 404,
-                env,
-                ..PLAIN
-            }
-        ),
-        ZIPPED
-    );
+    assert_eq!(chosen(directives, &Asked { status: 404, env, ..PLAIN }), ZIPPED);
 }
 
 #[test]
 fn a_weak_tag_keeps_its_weakness() {
-    let asked = Asked {
-        head: "ETag: W/\"a\"",
-        ..PLAIN
-    };
+    let asked = Asked { head: "ETag: W/\"a\"", ..PLAIN };
     assert_eq!(
         chosen("SetOutputFilter DEFLATE", &asked),
         "deflate Accept-Encoding gzip W/\"a-gzip\" -"
@@ -284,13 +194,7 @@ fn folders_below() {
     let base = settings("AddOutputFilterByType DEFLATE text/html");
     let of = |add: &str| {
         let merged = base.merge(&settings(add));
-        merged
-            .filter
-            .unwrap()
-            .smart(b"BYTYPE:DEFLATE")
-            .unwrap()
-            .providers
-            .len()
+        merged.filter.unwrap().smart(b"BYTYPE:DEFLATE").unwrap().providers.len()
     };
     assert_eq!(
         of("AddOutputFilterByType DEFLATE text/css\nAddOutputFilterByType DEFLATE text/xml"),

@@ -10,7 +10,8 @@ use flate2::{Compression, GzBuilder};
 use super::Filter;
 use crate::modules::substitute::Transformer;
 
-/// Content on its way through a filter. What comes out is appended to `out`; a filter may keep what it got until it gets more.
+/// Content on its way through a filter. What comes out is appended to `out`; a filter may keep what
+/// it got until it gets more.
 pub trait Transform: Send {
     /// Takes more content.
     fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), Broken>;
@@ -20,8 +21,8 @@ pub trait Transform: Send {
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Broken>;
 }
 
-/// The content cannot be brought through the filter: a line longer than SubstituteMaxLineLength, compressed content that is none.
-/// The response has to be cut off, as Apache does.
+/// The content cannot be brought through the filter: a line longer than SubstituteMaxLineLength,
+/// compressed content that is none. The response has to be cut off, as Apache does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken(pub &'static str);
 
@@ -198,9 +199,7 @@ mod tests {
         brotli.push(b"first", &mut out).unwrap();
         brotli.flush(&mut out).unwrap();
         let mut text = [0; 5];
-        brotli::Decompressor::new(&out[..], 4096)
-            .read_exact(&mut text)
-            .unwrap();
+        brotli::Decompressor::new(&out[..], 4096).read_exact(&mut text).unwrap();
         assert_eq!(&text, b"first");
     }
 

@@ -1,4 +1,5 @@
-//! The common cases: rules whose outcome depends on nothing but the head, and among them those that only set and unset.
+//! The common cases: rules whose outcome depends on nothing but the head, and among them those that
+//! only set and unset.
 
 use std::sync::Arc;
 
@@ -8,8 +9,9 @@ use super::Config;
 use super::rule::{Action, Condition, Rule, Value};
 
 impl Config {
-    /// Whether what [`response`](super::response) does depends on nothing but the head: no variable, no expression, nothing
-    /// of the request. Then the outcome for a head may be kept beside it.
+    /// Whether what [`response`](super::response) does depends on nothing but the head: no
+    /// variable, no expression, nothing of the request. Then the outcome for a head may be kept
+    /// beside it.
     pub fn is_constant(&self) -> bool {
         self.always.iter().chain(&self.success).all(|rule| {
             matches!(rule.condition, Condition::Always | Condition::Never)
@@ -18,9 +20,9 @@ impl Config {
         })
     }
 
-    /// Does to a head what [`response`](super::response) and the joining of both tables come to, where every rule is a plain `set`
-    /// or `unset` of another field than Content-Type, and no field has been set otherwise. `false` where it is not so easy; then
-    /// nothing is changed.
+    /// Does to a head what [`response`](super::response) and the joining of both tables come to,
+    /// where every rule is a plain `set` or `unset` of another field than Content-Type, and no
+    /// field has been set otherwise. `false` where it is not so easy; then nothing is changed.
     pub(crate) fn apply_plainly(&self, head: &mut ResponseHead, is_error: bool) -> bool {
         let mut all = self.always.iter().chain(&self.success);
         if !all.all(|rule| rule.is_plain) || has_twice(&self.always) {
@@ -44,7 +46,8 @@ impl Config {
         true
     }
 
-    /// Whether a rule for responses is about the media type, or evaluates an expression, which may ask for it.
+    /// Whether a rule for responses is about the media type, or evaluates an expression, which may
+    /// ask for it.
     pub(super) fn needs_media_type(&self) -> bool {
         self.always.iter().chain(&self.success).any(|rule| {
             rule.is_content_type()

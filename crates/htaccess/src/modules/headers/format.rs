@@ -26,7 +26,8 @@ pub(super) enum Part {
     Tls(Box<[u8]>),
 }
 
-/// Splits a value into its pieces; neighbouring texts are one. The error is the byte that is no specifier.
+/// Splits a value into its pieces; neighbouring texts are one. The error is the byte that is no
+/// specifier.
 pub(super) fn parse(mut text: &[u8]) -> Result<Vec<Part>, u8> {
     let mut parts = Vec::new();
     let mut literal = Vec::new();
@@ -149,14 +150,8 @@ mod tests {
             ("%{a}", Err(0)),
             ("%{a", Err(0)),
             ("%x", Err(b'x')),
-            (
-                "a %D b %t",
-                Ok(vec![text("a "), Part::Duration, text(" b "), Part::Time]),
-            ),
-            (
-                "%{A}e%{B}s",
-                Ok(vec![Part::Environment((*b"A").into()), Part::Tls((*b"B").into())]),
-            ),
+            ("a %D b %t", Ok(vec![text("a "), Part::Duration, text(" b "), Part::Time])),
+            ("%{A}e%{B}s", Ok(vec![Part::Environment((*b"A").into()), Part::Tls((*b"B").into())])),
             (r"a\tb\\c\d\n", Ok(vec![text("a\tb\\c\\d\n")])),
             ("%l%i%b", Ok(vec![Part::Load, Part::Idle, Part::Busy])),
         ];

@@ -1,8 +1,9 @@
 //! mod_headers: `Header` and `RequestHeader`.
 //!
-//! Apache keeps two tables of response fields. `Header` changes that of successful responses, `Header always` the one that is
-//! also sent with errors and redirects; both are sent with a successful response. That is why `Header always unset X` leaves a
-//! field alone that the script has set, and why a field that is set with and without `always` is sent twice.
+//! Apache keeps two tables of response fields. `Header` changes that of successful responses,
+//! `Header always` the one that is also sent with errors and redirects; both are sent with a
+//! successful response. That is why `Header always unset X` leaves a field alone that the script
+//! has set, and why a field that is set with and without `always` is sent twice.
 
 mod constant;
 mod format;
@@ -57,18 +58,23 @@ impl Config {
     }
 }
 
-/// RequestHeader, in the phase of the fixups, last. Fails with 500 where a regular expression gives up.
-pub fn request_fixup(tx: &mut Transaction<'_>, config: &Config, world: &mut dyn World) -> Result<(), Status> {
+/// RequestHeader, in the phase of the fixups, last. Fails with 500 where a regular expression gives
+/// up.
+pub fn request_fixup(
+    tx: &mut Transaction<'_>,
+    config: &Config,
+    world: &mut dyn World,
+) -> Result<(), Status> {
     run::apply(tx, &config.request, Table::Request, world)
 }
 
-/// Header, when the response is about to be sent. `head` holds the fields of a successful response (`r->headers_out`, with
-/// Content-Type); those that every response gets are in the transaction's `error_fields`, and stay there: it is
-/// [`crate::response`] that joins them. `error`: the response is an error or a redirect whose page the server makes, to which
-/// only `Header always` applies.
+/// Header, when the response is about to be sent. `head` holds the fields of a successful response
+/// (`r->headers_out`, with Content-Type); those that every response gets are in the transaction's
+/// `error_fields`, and stay there: it is [`crate::response`] that joins them. `error`: the response
+/// is an error or a redirect whose page the server makes, to which only `Header always` applies.
 ///
-/// Fails with 500 where a regular expression gives up, and where a field would hold a control byte, as with `\n` in a value:
-/// Apache does not send such a response either.
+/// Fails with 500 where a regular expression gives up, and where a field would hold a control byte,
+/// as with `\n` in a value: Apache does not send such a response either.
 pub fn response(
     tx: &mut Transaction<'_>,
     config: &Config,

@@ -52,31 +52,24 @@ struct Words {
 
 fn rule(call: &Call<'_>, action: &[u8], rest: &[u8], is_response: bool) -> Result<Rule, Complaint> {
     let action = action.to_ascii_lowercase();
-    let Words {
-        name,
-        value,
-        replacement,
-        clause,
-    } = split(&action, rest)?;
-    let needed = || {
-        value
-            .as_deref()
-            .ok_or_else(|| Complaint::new("this action needs a value"))
-    };
+    let Words { name, value, replacement, clause } = split(&action, rest)?;
+    let needed = || value.as_deref().ok_or_else(|| Complaint::new("this action needs a value"));
     let (action, value) = match &action[..] {
         b"set" => (Action::Set, parse_value(needed()?)?),
         b"setifempty" => (Action::SetIfEmpty, parse_value(needed()?)?),
         b"add" => (Action::Add, parse_value(needed()?)?),
         b"append" => (Action::Append, parse_value(needed()?)?),
         b"merge" => (Action::Merge, parse_value(needed()?)?),
-        b"note" if !is_response => return Err(Complaint::new("note is for Header, not for RequestHeader")),
+        b"note" if !is_response => {
+            return Err(Complaint::new("note is for Header, not for RequestHeader"));
+        }
         b"note" => (Action::Note, parse_value(needed()?)?),
         b"unset" => (Action::Unset, Value::Constant(Box::default())),
         b"echo" if is_response => (Action::Echo(pattern(&name)?), Value::Constant(Box::default())),
         b"echo" => return Err(Complaint::new("echo is for Header, not for RequestHeader")),
         b"edit" | b"edit*" => {
-            let replacement =
-                replacement.ok_or_else(|| Complaint::new("edit needs a match and a replacement"))?;
+            let replacement = replacement
+                .ok_or_else(|| Complaint::new("edit needs a match and a replacement"))?;
             let edit = Action::Edit {
                 pattern: pattern(needed()?)?,
                 every: action.ends_with(b"*"),
@@ -98,7 +91,8 @@ fn rule(call: &Call<'_>, action: &[u8], rest: &[u8], is_response: bool) -> Resul
     .classified())
 }
 
-/// Which word is what depends on the action: only `edit` has a replacement, and `unset` and `echo` have no value.
+/// Which word is what depends on the action: only `edit` has a replacement, and `unset` and `echo`
+/// have no value.
 fn split(action: &[u8], mut rest: &[u8]) -> Result<Words, Complaint> {
     let mut word = || (!rest.is_empty()).then(|| next_word(&mut rest));
     let name = word().unwrap_or_default();
@@ -108,12 +102,7 @@ fn split(action: &[u8], mut rest: &[u8]) -> Result<Words, Complaint> {
         _ => (word(), None, word()),
     };
     match rest {
-        [] => Ok(Words {
-            name,
-            value,
-            replacement,
-            clause,
-        }),
+        [] => Ok(Words { name, value, replacement, clause }),
         _ => Err(Complaint::new("too many arguments").hint("quote a value that has spaces in it")),
     }
 }
@@ -165,10 +154,7 @@ fn condition(clause: &[u8]) -> Result<Condition, Complaint> {
         if name.is_empty() {
             return Err(Complaint::new("`env=` needs the name of a variable"));
         }
-        return Ok(Condition::Environment {
-            name: name.into(),
-            wanted,
-        });
+        return Ok(Condition::Environment { name: name.into(), wanted });
     }
     if lower.starts_with(b"expr=") {
         return Expression::condition(&clause[5..])

@@ -37,8 +37,8 @@ impl Table {
         }
     }
 
-    /// Whether the rule is about the response's media type, which Apache keeps apart from both tables (`r->content_type`) and
-    /// sends instead of what they say.
+    /// Whether the rule is about the response's media type, which Apache keeps apart from both
+    /// tables (`r->content_type`) and sends instead of what they say.
     fn holds_media_type(self, rule: &Rule) -> bool {
         self != Table::Request && rule.is_content_type()
     }
@@ -81,12 +81,7 @@ pub(super) fn apply(
         tx.trace(|| {
             let outcome = match outcome {
                 Err(status) => status.code().to_string(),
-                Ok(()) => (if before == after {
-                    "changes nothing"
-                } else {
-                    "changed"
-                })
-                .to_owned(),
+                Ok(()) => (if before == after { "changes nothing" } else { "changed" }).to_owned(),
             };
             event(rule, vec![("before", before), ("after", after)], outcome)
         });
@@ -115,12 +110,11 @@ fn idle(tx: &mut Transaction<'_>, rule: &Rule, world: &mut dyn World) -> Option<
     match &rule.condition {
         Condition::Always => None,
         Condition::Never => Some("`early` is before any folder is known"),
-        Condition::Environment { name, wanted } => {
-            (tx.state.env.contains(name) != *wanted).then_some(match wanted {
+        Condition::Environment { name, wanted } => (tx.state.env.contains(name) != *wanted)
+            .then_some(match wanted {
                 true => "the variable is not set",
                 false => "the variable is set",
-            })
-        }
+            }),
         Condition::Expression(expression) => {
             match expression.holds(tx, world, &mut Captures::default()) {
                 Ok(true) => None,
@@ -138,7 +132,12 @@ fn idle(tx: &mut Transaction<'_>, rule: &Rule, world: &mut dyn World) -> Option<
     }
 }
 
-fn act(tx: &mut Transaction<'_>, rule: &Rule, table: Table, world: &mut dyn World) -> Result<(), Status> {
+fn act(
+    tx: &mut Transaction<'_>,
+    rule: &Rule,
+    table: Table,
+    world: &mut dyn World,
+) -> Result<(), Status> {
     match &rule.action {
         Action::Unset => {
             if table.contains(tx, &rule.name) {
@@ -180,19 +179,25 @@ fn render<'r>(rule: &'r Rule, tx: &mut Transaction<'_>, world: &mut dyn World) -
     match &rule.value {
         Value::Constant(value) => Cow::Borrowed(value),
         Value::Parts(parts) => Cow::Owned(format::render(parts, tx, world)),
-        Value::Expression(expression) => match expression.render(tx, world, &mut Captures::default()) {
-            Ok(value) => Cow::Owned(value),
-            Err(error) => {
-                tx.complain(Some(&rule.place), format!("cannot evaluate the value: {error}"));
-                Cow::Borrowed(b"")
+        Value::Expression(expression) => {
+            match expression.render(tx, world, &mut Captures::default()) {
+                Ok(value) => Cow::Owned(value),
+                Err(error) => {
+                    tx.complain(Some(&rule.place), format!("cannot evaluate the value: {error}"));
+                    Cow::Borrowed(b"")
+                }
             }
-        },
+        }
     }
 }
 
-/// A name and value that can be sent. Apache answers 500 instead of sending others; a line folded the old way becomes one
-/// line.
-fn checked<'r>(tx: &mut Transaction<'_>, rule: &Rule, value: Cow<'r, [u8]>) -> Result<Cow<'r, [u8]>, Status> {
+/// A name and value that can be sent. Apache answers 500 instead of sending others; a line folded
+/// the old way becomes one line.
+fn checked<'r>(
+    tx: &mut Transaction<'_>,
+    rule: &Rule,
+    value: Cow<'r, [u8]>,
+) -> Result<Cow<'r, [u8]>, Status> {
     if is_token(&rule.name) && is_field_value(&value) {
         return Ok(value);
     }
@@ -253,8 +258,8 @@ pub(crate) fn append(fields: &mut Fields, name: &[u8], value: &[u8]) {
     }
 }
 
-/// Whether `value` is a member of the list. Members end at commas outside of quotes, and are compared with the white space
-/// behind them.
+/// Whether `value` is a member of the list. Members end at commas outside of quotes, and are
+/// compared with the white space behind them.
 fn is_member(list: &[u8], value: &[u8]) -> bool {
     let mut rest = list;
     while !rest.is_empty() {
@@ -275,8 +280,13 @@ fn is_member(list: &[u8], value: &[u8]) -> bool {
     false
 }
 
-/// `echo`: always into the fields of a successful response, also with `always`. Lines of one name are one line.
-fn echo(tx: &mut Transaction<'_>, rule: &Rule, pattern: &crate::pattern::Pattern) -> Result<(), Status> {
+/// `echo`: always into the fields of a successful response, also with `always`. Lines of one name
+/// are one line.
+fn echo(
+    tx: &mut Transaction<'_>,
+    rule: &Rule,
+    pattern: &crate::pattern::Pattern,
+) -> Result<(), Status> {
     let found: Result<Vec<_>, _> = tx
         .request_fields()
         .iter()
@@ -289,17 +299,12 @@ fn echo(tx: &mut Transaction<'_>, rule: &Rule, pattern: &crate::pattern::Pattern
     for (name, value) in found.map_err(|_| exhausted(tx, rule))? {
         append(&mut lines, &name, &value);
     }
-    lines
-        .iter()
-        .for_each(|(name, value)| tx.state.fields.push(name, value));
+    lines.iter().for_each(|(name, value)| tx.state.fields.push(name, value));
     Ok(())
 }
 
 /// 500, for a regular expression that gave up.
 fn exhausted(tx: &mut Transaction<'_>, rule: &Rule) -> Status {
-    tx.complain(
-        Some(&rule.place),
-        "the regular expression tries too much on this value",
-    );
+    tx.complain(Some(&rule.place), "the regular expression tries too much on this value");
     Status::INTERNAL_SERVER_ERROR
 }

@@ -7,8 +7,7 @@ use crate::testing::{Nowhere, request, settings, transaction, try_settings};
 fn sent(directives: &str, env: &[&str], head: &str, error: bool) -> Result<String, Status> {
     let request = request("/", "Accept: a\nX-Ask: 1\nX-Ask: 2");
     let mut tx = transaction(&request);
-    env.iter()
-        .for_each(|name| tx.state.env.set(name.as_bytes(), b"v"));
+    env.iter().for_each(|name| tx.state.env.set(name.as_bytes(), b"v"));
     let mut response_head = ResponseHead::new(Status::OK);
     for line in head.lines() {
         let (name, value) = line.split_once(": ").unwrap();
@@ -25,10 +24,7 @@ fn sent(directives: &str, env: &[&str], head: &str, error: bool) -> Result<Strin
     assert!(tx.state.fields.is_empty(), "the head is given back");
     let lines = |fields: &howdah_http::Fields| -> Vec<String> {
         let line = |(name, value)| [name, &b": "[..], value].concat();
-        fields
-            .iter()
-            .map(|pair| String::from_utf8(line(pair)).unwrap())
-            .collect()
+        fields.iter().map(|pair| String::from_utf8(line(pair)).unwrap()).collect()
     };
     Ok([lines(&response_head.fields), lines(&tx.state.error_fields)]
         .concat()
@@ -101,11 +97,7 @@ fn two_tables() {
         ("Header always echo X-Ask", "", false, "X-Ask: 1, 2"),
     ];
     for (directives, head, error, expected) in table {
-        assert_eq!(
-            sent(directives, &[], head, error).unwrap(),
-            expected,
-            "{directives} on {head}"
-        );
+        assert_eq!(sent(directives, &[], head, error).unwrap(), expected, "{directives} on {head}");
     }
 }
 
@@ -113,28 +105,12 @@ fn two_tables() {
 fn the_media_type_is_kept_apart() {
     let html = "Content-Type: text/html";
     let table = [
-        (
-            "Header set Content-Type text/plain",
-            html,
-            "Content-Type: text/plain",
-        ),
-        (
-            "Header always set Content-Type text/plain",
-            html,
-            "Content-Type: text/plain",
-        ),
-        (
-            "Header setifempty Content-Type text/plain",
-            html,
-            "Content-Type: text/plain",
-        ),
+        ("Header set Content-Type text/plain", html, "Content-Type: text/plain"),
+        ("Header always set Content-Type text/plain", html, "Content-Type: text/plain"),
+        ("Header setifempty Content-Type text/plain", html, "Content-Type: text/plain"),
         ("Header unset Content-Type", html, ""),
         ("Header always unset Content-Type", html, ""),
-        (
-            "Header unset Content-Type\nHeader append Content-Type a/b",
-            html,
-            "Content-Type: a/b",
-        ),
+        ("Header unset Content-Type\nHeader append Content-Type a/b", html, "Content-Type: a/b"),
         (
             "Header always append Content-Type a/b\nHeader unset Content-Type",
             html,
@@ -148,11 +124,7 @@ fn the_media_type_is_kept_apart() {
         ("Header edit Content-Type .* ''", html, ""),
         ("Header append Content-Type x", html, html),
         ("Header append Content-Type x/y", "", "Content-Type: x/y"),
-        (
-            "Header edit Content-Type html plain",
-            html,
-            "Content-Type: text/plain",
-        ),
+        ("Header edit Content-Type html plain", html, "Content-Type: text/plain"),
         (
             "Header always edit Content-Type $ ;charset=utf-8",
             html,
@@ -160,11 +132,7 @@ fn the_media_type_is_kept_apart() {
         ),
     ];
     for (directives, head, expected) in table {
-        assert_eq!(
-            sent(directives, &[], head, false).unwrap(),
-            expected,
-            "{directives}"
-        );
+        assert_eq!(sent(directives, &[], head, false).unwrap(), expected, "{directives}");
     }
 }
 
@@ -173,15 +141,9 @@ fn expressions() {
     let table = [
         ("Header set X v \"expr=%{REQUEST_STATUS} == 200\"", "X: v"),
         ("Header set X v \"expr=%{REQUEST_STATUS} >= 400\"", ""),
-        (
-            "Header set X v \"expr=%{CONTENT_TYPE} =~ m#^text/html; charset#\"",
-            "X: v",
-        ),
+        ("Header set X v \"expr=%{CONTENT_TYPE} =~ m#^text/html; charset#\"", "X: v"),
         ("Header set X v \"expr=resp('Y') == 'y'\"", "X: v"),
-        (
-            "Header set X \"expr=%{REQUEST_URI}-%{CONTENT_TYPE}\"",
-            "X: /-text/html; charset=c",
-        ),
+        ("Header set X \"expr=%{REQUEST_URI}-%{CONTENT_TYPE}\"", "X: /-text/html; charset=c"),
         ("Header always set X \"expr=%{resp:Y}\"", "X: y"),
     ];
     let head = "Y: y\nContent-Type: text/html; charset=c";
@@ -248,12 +210,8 @@ fn request_fields() {
         let request = request("/", "Accept: a");
         let mut tx = transaction(&request);
         let settings = settings(directives);
-        request_fixup(
-            &mut tx,
-            settings.headers.as_deref().unwrap(),
-            &mut Nowhere::default(),
-        )
-        .unwrap();
+        request_fixup(&mut tx, settings.headers.as_deref().unwrap(), &mut Nowhere::default())
+            .unwrap();
         let found: Vec<_> = tx
             .request_fields()
             .iter()
@@ -312,10 +270,7 @@ fn each_change_is_told() {
     let config = settings.headers.as_deref().unwrap();
     response(&mut tx, config, &mut Nowhere::default(), &mut head, false).unwrap();
     let events = &tx.state.trace.as_ref().unwrap().events;
-    let told: Vec<_> = events
-        .iter()
-        .map(|event| (&event.text[..], &event.outcome[..]))
-        .collect();
+    let told: Vec<_> = events.iter().map(|event| (&event.text[..], &event.outcome[..])).collect();
     let expected = [
         ("Header set X v", "changed"),
         ("Header set Y v env=no", "does not apply: the variable is not set"),

@@ -26,7 +26,9 @@ fn remove(call: &Call<'_>, settings: &mut Settings, aspect: Aspect) -> Outcome {
         let name = extension(word);
         match aspect {
             // It takes the type away from the server's own table as well.
-            Aspect::MediaType => config.extensions.entry(name).or_default().media_type = Some(Box::default()),
+            Aspect::MediaType => {
+                config.extensions.entry(name).or_default().media_type = Some(Box::default())
+            }
             _ => {
                 if aspect == Aspect::Handler {
                     config.extensions.entry(name.clone()).or_default().unhandled = true;
@@ -39,10 +41,7 @@ fn remove(call: &Call<'_>, settings: &mut Settings, aspect: Aspect) -> Outcome {
 }
 
 fn extension(word: &[u8]) -> Box<[u8]> {
-    word.strip_prefix(b".")
-        .unwrap_or(word)
-        .to_ascii_lowercase()
-        .into()
+    word.strip_prefix(b".").unwrap_or(word).to_ascii_lowercase().into()
 }
 
 fn default_language(call: &Call<'_>, settings: &mut Settings) -> Outcome {
@@ -58,12 +57,7 @@ fn mod_mime_use_path_info(call: &Call<'_>, settings: &mut Settings) -> Outcome {
 fn multiviews_match(call: &Call<'_>, settings: &mut Settings) -> Outcome {
     let set = &mut Settings::edit(&mut settings.mime).multiviews_match;
     for (index, word) in call.words.iter().enumerate() {
-        let MultiviewsMatch {
-            any,
-            negotiated,
-            handlers,
-            filters,
-        } = *set;
+        let MultiviewsMatch { any, negotiated, handlers, filters } = *set;
         let (place, conflict) = match word.to_ascii_lowercase().as_slice() {
             b"any" => (&mut set.any, negotiated || handlers || filters),
             b"negotiatedonly" => (&mut set.negotiated, any || handlers || filters),

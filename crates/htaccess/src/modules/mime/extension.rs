@@ -47,8 +47,9 @@ impl Extension {
         *self.aspect(aspect) = None;
     }
 
-    /// Whether RemoveHandler is meant to end that the file is run. To Apache it is stronger than an AddHandler beside it, but who
-    /// writes both with a handler of PHP wants scripts to run, and under Debian's Apache they do.
+    /// Whether RemoveHandler is meant to end that the file is run. To Apache it is stronger than an
+    /// AddHandler beside it, but who writes both with a handler of PHP wants scripts to run, and
+    /// under Debian's Apache they do.
     pub(super) fn takes_away(&self) -> bool {
         let gives_php = self.handler.as_ref().is_some_and(|handler| {
             let lower = handler.to_ascii_lowercase();
@@ -111,10 +112,8 @@ impl Description {
     /// Adds what an extension says, and tells whether MultiViews counts it as known.
     pub(super) fn add(&mut self, extension: &Extension, multiviews: MultiviewsMatch) -> bool {
         let mut found = false;
-        if let Some(media_type) = extension
-            .media_type
-            .as_ref()
-            .filter(|media_type| !media_type.is_empty())
+        if let Some(media_type) =
+            extension.media_type.as_ref().filter(|media_type| !media_type.is_empty())
         {
             self.content_type = Some(media_type.to_vec());
             found = true;
@@ -140,9 +139,7 @@ impl Description {
         }
         found |= multiviews.filters && extension.input_filters.is_some();
         if let Some(filters) = &extension.output_filters {
-            let names = filters
-                .split(|&byte| byte == b';')
-                .filter(|name| !name.is_empty());
+            let names = filters.split(|&byte| byte == b';').filter(|name| !name.is_empty());
             self.filters.extend(names.map(Box::from));
             found |= multiviews.filters;
         }
@@ -157,10 +154,7 @@ impl Description {
             ("encoding", self.encoding.as_deref()),
             ("handler", self.handler.as_deref()),
         ];
-        let languages = self
-            .languages
-            .iter()
-            .map(|language| ("language", Some(&**language)));
+        let languages = self.languages.iter().map(|language| ("language", Some(&**language)));
         all.into_iter()
             .chain(languages)
             .filter_map(|(name, value)| Some((name, String::from_utf8_lossy(value?).into_owned())))

@@ -13,22 +13,10 @@ impl MediaType {
     /// The media type, and the charset where there is one.
     pub(super) fn split(value: &[u8]) -> (MediaType, Option<Vec<u8>>) {
         match parts(value) {
-            Some((text, charset)) => (
-                MediaType {
-                    text,
-                    is_readable: true,
-                },
-                charset,
-            ),
+            Some((text, charset)) => (MediaType { text, is_readable: true }, charset),
             None => {
                 let text = value.to_vec();
-                (
-                    MediaType {
-                        text,
-                        is_readable: false,
-                    },
-                    None,
-                )
+                (MediaType { text, is_readable: false }, None)
             }
         }
     }
@@ -100,18 +88,8 @@ mod tests {
         let table = [
             ("text/html", "text/html", true, None),
             ("text/html;charset=utf-8", "text/html", true, Some("utf-8")),
-            (
-                "text/html ; charset = \"a;b\" ; q=1",
-                "text/html; q=1",
-                true,
-                Some("\"a;b\""),
-            ),
-            (
-                "text/html; level=1; charset=a; charset=b",
-                "text/html; level=1",
-                true,
-                Some("a"),
-            ),
+            ("text/html ; charset = \"a;b\" ; q=1", "text/html; q=1", true, Some("\"a;b\"")),
+            ("text/html; level=1; charset=a; charset=b", "text/html; level=1", true, Some("a")),
             ("text", "text", false, None),
             ("text/", "text/", false, None),
             ("text/html; charset", "text/html", true, None),
@@ -120,10 +98,7 @@ mod tests {
             ("", "", false, None),
         ];
         for (value, text, is_readable, charset) in table {
-            let expected = MediaType {
-                text: text.into(),
-                is_readable,
-            };
+            let expected = MediaType { text: text.into(), is_readable };
             let charset = charset.map(|charset| charset.as_bytes().to_vec());
             assert_eq!(MediaType::split(value.as_bytes()), (expected, charset), "{value}");
         }

@@ -1,8 +1,9 @@
 //! mod_mime: what the extensions of a file's name say about it.
 //!
-//! Every extension counts, wherever it stands: `page.html.en` is an English page, `a.tar.gz` a compressed archive. A handler
-//! counts too: where a site says `AddHandler application/x-httpd-php .php`, `upload.php.jpg` is a script, as it is in Apache.
-//! (PHP itself is bound to the last extension; only a site's own AddHandler does that.)
+//! Every extension counts, wherever it stands: `page.html.en` is an English page, `a.tar.gz` a
+//! compressed archive. A handler counts too: where a site says `AddHandler application/x-httpd-php
+//! .php`, `upload.php.jpg` is a script, as it is in Apache. (PHP itself is bound to the last
+//! extension; only a site's own AddHandler does that.)
 
 mod directives;
 mod extension;
@@ -26,7 +27,8 @@ use media_type::MediaType;
 pub struct Config {
     /// By extension, in lower case, without its dot.
     extensions: BTreeMap<Box<[u8]>, Extension>,
-    /// What `Remove…` takes away when this is added to what a folder above has set; also what stands beside it.
+    /// What `Remove…` takes away when this is added to what a folder above has set; also what
+    /// stands beside it.
     removed: Vec<(Box<[u8]>, Aspect)>,
     default_language: Option<Box<[u8]>>,
     multiviews_match: MultiviewsMatch,
@@ -79,7 +81,8 @@ impl Config {
         extensions
     }
 
-    /// Whether RemoveHandler or RemoveType has taken from the file of that name, by its last extension, what served it.
+    /// Whether RemoveHandler or RemoveType has taken from the file of that name, by its last
+    /// extension, what served it.
     pub fn takes_handler_away(&self, name: &[u8]) -> bool {
         let Some(dot) = memchr::memrchr(b'.', name) else {
             return false;
@@ -87,10 +90,8 @@ impl Config {
         let name = name[dot + 1..].to_ascii_lowercase();
         let takes_away = self.extensions.get(&name[..]).is_some_and(Extension::takes_away);
         self.extension(&name).is_some_and(|extension| {
-            let has_no_type = extension
-                .media_type
-                .as_ref()
-                .is_some_and(|media_type| media_type.is_empty());
+            let has_no_type =
+                extension.media_type.as_ref().is_some_and(|media_type| media_type.is_empty());
             extension.handler.is_none() && (takes_away || has_no_type)
         })
     }
@@ -118,9 +119,10 @@ fn remove(extensions: &mut BTreeMap<Box<[u8]>, Extension>, removed: &[(Box<[u8]>
     }
 }
 
-/// Sets media type, charset, encoding, languages, handler and filters from the file's name: the phase of the type checkers. What
-/// ForceType and SetHandler say comes after it, in [`core::fixup`](crate::modules::core::fixup). `base` knows the media types of
-/// extensions (lower case, without a dot) that no directive names, as Apache's TypesConfig does.
+/// Sets media type, charset, encoding, languages, handler and filters from the file's name: the
+/// phase of the type checkers. What ForceType and SetHandler say comes after it, in
+/// [`core::fixup`](crate::modules::core::fixup). `base` knows the media types of extensions (lower
+/// case, without a dot) that no directive names, as Apache's TypesConfig does.
 pub fn find_type(
     tx: &mut Transaction<'_>,
     settings: &Settings,
@@ -207,9 +209,7 @@ pub(crate) fn describe(
     for written in extensions {
         let lower = written.to_ascii_lowercase();
         let extension = config.extension(&lower);
-        let known = extension
-            .as_ref()
-            .is_some_and(|extension| extension.media_type.is_some());
+        let known = extension.as_ref().is_some_and(|extension| extension.media_type.is_some());
         let mut found = false;
         if !known && let Some(media_type) = base(&lower) {
             description.content_type = Some(media_type.as_bytes().to_vec());

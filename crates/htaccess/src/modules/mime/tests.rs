@@ -41,7 +41,8 @@ fn base(extension: &[u8]) -> Option<&'static str> {
 
 #[test]
 fn names() {
-    let languages = "AddLanguage en .en\nAddLanguage de .DE\nAddEncoding x-gzip gz\nAddCharset UTF-8 .utf8";
+    let languages =
+        "AddLanguage en .en\nAddLanguage de .DE\nAddEncoding x-gzip gz\nAddCharset UTF-8 .utf8";
     let php = "AddHandler application/x-httpd-php .php";
     let table = [
         ("", "a.html", "text/html"),
@@ -62,11 +63,7 @@ fn names() {
         (languages, "a.tar.gz", "application/gzip - x-gzip"),
         (languages, "a.html.utf8", "text/html utf-8"),
         (languages, "a.utf8", "-"),
-        (
-            "RemoveType .gz\nAddEncoding gzip .gz",
-            "a.tar.gz",
-            "application/x-tar - gzip",
-        ),
+        ("RemoveType .gz\nAddEncoding gzip .gz", "a.tar.gz", "application/x-tar - gzip"),
         ("AddEncoding a .x\nAddEncoding b .y", "f.x.y", "- - a, b"),
         (php, "a.php", "- - - - application/x-httpd-php"),
         (php, "a.php.txt", "text/plain - - - application/x-httpd-php"),
@@ -75,16 +72,8 @@ fn names() {
         (php, ".php", "-"),
         ("AddHandler a .x\nAddHandler b .y", "f.x.y", "- - - - b"),
         ("AddHandler a .x\nAddHandler b .y", "f.y.x", "- - - - a"),
-        (
-            "AddType 'text/html; charset=UTF-8' .html",
-            "a.html",
-            "text/html utf-8",
-        ),
-        (
-            "AddType 'text/html; charset=a' .html\nAddCharset b .html",
-            "a.html",
-            "text/html b",
-        ),
+        ("AddType 'text/html; charset=UTF-8' .html", "a.html", "text/html utf-8"),
+        ("AddType 'text/html; charset=a' .html\nAddCharset b .html", "a.html", "text/html b"),
         ("AddType nothing .html\nAddCharset b .html", "a.html", "nothing"),
         ("AddType Text/X .a\nAddType text/y a", "f.a", "text/y"),
         ("AddType text/x .a\nRemoveType .a", "f.a", "-"),
@@ -93,11 +82,7 @@ fn names() {
         ("RemoveType .html", "f.txt.html", "text/plain"),
         ("DefaultLanguage de\nAddLanguage en .en", "f", "- - - de"),
         ("DefaultLanguage de\nAddLanguage en .en", "f.en", "- - - en"),
-        (
-            "AddOutputFilter INCLUDES;DEFLATE .a",
-            "f.a",
-            "- - - - - INCLUDES;DEFLATE",
-        ),
+        ("AddOutputFilter INCLUDES;DEFLATE .a", "f.a", "- - - - - INCLUDES;DEFLATE"),
         ("AddType text/x .a", "x/y.a/f.txt", "text/plain"),
         ("AddHandler x .a\nRemoveHandler .a", "f.a", "-"),
     ];
@@ -113,7 +98,8 @@ fn names() {
 
 #[test]
 fn folders_below() {
-    let base = settings("AddHandler a .x\nAddType text/a .x\nAddLanguage en .en\nDefaultLanguage de");
+    let base =
+        settings("AddHandler a .x\nAddType text/a .x\nAddLanguage en .en\nDefaultLanguage de");
     let table = [
         ("RemoveHandler .x", "f.x", "text/a - - de"),
         ("RemoveHandler .x\nAddHandler b .x", "f.x", "text/a - - de"),
@@ -127,9 +113,7 @@ fn folders_below() {
         assert_eq!(found_with(&base.merge(&settings(add)), name), expected, "{add}");
     }
     // What a folder takes away, one below it may add again.
-    let again = base
-        .merge(&settings("RemoveHandler .x"))
-        .merge(&settings("AddHandler c .x"));
+    let again = base.merge(&settings("RemoveHandler .x")).merge(&settings("AddHandler c .x"));
     assert_eq!(found_with(&again, "f.x"), "text/a - - de c");
 }
 
@@ -153,11 +137,7 @@ fn the_field() {
         ("x; y", "x; y"),
     ] {
         set_content_type(&mut state, value.as_bytes());
-        assert_eq!(
-            content_type_field(&state).unwrap(),
-            expected.as_bytes(),
-            "{value}"
-        );
+        assert_eq!(content_type_field(&state).unwrap(), expected.as_bytes(), "{value}");
     }
 }
 
@@ -174,11 +154,7 @@ fn exceptions() {
     for (name, is_known, exceptions) in table {
         let description = describe(config, name.as_bytes(), &base);
         let found = String::from_utf8(description.exceptions.join(&b' ')).unwrap();
-        assert_eq!(
-            (description.is_known, &found[..]),
-            (is_known, exceptions),
-            "{name}"
-        );
+        assert_eq!((description.is_known, &found[..]), (is_known, exceptions), "{name}");
     }
 }
 
@@ -213,7 +189,8 @@ fn forcing_a_type_forces_the_charset_too() {
             &mut crate::testing::Nowhere::default(),
         )
         .unwrap();
-        let parts = [&tx.state.content_type, &tx.state.charset].map(|part| part.clone().unwrap_or_default());
+        let parts = [&tx.state.content_type, &tx.state.charset]
+            .map(|part| part.clone().unwrap_or_default());
         let found = String::from_utf8(parts.join(&b' ')).unwrap();
         assert_eq!(found.trim_end(), expected, "{line}");
     }
@@ -228,24 +205,17 @@ fn a_handler_that_is_taken_away() {
         ("RemoveHandler .php", php, false),
         ("", "RemoveHandler .php\nAddHandler php-script .php", false),
         ("", "AddHandler php-script .php\nRemoveHandler .php", false),
-        (
-            "RemoveHandler .php\nAddHandler php-script .php",
-            "# nothing\nAddType text/a .a",
-            false,
-        ),
+        ("RemoveHandler .php\nAddHandler php-script .php", "# nothing\nAddType text/a .a", false),
         ("", "RemoveHandler .php\nAddHandler cgi-script .php", true),
-        (
-            "",
-            "RemoveHandler .php\nAddHandler application/x-httpd-php-source .php",
-            true,
-        ),
+        ("", "RemoveHandler .php\nAddHandler application/x-httpd-php-source .php", true),
         ("", "RemoveType .php\nAddType application/x-httpd-php .php", false),
         ("", "RemoveHandler .html", false),
     ];
     for (above, below, expected) in table {
         let merged = settings(above).merge(&settings(below));
         let alone = settings(&format!("{below}\n"));
-        let takes = |settings: &Settings| settings.mime.as_ref().unwrap().takes_handler_away(b"a.php");
+        let takes =
+            |settings: &Settings| settings.mime.as_ref().unwrap().takes_handler_away(b"a.php");
         assert_eq!(takes(&merged), expected, "{above} | {below}");
         if above.is_empty() {
             assert_eq!(takes(&alone), expected, "{below}");

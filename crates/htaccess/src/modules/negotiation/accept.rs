@@ -67,10 +67,7 @@ impl Accepted {
             (false, true) => 2.0,
             (false, false) => 0.001,
         };
-        accepted.types.push(Item {
-            quality,
-            ..Item::new(SCRIPT)
-        });
+        accepted.types.push(Item { quality, ..Item::new(SCRIPT) });
         accepted
     }
 
@@ -80,16 +77,14 @@ impl Accepted {
             return;
         };
         if value == b"trans"
-            && tx
-                .request_field(b"user-agent")
-                .is_some_and(|agent| agent.starts_with(b"Lynx"))
+            && tx.request_field(b"user-agent").is_some_and(|agent| agent.starts_with(b"Lynx"))
         {
             return;
         }
         self.may_choose = false;
         for member in members(value) {
-            let is_known =
-                matches!(member, b"trans" | b"vlist" | b"guess-small" | b"*") || member[0].is_ascii_digit();
+            let is_known = matches!(member, b"trans" | b"vlist" | b"guess-small" | b"*")
+                || member[0].is_ascii_digit();
             self.supports_choice |= is_known;
             if member == b"1.0" {
                 (self.may_choose, self.by_rvsa, self.is_literal) = (true, true, true);
@@ -127,16 +122,13 @@ impl Item {
     }
 
     fn parameter(&mut self, text: &[u8]) {
-        let Some(end) = text
-            .iter()
-            .position(|&byte| byte == b'=' || byte.is_ascii_whitespace())
+        let Some(end) = text.iter().position(|&byte| byte == b'=' || byte.is_ascii_whitespace())
         else {
             return;
         };
         let name = text[..end].to_ascii_lowercase();
-        let start = text[end..]
-            .iter()
-            .position(|&byte| byte != b'=' && !byte.is_ascii_whitespace());
+        let start =
+            text[end..].iter().position(|&byte| byte != b'=' && !byte.is_ascii_whitespace());
         let value = start.map_or(&b""[..], |start| &text[end + start..]);
         let value = match value {
             [b'"', quoted @ ..] => quoted.split(|&byte| byte == b'"').next(),
@@ -147,7 +139,8 @@ impl Item {
             b"q" | b"qs" => self.quality = quality(&value),
             b"level" => {
                 let digits = value.iter().take_while(|byte| byte.is_ascii_digit());
-                self.level = digits.fold(0.0, |level, digit| level * 10.0 + f32::from(digit - b'0'));
+                self.level =
+                    digits.fold(0.0, |level, digit| level * 10.0 + f32::from(digit - b'0'));
             }
             b"charset" => self.charset = value,
             _ => {}
@@ -197,10 +190,7 @@ mod tests {
         let table = [
             ("text/html", "text/html 1 2 "),
             ("TEXT/Plain; q=0.25", "text/plain 0.25 0 "),
-            (
-                "text/html;level=3;charset=\"UTF-8\";q=.5",
-                "text/html 0.5 3 utf-8",
-            ),
+            ("text/html;level=3;charset=\"UTF-8\";q=.5", "text/html 0.5 3 utf-8"),
             ("a;q=0", "a 0 0 "),
             ("a;q=1.0", "a 1 0 "),
             ("a;q=x", "a 1 0 "),

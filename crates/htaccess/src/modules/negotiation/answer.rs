@@ -41,28 +41,13 @@ fn vary(is_transparent: bool, variants: &[Variant]) -> Vec<u8> {
     let differ = |differs: &dyn Fn(&Variant) -> bool| variants.iter().any(differs);
     let dimensions: [(&[u8], bool); 5] = [
         (b"negotiate", is_transparent),
-        (
-            b"accept",
-            differ(&|variant| variant.media_type != first.media_type),
-        ),
-        (
-            b"accept-language",
-            differ(&|variant| variant.languages != first.languages),
-        ),
-        (
-            b"accept-charset",
-            differ(&|variant| variant.charset != first.charset),
-        ),
-        (
-            b"accept-encoding",
-            differ(&|variant| variant.encoding != first.encoding),
-        ),
+        (b"accept", differ(&|variant| variant.media_type != first.media_type)),
+        (b"accept-language", differ(&|variant| variant.languages != first.languages)),
+        (b"accept-charset", differ(&|variant| variant.charset != first.charset)),
+        (b"accept-encoding", differ(&|variant| variant.encoding != first.encoding)),
     ];
-    let names: Vec<&[u8]> = dimensions
-        .iter()
-        .filter(|(_, varies)| *varies)
-        .map(|(name, _)| *name)
-        .collect();
+    let names: Vec<&[u8]> =
+        dimensions.iter().filter(|(_, varies)| *varies).map(|(name, _)| *name).collect();
     names.join(&b", "[..])
 }
 
@@ -78,13 +63,8 @@ fn alternate(variant: &Variant) -> Vec<u8> {
         whole if whole.ends_with('.') => &whole[..whole.len() - 1],
         fraction => fraction,
     };
-    let mut out = [
-        b"{\"",
-        &escape::segment(&variant.name)[..],
-        b"\" ",
-        quality.as_bytes(),
-    ]
-    .concat();
+    let mut out =
+        [b"{\"", &escape::segment(&variant.name)[..], b"\" ", quality.as_bytes()].concat();
     let languages = variant.languages.join(&b',');
     let parts: [(&[u8], &[u8]); 4] = [
         (b"type", &variant.media_type),

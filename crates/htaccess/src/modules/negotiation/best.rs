@@ -6,7 +6,8 @@ use super::quality::{is_plain, weigh, weigh_language};
 use super::variants::Variant;
 use crate::transaction::Transaction;
 
-/// The best variant's index; `None` where none is acceptable, or where the client wants to choose. Weighs every variant.
+/// The best variant's index; `None` where none is acceptable, or where the client wants to choose.
+/// Weighs every variant.
 pub(super) fn best(
     tx: &Transaction<'_>,
     config: &Config,
@@ -32,7 +33,8 @@ fn round(
     let env = &tx.state.env;
     let no_encoding = env.contains(b"no-gzip");
     let html_only = env.value(b"gzip-only-text/html") == Some(b"1");
-    let some_have = !accepted.is_literal && variants.iter().any(|variant| !variant.languages.is_empty());
+    let some_have =
+        !accepted.is_literal && variants.iter().any(|variant| !variant.languages.is_empty());
     let mut best: Option<usize> = None;
     let mut best_quality = 0.0;
     for index in 0..variants.len() {
@@ -59,7 +61,12 @@ fn round(
 }
 
 /// The variant's quality, if it is better than the best so far.
-fn better(accepted: &Accepted, variant: &Variant, best: Option<&Variant>, best_quality: f32) -> Option<f32> {
+fn better(
+    accepted: &Accepted,
+    variant: &Variant,
+    best: Option<&Variant>,
+    best_quality: f32,
+) -> Option<f32> {
     if !accepted.may_choose {
         return None;
     }
@@ -71,13 +78,16 @@ fn better(accepted: &Accepted, variant: &Variant, best: Option<&Variant>, best_q
 
 /// RFC 2296 §3.3; the encoding only breaks ties.
 fn better_by_rvsa(variant: &Variant, best: Option<&Variant>, best_quality: f32) -> Option<f32> {
-    let quality =
-        variant.type_quality * variant.source_quality * variant.charset_quality * variant.language_quality;
+    let quality = variant.type_quality
+        * variant.source_quality
+        * variant.charset_quality
+        * variant.language_quality;
     if variant.encoding_quality == 0.0 || quality <= 0.0 {
         return None;
     }
     let breaks_tie = || {
-        quality == best_quality && best.is_some_and(|best| variant.encoding_quality > best.encoding_quality)
+        quality == best_quality
+            && best.is_some_and(|best| variant.encoding_quality > best.encoding_quality)
     };
     (quality > best_quality || breaks_tie()).then_some(quality)
 }

@@ -25,15 +25,14 @@ fn force_language_priority(call: &Call<'_>, settings: &mut Settings) -> Outcome 
             b"none" => (false, false),
             b"prefer" => (true, false),
             b"fallback" => (false, true),
-            _ => return Err(Complaint::about(index, "there are None, Prefer and Fallback")),
+            _ => {
+                return Err(Complaint::about(index, "there are None, Prefer and Fallback"));
+            }
         };
         let word = ForcePriority { prefer, fallback };
         *place = Some(match *place {
             Some(before) if is_none(before) != is_none(word) => {
-                return Err(Complaint::about(
-                    index,
-                    "None does not go together with the others",
-                ));
+                return Err(Complaint::about(index, "None does not go together with the others"));
             }
             Some(before) => ForcePriority {
                 prefer: before.prefer || prefer,

@@ -1,5 +1,5 @@
-//! mod_negotiation: Options MultiViews. A name that does not exist stands for the files that have it with extensions behind it;
-//! which of them is sent is found from what the client accepts.
+//! mod_negotiation: Options MultiViews. A name that does not exist stands for the files that have
+//! it with extensions behind it; which of them is sent is found from what the client accepts.
 
 mod accept;
 mod answer;
@@ -37,10 +37,7 @@ struct ForcePriority {
 
 impl Config {
     fn force_priority(&self) -> ForcePriority {
-        self.force_priority.unwrap_or(ForcePriority {
-            prefer: true,
-            fallback: false,
-        })
+        self.force_priority.unwrap_or(ForcePriority { prefer: true, fallback: false })
     }
 
     fn priority(&self) -> &[Box<[u8]>] {
@@ -58,15 +55,17 @@ impl Merge for Config {
     }
 }
 
-/// Which file the missing `filename` of the transaction stands for: its name within the folder. To be asked where Options
-/// MultiViews is on; `settings` are the folder's. `base` knows the media types of extensions, as for
-/// [`find_type`](crate::modules::mime::find_type). Vary, TCN, Content-Location and Alternates go into `error_fields`, the list of
-/// variants for an error's page into the note `variant-list`.
+/// Which file the missing `filename` of the transaction stands for: its name within the folder. To
+/// be asked where Options MultiViews is on; `settings` are the folder's. `base` knows the media
+/// types of extensions, as for [`find_type`](crate::modules::mime::find_type). Vary, TCN,
+/// Content-Location and Alternates go into `error_fields`, the list of variants for an error's page
+/// into the note `variant-list`.
 ///
 /// `Ok(None)` where no file has that name with extensions.
 ///
 /// # Errors
-/// 404 where there are such files and none can be sent, 406 where none is acceptable, 300 where the client wants to choose.
+/// 404 where there are such files and none can be sent, 406 where none is acceptable, 300 where the
+/// client wants to choose.
 pub fn choose(
     tx: &mut Transaction<'_>,
     settings: &Settings,
@@ -84,10 +83,7 @@ pub fn choose(
         step: "negotiation",
         place: None,
         text: "MultiViews".to_owned(),
-        facts: variants
-            .iter()
-            .map(|variant| ("variant", variant.to_string()))
-            .collect(),
+        facts: variants.iter().map(|variant| ("variant", variant.to_string())).collect(),
         outcome: match best {
             Some(index) => String::from_utf8_lossy(&variants[index].name).into_owned(),
             None => "none is acceptable".to_owned(),
@@ -104,7 +100,8 @@ pub fn choose(
     }
 }
 
-/// `x-gzip` or `gzip`: Content-Encoding is said as the client says it. In the phase of the fixups, behind rewriting.
+/// `x-gzip` or `gzip`: Content-Encoding is said as the client says it. In the phase of the fixups,
+/// behind rewriting.
 pub fn fixup(tx: &mut Transaction<'_>) {
     let Some(encoding) = &tx.state.encoding else {
         return;
@@ -113,11 +110,10 @@ pub fn fixup(tx: &mut Transaction<'_>) {
     let Some(items) = accept::items(tx, b"accept-encoding") else {
         return;
     };
-    let said = items.iter().find(|item| item.name == plain).or_else(|| {
-        items
-            .iter()
-            .rfind(|item| item.name.strip_prefix(b"x-") == Some(plain))
-    });
+    let said = items
+        .iter()
+        .find(|item| item.name == plain)
+        .or_else(|| items.iter().rfind(|item| item.name.strip_prefix(b"x-") == Some(plain)));
     if let Some(item) = said {
         tx.state.encoding = Some(item.name.clone());
     }

@@ -74,10 +74,7 @@ fn weigh_encoding(accepted: &Accepted, variant: &mut Variant) {
 
 /// Whether it is not encoded.
 pub(super) fn is_plain(variant: &Variant) -> bool {
-    matches!(
-        variant.encoding.as_deref(),
-        None | Some(b"" | b"7bit" | b"8bit" | b"binary")
-    )
+    matches!(variant.encoding.as_deref(), None | Some(b"" | b"7bit" | b"8bit" | b"binary"))
 }
 
 fn weigh_charset(accepted: &Accepted, variant: &mut Variant) {
@@ -101,8 +98,14 @@ fn weigh_charset(accepted: &Accepted, variant: &mut Variant) {
     }
 }
 
-/// Sets the quality of a variant's language, and its place in LanguagePriority. `some_have`: there are variants with a language.
-pub(super) fn weigh_language(config: &Config, accepted: &Accepted, variant: &mut Variant, some_have: bool) {
+/// Sets the quality of a variant's language, and its place in LanguagePriority. `some_have`: there
+/// are variants with a language.
+pub(super) fn weigh_language(
+    config: &Config,
+    accepted: &Accepted,
+    variant: &mut Variant,
+    some_have: bool,
+) {
     if variant.languages.is_empty() {
         if !accepted.is_literal {
             variant.language_quality = if some_have { NO_LANGUAGE } else { 1.0 };
@@ -121,7 +124,8 @@ pub(super) fn weigh_language(config: &Config, accepted: &Accepted, variant: &mut
     let begins = |language: &[u8], known: &[u8]| {
         language.len() >= known.len() && language[..known.len()].eq_ignore_ascii_case(known)
     };
-    let place = |language: &Vec<u8>| config.priority().iter().position(|known| begins(language, known));
+    let place =
+        |language: &Vec<u8>| config.priority().iter().position(|known| begins(language, known));
     let Some(place) = variant.languages.iter().filter_map(place).min() else {
         return;
     };
@@ -134,8 +138,8 @@ pub(super) fn weigh_language(config: &Config, accepted: &Accepted, variant: &mut
     }
 }
 
-/// The best match of any of the variant's languages: of each, the longest range that fits counts, not the one of the highest
-/// quality.
+/// The best match of any of the variant's languages: of each, the longest range that fits counts,
+/// not the one of the highest quality.
 fn accepted_language(items: &[Item], is_literal: bool, variant: &mut Variant) {
     let mut best: Option<&Item> = None;
     let mut guess = 0.0;
@@ -145,7 +149,8 @@ fn accepted_language(items: &[Item], is_literal: bool, variant: &mut Variant) {
         if !is_literal && shares_prefix(items, language) {
             guess = 0.001;
         }
-        if best.is_none() || found.is_some_and(|found| best.is_some_and(|best| found.quality > best.quality))
+        if best.is_none()
+            || found.is_some_and(|found| best.is_some_and(|best| found.quality > best.quality))
         {
             best = found;
         }
@@ -164,18 +169,22 @@ fn accepted_language(items: &[Item], is_literal: bool, variant: &mut Variant) {
 fn longest<'i>(items: &'i [Item], language: &[u8]) -> Option<&'i Item> {
     let fits = |item: &&Item| {
         let rest = language.strip_prefix(item.name.as_slice());
-        item.name != b"*" && !item.name.is_empty() && rest.is_some_and(|rest| matches!(rest, [] | [b'-', ..]))
+        item.name != b"*"
+            && !item.name.is_empty()
+            && rest.is_some_and(|rest| matches!(rest, [] | [b'-', ..]))
     };
     // Of several as long, the first.
     items.iter().filter(fits).rev().max_by_key(|item| item.name.len())
 }
 
-/// Whether the client names a kind of the language: `en-us` is a weak wish for `en` and `en-gb`, as long as nothing that comes
-/// before it fits better.
+/// Whether the client names a kind of the language: `en-us` is a weak wish for `en` and `en-gb`, as
+/// long as nothing that comes before it fits better.
 fn shares_prefix(items: &[Item], language: &[u8]) -> bool {
     let fits = |item: &Item| {
         let rest = language.strip_prefix(item.name.as_slice());
-        item.name != b"*" && !item.name.is_empty() && rest.is_some_and(|rest| matches!(rest, [] | [b'-', ..]))
+        item.name != b"*"
+            && !item.name.is_empty()
+            && rest.is_some_and(|rest| matches!(rest, [] | [b'-', ..]))
     };
     items.iter().take_while(|item| !fits(item)).any(|item| {
         let hyphen = item.name.iter().position(|&byte| byte == b'-');

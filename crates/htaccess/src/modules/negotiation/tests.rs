@@ -1,7 +1,8 @@
 use super::*;
 use crate::testing::{Nowhere, request, settings, transaction, try_settings};
 
-const LANGUAGES: &str = "AddLanguage en .en\nAddLanguage de .de\nAddLanguage fr .fr\nAddLanguage en-gb .gb";
+const LANGUAGES: &str =
+    "AddLanguage en .en\nAddLanguage de .de\nAddLanguage fr .fr\nAddLanguage en-gb .gb";
 
 fn base(extension: &[u8]) -> Option<&'static str> {
     match extension {
@@ -23,9 +24,7 @@ fn ask(directives: &str, names: &[&'static str], target: &str, fields: &str) -> 
     let request = request(target, fields);
     let mut tx = transaction(&request);
     tx.state.args = request.query().map(<[u8]>::to_vec);
-    let mut world = Nowhere {
-        names: names.to_vec(),
-    };
+    let mut world = Nowhere { names: names.to_vec() };
     let outcome = choose(&mut tx, &settings(directives), &mut world, &base);
     Answer {
         outcome,
@@ -121,29 +120,15 @@ fn languages() {
             "Accept-Language: es",
             "a.html.fr",
         ),
-        (
-            "LanguagePriority es\nForceLanguagePriority Fallback",
-            "Accept-Language: es",
-            "406",
-        ),
+        ("LanguagePriority es\nForceLanguagePriority Fallback", "Accept-Language: es", "406"),
     ];
     for (directives, fields, expected) in table {
         let directives = format!("{LANGUAGES}\n{directives}");
-        assert_eq!(
-            found(&directives, names, "/a", fields),
-            expected,
-            "{directives} {fields}"
-        );
+        assert_eq!(found(&directives, names, "/a", fields), expected, "{directives} {fields}");
     }
     let with_plain = &["a.html", "a.html.de"];
-    assert_eq!(
-        found(LANGUAGES, with_plain, "/a", "Accept-Language: fr"),
-        "a.html"
-    );
-    assert_eq!(
-        found(LANGUAGES, with_plain, "/a", "Accept-Language: de;q=0.1"),
-        "a.html.de"
-    );
+    assert_eq!(found(LANGUAGES, with_plain, "/a", "Accept-Language: fr"), "a.html");
+    assert_eq!(found(LANGUAGES, with_plain, "/a", "Accept-Language: de;q=0.1"), "a.html.de");
 }
 
 #[test]
@@ -155,42 +140,20 @@ fn encodings_and_charsets() {
         (&["a.html", "a.html.gz"], "Accept-Encoding: gzip;q=0", "a.html"),
         (&["a.html.gz"], "Accept-Encoding: br", "406"),
         (&["a.html.gz"], "", "a.html.gz"),
-        (
-            &["a.html.l2", "a.html.utf8"],
-            "Accept-Charset: utf-8",
-            "a.html.utf8",
-        ),
-        (
-            &["a.html.l2", "a.html.utf8"],
-            "Accept-Charset: utf-8;q=0.1, *;q=0.2",
-            "a.html.l2",
-        ),
-        (
-            &["a.html", "a.html.utf8"],
-            "Accept-Charset: iso-8859-1;q=0.5, utf-8",
-            "a.html.utf8",
-        ),
+        (&["a.html.l2", "a.html.utf8"], "Accept-Charset: utf-8", "a.html.utf8"),
+        (&["a.html.l2", "a.html.utf8"], "Accept-Charset: utf-8;q=0.1, *;q=0.2", "a.html.l2"),
+        (&["a.html", "a.html.utf8"], "Accept-Charset: iso-8859-1;q=0.5, utf-8", "a.html.utf8"),
         (&["a.html.l2"], "Accept-Charset: utf-8", "406"),
     ];
     for (names, fields, expected) in table {
-        assert_eq!(
-            found(encoded, names, "/a", fields),
-            expected,
-            "{names:?} {fields}"
-        );
+        assert_eq!(found(encoded, names, "/a", fields), expected, "{names:?} {fields}");
     }
 }
 
 #[test]
 fn the_shorter_one_wins_a_tie() {
-    assert_eq!(
-        found("", &["x", "a.gif", "a.png"], "/a", "Accept: image/png, image/gif"),
-        "a.gif"
-    );
-    assert_eq!(
-        found("", &["a.png", "a.gif"], "/a", "Accept: image/png, image/gif"),
-        "a.png"
-    );
+    assert_eq!(found("", &["x", "a.gif", "a.png"], "/a", "Accept: image/png, image/gif"), "a.gif");
+    assert_eq!(found("", &["a.png", "a.gif"], "/a", "Accept: image/png, image/gif"), "a.png");
 }
 
 #[test]
@@ -213,18 +176,16 @@ fn fields() {
     assert_eq!(field(&answer, "TCN"), "list");
     let list = String::from_utf8_lossy(answer.notes.value(b"variant-list").unwrap()).into_owned();
     assert!(
-        list.contains("<li><a href=\"a.html.de\">a.html.de</a> , type text/html, language de</li>\n"),
+        list.contains(
+            "<li><a href=\"a.html.de\">a.html.de</a> , type text/html, language de</li>\n"
+        ),
         "{list}"
     );
 
     let answer = ask(LANGUAGES, names, "/a", "Negotiate: vlist");
     assert_eq!(answer.outcome, Err(Status::MULTIPLE_CHOICES));
-    let answer = ask(
-        LANGUAGES,
-        names,
-        "/a",
-        "Negotiate: 1.0\nAccept-Language: de\nAccept: text/html",
-    );
+    let answer =
+        ask(LANGUAGES, names, "/a", "Negotiate: 1.0\nAccept-Language: de\nAccept: text/html");
     assert_eq!(answer.outcome, Ok(Some(b"a.html.de".to_vec())));
     assert!(field(&answer, "Alternates").contains("a.html.en"));
 }
@@ -237,13 +198,8 @@ fn what_a_section_denies_is_no_variant() {
     let request = request("/a", "");
     let mut tx = transaction(&request);
     // Nothing is found there by a sub-request.
-    let mut world = Nowhere {
-        names: vec!["a.html"],
-    };
-    assert_eq!(
-        choose(&mut tx, &with_section, &mut world, &base),
-        Err(Status::NOT_FOUND)
-    );
+    let mut world = Nowhere { names: vec!["a.html"] };
+    assert_eq!(choose(&mut tx, &with_section, &mut world, &base), Err(Status::NOT_FOUND));
 }
 
 #[test]
@@ -278,11 +234,7 @@ fn the_name_of_an_encoding_is_the_clients() {
         let mut tx = transaction(&request);
         tx.state.encoding = Some(encoding.as_bytes().to_vec());
         fixup(&mut tx);
-        assert_eq!(
-            tx.state.encoding.as_deref(),
-            Some(expected.as_bytes()),
-            "{encoding} {fields}"
-        );
+        assert_eq!(tx.state.encoding.as_deref(), Some(expected.as_bytes()), "{encoding} {fields}");
     }
 }
 

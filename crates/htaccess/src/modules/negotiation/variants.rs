@@ -69,18 +69,13 @@ pub(super) fn gather(
         return Ok(None);
     };
     let (folder, name) = filename.split_at(slash + 1);
-    let begins = |entry: &[u8]| {
-        entry
-            .strip_prefix(name)
-            .is_some_and(|rest| rest.first() == Some(&b'.'))
-    };
+    let begins =
+        |entry: &[u8]| entry.strip_prefix(name).is_some_and(|rest| rest.first() == Some(&b'.'));
     let mut found = false;
     let mut variants = Vec::new();
     for entry in world.entries(folder).iter().filter(|entry| begins(entry)) {
         let path = [folder, entry].concat();
-        let Some(probe) = world
-            .probe(&path)
-            .filter(|probe| probe.kind != ProbeKind::Directory)
+        let Some(probe) = world.probe(&path).filter(|probe| probe.kind != ProbeKind::Directory)
         else {
             continue;
         };
@@ -91,21 +86,17 @@ pub(super) fn gather(
     }
     if variants.is_empty() && found {
         let name = String::from_utf8_lossy(name);
-        tx.complain(
-            None,
-            format!("MultiViews: no file that begins with {name} can be negotiated"),
-        );
+        tx.complain(None, format!("MultiViews: no file that begins with {name} can be negotiated"));
         return Err(Status::NOT_FOUND);
     }
     variants.sort_by(|a, b| {
-        b.source_quality
-            .total_cmp(&a.source_quality)
-            .then_with(|| a.name.cmp(&b.name))
+        b.source_quality.total_cmp(&a.source_quality).then_with(|| a.name.cmp(&b.name))
     });
     Ok((!variants.is_empty()).then_some(variants))
 }
 
-/// Whether a sub-request for the file would be answered with it. Asked only where sections may say something of single files.
+/// Whether a sub-request for the file would be answered with it. Asked only where sections may say
+/// something of single files.
 fn is_served(
     tx: &mut Transaction<'_>,
     settings: &Settings,

@@ -1,5 +1,5 @@
-//! mod_php: settings of PHP for the scripts of a folder. The server hands them to the worker, which takes those that PHP
-//! lets a folder change (`PHP_INI_PERDIR`) and undoes them after the request.
+//! mod_php: settings of PHP for the scripts of a folder. The server hands them to the worker, which
+//! takes those that PHP lets a folder change (`PHP_INI_PERDIR`) and undoes them after the request.
 
 use crate::directive::{Arguments, Call, Directive, Overrides, Support};
 use crate::mistake::Complaint;
@@ -114,15 +114,14 @@ fn php_flag(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
 /// So many settings a file may make; PHP itself knows a few hundred.
 const MOST_SETTINGS: usize = 1000;
 
-/// A file with too many is a mistake, so that reading it takes no time that grows with the square of their number.
+/// A file with too many is a mistake, so that reading it takes no time that grows with the square
+/// of their number.
 fn few_enough(config: &mut Config) -> Result<(), Complaint> {
     if config.values.len() <= MOST_SETTINGS {
         return Ok(());
     }
     config.values = Box::default();
-    Err(Complaint::new(format!(
-        "more than {MOST_SETTINGS} settings of PHP"
-    )))
+    Err(Complaint::new(format!("more than {MOST_SETTINGS} settings of PHP")))
 }
 
 fn not_allowed(call: &Call<'_>, _: &mut Settings) -> Result<(), Complaint> {
@@ -164,28 +163,17 @@ mod tests {
         let above = settings("php_value a 1\nphp_value b 2");
         let below = settings("php_value c 3\nphp_value a 4");
         let php = above.merge(&below).php.unwrap();
-        let names: Vec<_> = php
-            .values
-            .iter()
-            .map(|(name, value)| (&name[..], &value[..]))
-            .collect();
+        let names: Vec<_> =
+            php.values.iter().map(|(name, value)| (&name[..], &value[..])).collect();
         assert_eq!(names, [(&b"a"[..], &b"4"[..]), (b"b", b"2"), (b"c", b"3")]);
     }
 
     #[test]
     fn what_only_the_server_may_set_is_refused() {
-        for text in [
-            "php_admin_value open_basedir /",
-            "php_admin_flag engine off",
-            "PHPINIDir /etc",
-        ] {
-            assert!(
-                try_settings(text)
-                    .unwrap_err()
-                    .message
-                    .contains("not allowed here"),
-                "{text}"
-            );
+        for text in
+            ["php_admin_value open_basedir /", "php_admin_flag engine off", "PHPINIDir /etc"]
+        {
+            assert!(try_settings(text).unwrap_err().message.contains("not allowed here"), "{text}");
         }
     }
 }

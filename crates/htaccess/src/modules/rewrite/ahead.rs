@@ -42,7 +42,8 @@ pub(super) fn look(
         ahead.url = Some(world.lookup(transaction, &url));
     }
     if template.looks_ahead(true) {
-        // Apache cannot know which file an absolute path stands for either, and asks for it as a URL.
+        // Apache cannot know which file an absolute path stands for either, and asks for it as a
+        // URL.
         ahead.file = Some(if is_url {
             world.lookup(transaction, subject)
         } else {
@@ -70,7 +71,11 @@ pub(crate) fn is_url(transaction: &mut Transaction<'_>, url: &[u8], world: &mut 
 }
 
 /// `-F`: whether a sub-request for the file would serve it, and it is there.
-pub(crate) fn is_file(transaction: &mut Transaction<'_>, path: &[u8], world: &mut dyn World) -> bool {
+pub(crate) fn is_file(
+    transaction: &mut Transaction<'_>,
+    path: &[u8],
+    world: &mut dyn World,
+) -> bool {
     if path.is_empty() || !may_ask(transaction) {
         return false;
     }
@@ -79,7 +84,8 @@ pub(crate) fn is_file(transaction: &mut Transaction<'_>, path: &[u8], world: &mu
 }
 
 impl Ahead {
-    /// What a variable is after the sub-request for the file, or else for the URL; empty without one.
+    /// What a variable is after the sub-request for the file, or else for the URL; empty without
+    /// one.
     pub fn value<'s>(
         &'s self,
         of_file: bool,
@@ -115,7 +121,8 @@ fn may_ask(transaction: &Transaction<'_>) -> bool {
     !state.is_subrequest || state.main_uri.as_ref() != Some(&state.uri)
 }
 
-/// A sub-request for a file: for the URL that it has below the document root. What is not below it may not be asked for.
+/// A sub-request for a file: for the URL that it has below the document root. What is not below it
+/// may not be asked for.
 fn lookup_file(transaction: &mut Transaction<'_>, path: &[u8], world: &mut dyn World) -> Lookup {
     let state = &transaction.state;
     let whole = normalised(parent(&state.filename), path);
@@ -154,7 +161,8 @@ fn lookup_file(transaction: &mut Transaction<'_>, path: &[u8], world: &mut dyn W
     }
 }
 
-/// A path as seen from a folder, without `.`, `..` and empty components; `None` where it leads above the root.
+/// A path as seen from a folder, without `.`, `..` and empty components; `None` where it leads
+/// above the root.
 fn normalised(folder: &[u8], path: &[u8]) -> Option<Vec<u8>> {
     let whole = match path {
         [b'/', ..] => path.to_vec(),

@@ -1,4 +1,5 @@
-//! Long lists of conditions with `OR` on the same test string, such as those against bad bots, tried all at once.
+//! Long lists of conditions with `OR` on the same test string, such as those against bad bots,
+//! tried all at once.
 
 use std::sync::Arc;
 
@@ -27,9 +28,8 @@ pub(super) fn find(conditions: &[Arc<Condition>]) -> Box<[Alternatives]> {
     while from < conditions.len() {
         let to = end(conditions, from);
         if to - from >= FEWEST {
-            let patterns = conditions[from..to]
-                .iter()
-                .filter_map(|condition| pattern(condition).cloned());
+            let patterns =
+                conditions[from..to].iter().filter_map(|condition| pattern(condition).cloned());
             let set = PatternSet::new(patterns.collect());
             found.push(Alternatives { from, to, set });
         }
@@ -42,7 +42,9 @@ pub(super) fn find(conditions: &[Arc<Condition>]) -> Box<[Alternatives]> {
 fn end(conditions: &[Arc<Condition>], from: usize) -> usize {
     let first = &conditions[from];
     let belongs = |condition: &Condition| {
-        pattern(condition).is_some() && subject(condition) == subject(first) && condition.vary == first.vary
+        pattern(condition).is_some()
+            && subject(condition) == subject(first)
+            && condition.vary == first.vary
     };
     let mut at = from;
     while let Some(condition) = conditions.get(at).filter(|condition| belongs(condition)) {

@@ -1,5 +1,6 @@
-//! How mod_rewrite splits the lines of RewriteCond and RewriteRule. It does so itself, unlike other directives: a backslash is
-//! kept for the regular expression, and one before white space keeps the word together.
+//! How mod_rewrite splits the lines of RewriteCond and RewriteRule. It does so itself, unlike other
+//! directives: a backslash is kept for the regular expression, and one before white space keeps the
+//! word together.
 
 /// The words of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +13,8 @@ pub(crate) struct Words<'l> {
     pub flags: Option<&'l [u8]>,
 }
 
-/// The words of a line; `None` where it ends within the first. What follows the third is not looked at, as in Apache.
+/// The words of a line; `None` where it ends within the first. What follows the third is not looked
+/// at, as in Apache.
 pub(crate) fn split(line: &[u8]) -> Option<Words<'_>> {
     let line = &line[..memchr::memchr(0, line).unwrap_or(line.len())];
     let (first, rest) = word(line);
@@ -44,7 +46,8 @@ fn word(line: &[u8]) -> (&[u8], Option<&[u8]>) {
     (line, None)
 }
 
-/// Gives `take` every flag of `[key=value,…]` in order. The error is what is wrong with the brackets, or what `take` says.
+/// Gives `take` every flag of `[key=value,…]` in order. The error is what is wrong with the
+/// brackets, or what `take` says.
 pub(crate) fn each_flag(
     field: &[u8],
     mut take: impl FnMut(&[u8], &[u8]) -> Result<(), String>,
@@ -63,7 +66,8 @@ pub(crate) fn each_flag(
     Ok(())
 }
 
-/// C's `atoi`: leading white space, a sign, digits, and whatever follows; 0 where there is no number.
+/// C's `atoi`: leading white space, a sign, digits, and whatever follows; 0 where there is no
+/// number.
 pub(crate) fn number(text: &[u8]) -> i32 {
     let text = &text[spaces(text)..];
     let (sign, digits) = match text {
@@ -74,9 +78,7 @@ pub(crate) fn number(text: &[u8]) -> i32 {
     let value = digits
         .iter()
         .take_while(|byte| byte.is_ascii_digit())
-        .fold(0i64, |value, digit| {
-            (value * 10 + i64::from(digit - b'0')).min(i64::from(i32::MAX))
-        });
+        .fold(0i64, |value, digit| (value * 10 + i64::from(digit - b'0')).min(i64::from(i32::MAX)));
     (sign * value) as i32
 }
 
@@ -95,10 +97,7 @@ mod tests {
 
     #[test]
     fn lines_are_split() {
-        type Row = (
-            &'static str,
-            Option<(&'static str, &'static str, Option<&'static str>)>,
-        );
+        type Row = (&'static str, Option<(&'static str, &'static str, Option<&'static str>)>);
         let table: &[Row] = &[
             ("^a$ /b", Some(("^a$", "/b", None))),
             ("^a$   /b\t[L]", Some(("^a$", "/b", Some("[L]")))),

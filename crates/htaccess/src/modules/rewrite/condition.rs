@@ -151,8 +151,9 @@ impl Condition {
         self.subject.expand(situation, world)
     }
 
-    /// Whether the condition holds for its expanded test string. `captures` are filled by a regular expression that matches
-    /// and is not negated. `None` where the test needs the request itself: a sub-request, or an expression.
+    /// Whether the condition holds for its expanded test string. `captures` are filled by a regular
+    /// expression that matches and is not negated. `None` where the test needs the request itself:
+    /// a sub-request, or an expression.
     pub fn holds(
         &self,
         subject: &[u8],
@@ -166,11 +167,7 @@ impl Condition {
                 _ => pattern.is_match(subject)?,
             },
             Test::File(test) => file(*test, subject, found, world),
-            Test::Text {
-                order,
-                text,
-                caseless,
-            } => order.holds(if *caseless {
+            Test::Text { order, text, caseless } => order.holds(if *caseless {
                 caselessly(subject, text)
             } else if *order == Order::Equal {
                 subject.cmp(text)
@@ -216,10 +213,7 @@ impl Flags {
 fn expression(text: &[u8], no_vary: bool) -> Result<Test, Complaint> {
     let expression = Expression::condition(text).map_err(|bad| {
         let text = String::from_utf8_lossy(text);
-        let message = format!(
-            "RewriteCond: cannot compile expression \"{text}\": {}",
-            bad.message
-        );
+        let message = format!("RewriteCond: cannot compile expression \"{text}\": {}", bad.message);
         Complaint::about(1, message)
     })?;
     Ok(Test::Expression(match no_vary {
@@ -228,13 +222,10 @@ fn expression(text: &[u8], no_vary: bool) -> Result<Test, Complaint> {
     }))
 }
 
-/// Reads a pattern, without `!`; says as well whether the test is the opposite of what is asked (`-ne`).
+/// Reads a pattern, without `!`; says as well whether the test is the opposite of what is asked
+/// (`-ne`).
 fn test(pattern: &[u8], caseless: bool) -> Result<(Test, bool), Complaint> {
-    let text = |order, text: &[u8]| Test::Text {
-        order,
-        text: text.into(),
-        caseless,
-    };
+    let text = |order, text: &[u8]| Test::Text { order, text: text.into(), caseless };
     let integer = |order, text: &[u8]| Test::Number(order, number(text));
     let found = match pattern {
         [b'-', letter] => match letter {
@@ -252,7 +243,9 @@ fn test(pattern: &[u8], caseless: bool) -> Result<(Test, bool), Complaint> {
         [b'-', b'g', b't', rest @ ..] if !rest.is_empty() => integer(Order::Greater, rest),
         [b'-', b'g', b'e', rest @ ..] if !rest.is_empty() => integer(Order::AtLeast, rest),
         [b'-', b'e', b'q', rest @ ..] if !rest.is_empty() => integer(Order::Equal, rest),
-        [b'-', b'n', b'e', rest @ ..] if !rest.is_empty() => return Ok((integer(Order::Equal, rest), true)),
+        [b'-', b'n', b'e', rest @ ..] if !rest.is_empty() => {
+            return Ok((integer(Order::Equal, rest), true));
+        }
         [b'>', b'=', rest @ ..] => text(Order::AtLeast, rest),
         [b'<', b'=', rest @ ..] => text(Order::AtMost, rest),
         [b'>', rest @ ..] if !rest.is_empty() => text(Order::Greater, rest),
@@ -298,23 +291,18 @@ fn file(test: FileTest, path: &[u8], known: &Known<'_>, world: &mut dyn World) -
     match test {
         FileTest::File => world.kind(&absolute) == Some(ProbeKind::File),
         FileTest::Directory => world.kind(&absolute) == Some(ProbeKind::Directory),
-        FileTest::Link => world
-            .probe_link(&absolute)
-            .is_some_and(|probe| probe.kind == ProbeKind::Link),
+        FileTest::Link => {
+            world.probe_link(&absolute).is_some_and(|probe| probe.kind == ProbeKind::Link)
+        }
         FileTest::NotEmpty => world
             .probe(&absolute)
             .is_some_and(|probe| probe.kind == ProbeKind::File && probe.size > 0),
-        FileTest::Executable => world
-            .probe(&absolute)
-            .is_some_and(|probe| probe.mode & 0o111 != 0),
+        FileTest::Executable => world.probe(&absolute).is_some_and(|probe| probe.mode & 0o111 != 0),
     }
 }
 
 /// C's `strcasecmp`.
 fn caselessly(a: &[u8], b: &[u8]) -> Ordering {
-    let (a, b) = (
-        a.iter().map(u8::to_ascii_lowercase),
-        b.iter().map(u8::to_ascii_lowercase),
-    );
+    let (a, b) = (a.iter().map(u8::to_ascii_lowercase), b.iter().map(u8::to_ascii_lowercase));
     a.cmp(b)
 }

@@ -7,16 +7,14 @@ use super::situation::Failure;
 use super::url::can_be_sent;
 use crate::transaction::{State, Transaction};
 
-/// Adds `name:value:domain[:minutes[:path[:secure[:httponly[:samesite]]]]]`, once for a name and request. What begins with `;`
-/// is separated by `;`. Less than a domain is no cookie.
+/// Adds `name:value:domain[:minutes[:path[:secure[:httponly[:samesite]]]]]`, once for a name and
+/// request. What begins with `;` is separated by `;`. Less than a domain is no cookie.
 pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), Failure> {
     let (separator, text) = match text {
         [b';', rest @ ..] => (b';', rest),
         whole => (b':', whole),
     };
-    let mut parts = text
-        .split(|&byte| byte == separator)
-        .filter(|part| !part.is_empty());
+    let mut parts = text.split(|&byte| byte == separator).filter(|part| !part.is_empty());
     let mut next = || parts.next();
     let (Some(name), Some(value), Some(domain)) = (next(), next(), next()) else {
         return Ok(());
@@ -25,16 +23,8 @@ pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), 
         return Ok(());
     }
     let (minutes, path, secure, http_only, same_site) = (next(), next(), next(), next(), next());
-    let mut line = [
-        name,
-        b"=",
-        value,
-        b"; path=",
-        path.unwrap_or(b"/"),
-        b"; domain=",
-        domain,
-    ]
-    .concat();
+    let mut line =
+        [name, b"=", value, b"; path=", path.unwrap_or(b"/"), b"; domain=", domain].concat();
     if let Some(minutes) = minutes.map(number).filter(|&minutes| minutes != 0) {
         let now = transaction.client.time() / 1_000_000;
         line.extend_from_slice(b"; expires=");
@@ -47,7 +37,8 @@ pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), 
     if is_yes(secure, b"secure") && is_yes(http_only, b"HttpOnly") {
         line.extend_from_slice(b"; HttpOnly");
     }
-    if let Some(policy) = same_site.filter(|policy| *policy != b"0" && !policy.eq_ignore_ascii_case(b"false"))
+    if let Some(policy) =
+        same_site.filter(|policy| *policy != b"0" && !policy.eq_ignore_ascii_case(b"false"))
     {
         line.extend_from_slice(b"; SameSite=");
         line.extend_from_slice(policy);
@@ -63,10 +54,7 @@ pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), 
 /// Whether a rule has set the cookie already, before an internal redirect or after.
 fn is_set(state: &State, name: &[u8]) -> bool {
     let set = state.rewriting.cookies.iter().any(|cookie| **cookie == *name);
-    set || state
-        .previous
-        .as_ref()
-        .is_some_and(|previous| is_set(previous, name))
+    set || state.previous.as_ref().is_some_and(|previous| is_set(previous, name))
 }
 
 fn is_yes(word: Option<&[u8]>, name: &[u8]) -> bool {

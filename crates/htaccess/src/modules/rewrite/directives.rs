@@ -62,8 +62,8 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
 fn edit<'s>(call: &Call<'_>, settings: &'s mut Settings) -> &'s mut Config {
     let config = Settings::edit(&mut settings.rewrite);
     if config.directory.is_empty() {
-        // Rules in sections are relative to what the section is about: they see the whole path, and what they add does not
-        // begin with a slash.
+        // Rules in sections are relative to what the section is about: they see the whole path, and
+        // what they add does not begin with a slash.
         config.directory = call.scope.folder.clone();
     }
     config

@@ -35,7 +35,9 @@ impl Assignment {
     /// What is to be expanded.
     pub fn template(&self) -> Option<&Template> {
         match self {
-            Assignment::Set { value: template, .. } | Assignment::Expanded(template) => Some(template),
+            Assignment::Set { value: template, .. } | Assignment::Expanded(template) => {
+                Some(template)
+            }
             Assignment::Unset(_) => None,
         }
     }
@@ -53,8 +55,8 @@ pub(super) fn assign(state: &mut State, text: &[u8]) {
     }
 }
 
-/// Sets a variable. One that stays as it is costs nothing, also in a loop: what is replaced stays in memory until the request
-/// ends.
+/// Sets a variable. One that stays as it is costs nothing, also in a loop: what is replaced stays
+/// in memory until the request ends.
 pub(super) fn set(state: &mut State, name: &[u8], value: &[u8]) {
     match state.env.value(name) {
         _ if name.is_empty() => {}

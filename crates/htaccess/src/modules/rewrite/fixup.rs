@@ -121,10 +121,8 @@ fn redirect(run: &mut Run<'_, '_>, config: &Config, scheme: url::Scheme, escape:
         }
     }
     if !url::can_be_sent(&location) {
-        run.transaction.complain(
-            None,
-            "mod_rewrite: the redirect's URL has control characters in it",
-        );
+        run.transaction
+            .complain(None, "mod_rewrite: the redirect's URL has control characters in it");
         return Outcome::Status(Status::INTERNAL_SERVER_ERROR);
     }
     run.transaction.state.status = Status::OK; // As with an error by a rule.
@@ -151,16 +149,12 @@ fn internal(run: &mut Run<'_, '_>, config: &Config) -> Outcome {
         run.transaction.state.status = status;
     }
     if name == run.transaction.state.filename {
-        trace::declined(
-            run.transaction,
-            &config.directory,
-            "the result is what was asked for",
-        );
+        trace::declined(run.transaction, &config.directory, "the result is what was asked for");
         return force_type(run, Outcome::Continue);
     }
-    // The handler that `H=` names takes the place of the one that would begin the request anew, and looks for a file
-    // `redirect:/…`, which is not there; where there is a file for what was asked, it cannot be opened. A folder without its
-    // slash gets it first.
+    // The handler that `H=` names takes the place of the one that would begin the request anew, and
+    // looks for a file `redirect:/…`, which is not there; where there is a file for what was asked,
+    // it cannot be opened. A folder without its slash gets it first.
     if let Some(handler) = &run.handler {
         let is_php = memchr::memmem::find(handler, b"php").is_some();
         let is_whole = run.transaction.state.path_info.is_empty();
@@ -173,10 +167,7 @@ fn internal(run: &mut Run<'_, '_>, config: &Config) -> Outcome {
     }
     let state = &run.transaction.state;
     let uri = as_url(name, state, config);
-    Outcome::Internal {
-        uri,
-        args: state.args.clone(),
-    }
+    Outcome::Internal { uri, args: state.args.clone() }
 }
 
 /// A path's URL: with the folder replaced by RewriteBase, or without the document root.
@@ -189,14 +180,13 @@ fn as_url(name: Vec<u8>, state: &State, config: &Config) -> Vec<u8> {
             .filter(|rest| rest.starts_with(b"/"))
             .map(<[u8]>::to_vec),
     };
-    // Apache's context prefix is the empty string: what lies below the document root, but not below the folder that RewriteBase
-    // speaks of, comes out without a slash at its beginning, and the internal redirect fails.
+    // Apache's context prefix is the empty string: what lies below the document root, but not below
+    // the folder that RewriteBase speaks of, comes out without a slash at its beginning, and the
+    // internal redirect fails.
     found
         .or_else(|| {
             let ignored = config.options.has(Options::IGNORE_CONTEXT_INFO);
-            (!ignored)
-                .then(|| url::replace_prefix(&name, root, b""))
-                .flatten()
+            (!ignored).then(|| url::replace_prefix(&name, root, b"")).flatten()
         })
         .unwrap_or(name)
 }

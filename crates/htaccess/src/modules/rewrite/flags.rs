@@ -66,7 +66,8 @@ fn switch(name: &[u8]) -> Option<Switches> {
     })
 }
 
-/// `R=` has a number or one of three words. Another word is no status at all, which later counts as 302.
+/// `R=` has a number or one of three words. Another word is no status at all, which later counts as
+/// 302.
 fn redirect(value: &[u8], effects: &mut Effects) -> Result<(), String> {
     if value.is_empty() {
         return Ok(());
@@ -79,13 +80,10 @@ fn redirect(value: &[u8], effects: &mut Effects) -> Result<(), String> {
     };
     if value[0].is_ascii_digit() {
         let code = number(value);
-        status = u16::try_from(code)
-            .ok()
-            .filter(|&code| is_known(code))
-            .ok_or_else(|| {
-                let value = String::from_utf8_lossy(value);
-                format!("invalid HTTP response code '{value}' for flag 'R'")
-            })?;
+        status = u16::try_from(code).ok().filter(|&code| is_known(code)).ok_or_else(|| {
+            let value = String::from_utf8_lossy(value);
+            format!("invalid HTTP response code '{value}' for flag 'R'")
+        })?;
         if !(300..400).contains(&status) {
             effects.switches = effects.switches.with(Switches::STATUS).with(Switches::KEEP);
         }
@@ -186,15 +184,13 @@ mod tests {
 
     #[test]
     fn values() {
-        let effects = read_all("[E=a:1,E=b:%{X},CO=n:v:d,T=text/x,H=php,S=3,N=5,B=& ,BNE=/,BNP]").unwrap();
+        let effects =
+            read_all("[E=a:1,E=b:%{X},CO=n:v:d,T=text/x,H=php,S=3,N=5,B=& ,BNE=/,BNP]").unwrap();
         assert_eq!((effects.variables.len(), effects.cookies.len()), (2, 1));
         assert!(effects.kind.is_some() && effects.handler.is_some());
         assert_eq!((effects.skip, effects.rounds), (3, 5));
         assert_eq!(effects.escape.only.as_deref(), Some(&b"&"[..]));
-        assert_eq!(
-            (&effects.escape.never[..], effects.escape.no_plus),
-            (&b"/"[..], true)
-        );
+        assert_eq!((&effects.escape.never[..], effects.escape.no_plus), (&b"/"[..], true));
         assert_eq!(read_all("[S=-1]").unwrap().skip, 0);
     }
 

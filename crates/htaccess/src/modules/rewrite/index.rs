@@ -8,8 +8,8 @@ use crate::pattern::{Candidates, PatternSet};
 
 /// What is known of the rules of a folder.
 ///
-/// A rule that does not match leaves no trace, so rules may be passed over as long as none of them would have matched. Rules
-/// behind one with `C` are reached through it only.
+/// A rule that does not match leaves no trace, so rules may be passed over as long as none of them
+/// would have matched. Rules behind one with `C` are reached through it only.
 #[derive(Debug)]
 pub(super) struct Index {
     /// The rules with a pattern such as `^old\.html$`, by its text in small letters.
@@ -63,11 +63,7 @@ impl Index {
 
     /// Finds the rules that may match a path.
     pub fn chart(&self, subject: &[u8], course: &mut Course) {
-        let Course {
-            places,
-            lower,
-            candidates,
-        } = course;
+        let Course { places, lower, candidates } = course;
         lower.clear();
         lower.extend(subject.iter().map(u8::to_ascii_lowercase));
         places.clear();
@@ -97,10 +93,15 @@ fn exact_text(pattern: &[u8]) -> Option<Vec<u8>> {
     let mut text = Vec::with_capacity(rest.len());
     while let [byte, after @ ..] = rest {
         let (byte, after) = match (byte, after) {
-            (b'\\', [escaped, after @ ..]) if escaped.is_ascii_punctuation() || *escaped == b' ' => {
+            (b'\\', [escaped, after @ ..])
+                if escaped.is_ascii_punctuation() || *escaped == b' ' =>
+            {
                 (escaped, after)
             }
-            (b'\\' | b'^' | b'$' | b'.' | b'|' | b'?' | b'*' | b'+' | b'(' | b')' | b'[' | b'{', _) => {
+            (
+                b'\\' | b'^' | b'$' | b'.' | b'|' | b'?' | b'*' | b'+' | b'(' | b')' | b'[' | b'{',
+                _,
+            ) => {
                 return None;
             }
             _ => (byte, after),

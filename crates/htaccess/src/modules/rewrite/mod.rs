@@ -65,10 +65,12 @@ struct Rules {
 pub enum Outcome {
     /// Nothing has changed, but perhaps variables, cookies, type and handler.
     Declined,
-    /// The path is what it was; the query may have changed (`state.args`), and PATH_INFO may be gone.
+    /// The path is what it was; the query may have changed (`state.args`), and PATH_INFO may be
+    /// gone.
     Continue,
-    /// The request begins anew with this URL, which is to be parsed as one: it may hold escapes, and a `?` of its own. As in
-    /// Apache, the other fixups come first, and a Redirect of mod_alias among them wins. The new request keeps Vary.
+    /// The request begins anew with this URL, which is to be parsed as one: it may hold escapes,
+    /// and a `?` of its own. As in Apache, the other fixups come first, and a Redirect of mod_alias
+    /// among them wins. The new request keeps Vary.
     Internal {
         /// Path of the URL. One that begins with no slash is a bad request.
         uri: Vec<u8>,
@@ -126,15 +128,13 @@ impl Options {
 
 impl Rules {
     fn new(list: Vec<Arc<Rule>>) -> Rules {
-        Rules {
-            list,
-            index: OnceLock::new(),
-        }
+        Rules { list, index: OnceLock::new() }
     }
 
     /// What is known of them, where there are so many that it pays.
     fn index(&self) -> Option<&Index> {
-        (self.list.len() >= index::FEWEST).then(|| self.index.get_or_init(|| Index::new(&self.list)))
+        (self.list.len() >= index::FEWEST)
+            .then(|| self.index.get_or_init(|| Index::new(&self.list)))
     }
 }
 
@@ -163,11 +163,7 @@ impl Config {
 
 impl Merge for Config {
     fn merge(base: &Config, add: &Config) -> Config {
-        let options = if add.options_set {
-            add.options
-        } else {
-            base.options
-        };
+        let options = if add.options_set { add.options } else { base.options };
         let inherits = |own: Options, down: Options| {
             options.has(own) || (base.options.has(down) && !options.has(Options::IGNORE_INHERIT))
         };

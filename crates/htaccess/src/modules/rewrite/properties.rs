@@ -13,9 +13,9 @@ use crate::trace::Trace;
 use crate::transaction::{Found, State, Transaction};
 use crate::world::{Lookup, Probe, ProbeKind, Verified, World};
 
-/// A file of directives, a path, a query and a request field's value, with zero bytes between them. The rules end within a
-/// second or two, with results of bounded size, of which nothing can forge a line of the response's head; and rules that are
-/// looked up do what they do one after the other.
+/// A file of directives, a path, a query and a request field's value, with zero bytes between them.
+/// The rules end within a second or two, with results of bounded size, of which nothing can forge a
+/// line of the response's head; and rules that are looked up do what they do one after the other.
 pub fn rewriting(data: &[u8]) {
     let mut parts = data.splitn(4, |&byte| byte == 0);
     let mut next = || parts.next().unwrap_or_default();
@@ -45,14 +45,7 @@ pub fn rewriting(data: &[u8]) {
         assert!(is_traced || time < Duration::from_secs(5), "{time:?}");
         bounded(&outcome, &transaction.state);
         let state = transaction.state;
-        (
-            outcome,
-            state.args,
-            state.env,
-            state.error_fields,
-            state.content_type,
-            state.handler,
-        )
+        (outcome, state.args, state.env, state.error_fields, state.content_type, state.handler)
     };
     assert_eq!(run(false), run(true), "looked up, and one after the other");
 }

@@ -143,7 +143,11 @@ impl Switches {
 
 impl Rule {
     /// Reads a rule's arguments. The message of an error is Apache's.
-    pub fn new(line: &[u8], place: Arc<Place>, conditions: Vec<Arc<Condition>>) -> Result<Rule, Complaint> {
+    pub fn new(
+        line: &[u8],
+        place: Arc<Place>,
+        conditions: Vec<Arc<Condition>>,
+    ) -> Result<Rule, Complaint> {
         let words = arguments::split(line).ok_or_else(|| {
             Complaint::new(format!(
                 "RewriteRule: bad argument line '{}'",
@@ -167,13 +171,14 @@ impl Rule {
             [b'!', rest @ ..] => (true, rest),
             whole => (false, whole),
         };
-        let pattern = Pattern::new(pattern, effects.switches.has(Switches::CASELESS)).map_err(|bad| {
-            Complaint::new(format!(
-                "RewriteRule: cannot compile regular expression '{}'",
-                String::from_utf8_lossy(pattern)
-            ))
-            .hint(bad.message)
-        })?;
+        let pattern =
+            Pattern::new(pattern, effects.switches.has(Switches::CASELESS)).map_err(|bad| {
+                Complaint::new(format!(
+                    "RewriteRule: cannot compile regular expression '{}'",
+                    String::from_utf8_lossy(pattern)
+                ))
+                .hint(bad.message)
+            })?;
         let substitution = substitution(words.second, &mut effects.switches)?;
         Ok(Rule {
             conditions_refer: conditions.iter().any(|condition| condition.refers_to_rule()),
@@ -181,7 +186,8 @@ impl Rule {
                 || std::iter::once(&substitution)
                     .chain(effects.templates())
                     .any(Template::refers_to_condition),
-            output_refers: substitution.refers_to_rule() || effects.templates().any(Template::refers_to_rule),
+            output_refers: substitution.refers_to_rule()
+                || effects.templates().any(Template::refers_to_rule),
             alternatives: alternatives::find(&conditions),
             place,
             text: line.into(),

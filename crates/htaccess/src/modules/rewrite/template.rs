@@ -1,4 +1,5 @@
-//! Strings with `%{variable}`, `$1`, `%1` and `${map:key|default}` in them: test strings, substitutions, the values of flags.
+//! Strings with `%{variable}`, `$1`, `%1` and `${map:key|default}` in them: test strings,
+//! substitutions, the values of flags.
 
 use std::borrow::Cow;
 
@@ -41,8 +42,9 @@ pub(super) struct Escape {
     pub controls: bool,
 }
 
-/// What an expansion may come to; beyond it the request is answered with 500. Far above the 16 KiB that a rewritten path may
-/// have, and it keeps variables that are appended to themselves, round after round, from filling the memory.
+/// What an expansion may come to; beyond it the request is answered with 500. Far above the 16 KiB
+/// that a rewritten path may have, and it keeps variables that are appended to themselves, round
+/// after round, from filling the memory.
 const LONGEST: usize = 64 * 1024;
 
 /// How deep maps and look-aheads may be nested.
@@ -62,10 +64,7 @@ impl Template {
             rest = special(&mut parts, &rest[at..], depth)?;
         }
         literal(&mut parts, rest, true);
-        let mut template = Template {
-            parts: parts.into(),
-            looks_ahead: true,
-        };
+        let mut template = Template { parts: parts.into(), looks_ahead: true };
         template.looks_ahead = template.looks_ahead(false) || template.looks_ahead(true);
         Ok(template)
     }
@@ -124,9 +123,7 @@ impl Template {
             [Part::Variable(variable)] => Ok(variable.value(situation, world)),
             [Part::OfCondition(group)] => Ok(Cow::Borrowed(situation.condition.group(*group))),
             [Part::OfRule(group)] => Ok(Cow::Borrowed(situation.rule.group(*group))),
-            _ => self
-                .write(situation, world, None, false)
-                .map(|(text, _)| Cow::Owned(text)),
+            _ => self.write(situation, world, None, false).map(|(text, _)| Cow::Owned(text)),
         }
     }
 
@@ -140,8 +137,8 @@ impl Template {
         self.write(situation, world, escape, false).map(|(text, _)| text)
     }
 
-    /// A substitution: the string, and whether the `?` in it that begins the query came from outside, decoded from `%3f`.
-    /// `last` says that the last `?` does so rather than the first.
+    /// A substitution: the string, and whether the `?` in it that begins the query came from
+    /// outside, decoded from `%3f`. `last` says that the last `?` does so rather than the first.
     pub fn substitute(
         &self,
         situation: &Situation<'_, '_>,
@@ -165,9 +162,13 @@ impl Template {
             let start = out.len();
             match part {
                 Part::Literal { text, .. } => out.extend_from_slice(text),
-                Part::Variable(variable) => out.extend_from_slice(&variable.value(situation, world)),
+                Part::Variable(variable) => {
+                    out.extend_from_slice(&variable.value(situation, world))
+                }
                 Part::OfRule(group) => captured(situation.rule.group(*group), escape, &mut out),
-                Part::OfCondition(group) => captured(situation.condition.group(*group), escape, &mut out),
+                Part::OfCondition(group) => {
+                    captured(situation.condition.group(*group), escape, &mut out)
+                }
                 Part::Map(default) => {
                     let (text, _) = default.write(situation, world, escape, last)?;
                     out.extend_from_slice(&text);
@@ -212,8 +213,14 @@ fn special<'t>(parts: &mut Vec<Part>, text: &'t [u8], depth: usize) -> Result<&'
     Ok(&text[1..])
 }
 
-/// Reads a variable or a map behind its opening brace. Without a closing brace, or a map's colon, the two bytes are text.
-fn curly<'t>(parts: &mut Vec<Part>, sigil: u8, inner: &'t [u8], depth: usize) -> Result<&'t [u8], String> {
+/// Reads a variable or a map behind its opening brace. Without a closing brace, or a map's colon,
+/// the two bytes are text.
+fn curly<'t>(
+    parts: &mut Vec<Part>,
+    sigil: u8,
+    inner: &'t [u8],
+    depth: usize,
+) -> Result<&'t [u8], String> {
     let end = at_depth_one(inner, b'}');
     if let Some(end) = end {
         let (name, rest) = (&inner[..end], &inner[end + 1..]);
@@ -256,10 +263,7 @@ fn literal(parts: &mut Vec<Part>, text: &[u8], plain: bool) {
     }
     let has_question = plain && text.contains(&b'?');
     match parts.last_mut() {
-        Some(Part::Literal {
-            text: before,
-            question,
-        }) => {
+        Some(Part::Literal { text: before, question }) => {
             before.extend_from_slice(text);
             *question |= has_question;
         }

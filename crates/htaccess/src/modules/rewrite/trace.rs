@@ -52,14 +52,7 @@ pub(super) fn condition(
             _ => facts.push(("subject", text(subject))),
         }
         let outcome = if holds { "holds" } else { "does not hold" };
-        event(
-            "condition",
-            "RewriteCond",
-            &condition.text,
-            &condition.place,
-            facts,
-            outcome,
-        )
+        event("condition", "RewriteCond", &condition.text, &condition.place, facts, outcome)
     });
 }
 
@@ -70,14 +63,7 @@ pub(super) fn kept(transaction: &mut Transaction<'_>, rule: &Rule) {
             true => rule.effects.status.to_string(),
             false => "applies, URL unchanged".into(),
         };
-        event(
-            "rewrite",
-            "RewriteRule",
-            &rule.text,
-            &rule.place,
-            Vec::new(),
-            outcome,
-        )
+        event("rewrite", "RewriteRule", &rule.text, &rule.place, Vec::new(), outcome)
     });
 }
 

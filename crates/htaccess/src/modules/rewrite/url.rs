@@ -58,22 +58,16 @@ pub(crate) fn escape_path(path: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a field of the response may have this value: a tab is the only control character in it. Apache answers with 500
-/// otherwise.
+/// Whether a field of the response may have this value: a tab is the only control character in it.
+/// Apache answers with 500 otherwise.
 pub(crate) fn can_be_sent(value: &[u8]) -> bool {
-    value
-        .iter()
-        .all(|&byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f))
+    value.iter().all(|&byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f))
 }
 
 /// `%xx`, with small letters as Apache has them.
 pub(super) fn push_escaped(byte: u8, out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    out.extend_from_slice(&[
-        b'%',
-        DIGITS[usize::from(byte >> 4)],
-        DIGITS[usize::from(byte & 15)],
-    ]);
+    out.extend_from_slice(&[b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
 }
 
 /// Percent-encodes an absolute URL behind its host. In `ldap:` the question marks separate parts.
@@ -140,21 +134,17 @@ pub(super) fn split_query(name: &mut Vec<u8>, args: &mut Option<Vec<u8>>, switch
     }
 }
 
-/// `text` with the folder `from` at its beginning replaced by `to`; `None` where it is not in that folder.
+/// `text` with the folder `from` at its beginning replaced by `to`; `None` where it is not in that
+/// folder.
 pub(super) fn replace_prefix(text: &[u8], from: &[u8], to: &[u8]) -> Option<Vec<u8>> {
     let from = from.strip_suffix(b"/").unwrap_or(from);
     let rest = text.strip_prefix(from)?.strip_prefix(b"/")?;
-    let slash: &[u8] = if to.is_empty() || to.ends_with(b"/") {
-        b""
-    } else {
-        b"/"
-    };
+    let slash: &[u8] = if to.is_empty() || to.ends_with(b"/") { b"" } else { b"/" };
     Some([to, slash, rest].concat())
 }
 
 fn starts_with_caseless(text: &[u8], start: &[u8]) -> bool {
-    text.get(..start.len())
-        .is_some_and(|head| head.eq_ignore_ascii_case(start))
+    text.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start))
 }
 
 #[cfg(test)]
@@ -191,10 +181,7 @@ mod tests {
             ("http://h o", "http://h o"),
             ("http://h/", "http://h/"),
             ("mailto:a b", "mailto:a%20b"),
-            (
-                "ldap://h/o=a b?cn x?sub?f?e?g",
-                "ldap://h/o=a%20b?cn%20x?sub?f?e%3fg",
-            ),
+            ("ldap://h/o=a b?cn x?sub?f?e?g", "ldap://h/o=a%20b?cn%20x?sub?f?e%3fg"),
             ("http://h/\u{e9}^|\"", "http://h/%c3%a9%5e%7c%22"),
             ("http://h/$-_.+!*'(),:;@&=/~", "http://h/$-_.+!*'(),:;@&=/~"),
         ];
@@ -207,13 +194,8 @@ mod tests {
     #[test]
     fn queries_are_split_off() {
         use Switches as S;
-        type Row = (
-            &'static str,
-            Option<&'static str>,
-            Switches,
-            &'static str,
-            Option<&'static str>,
-        );
+        type Row =
+            (&'static str, Option<&'static str>, Switches, &'static str, Option<&'static str>);
         let table: &[Row] = &[
             ("/a", Some("q"), S::NONE, "/a", Some("q")),
             ("/a?b", Some("q"), S::NONE, "/a", Some("b")),
@@ -232,10 +214,8 @@ mod tests {
             ("http://h/a?b", Some("q"), S::NONE, "http://h/a", Some("b")),
         ];
         for (name, args, switches, path, query) in table {
-            let (mut name, mut args) = (
-                name.as_bytes().to_vec(),
-                args.map(|args| args.as_bytes().to_vec()),
-            );
+            let (mut name, mut args) =
+                (name.as_bytes().to_vec(), args.map(|args| args.as_bytes().to_vec()));
             split_query(&mut name, &mut args, *switches);
             assert_eq!(
                 (String::from_utf8(name).unwrap().as_str(), args.as_deref()),

@@ -87,7 +87,8 @@ pub(crate) fn fixed(name: &[u8]) -> Option<Server> {
         b"PATH_INFO" => Server::PathInfo,
         b"SERVER_PROTOCOL" => Server::Protocol,
         b"QUERY_STRING" => Server::QueryString,
-        // Names of clients are never looked up, as with HostnameLookups Off: REMOTE_HOST is the address.
+        // Names of clients are never looked up, as with HostnameLookups Off: REMOTE_HOST is the
+        // address.
         b"REMOTE_ADDR" | b"REMOTE_HOST" | b"CONN_REMOTE_ADDR" => Server::RemoteAddress,
         b"REMOTE_PORT" => Server::RemotePort,
         b"REMOTE_USER" => Server::RemoteUser,
@@ -137,7 +138,9 @@ impl Variable {
                 _ if name.len() == 4 => Variable::Unknown,
                 b"ENV" => Variable::Environment(name[4..].into()),
                 // Without TLS there is nothing else to tell.
-                b"SSL" if name[4..].eq_ignore_ascii_case(b"HTTPS") => Variable::Server(Server::Https),
+                b"SSL" if name[4..].eq_ignore_ascii_case(b"HTTPS") => {
+                    Variable::Server(Server::Https)
+                }
                 _ => Variable::Unknown,
             };
         }
@@ -160,7 +163,9 @@ impl Variable {
     /// The request field that it is, for Vary. Host is none: every response depends on it.
     pub fn field_name(&self) -> Option<&[u8]> {
         match self {
-            Variable::Field(name) => Some(&**name).filter(|name| !name.eq_ignore_ascii_case(b"host")),
+            Variable::Field(name) => {
+                Some(&**name).filter(|name| !name.eq_ignore_ascii_case(b"host"))
+            }
             Variable::OfUrl(variable) | Variable::OfFile(variable) => variable.field_name(),
             _ => None,
         }
@@ -176,7 +181,11 @@ impl Variable {
     }
 
     /// What it stands for; empty where there is nothing.
-    pub fn value<'s>(&'s self, situation: &Situation<'s, '_>, world: &mut dyn World) -> Cow<'s, [u8]> {
+    pub fn value<'s>(
+        &'s self,
+        situation: &Situation<'s, '_>,
+        world: &mut dyn World,
+    ) -> Cow<'s, [u8]> {
         let transaction = situation.transaction;
         match self {
             Variable::Server(server) => server.value(transaction, world),
@@ -194,7 +203,11 @@ impl Variable {
 
 impl Server {
     /// What it stands for.
-    pub fn value<'t>(self, transaction: &'t Transaction<'_>, world: &mut dyn World) -> Cow<'t, [u8]> {
+    pub fn value<'t>(
+        self,
+        transaction: &'t Transaction<'_>,
+        world: &mut dyn World,
+    ) -> Cow<'t, [u8]> {
         let (client, state) = (&transaction.client, &transaction.state);
         Cow::Borrowed(match self {
             Server::Filename => &state.filename,
@@ -348,10 +361,7 @@ fn time(part: Time, transaction: &Transaction<'_>, world: &mut dyn World) -> Vec
 }
 
 fn place_of(name: &[u8], names: &[u8]) -> usize {
-    names
-        .chunks(3)
-        .position(|candidate| candidate == name)
-        .unwrap_or(0)
+    names.chunks(3).position(|candidate| candidate == name).unwrap_or(0)
 }
 
 fn printed(value: impl std::fmt::Display) -> Cow<'static, [u8]> {

@@ -65,15 +65,16 @@ fn set_env_if(call: &Call<'_>, settings: &mut Settings, caseless: bool) -> Resul
     let mut rest = call.raw;
     let name = word(&mut rest);
     if name.is_empty() {
-        return Err(Complaint::new(format!(
-            "{}: the attribute's name is missing",
-            call.name
-        )));
+        return Err(Complaint::new(format!("{}: the attribute's name is missing", call.name)));
     }
     rule_of_attribute(call, settings, &name, rest, caseless)
 }
 
-fn browser_match(call: &Call<'_>, settings: &mut Settings, caseless: bool) -> Result<(), Complaint> {
+fn browser_match(
+    call: &Call<'_>,
+    settings: &mut Settings,
+    caseless: bool,
+) -> Result<(), Complaint> {
     rule_of_attribute(call, settings, b"User-Agent", call.raw, caseless)
 }
 
@@ -86,14 +87,12 @@ fn rule_of_attribute(
 ) -> Result<(), Complaint> {
     let regex = word(&mut rest);
     if regex.is_empty() {
-        return Err(Complaint::new(format!(
-            "{}: the regular expression is missing",
-            call.name
-        )));
+        return Err(Complaint::new(format!("{}: the regular expression is missing", call.name)));
     }
     let compiled = |pattern: Result<Pattern, BadPattern>, regex: &[u8]| {
         let shown = String::from_utf8_lossy(regex);
-        let wrong = |bad| Complaint::new(format!("{}: regular expression \"{shown}\": {bad}", call.name));
+        let wrong =
+            |bad| Complaint::new(format!("{}: regular expression \"{shown}\": {bad}", call.name));
         pattern.map(Arc::new).map_err(wrong)
     };
     let literal = literal(&regex);
@@ -117,10 +116,7 @@ fn set_env_if_expression(call: &Call<'_>, settings: &mut Settings) -> Result<(),
     let mut rest = call.raw;
     let text = word(&mut rest);
     if text.is_empty() {
-        return Err(Complaint::new(format!(
-            "{}: the expression is missing",
-            call.name
-        )));
+        return Err(Complaint::new(format!("{}: the expression is missing", call.name)));
     }
     let expression = Expression::condition(&text).map_err(|bad| {
         let shown = String::from_utf8_lossy(&text);
@@ -134,7 +130,12 @@ fn set_env_if_expression(call: &Call<'_>, settings: &mut Settings) -> Result<(),
 }
 
 /// Adds a rule that sets the variables in the rest of the line.
-fn add(call: &Call<'_>, settings: &mut Settings, test: Test, mut rest: &[u8]) -> Result<(), Complaint> {
+fn add(
+    call: &Call<'_>,
+    settings: &mut Settings,
+    test: Test,
+    mut rest: &[u8],
+) -> Result<(), Complaint> {
     let mut rule = Rule {
         place: call.kept_place(),
         test,
@@ -175,7 +176,8 @@ fn attribute(name: &[u8]) -> Option<Attribute> {
     })
 }
 
-/// `name`, `name=value` or `!name`. As in Apache, several `=` are one, no value is `1`, and a value that begins with `!` unsets.
+/// `name`, `name=value` or `!name`. As in Apache, several `=` are one, no value is `1`, and a value
+/// that begins with `!` unsets.
 fn variable(word: &[u8]) -> Variable {
     let (name, value) = match memchr::memchr(b'=', word) {
         Some(at) => {
@@ -186,10 +188,7 @@ fn variable(word: &[u8]) -> Variable {
         None => (word, &b""[..]),
     };
     match (name, value) {
-        ([b'!', name @ ..], b"") => Variable {
-            name: name.into(),
-            value: None,
-        },
+        ([b'!', name @ ..], b"") => Variable { name: name.into(), value: None },
         (name, b"") => Variable {
             name: name.into(),
             value: Some((*b"1").into()),
@@ -208,7 +207,9 @@ fn literal(regex: &[u8]) -> Option<Vec<u8>> {
     while let Some(&byte) = bytes.next() {
         match byte {
             b'\\' => match bytes.next() {
-                Some(escaped) if OPERATORS.contains(escaped) || *escaped == b'\\' => text.push(*escaped),
+                Some(escaped) if OPERATORS.contains(escaped) || *escaped == b'\\' => {
+                    text.push(*escaped)
+                }
                 Some(_) => return None,
                 None => {}
             },

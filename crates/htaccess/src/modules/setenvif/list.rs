@@ -24,7 +24,8 @@ pub(super) struct Rule {
 
 #[derive(Clone, Debug)]
 pub(super) enum Test {
-    /// SetEnvIf and its like: the attribute's name as it was written, what it means, and what it must match.
+    /// SetEnvIf and its like: the attribute's name as it was written, what it means, and what it
+    /// must match.
     Attribute {
         name: Box<[u8]>,
         attribute: Attribute,

@@ -4,8 +4,8 @@
 //! directives ──> Rule (Attribute, Pattern or Expression, Variable…) ──> List, one for each file ── run ──> variables
 //! ```
 //!
-//! Rules that follow each other and ask for the same attribute look at the value that it had at the first of them, as in
-//! Apache. Many of them, as in lists of robots, are searched at once.
+//! Rules that follow each other and ask for the same attribute look at the value that it had at the
+//! first of them, as in Apache. Many of them, as in lists of robots, are searched at once.
 
 mod directives;
 mod list;

@@ -12,11 +12,17 @@ use crate::trace::Event;
 use crate::transaction::Transaction;
 use crate::world::World;
 
-/// Sets the variables of the rules that match, in the phase behind the folder walk (`ap_run_header_parser`).
+/// Sets the variables of the rules that match, in the phase behind the folder walk
+/// (`ap_run_header_parser`).
 ///
 /// # Errors
-/// 500 where an expression cannot be evaluated, a regular expression tries too much, or a value becomes too long.
-pub fn header_parser(tx: &mut Transaction<'_>, config: &Config, world: &mut dyn World) -> Result<(), Status> {
+/// 500 where an expression cannot be evaluated, a regular expression tries too much, or a value
+/// becomes too long.
+pub fn header_parser(
+    tx: &mut Transaction<'_>,
+    config: &Config,
+    world: &mut dyn World,
+) -> Result<(), Status> {
     let mut pass = Pass {
         tx,
         world,
@@ -71,20 +77,18 @@ impl Pass<'_, '_> {
 
     fn rule(&mut self, rule: &Rule) -> Result<(), Status> {
         match &rule.test {
-            Test::Attribute {
-                pattern,
-                literal: true,
-                ..
-            } => match pattern.is_match(&self.value) {
+            Test::Attribute { pattern, literal: true, .. } => match pattern.is_match(&self.value) {
                 Ok(true) => self.apply(rule, false),
                 Ok(false) => Ok(()),
                 Err(Exhausted) => self.give_up(rule),
             },
-            Test::Attribute { pattern, .. } => match pattern.captures(&self.value, &mut self.captures) {
-                Ok(true) => self.apply(rule, true),
-                Ok(false) => Ok(()),
-                Err(Exhausted) => self.give_up(rule),
-            },
+            Test::Attribute { pattern, .. } => {
+                match pattern.captures(&self.value, &mut self.captures) {
+                    Ok(true) => self.apply(rule, true),
+                    Ok(false) => Ok(()),
+                    Err(Exhausted) => self.give_up(rule),
+                }
+            }
             Test::Expression(expression) => {
                 self.captures.begin(&self.value);
                 match expression.holds(self.tx, self.world, &mut self.captures) {
@@ -148,10 +152,7 @@ impl Pass<'_, '_> {
     }
 
     fn give_up(&mut self, rule: &Rule) -> Result<(), Status> {
-        self.fail(
-            rule,
-            "the regular expression tries too much on this request".to_owned(),
-        )
+        self.fail(rule, "the regular expression tries too much on this request".to_owned())
     }
 
     fn fail(&mut self, rule: &Rule, message: String) -> Result<(), Status> {
@@ -178,10 +179,7 @@ fn value_of<'t>(tx: &'t Transaction<'_>, attribute: &Attribute, name: &'t [u8]) 
         Attribute::Fields(names) => {
             let fields = tx.request_fields();
             let is_first = |at: usize, name: &[u8]| {
-                !fields
-                    .iter()
-                    .take(at)
-                    .any(|(earlier, _)| earlier.eq_ignore_ascii_case(name))
+                !fields.iter().take(at).any(|(earlier, _)| earlier.eq_ignore_ascii_case(name))
             };
             let matching = fields
                 .iter()
@@ -197,9 +195,7 @@ fn value_of<'t>(tx: &'t Transaction<'_>, attribute: &Attribute, name: &'t [u8]) 
 fn event(rule: &Rule, value: &[u8], said: &[String]) -> Event {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (text, facts) = match &rule.test {
-        Test::Attribute {
-            name, regex, pattern, ..
-        } => {
+        Test::Attribute { name, regex, pattern, .. } => {
             let directive = if pattern.is_caseless() {
                 "SetEnvIfNoCase"
             } else {
@@ -208,7 +204,9 @@ fn event(rule: &Rule, value: &[u8], said: &[String]) -> Event {
             let facts = vec![("subject", lossy(value)), ("pattern", lossy(regex))];
             (format!("{directive} {} {}", lossy(name), lossy(regex)), facts)
         }
-        Test::Expression(expression) => (format!("SetEnvIfExpr {}", lossy(expression.text())), Vec::new()),
+        Test::Expression(expression) => {
+            (format!("SetEnvIfExpr {}", lossy(expression.text())), Vec::new())
+        }
     };
     Event {
         step: "variable",

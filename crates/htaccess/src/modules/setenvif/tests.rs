@@ -35,11 +35,7 @@ fn variables(files: &[&str]) -> String {
         if let Err(status) = answer {
             return status.code().to_string();
         }
-        let pairs = transaction
-            .state
-            .env
-            .iter()
-            .filter(|(_, value)| *value != b"before");
+        let pairs = transaction.state.env.iter().filter(|(_, value)| *value != b"before");
         let pairs = pairs.map(|(name, value)| [name, b"=", value].concat());
         String::from_utf8(pairs.collect::<Vec<_>>().join(&b' ')).unwrap()
     })
@@ -107,14 +103,8 @@ fn values() {
 fn runs_of_the_same_attribute() {
     check(&[
         ("SetEnvIf A ^$ A=x\nSetEnvIf A ^$ B", "A=x B=1"),
-        (
-            "SetEnvIf A ^$ A=x\nSetEnvIf X-One f C\nSetEnvIf A ^$ B",
-            "A=x C=1",
-        ),
-        (
-            "SetEnvIf A ^$ A=x\nSetEnvIf X-One f C\nSetEnvIf a ^x B",
-            "A=x C=1 B=1",
-        ),
+        ("SetEnvIf A ^$ A=x\nSetEnvIf X-One f C\nSetEnvIf A ^$ B", "A=x C=1"),
+        ("SetEnvIf A ^$ A=x\nSetEnvIf X-One f C\nSetEnvIf a ^x B", "A=x C=1 B=1"),
         ("SetEnvIf X-One f A\nSetEnvIf X-One f a=2 B", "A=2 B=1"),
         ("SetEnvIf X-One f A\nSetEnvIfNoCase X-One F !A", ""),
     ]);
@@ -133,16 +123,10 @@ fn expressions() {
     check(&[
         ("SetEnvIfExpr \"%{REQUEST_URI} =~ m#page#\" A=x", "A=x"),
         ("SetEnvIfExpr \"%{REQUEST_URI} =~ m#(p.)ge#\" A=$1\\$1", "A=pa$1"),
-        (
-            "SetEnvIfExpr \"%{REQUEST_URI} !~ m#(none)#\" A=$1\\$1",
-            "A=$1\\$1",
-        ),
+        ("SetEnvIfExpr \"%{REQUEST_URI} !~ m#(none)#\" A=$1\\$1", "A=$1\\$1"),
         ("SetEnvIfExpr \"false\" A", ""),
         ("SetEnvIfExpr \"reqenv('SEEN') == 'before'\" A", "A=1"),
-        (
-            "SetEnvIf X-One f A\nSetEnvIfExpr \"reqenv('A') == '1'\" B !A",
-            "B=1",
-        ),
+        ("SetEnvIf X-One f A\nSetEnvIfExpr \"reqenv('A') == '1'\" B !A", "B=1"),
         // The value is then what the expression matched last.
         (
             "SetEnvIf X-One none A\nSetEnvIfExpr \"'other' =~ /(o)/\" B\nSetEnvIf X-One ^other$ C",
@@ -168,10 +152,7 @@ fn what_is_wrong() {
     ];
     for row in rows {
         let complaint = try_settings(row).expect_err(row);
-        assert!(
-            complaint.message.starts_with(row.split(' ').next().unwrap()),
-            "{complaint:?}"
-        );
+        assert!(complaint.message.starts_with(row.split(' ').next().unwrap()), "{complaint:?}");
     }
 }
 
@@ -181,11 +162,7 @@ fn what_tries_too_much_is_answered_with_500() {
     passed(&[lines], |transaction, answer| {
         assert_eq!(answer, Err(Status::INTERNAL_SERVER_ERROR));
         let (place, what) = &transaction.state.complaints[0];
-        assert_eq!(
-            (place.as_ref().unwrap().line, what.contains("too much")),
-            (1, true),
-            "{what}"
-        );
+        assert_eq!((place.as_ref().unwrap().line, what.contains("too much")), (1, true), "{what}");
     });
 }
 

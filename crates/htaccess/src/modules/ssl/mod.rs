@@ -1,5 +1,5 @@
-//! mod_ssl, as far as it protects: SSLRequireSSL, SSLRequire. What would need client certificates or a new handshake is
-//! refused.
+//! mod_ssl, as far as it protects: SSLRequireSSL, SSLRequire. What would need client certificates
+//! or a new handshake is refused.
 
 use std::sync::Arc;
 
@@ -56,10 +56,8 @@ pub(crate) fn check(tx: &mut Transaction<'_>, config: &Config) -> Result<(), Sta
     if is_encrypted {
         return Ok(());
     }
-    let what = format!(
-        "{} is for encrypted connections only",
-        String::from_utf8_lossy(&tx.state.uri)
-    );
+    let what =
+        format!("{} is for encrypted connections only", String::from_utf8_lossy(&tx.state.uri));
     tx.complain(Some(place), what);
     Err(Status::FORBIDDEN)
 }
@@ -92,36 +90,16 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
         Arguments::Raw,
         "Lets in who fulfils a condition about certificate and connection.",
     ),
-    refused(
-        "SSLVerifyClient",
-        Arguments::ONE,
-        "Asks clients for a certificate.",
-    ),
+    refused("SSLVerifyClient", Arguments::ONE, "Asks clients for a certificate."),
     refused(
         "SSLVerifyDepth",
         Arguments::ONE,
         "Says how long the chain of a client's certificate may be.",
     ),
-    refused(
-        "SSLCipherSuite",
-        Arguments::Words(1, 2),
-        "Says which ciphers are allowed here.",
-    ),
-    refused(
-        "SSLCACertificateFile",
-        Arguments::ONE,
-        "Names who signs clients' certificates.",
-    ),
-    refused(
-        "SSLCACertificatePath",
-        Arguments::ONE,
-        "Names who signs clients' certificates.",
-    ),
-    refused(
-        "SSLUserName",
-        Arguments::ONE,
-        "Takes the user from the client's certificate.",
-    ),
+    refused("SSLCipherSuite", Arguments::Words(1, 2), "Says which ciphers are allowed here."),
+    refused("SSLCACertificateFile", Arguments::ONE, "Names who signs clients' certificates."),
+    refused("SSLCACertificatePath", Arguments::ONE, "Names who signs clients' certificates."),
+    refused("SSLUserName", Arguments::ONE, "Takes the user from the client's certificate."),
     Directive {
         name: "SSLRenegBufferSize",
         module: "mod_ssl",
@@ -140,7 +118,9 @@ const fn refused(name: &'static str, arguments: Arguments, summary: &'static str
         overrides: Overrides::AUTH_CONFIG,
         arguments,
         summary,
-        support: Support::Refused("Howdah neither asks for certificates nor negotiates anew for a folder"),
+        support: Support::Refused(
+            "Howdah neither asks for certificates nor negotiates anew for a folder",
+        ),
         apply: nothing,
     }
 }
@@ -172,7 +152,9 @@ fn ssl_options(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint
             }
             b"FakeBasicAuth" if !is_on => {}
             b"FakeBasicAuth" => {
-                return Err(Complaint::about(index, "Howdah takes no users from certificates").refused());
+                return Err(
+                    Complaint::about(index, "Howdah takes no users from certificates").refused()
+                );
             }
             other => {
                 let shown = String::from_utf8_lossy(other);

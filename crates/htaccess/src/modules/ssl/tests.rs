@@ -7,25 +7,14 @@ fn unencrypted_connections_are_forbidden() {
     let strict = format!("{any}\nSSLOptions +StrictRequire");
     run(&[
         ("SSLRequireSSL", &[("GET", 403), ("GET https", 200)]),
-        (
-            "SSLRequireSSL\n--\nRequire all granted",
-            &[("GET", 403), ("GET https", 200)],
-        ),
+        ("SSLRequireSSL\n--\nRequire all granted", &[("GET", 403), ("GET https", 200)]),
         ("SSLOptions +StdEnvVars", &[("GET", 200)]),
         (&any, &[("GET", 401), ("GET ann:secret", 200), ("GET https", 200)]),
-        (
-            &strict,
-            &[("GET", 403), ("GET ann:secret", 403), ("GET https", 200)],
-        ),
+        (&strict, &[("GET", 403), ("GET ann:secret", 403), ("GET https", 200)]),
     ]);
 }
 
 #[test]
 fn options_that_are_none() {
-    assert!(
-        try_settings("SSLOptions +Strict")
-            .expect_err("none")
-            .message
-            .contains("Strict")
-    );
+    assert!(try_settings("SSLOptions +Strict").expect_err("none").message.contains("Strict"));
 }

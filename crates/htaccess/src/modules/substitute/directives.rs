@@ -36,10 +36,7 @@ fn parse(text: &[u8]) -> Result<Substitution, String> {
             b'f' => quick = false,
             b'q' => quick = true,
             _ => {
-                return Err(format!(
-                    "`{}` is no flag: there are i, n, f and q",
-                    char::from(*flag)
-                ));
+                return Err(format!("`{}` is no flag: there are i, n, f and q", char::from(*flag)));
             }
         }
     }
@@ -64,9 +61,7 @@ fn parse(text: &[u8]) -> Result<Substitution, String> {
 
 /// What replaces text is taken as it stands.
 fn replacement_of(find: &Find, text: &[u8]) -> Replacement {
-    let has_groups = text
-        .windows(2)
-        .any(|pair| pair[0] == b'$' && pair[1].is_ascii_digit());
+    let has_groups = text.windows(2).any(|pair| pair[0] == b'$' && pair[1].is_ascii_digit());
     match find {
         Find::Text { .. } => Replacement::Constant(text.into()),
         Find::Regex(_) if has_groups => Replacement::Template(text.into()),
@@ -104,8 +99,9 @@ fn longest_line(call: &Call<'_>, settings: &mut Settings) -> Outcome {
     let bytes = unit
         .zip(number)
         .and_then(|(unit, number): (usize, usize)| number.checked_mul(unit));
-    let bytes =
-        bytes.ok_or_else(|| Complaint::about(0, "this has to be a number of bytes, or with b, k, m or g"))?;
+    let bytes = bytes.ok_or_else(|| {
+        Complaint::about(0, "this has to be a number of bytes, or with b, k, m or g")
+    })?;
     Settings::edit(&mut settings.substitute).longest_line = Some(bytes);
     Ok(())
 }

@@ -25,7 +25,8 @@ pub struct Config {
 struct Substitution {
     find: Find,
     replacement: Replacement,
-    /// `q`: what follows is replaced in what is left of the line, but not across the places where this replaced something.
+    /// `q`: what follows is replaced in what is left of the line, but not across the places where
+    /// this replaced something.
     quick: bool,
 }
 

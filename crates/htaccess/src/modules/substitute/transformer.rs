@@ -83,25 +83,22 @@ impl Transformer {
         Ok(())
     }
 
-    /// One substitution in one piece of a line. It stays one piece, unless the substitution is quick: then what is replaced is a
-    /// piece of its own, so that later substitutions do not look across its ends.
+    /// One substitution in one piece of a line. It stays one piece, unless the substitution is
+    /// quick: then what is replaced is a piece of its own, so that later substitutions do not look
+    /// across its ends.
     fn piece<'l>(
         &mut self,
         substitution: &Substitution,
         piece: Cow<'l, [u8]>,
         next: &mut Vec<Cow<'l, [u8]>>,
     ) -> Result<(), Broken> {
-        let lower = substitution
-            .is_caseless_text()
-            .then(|| piece.to_ascii_lowercase());
+        let lower = substitution.is_caseless_text().then(|| piece.to_ascii_lowercase());
         let mut at = 0;
         let mut changed = Vec::new();
         let mut cuts = Vec::new();
-        while let Some((start, end)) = self.find(
-            substitution,
-            &piece[at..],
-            lower.as_ref().map(|lower| &lower[at..]),
-        )? {
+        while let Some((start, end)) =
+            self.find(substitution, &piece[at..], lower.as_ref().map(|lower| &lower[at..]))?
+        {
             changed.extend_from_slice(&piece[at..at + start]);
             cuts.push(changed.len());
             match &substitution.replacement {
@@ -158,7 +155,11 @@ impl Transformer {
         }
     }
 
-    fn matched(&mut self, pattern: &Pattern, text: &[u8]) -> Result<Option<(usize, usize)>, Broken> {
+    fn matched(
+        &mut self,
+        pattern: &Pattern,
+        text: &[u8],
+    ) -> Result<Option<(usize, usize)>, Broken> {
         // Captures copy what is left of a line at each match.
         self.budget = self.budget.checked_sub(text.len() as u64).ok_or(EXHAUSTED)?;
         match pattern.captures(text, &mut self.captures) {

@@ -22,13 +22,7 @@ impl Part {
             at_start: false,
             at_end: false,
         };
-        if let [
-            Item {
-                node: Node::Start, ..
-            },
-            rest @ ..,
-        ] = items
-        {
+        if let [Item { node: Node::Start, .. }, rest @ ..] = items {
             (part.at_start, items) = (true, rest);
         }
         if let [rest @ .., Item { node: Node::End, .. }] = items {
@@ -55,24 +49,20 @@ impl Run {
     /// `.*`, `.+`, `(.*)` or `(.+)`.
     fn of(item: &Item) -> Option<Run> {
         match &item.node {
-            Node::Any if item.greedy && item.max.is_none() && item.min <= 1 => Some(Run {
-                captures: false,
-                min: item.min as usize,
-            }),
-            Node::Group {
-                captures,
-                plain: true,
-                branches,
-            } if item.is_once() => match &branches[..] {
-                [branch] => match &branch[..] {
-                    [inner] if matches!(inner.node, Node::Any) => Run::of(inner).map(|run| Run {
-                        captures: *captures,
-                        ..run
-                    }),
+            Node::Any if item.greedy && item.max.is_none() && item.min <= 1 => {
+                Some(Run { captures: false, min: item.min as usize })
+            }
+            Node::Group { captures, plain: true, branches } if item.is_once() => {
+                match &branches[..] {
+                    [branch] => match &branch[..] {
+                        [inner] if matches!(inner.node, Node::Any) => {
+                            Run::of(inner).map(|run| Run { captures: *captures, ..run })
+                        }
+                        _ => None,
+                    },
                     _ => None,
-                },
-                _ => None,
-            },
+                }
+            }
             _ => None,
         }
     }
@@ -81,15 +71,8 @@ impl Run {
 /// Every word with each of what an item may be behind it, in PCRE2's order of trying.
 fn followed_by(words: Vec<Word>, item: &Item) -> Option<Vec<Word>> {
     let once = match &item.node {
-        Node::Byte(byte) => vec![Word {
-            bytes: [*byte].into(),
-            groups: [].into(),
-        }],
-        Node::Group {
-            captures,
-            plain: true,
-            branches,
-        } => group_words(*captures, branches)?,
+        Node::Byte(byte) => vec![Word { bytes: [*byte].into(), groups: [].into() }],
+        Node::Group { captures, plain: true, branches } => group_words(*captures, branches)?,
         _ => return None,
     };
     let mut ends = once;

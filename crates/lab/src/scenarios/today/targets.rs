@@ -18,12 +18,14 @@ fn is_asked(groups: &[Group], target: &Target) -> bool {
     let group = groups
         .iter()
         .find(|group| group.cells.iter().any(|cell| cell.name == target.cell));
-    let has =
-        |name: &String| group.is_some_and(|group| group.stacks.iter().any(|stack| stack.name() == name));
+    let has = |name: &String| {
+        group.is_some_and(|group| group.stacks.iter().any(|stack| stack.name() == name))
+    };
     has(&target.ours) && (target.against.is_empty() || target.against.iter().any(has))
 }
 
-/// Cell, whom it is compared with, how many times as good. The same holds for processor time per request.
+/// Cell, whom it is compared with, how many times as good. The same holds for processor time per
+/// request.
 const THROUGHPUT: &[(&str, &[&str], f64)] = &[
     ("HelloWorld.php", &["apache-prefork-mod_php"], 2.5),
     ("HelloWorld.php", &["nginx-fpm"], 4.0),
@@ -71,12 +73,7 @@ fn ruled(groups: &[Group]) -> Vec<Target> {
     let both = |cell: &crate::plan::PlannedCell| {
         ["howdah-wordpress-rules", "howdah-drupal-rules"].map(|ours| Target {
             ours: ours.to_owned(),
-            ..target(
-                &cell.name,
-                Figure::RequestsPerSecond,
-                &["howdah"],
-                Bound::AtLeast(0.99),
-            )
+            ..target(&cell.name, Figure::RequestsPerSecond, &["howdah"], Bound::AtLeast(0.99))
         })
     };
     ruled.flat_map(both).collect()

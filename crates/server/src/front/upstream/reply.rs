@@ -1,4 +1,5 @@
-//! What an upstream sends: a head, and content as its head says. Checked as if it came from a stranger.
+//! What an upstream sends: a head, and content as its head says. Checked as if it came from a
+//! stranger.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -53,10 +54,14 @@ impl fmt::Display for Failure {
         match self {
             Failure::Unreachable(error) => write!(f, "it cannot be reached: {error}"),
             Failure::Broken(error) => write!(f, "its connection broke: {error}"),
-            Failure::Short => f.write_str("it closed the connection before its response was complete"),
+            Failure::Short => {
+                f.write_str("it closed the connection before its response was complete")
+            }
             Failure::Silent => f.write_str("it has not gone on for upstream_timeout"),
             Failure::Malformed(why) => write!(f, "its response is malformed: {why}"),
-            Failure::Storage(error) => write!(f, "the request's content cannot be read again: {error}"),
+            Failure::Storage(error) => {
+                write!(f, "the request's content cannot be read again: {error}")
+            }
         }
     }
 }
@@ -166,7 +171,9 @@ impl Reply {
                     }
                     interim += 1;
                     if interim > MOST_INTERIM || head.status.code() == 101 {
-                        return Err(Failure::Malformed("an interim response that was not asked for"));
+                        return Err(Failure::Malformed(
+                            "an interim response that was not asked for",
+                        ));
                     }
                 }
                 None if self.input.bytes().len() > MOST_HEAD => {
@@ -264,10 +271,7 @@ fn framing(fields: &Fields) -> Result<Left, Failure> {
     match (codings.next(), codings.next()) {
         (None, _) => {}
         (Some(coding), None) if coding.eq_ignore_ascii_case(b"chunked") => {
-            let limits = Limits {
-                body: 0,
-                ..Limits::default()
-            };
+            let limits = Limits { body: 0, ..Limits::default() };
             return Ok(Left::Chunks(Box::new(ChunkedDecoder::new(&limits))));
         }
         _ => return Err(Failure::Malformed("a transfer coding other than chunked")),

@@ -11,10 +11,7 @@ use crate::support::{Client, has_php, wait_until};
 fn a_broken_file_closes_what_it_covers() {
     let site = Site::new(&[
         ("open.txt", "open"),
-        (
-            "closed/.htaccess",
-            "# a comment\n  RewriteEngin On\nRequire all granted\n",
-        ),
+        ("closed/.htaccess", "# a comment\n  RewriteEngin On\nRequire all granted\n"),
         ("closed/file.txt", "secret"),
         ("closed/below/file.txt", "secret"),
     ]);
@@ -36,10 +33,7 @@ fn a_broken_file_closes_what_it_covers() {
     wait_until("it is in the log", || !site.log_lines(&place).is_empty());
     let lines = site.log_lines(&place);
     assert!(lines.len() <= 2, "not once per request: {lines:#?}");
-    assert!(
-        lines[0].contains("RewriteEngin") && lines[0].contains("RewriteEngine"),
-        "{lines:#?}"
-    );
+    assert!(lines[0].contains("RewriteEngin") && lines[0].contains("RewriteEngine"), "{lines:#?}");
 
     fs::write(site.root().join("closed/.htaccess"), "Require all granted\n").unwrap();
     assert_eq!(site.get("/closed/file.txt").text(), "secret");
@@ -47,10 +41,7 @@ fn a_broken_file_closes_what_it_covers() {
 
 #[test]
 fn a_file_that_cannot_be_read_closes_what_it_covers() {
-    let site = Site::new(&[
-        ("a/.htaccess", "Header set X-Tag yes\n"),
-        ("a/file.txt", "secret"),
-    ]);
+    let site = Site::new(&[("a/.htaccess", "Header set X-Tag yes\n"), ("a/file.txt", "secret")]);
     let path = site.root().join("a/.htaccess");
     assert_eq!(site.get("/a/file.txt").status, 200);
     if crate::support::is_root() {
@@ -93,19 +84,14 @@ fn a_catastrophic_expression_ends_in_500_and_keeps_nobody_waiting() {
         began.elapsed() < Duration::from_secs(10) && slowest < Duration::from_secs(2),
         "{slowest:?}"
     );
-    wait_until("it is in the log", || {
-        !site.log_lines("bad/.htaccess:2:1: ").is_empty()
-    });
+    wait_until("it is in the log", || !site.log_lines("bad/.htaccess:2:1: ").is_empty());
 }
 
 #[test]
 fn redirects_that_never_end() {
     let site = Site::new(&[
         ("loop/.htaccess", "RewriteEngine On\nRewriteRule ^(.*)$ x$1\n"),
-        (
-            "rounds/.htaccess",
-            "RewriteEngine On\nRewriteRule ^(.*)$ /rounds/x$1\n",
-        ),
+        ("rounds/.htaccess", "RewriteEngine On\nRewriteRule ^(.*)$ /rounds/x$1\n"),
         ("next/.htaccess", "RewriteEngine On\nRewriteRule ^(.*)$ x$1 [N]\n"),
     ]);
     for target in ["/loop/a", "/rounds/a", "/next/a"] {
@@ -133,12 +119,8 @@ fn pages_of_errors() {
     ]);
     let mut wire = site.connect();
     for method in ["GET", "POST"] {
-        let reply = wire.ask(
-            method,
-            "/none",
-            &[("Range", "bytes=0-1"), ("If-Match", "\"x\"")],
-            b"",
-        );
+        let reply =
+            wire.ask(method, "/none", &[("Range", "bytes=0-1"), ("If-Match", "\"x\"")], b"");
         assert_eq!((reply.status, reply.text()), (404, "not here"), "{method}");
         assert_eq!(reply.field("content-type"), Some("text/html"));
     }
@@ -147,17 +129,11 @@ fn pages_of_errors() {
     let reply = wire.get("/secret/x.txt");
     assert_eq!((reply.status, reply.text()), (403, "stay out"));
     let reply = wire.get("/old");
-    assert_eq!(
-        (reply.status, reply.field("location")),
-        (302, Some("http://other.example/gone"))
-    );
+    assert_eq!((reply.status, reply.field("location")), (302, Some("http://other.example/gone")));
     let reply = wire.ask("GET", "/file.txt", &[("Range", "bytes=100-200")], b"");
     assert_eq!((reply.status, reply.text()), (416, "no such part"));
     let reply = wire.get("/broken/x");
-    assert_eq!(
-        reply.status, 500,
-        "an error whose page fails itself is a page of the server's"
-    );
+    assert_eq!(reply.status, 500, "an error whose page fails itself is a page of the server's");
     assert!(reply.text().contains("500 Internal Server Error"));
 }
 
@@ -222,11 +198,7 @@ fn a_script_makes_the_page_of_an_error() {
         (403, "403 403 /secret/x GET 3"),
         "as Apache: nobody has come to the content yet"
     );
-    fs::write(
-        site.root().join(".htaccess"),
-        "ErrorDocument 404 /error.php?fine\n",
-    )
-    .unwrap();
+    fs::write(site.root().join(".htaccess"), "ErrorDocument 404 /error.php?fine\n").unwrap();
     assert_eq!(site.get("/none").status, 200, "the script has the last word");
 }
 
@@ -254,7 +226,8 @@ fn content_that_nobody_wants_has_its_limit() {
         for (content, status) in [("1234", little), ("12345", much)] {
             let length = content.len();
             let plain = format!("Content-Length: {length}\r\n\r\n{content}");
-            let chunked = format!("Transfer-Encoding: chunked\r\n\r\n{length}\r\n{content}\r\n0\r\n\r\n");
+            let chunked =
+                format!("Transfer-Encoding: chunked\r\n\r\n{length}\r\n{content}\r\n0\r\n\r\n");
             for body in [plain, chunked] {
                 let mut wire = site.connect();
                 wire.send(format!(

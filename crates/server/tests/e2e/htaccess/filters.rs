@@ -13,9 +13,7 @@ const GZIP: (&str, &str) = ("Accept-Encoding", "gzip, deflate");
 fn unzipped(reply: &Reply) -> String {
     assert_eq!(reply.field("content-encoding"), Some("gzip"));
     let mut text = String::new();
-    flate2::read::GzDecoder::new(&reply.body[..])
-        .read_to_string(&mut text)
-        .unwrap();
+    flate2::read::GzDecoder::new(&reply.body[..]).read_to_string(&mut text).unwrap();
     text
 }
 
@@ -37,16 +35,8 @@ fn files_are_compressed_for_who_can_read_it() {
     let mut wire = site.connect();
     for round in 0..3 {
         let reply = ask(&mut wire, "/small.css", &[GZIP]);
-        assert_eq!(
-            (reply.status, unzipped(&reply)),
-            (200, small.clone()),
-            "round {round}"
-        );
-        assert!(
-            reply.framing == Framing::Length && reply.body.len() < 500,
-            "{:?}",
-            reply.framing
-        );
+        assert_eq!((reply.status, unzipped(&reply)), (200, small.clone()), "round {round}");
+        assert!(reply.framing == Framing::Length && reply.body.len() < 500, "{:?}", reply.framing);
         assert_eq!(reply.field("vary"), Some("Accept-Encoding"));
         let tag = reply.field("etag").unwrap().to_owned();
         assert!(tag.ends_with("-gzip\""), "{tag}");
@@ -54,24 +44,14 @@ fn files_are_compressed_for_who_can_read_it() {
         assert_eq!((again.status, again.field("etag")), (304, Some(tag.as_str())));
 
         let plain = ask(&mut wire, "/small.css", &[]);
-        assert_eq!(
-            (plain.text(), plain.field("content-encoding")),
-            (small.as_str(), None)
-        );
+        assert_eq!((plain.text(), plain.field("content-encoding")), (small.as_str(), None));
         assert_eq!(plain.field("vary"), Some("Accept-Encoding"));
 
         let reply = ask(&mut wire, "/large.txt", &[GZIP]);
-        assert_eq!(
-            reply.framing,
-            Framing::Chunked,
-            "of what is long the new length is not known"
-        );
+        assert_eq!(reply.framing, Framing::Chunked, "of what is long the new length is not known");
         assert!(unzipped(&reply) == large);
     }
-    assert_eq!(
-        ask(&mut wire, "/image.png", &[GZIP]).field("content-encoding"),
-        None
-    );
+    assert_eq!(ask(&mut wire, "/image.png", &[GZIP]).field("content-encoding"), None);
     let head = wire.ask("HEAD", "/small.css", &[GZIP], b"");
     assert_eq!((head.status, head.field("content-encoding")), (200, Some("gzip")));
     assert_eq!(ask(&mut wire, "/empty.css", &[GZIP]).status, 200);
@@ -102,20 +82,14 @@ fn what_scripts_print_is_compressed_as_it_comes() {
     let site = Site::new(&[
         (".htaccess", "AddOutputFilterByType DEFLATE text/html\n"),
         ("short.php", "<?php echo str_repeat('short ', 1000);"),
-        (
-            "long.php",
-            "<?php for ($i = 0; $i < 200000; $i++) echo $i, \"\\n\";",
-        ),
+        ("long.php", "<?php for ($i = 0; $i < 200000; $i++) echo $i, \"\\n\";"),
         (
             "slow.php",
             &format!(
                 "<?php {AWAIT} while (ob_get_level()) ob_end_flush(); echo 'first'; flush(); await('first'); echo 'second';"
             ),
         ),
-        (
-            "length.php",
-            "<?php header('Content-Length: 1000'); echo str_repeat('hello', 200);",
-        ),
+        ("length.php", "<?php header('Content-Length: 1000'); echo str_repeat('hello', 200);"),
         ("none.php", "<?php http_response_code(204);"),
     ]);
     let mut wire = site.connect();
@@ -124,10 +98,7 @@ fn what_scripts_print_is_compressed_as_it_comes() {
     let long: String = (0..200_000).map(|number| format!("{number}\n")).collect();
     assert!(unzipped(&ask(&mut wire, "/long.php", &[GZIP])) == long);
     assert!(ask(&mut wire, "/long.php", &[]).text() == long);
-    assert_eq!(
-        unzipped(&ask(&mut wire, "/length.php", &[GZIP])),
-        "hello".repeat(200)
-    );
+    assert_eq!(unzipped(&ask(&mut wire, "/length.php", &[GZIP])), "hello".repeat(200));
     assert_eq!(ask(&mut wire, "/none.php", &[GZIP]).status, 204);
     let head = wire.ask("HEAD", "/long.php", &[GZIP], b"");
     assert_eq!((head.status, head.body.len()), (200, 0));
@@ -142,15 +113,9 @@ fn what_scripts_print_is_compressed_as_it_comes() {
         all.extend(chunk);
     }
     let mut text = String::new();
-    flate2::read::GzDecoder::new(&all[..])
-        .read_to_string(&mut text)
-        .unwrap();
+    flate2::read::GzDecoder::new(&all[..]).read_to_string(&mut text).unwrap();
     assert_eq!(text, "firstsecond");
-    assert_eq!(
-        wire.get("/length.php").text(),
-        "hello".repeat(200),
-        "the connection goes on"
-    );
+    assert_eq!(wire.get("/length.php").text(), "hello".repeat(200), "the connection goes on");
 }
 
 #[test]
@@ -161,16 +126,10 @@ fn a_slow_reader_of_compressed_content_keeps_no_worker() {
     let site = Site::with(
         &[
             (".htaccess", "SetOutputFilter DEFLATE\n"),
-            (
-                "big.php",
-                "<?php for ($i = 0; $i < 300; $i++) echo random_bytes(10000);",
-            ),
+            ("big.php", "<?php for ($i = 0; $i < 300; $i++) echo random_bytes(10000);"),
             ("ok.php", "<?php echo 'ok';"),
         ],
-        &Options {
-            php: "workers = 1",
-            ..Options::default()
-        },
+        &Options { php: "workers = 1", ..Options::default() },
     );
     let mut lazy = site.connect();
     lazy.request("GET", "/big.php", &[GZIP], b"");
@@ -180,9 +139,7 @@ fn a_slow_reader_of_compressed_content_keeps_no_worker() {
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     let reply = lazy.reply("GET");
     let mut content = Vec::new();
-    flate2::read::GzDecoder::new(&reply.body[..])
-        .read_to_end(&mut content)
-        .unwrap();
+    flate2::read::GzDecoder::new(&reply.body[..]).read_to_end(&mut content).unwrap();
     assert_eq!(content.len(), 3_000_000);
 }
 
@@ -221,29 +178,17 @@ fn a_head_that_is_kept_is_the_head_that_would_be_made() {
         assert_eq!((css.text(), css.field("content-length")), ("p {}", Some("4")));
         assert_eq!(css.field("x-content-type-options"), Some("nosniff"));
         assert_eq!(css.field("cache-control"), Some("max-age=3600"));
-        assert_eq!(
-            (css.field("etag"), css.field("content-type")),
-            (None, Some("text/css"))
-        );
+        assert_eq!((css.field("etag"), css.field("content-type")), (None, Some("text/css")));
         assert_eq!(css.all("date").len() + css.all("server").len(), 2);
         assert!(css.field("expires").is_some());
         let own = wire.get("/b.own");
-        assert_eq!(
-            (own.field("content-type"), own.field("expires")),
-            (Some("text/x-own"), None)
-        );
-        assert_eq!(
-            wire.get("/c.html").field("content-type"),
-            Some("text/html; charset=utf-8")
-        );
+        assert_eq!((own.field("content-type"), own.field("expires")), (Some("text/x-own"), None));
+        assert_eq!(wire.get("/c.html").field("content-type"), Some("text/html; charset=utf-8"));
         let head = wire.ask("HEAD", "/a.css", &[], b"");
         assert_eq!((head.field("content-length"), head.body.len()), (Some("4"), 0));
         let modified = css.field("last-modified").unwrap();
         let same = ask(wire, "/a.css", &[("If-Modified-Since", modified)]);
-        assert_eq!(
-            (same.status, same.field("x-content-type-options")),
-            (304, Some("nosniff"))
-        );
+        assert_eq!((same.status, same.field("x-content-type-options")), (304, Some("nosniff")));
     }
     fs::write(site.root().join("a.css"), "p { }").unwrap();
     for wire in &mut wires {
@@ -253,10 +198,7 @@ fn a_head_that_is_kept_is_the_head_that_would_be_made() {
     fs::write(site.root().join(".htaccess"), "Header set X-New yes\n").unwrap();
     for wire in &mut wires {
         let css = wire.get("/a.css");
-        assert_eq!(
-            (css.field("x-new"), css.field("x-content-type-options")),
-            (Some("yes"), None)
-        );
+        assert_eq!((css.field("x-new"), css.field("x-content-type-options")), (Some("yes"), None));
         assert!(css.field("etag").is_some());
     }
 }

@@ -33,11 +33,8 @@ fn an_edit_is_seen_at_the_next_request() {
 fn what_is_remembered_is_forgotten_in_time() {
     let rules = "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteRule . /fallback.txt [L]\n\
         RewriteCond %{HTTP:X-Door} =closed\nRewriteRule ^ - [F]\n";
-    let site = Site::new(&[
-        (".htaccess", rules),
-        ("fallback.txt", "fallback"),
-        ("a/kept.txt", "kept"),
-    ]);
+    let site =
+        Site::new(&[(".htaccess", rules), ("fallback.txt", "fallback"), ("a/kept.txt", "kept")]);
     let root = site.root();
     let mut wires = [site.connect(), site.connect()];
     for round in 0..20 {
@@ -104,10 +101,7 @@ fn a_release_is_swapped() {
 
 #[test]
 fn a_secret_is_never_served_while_files_come_and_go() {
-    let site = Site::new(&[
-        ("secret/file.txt", "secret"),
-        (".htaccess", "Require all denied\n"),
-    ]);
+    let site = Site::new(&[("secret/file.txt", "secret"), (".htaccess", "Require all denied\n")]);
     let address = site.server.address();
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let askers: Vec<_> = (0..3)
@@ -153,17 +147,11 @@ fn a_secret_is_never_served_while_files_come_and_go() {
 #[test]
 fn what_the_configuration_says_of_them() {
     let files = [
-        (
-            ".htaccess",
-            "Header set X-Tag file\nRewriteEngine On\nRewriteRule ^old$ /file.txt\n",
-        ),
+        (".htaccess", "Header set X-Tag file\nRewriteEngine On\nRewriteRule ^old$ /file.txt\n"),
         ("file.txt", "x"),
     ];
     let with = |lines| {
-        let options = Options {
-            site: lines,
-            ..Options::default()
-        };
+        let options = Options { site: lines, ..Options::default() };
         Site::with(&files, &options)
     };
     let off = with("htaccess = false");
@@ -173,18 +161,12 @@ fn what_the_configuration_says_of_them() {
     assert_eq!(limited.get("/file.txt").status, 500);
     assert!(!limited.log_lines(".htaccess:1:1: ").is_empty());
     let none = with("allow_override = \"None\"");
-    assert_eq!(
-        (none.get("/file.txt").status, none.get("/old").status),
-        (200, 404)
-    );
+    assert_eq!((none.get("/file.txt").status, none.get("/old").status), (200, 404));
     let inline = with("htaccess = false\nrules = \"\"\"\nHeader set X-Tag inline\n\"\"\"");
     assert_eq!(inline.get("/file.txt").field("x-tag"), Some("inline"));
     let both = with("rules = \"Header set X-Other inline\"");
     let reply = both.get("/old");
-    assert_eq!(
-        (reply.field("x-tag"), reply.field("x-other")),
-        (Some("file"), Some("inline"))
-    );
+    assert_eq!((reply.field("x-tag"), reply.field("x-other")), (Some("file"), Some("inline")));
 }
 
 #[test]
@@ -204,10 +186,7 @@ fn a_reload_keeps_them_in_force() {
         return;
     }
     let site = Site::new(&[
-        (
-            ".htaccess",
-            "RewriteEngine On\nRewriteRule ^page/(.*) /page.php?name=$1 [L]\n",
-        ),
+        (".htaccess", "RewriteEngine On\nRewriteRule ^page/(.*) /page.php?name=$1 [L]\n"),
         ("page.php", "<?php echo $_GET['name'];"),
         ("secret/.htaccess", "Require all denied\n"),
         ("secret/file.txt", "secret"),

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use crate::site::Site;
 use crate::support::Client;
 
-/// What `htpasswd -nbB -C 10 slow secret` writes: a twentieth of a second in a release build, some seconds in a debug one.
+/// What `htpasswd -nbB -C 10 slow secret` writes: a twentieth of a second in a release build, some
+/// seconds in a debug one.
 const SLOW: &str = "slow:$2y$10$qYH7NNZAIiAwzQe6lAymRu5AGkNb/oudWkF4xxes8oA8OaxKi35BG\n";
 /// What `htpasswd -nbs quick 'open sesame'` writes.
 const QUICK: &str = "quick:{SHA}W8r/fyL/UzygmbNAjq2HbA67qac=\n";
@@ -89,9 +90,7 @@ fn base64(bytes: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
     for chunk in bytes.chunks(3) {
-        let number = chunk
-            .iter()
-            .fold(0u32, |number, byte| number << 8 | u32::from(*byte))
+        let number = chunk.iter().fold(0u32, |number, byte| number << 8 | u32::from(*byte))
             << (8 * (3 - chunk.len()));
         for place in 0..4 {
             text.push(match place <= chunk.len() {

@@ -101,16 +101,11 @@ fn settings_of_php_are_gone_after_the_request() {
     }
     fs::write(site.root().join("a/.htaccess"), "php_value memory_limit 55M\n").unwrap();
     assert_eq!(site.get("/a/ini.php").text(), "55M 0 14");
-    fs::write(
-        site.root().join("a/.htaccess"),
-        "php_admin_value memory_limit 55M\n",
-    )
-    .unwrap();
+    fs::write(site.root().join("a/.htaccess"), "php_admin_value memory_limit 55M\n").unwrap();
     assert_eq!(site.get("/a/ini.php").status, 500, "as Apache: not allowed here");
 }
 
-const INI: &str =
-    "<?php echo ini_get('memory_limit'), ' ', (int) ini_get('display_errors'), ' ', ini_get('precision');";
+const INI: &str = "<?php echo ini_get('memory_limit'), ' ', (int) ini_get('display_errors'), ' ', ini_get('precision');";
 
 #[test]
 fn fields_of_a_response() {
@@ -122,10 +117,7 @@ fn fields_of_a_response() {
             ".htaccess",
             "Header always set X-Always yes\nHeader set X-Ok yes\nHeader unset X-Script\nHeader append Vary Cookie\n",
         ),
-        (
-            "ok.php",
-            "<?php header('X-Script: 1'); header('Vary: Accept'); echo 'ok';",
-        ),
+        ("ok.php", "<?php header('X-Script: 1'); header('Vary: Accept'); echo 'ok';"),
         ("error.php", "<?php http_response_code(500); echo 'its own page';"),
     ]);
     let reply = site.get("/ok.php");
@@ -136,15 +128,9 @@ fn fields_of_a_response() {
     );
     assert_eq!(seen("vary").join(", "), "Accept,Cookie");
     let reply = site.get("/error.php");
-    assert_eq!(
-        (reply.field("x-always"), reply.field("x-ok")),
-        (Some("yes"), Some("yes"))
-    );
+    assert_eq!((reply.field("x-always"), reply.field("x-ok")), (Some("yes"), Some("yes")));
     let reply = site.get("/none");
-    assert_eq!(
-        (reply.field("x-always"), reply.field("x-ok")),
-        (Some("yes"), None)
-    );
+    assert_eq!((reply.field("x-always"), reply.field("x-ok")), (Some("yes"), None));
 }
 
 #[test]
@@ -166,14 +152,8 @@ fn a_front_controller_with_pretty_addresses() {
         ("folder/index.html", "folder"),
     ]);
     let mut wire = site.connect();
-    assert_eq!(
-        wire.get("/2024/05/a-post/?page=2").text(),
-        "front /2024/05/a-post/?page=2 GET "
-    );
-    assert_eq!(
-        wire.ask("POST", "/wp-json/x", &[], b"body").text(),
-        "front /wp-json/x POST body"
-    );
+    assert_eq!(wire.get("/2024/05/a-post/?page=2").text(), "front /2024/05/a-post/?page=2 GET ");
+    assert_eq!(wire.ask("POST", "/wp-json/x", &[], b"body").text(), "front /wp-json/x POST body");
     assert_eq!(wire.get("/style.css").text(), "p {}");
     assert_eq!(wire.get("/folder/").text(), "folder");
     assert_eq!(wire.get("/").text(), "front / GET ");

@@ -48,7 +48,8 @@ fn serve(mut input: impl Read, mut output: impl Write) {
     input.read_exact(&mut content[already.min(length)..]).unwrap();
     let path = text.split(' ').nth(1).unwrap().to_owned();
     let sum: u64 = content.iter().map(|byte| u64::from(*byte)).sum();
-    let mut say = |text: &str| drop(output.write_all(text.as_bytes()).and_then(|()| output.flush()));
+    let mut say =
+        |text: &str| drop(output.write_all(text.as_bytes()).and_then(|()| output.flush()));
     match path.split('?').next().unwrap() {
         "/echo" => {
             let body = format!("{text}{length} bytes, sum {sum}");
@@ -79,9 +80,9 @@ fn serve(mut input: impl Read, mut output: impl Write) {
         }
         "/short" => say("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"),
         "/own404" => say("HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\n\r\nmine"),
-        "/moved" => {
-            say("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:3000/inside\r\nContent-Length: 0\r\n\r\n")
-        }
+        "/moved" => say(
+            "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:3000/inside\r\nContent-Length: 0\r\n\r\n",
+        ),
         "/rubbish" => say("nonsense\r\n\r\n"),
         "/silent" => thread::sleep(Duration::from_secs(20)),
         _ => {} // Closes without a word.
@@ -108,19 +109,11 @@ fn requests_are_handed_on() {
     );
     let site = site(
         &format!("[{url:?}]"),
-        &[
-            (".htaccess", &rules),
-            ("file.txt", "a file"),
-            ("app/chunks", "a file"),
-        ],
+        &[(".htaccess", &rules), ("file.txt", "a file"), ("app/chunks", "a file")],
     );
     let mut wire = site.connect();
-    let fields = [
-        ("X-Forwarded-For", "192.0.2.9"),
-        ("Connection", "X-Own"),
-        ("X-Own", "1"),
-        ("Proxy", "x"),
-    ];
+    let fields =
+        [("X-Forwarded-For", "192.0.2.9"), ("Connection", "X-Own"), ("X-Own", "1"), ("Proxy", "x")];
     let reply = wire.ask("GET", "/app/echo?a=b%20c", &fields, b"");
     assert_eq!(reply.status, 200, "{}", reply.text());
     let authority = url.strip_prefix("http://").unwrap();
@@ -131,23 +124,11 @@ fn requests_are_handed_on() {
         "{}",
         reply.text()
     );
-    assert!(
-        reply.text().ends_with("Connection: close\r\n\r\n0 bytes, sum 0"),
-        "{}",
-        reply.text()
-    );
-    for line in [
-        "X-Made: by-hand",
-        "X-Forwarded-For: 192.0.2.9, 127.0.0.1",
-        "X-Forwarded-Host: ",
-    ] {
+    assert!(reply.text().ends_with("Connection: close\r\n\r\n0 bytes, sum 0"), "{}", reply.text());
+    for line in ["X-Made: by-hand", "X-Forwarded-For: 192.0.2.9, 127.0.0.1", "X-Forwarded-Host: "] {
         assert!(reply.text().contains(line), "{line}: {}", reply.text());
     }
-    assert!(
-        !reply.text().contains("X-Own") && !reply.text().contains("Proxy"),
-        "{}",
-        reply.text()
-    );
+    assert!(!reply.text().contains("X-Own") && !reply.text().contains("Proxy"), "{}", reply.text());
     assert_eq!(
         (reply.field("x-end"), reply.field("x-hop"), reply.field("x-site")),
         (Some("2"), None, Some("yes"))
@@ -183,22 +164,13 @@ fn requests_are_handed_on() {
     assert_eq!(wire.get("/app/close").text(), "until the end");
     assert_eq!(wire.get("/app/large").text().len(), 5_000_000);
     let reply = wire.get("/app/own404");
-    assert_eq!(
-        (reply.status, reply.text()),
-        (404, "mine"),
-        "its errors are its own"
-    );
-    assert_eq!(
-        wire.get("/app/moved").field("location"),
-        Some("http://127.0.0.1:3000/inside")
-    );
+    assert_eq!((reply.status, reply.text()), (404, "mine"), "its errors are its own");
+    assert_eq!(wire.get("/app/moved").field("location"), Some("http://127.0.0.1:3000/inside"));
     assert_eq!(wire.get("/file.txt").text(), "a file");
 
-    for (target, status, text) in [
-        ("/app/none", 502, "bad"),
-        ("/app/rubbish", 502, "bad"),
-        ("/app/silent", 504, "late"),
-    ] {
+    for (target, status, text) in
+        [("/app/none", 502, "bad"), ("/app/rubbish", 502, "bad"), ("/app/silent", 504, "late")]
+    {
         let reply = site.get(target);
         assert_eq!((reply.status, reply.text()), (status, text), "{target}");
     }
@@ -208,10 +180,7 @@ fn requests_are_handed_on() {
     assert!(wire.rest().ends_with(b"half"), "and the connection is closed");
     let upgrade = [("Connection", "Upgrade"), ("Upgrade", "websocket")];
     assert_eq!(site.ask("GET", "/app/echo", &upgrade, b"").status, 501);
-    assert_eq!(
-        site.ask("POST", "/app/echo", &[], &vec![1; 3_000_001]).status,
-        413
-    );
+    assert_eq!(site.ask("POST", "/app/echo", &[], &vec![1; 3_000_001]).status, 413);
 }
 
 #[test]
@@ -237,23 +206,14 @@ fn only_to_upstreams_of_the_site() {
     }
     site.server.wait_for_log("`upstreams`");
     let reply = site.get("/query?a%0D%0AX-Forged:%201");
-    assert!(
-        reply.status == 403 || !reply.text().contains("\r\nX-Forged"),
-        "{}",
-        reply.text()
-    );
+    assert!(reply.status == 403 || !reply.text().contains("\r\nX-Forged"), "{}", reply.text());
     let without = site_without();
     assert_eq!(without.get("/x").status, 403);
-    wait_until("it is in the log", || {
-        !without.log_lines("`upstreams`").is_empty()
-    });
+    wait_until("it is in the log", || !without.log_lines("`upstreams`").is_empty());
 }
 
 fn site_without() -> Site {
-    Site::new(&[(
-        ".htaccess",
-        "RewriteEngine On\nRewriteRule ^x$ http://127.0.0.1:1/ [P]\n",
-    )])
+    Site::new(&[(".htaccess", "RewriteEngine On\nRewriteRule ^x$ http://127.0.0.1:1/ [P]\n")])
 }
 
 #[test]

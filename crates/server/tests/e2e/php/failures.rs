@@ -26,16 +26,10 @@ fn errors_become_500_and_a_line_that_names_script_and_url() {
     }
     let site = Site::with_php(
         &[
-            (
-                "exception.php",
-                "<?php throw new RuntimeException('out of elephants');",
-            ),
+            ("exception.php", "<?php throw new RuntimeException('out of elephants');"),
             ("fatal.php", "<?php undefined_function();"),
             ("parse.php", "<?php this is no php"),
-            (
-                "type.php",
-                "<?php declare(strict_types=1); function f(int $a) {} f('x');",
-            ),
+            ("type.php", "<?php declare(strict_types=1); function f(int $a) {} f('x');"),
             (
                 "memory.php",
                 "<?php ini_set('memory_limit', '8M'); $s = str_repeat('x', 64 << 20); echo strlen($s);",
@@ -44,10 +38,7 @@ fn errors_become_500_and_a_line_that_names_script_and_url() {
                 "recursion.php",
                 "<?php ini_set('memory_limit', '16M'); function f($n) { return [f($n + 1)]; } f(0);",
             ),
-            (
-                "in_shutdown.php",
-                "<?php register_shutdown_function(fn() => undefined_too());",
-            ),
+            ("in_shutdown.php", "<?php register_shutdown_function(fn() => undefined_too());"),
             OK,
         ],
         QUIET,
@@ -64,10 +55,8 @@ fn errors_become_500_and_a_line_that_names_script_and_url() {
     ] {
         let reply = wire.get(&format!("/{name}.php?q=1"));
         assert_eq!((reply.status, reply.text()), (500, ""), "{name}");
-        let (script, url) = (
-            format!("{}/{name}.php", site.root().display()),
-            format!("/{name}.php?q=1"),
-        );
+        let (script, url) =
+            (format!("{}/{name}.php", site.root().display()), format!("/{name}.php?q=1"));
         wait_for_line(&site, &["error", "default", word, &script, &url]);
         assert!(wire.get("/ok.php").text().starts_with("ok"), "after {name}");
     }
@@ -80,10 +69,7 @@ fn a_page_that_shows_its_errors_is_the_pages_own_output() {
     }
     let site = Site::with_php(
         &[
-            (
-                "shown.php",
-                "<?php echo 'before '; throw new Exception('shown to all');",
-            ),
+            ("shown.php", "<?php echo 'before '; throw new Exception('shown to all');"),
             (
                 "handled.php",
                 "<?php set_exception_handler(function ($e) { http_response_code(503); echo 'sorry: ', $e->getMessage(); }); throw new Exception('x');",
@@ -113,13 +99,7 @@ fn a_page_that_fails_halfway_ends_where_it_failed() {
         return;
     }
     let site = Site::with_php(
-        &[
-            (
-                "half.php",
-                "<?php echo str_repeat('x', 100000); flush(); undefined_function();",
-            ),
-            OK,
-        ],
+        &[("half.php", "<?php echo str_repeat('x', 100000); flush(); undefined_function();"), OK],
         QUIET,
     );
     let mut wire = site.connect();
@@ -134,10 +114,7 @@ fn max_execution_time_ends_a_busy_script() {
         return;
     }
     let site = Site::with_php(
-        &[
-            ("busy.php", "<?php set_time_limit(1); while (true) $a = md5('x');"),
-            OK,
-        ],
+        &[("busy.php", "<?php set_time_limit(1); while (true) $a = md5('x');"), OK],
         QUIET,
     );
     let began = Instant::now();
@@ -169,12 +146,9 @@ fn request_timeout_ends_a_script_whatever_it_does() {
         "workers = 1\nrequest_timeout = \"1s\"",
     );
     let out = site.scratch().join("shutdown");
-    for target in [
-        "/sleeps.php",
-        "/busy.php",
-        "/deaf.php",
-        &format!("/shut.php?out={}", out.display()),
-    ] {
+    for target in
+        ["/sleeps.php", "/busy.php", "/deaf.php", &format!("/shut.php?out={}", out.display())]
+    {
         let began = Instant::now();
         let reply = site.get(target);
         let took = began.elapsed();
@@ -196,13 +170,7 @@ fn a_stream_that_runs_too_long_is_broken_off() {
         return;
     }
     let site = Site::with_php(
-        &[
-            (
-                "stream.php",
-                "<?php while (true) { echo 'x'; flush(); usleep(50_000); }",
-            ),
-            OK,
-        ],
+        &[("stream.php", "<?php while (true) { echo 'x'; flush(); usleep(50_000); }"), OK],
         "workers = 1\nrequest_timeout = \"1s\"\nini = { output_buffering = 0 }",
     );
     let mut wire = site.connect();
@@ -239,11 +207,9 @@ fn a_worker_that_crashes_is_replaced() {
     other.request("GET", "/other.php", &[], b"");
     std::thread::sleep(Duration::from_millis(100));
     let mut wire = site.connect();
-    for (target, signal) in [
-        ("/segv.php", "SIGSEGV"),
-        ("/abort.php", "SIGABRT"),
-        ("/kill.php", "SIGKILL"),
-    ] {
+    for (target, signal) in
+        [("/segv.php", "SIGSEGV"), ("/abort.php", "SIGABRT"), ("/kill.php", "SIGKILL")]
+    {
         let reply = wire.get(target);
         assert_eq!(reply.status, 502, "{target}");
         wait_for_line(
@@ -265,9 +231,7 @@ fn a_worker_that_crashes_is_replaced() {
         all.len()
     );
     wait_for_line(&site, &["SIGSEGV", "/half.php"]);
-    wait_until("both workers are there again", || {
-        site.server.workers().len() == 2
-    });
+    wait_until("both workers are there again", || site.server.workers().len() == 2);
     assert_ne!(site.server.workers(), before);
     for _ in 0..10 {
         assert!(wire.get("/ok.php").text().starts_with("ok"));
@@ -283,9 +247,7 @@ fn a_request_that_no_worker_had_begun_is_given_to_another() {
     let mut first = site.hold_worker();
     // They wait behind the first.
     let mut waiting: Vec<Wire> = (0..5).map(|_| site.connect()).collect();
-    waiting
-        .iter_mut()
-        .for_each(|wire| wire.request("GET", "/ok.php", &[], b""));
+    waiting.iter_mut().for_each(|wire| wire.request("GET", "/ok.php", &[], b""));
     std::thread::sleep(Duration::from_millis(100));
     site.server.workers()[0].signal(howdah_sys::signal::SIGKILL);
     assert_eq!(first.reply("GET").status, 502);
@@ -299,10 +261,8 @@ fn a_killed_zygote_comes_back_with_its_pool() {
     if !has_php() {
         return;
     }
-    let site = Site::with_php(
-        &[("slow.php", "<?php usleep(600_000); echo 'slow';"), OK],
-        "workers = 2",
-    );
+    let site =
+        Site::with_php(&[("slow.php", "<?php usleep(600_000); echo 'slow';"), OK], "workers = 2");
     let mut busy = site.connect();
     busy.request("GET", "/slow.php", &[], b"");
     std::thread::sleep(Duration::from_millis(100));

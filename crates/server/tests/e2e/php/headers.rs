@@ -15,17 +15,11 @@ fn status_and_fields_are_what_the_script_says() {
     }
     let site = Site::new(&[
         ("code.php", "<?php http_response_code(451); echo 'no';"),
-        (
-            "line.php",
-            "<?php header('HTTP/1.1 418 I am a teapot'); echo 'tea';",
-        ),
+        ("line.php", "<?php header('HTTP/1.1 418 I am a teapot'); echo 'tea';"),
         ("status.php", "<?php header('Status: 402 Pay First'); echo 'pay';"),
         ("location.php", "<?php header('Location: /elsewhere');"),
         ("moved.php", "<?php header('Location: /x', true, 308);"),
-        (
-            "created.php",
-            "<?php http_response_code(201); header('Location: /item/1');",
-        ),
+        ("created.php", "<?php http_response_code(201); header('Location: /item/1');"),
         ("third.php", "<?php header('X-A: 1', true, 202);"),
         ("unknown.php", "<?php http_response_code(599); echo 'odd';"),
     ]);
@@ -42,11 +36,7 @@ fn status_and_fields_are_what_the_script_says() {
     ] {
         let reply = wire.get(target);
         assert_eq!((reply.status, reply.text()), (status, body), "{target}");
-        assert!(
-            reason.is_empty() || reply.reason == reason,
-            "{target}: {}",
-            reply.reason
-        );
+        assert!(reason.is_empty() || reply.reason == reason, "{target}: {}", reply.reason);
         assert!(reply.all("status").is_empty(), "{target}");
     }
     assert_eq!(wire.get("/location.php").field("location"), Some("/elsewhere"));
@@ -100,10 +90,7 @@ fn what_belongs_to_the_connection_is_the_servers() {
     let mut wire = site.connect();
     let reply = wire.get("/");
     assert_eq!(reply.text(), "body");
-    assert!(
-        reply.all("keep-alive").is_empty() && reply.all("upgrade").is_empty(),
-        "{reply:?}"
-    );
+    assert!(reply.all("keep-alive").is_empty() && reply.all("upgrade").is_empty(), "{reply:?}");
     assert_ne!(reply.field("date"), Some("never"));
 }
 
@@ -136,7 +123,9 @@ fn many_and_long_fields_arrive() {
     if !has_php() {
         return;
     }
-    let site = script("for ($i = 0; $i < 200; $i++) header(\"X-$i: \" . str_repeat('v', 200)); echo 'ok';");
+    let site = script(
+        "for ($i = 0; $i < 200; $i++) header(\"X-$i: \" . str_repeat('v', 200)); echo 'ok';",
+    );
     let reply = site.get("/");
     assert_eq!(
         reply
@@ -153,7 +142,9 @@ fn a_head_beyond_all_measure_is_an_error_of_the_script() {
     if !has_php() {
         return;
     }
-    let site = script("for ($i = 0; $i < 50; $i++) header(\"X-$i: \" . str_repeat('v', 4000)); echo 'ok';");
+    let site = script(
+        "for ($i = 0; $i < 50; $i++) header(\"X-$i: \" . str_repeat('v', 4000)); echo 'ok';",
+    );
     let reply = site.get("/");
     assert!(matches!(reply.status, 500 | 502), "{}", reply.status);
     site.server.wait_for_log("/index.php");
@@ -173,10 +164,7 @@ fn early_hints_come_before_the_page() {
     let (status, _, fields) = wire.head();
     assert_eq!(status, 103);
     site.allow("hints");
-    assert!(
-        fields.contains(&("Link".into(), "</a.css>; rel=preload".into())),
-        "{fields:?}"
-    );
+    assert!(fields.contains(&("Link".into(), "</a.css>; rel=preload".into())), "{fields:?}");
     let reply = wire.reply("GET");
     assert_eq!((reply.status, reply.text()), (200, "page"));
     assert_eq!(reply.field("link"), Some("</a.css>; rel=preload"));

@@ -24,9 +24,7 @@ fn every_method_reaches_the_script_with_its_content() {
     }
     let site = echo_site();
     let mut wire = site.connect();
-    for method in [
-        "GET", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "PROPFIND", "PURGE",
-    ] {
+    for method in ["GET", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "PROPFIND", "PURGE"] {
         let body = if method == "GET" { "" } else { "{\"a\":[1,2]}" };
         let reply = wire.ask(
             method,
@@ -65,7 +63,8 @@ fn a_form_becomes_post_variables() {
     let form = [("Content-Type", "application/x-www-form-urlencoded")];
     let body = b"name=J%C3%B6rg+M&tags%5B%5D=a&tags%5B%5D=b&deep[x][y]=1&empty=";
     let said = echo_site().ask("POST", "/echo.php?name=get", &form, body).json();
-    let post = json!({"name": "Jörg M", "tags": ["a", "b"], "deep": {"x": {"y": "1"}}, "empty": ""});
+    let post =
+        json!({"name": "Jörg M", "tags": ["a", "b"], "deep": {"x": {"y": "1"}}, "empty": ""});
     assert_eq!(said["post"], post);
     assert_eq!(said["get"], json!({"name": "get"}));
     assert_eq!(said["input"], std::str::from_utf8(body).unwrap());
@@ -108,11 +107,7 @@ fn a_chunked_body_is_put_together() {
     let said = wire.reply("POST").json();
     assert_eq!(said["post"], json!({"a": "1", "b": "two"}));
     assert_eq!(said["server"]["CONTENT_LENGTH"], "9");
-    assert_eq!(
-        said["server"]["HTTP_CHECKSUM"],
-        Value::Null,
-        "trailers are no header fields"
-    );
+    assert_eq!(said["server"]["HTTP_CHECKSUM"], Value::Null, "trailers are no header fields");
     // Chunks of one byte each, and the next request behind them in the same packet.
     let body: String = "c=345".chars().map(|byte| format!("1\r\n{byte}\r\n")).collect();
     wire.send(format!(
@@ -152,40 +147,18 @@ fn path_info_and_its_relatives() {
     // Target, SCRIPT_NAME, PATH_INFO, PHP_SELF, QUERY_STRING
     for (target, script, info, own, query) in [
         ("/echo.php", "/echo.php", None, "/echo.php", ""),
-        (
-            "/echo.php/a/b?x=1&y",
-            "/echo.php",
-            Some("/a/b"),
-            "/echo.php/a/b",
-            "x=1&y",
-        ),
+        ("/echo.php/a/b?x=1&y", "/echo.php", Some("/a/b"), "/echo.php/a/b", "x=1&y"),
         ("/echo.php/", "/echo.php", Some("/"), "/echo.php/", ""),
         ("/?", "/index.php", None, "/index.php", ""),
-        (
-            "/echo.php/%C3%BC%20x%2By",
-            "/echo.php",
-            Some("/ü x+y"),
-            "/echo.php/ü x+y",
-            "",
-        ),
-        (
-            "/sub%20dir/%c3%a9.php?%20+",
-            "/sub dir/é.php",
-            None,
-            "/sub dir/é.php",
-            "%20+",
-        ),
+        ("/echo.php/%C3%BC%20x%2By", "/echo.php", Some("/ü x+y"), "/echo.php/ü x+y", ""),
+        ("/sub%20dir/%c3%a9.php?%20+", "/sub dir/é.php", None, "/sub dir/é.php", "%20+"),
         ("/x/../echo.php/./q", "/echo.php", Some("/q"), "/echo.php/q", ""),
     ] {
         let said = wire.get(target).json();
         let server = &said["server"];
         assert_eq!(server["SCRIPT_NAME"], script, "{target}");
         assert_eq!(server["SCRIPT_FILENAME"], format!("{root}{script}"), "{target}");
-        assert_eq!(
-            server.get("PATH_INFO"),
-            info.map(Value::from).as_ref(),
-            "{target}"
-        );
+        assert_eq!(server.get("PATH_INFO"), info.map(Value::from).as_ref(), "{target}");
         assert_eq!(server["PHP_SELF"], own, "{target}");
         assert_eq!(server["QUERY_STRING"], query, "{target}");
         assert_eq!(server["REQUEST_URI"], target);
@@ -201,9 +174,7 @@ fn the_connection_and_the_protocol_are_told() {
     let site = echo_site();
     let address = site.server.address();
     let mut wire = site.connect();
-    let said = wire
-        .ask("GET", "/echo.php", &[("Host", "Shop.Example:81")], b"")
-        .json();
+    let said = wire.ask("GET", "/echo.php", &[("Host", "Shop.Example:81")], b"").json();
     let server = &said["server"];
     assert_eq!(server["REMOTE_ADDR"], "127.0.0.1");
     assert_eq!(server["REMOTE_PORT"], wire.port().to_string());
@@ -245,11 +216,7 @@ fn header_fields_are_told_and_none_is_forged() {
     assert_eq!(server["HTTP_X_TWO"], "a, b");
     assert_eq!(server["HTTP_ACCEPT_LANGUAGE"], "de");
     assert_eq!(server.get("HTTP_PROXY"), None, "httpoxy");
-    assert_eq!(
-        server.get("HTTP_X_UNDER_SCORE"),
-        None,
-        "it would stand for X-Under-Score"
-    );
+    assert_eq!(server.get("HTTP_X_UNDER_SCORE"), None, "it would stand for X-Under-Score");
     assert_eq!(said["cookie"], json!({"a": "1", "b": "2", "c": "3"}));
     assert_eq!(said["headers"]["X-One"], "1");
     assert_eq!(said["headers"]["Accept-Language"], "de");
@@ -261,12 +228,7 @@ fn basic_credentials_are_taken_apart() {
         return;
     }
     let said = echo_site()
-        .ask(
-            "GET",
-            "/echo.php",
-            &[("Authorization", "Basic am9lOnM6ZWNyZXQ=")],
-            b"",
-        )
+        .ask("GET", "/echo.php", &[("Authorization", "Basic am9lOnM6ZWNyZXQ=")], b"")
         .json();
     assert_eq!(said["server"]["PHP_AUTH_USER"], "joe");
     assert_eq!(said["server"]["PHP_AUTH_PW"], "s:ecret");
@@ -332,7 +294,8 @@ fn a_slow_head_and_a_slow_body_arrive_whole() {
     }
     let site = echo_site();
     let mut wire = site.connect();
-    let request = "POST /echo.php?slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 12\r\n\r\nHello, world";
+    let request =
+        "POST /echo.php?slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 12\r\n\r\nHello, world";
     for byte in request.as_bytes() {
         wire.send([*byte]);
     }

@@ -45,17 +45,13 @@ fn sizes_around_every_buffer_arrive_byte_for_byte() {
     );
     let mut wire = site.connect();
     for size in [
-        0, 1, 4095, 4096, 4097, 65_535, 65_536, 65_537, 131_072, 262_143, 262_144, 262_145, 1_000_000,
-        5_000_000,
+        0, 1, 4095, 4096, 4097, 65_535, 65_536, 65_537, 131_072, 262_143, 262_144, 262_145,
+        1_000_000, 5_000_000,
     ] {
         for chunk in [size + 1, 1 + size / 7] {
             let reply = wire.get(&format!("/?n={size}&c={chunk}"));
             assert_eq!(reply.body.len(), size, "{size} by {chunk}");
-            assert_eq!(
-                reply.field("x-sum"),
-                Some(md5(&reply.body).as_str()),
-                "{size} by {chunk}"
-            );
+            assert_eq!(reply.field("x-sum"), Some(md5(&reply.body).as_str()), "{size} by {chunk}");
         }
     }
 }
@@ -83,10 +79,7 @@ fn exit_and_die_end_the_script_not_the_page() {
         ("exit.php", "<?php echo 'a'; exit; echo 'b';"),
         ("text.php", "<?php echo 'a'; exit('b');"),
         ("status.php", "<?php echo 'a'; exit(3);"),
-        (
-            "die.php",
-            "<?php ob_start(); echo 'a'; function f() { die('b'); } f();",
-        ),
+        ("die.php", "<?php ob_start(); echo 'a'; function f() { die('b'); } f();"),
         ("nested.php", "<?php include 'text.php'; echo 'c';"),
         ("head.php", "<?php header('X-A: 1'); exit;"),
     ]);
@@ -110,14 +103,8 @@ fn output_buffers_are_honoured() {
         return;
     }
     let site = Site::new(&[
-        (
-            "callback.php",
-            "<?php ob_start(fn($text) => strtoupper($text)); echo 'loud';",
-        ),
-        (
-            "clean.php",
-            "<?php ob_start(); echo 'gone'; ob_end_clean(); echo 'kept';",
-        ),
+        ("callback.php", "<?php ob_start(fn($text) => strtoupper($text)); echo 'loud';"),
+        ("clean.php", "<?php ob_start(); echo 'gone'; ob_end_clean(); echo 'kept';"),
         (
             "late.php",
             "<?php ob_start(); echo str_repeat('x', 100000); header('X-Late: yes'); ob_end_flush();",
@@ -144,7 +131,8 @@ fn the_scripts_own_length_is_believed_when_it_is_right() {
     if !has_php() {
         return;
     }
-    let site = script("$s = str_repeat('z', 300000); header('Content-Length: ' . strlen($s)); echo $s;");
+    let site =
+        script("$s = str_repeat('z', 300000); header('Content-Length: ' . strlen($s)); echo $s;");
     let mut wire = site.connect();
     let reply = wire.get("/");
     assert_eq!((reply.framing, reply.body.len()), (Framing::Length, 300_000));
@@ -157,10 +145,7 @@ fn a_script_that_sends_more_than_it_said_does_not_reach_into_the_next_response()
         return;
     }
     let site = Site::new(&[
-        (
-            "small.php",
-            "<?php header('Content-Length: 5'); echo 'Hello, world'; flush();",
-        ),
+        ("small.php", "<?php header('Content-Length: 5'); echo 'Hello, world'; flush();"),
         (
             "large.php",
             "<?php header('Content-Length: 5'); echo 'Hello'; flush(); for ($i = 0; $i < 100; $i++) echo str_repeat('x', 10000);",
@@ -206,10 +191,7 @@ fn head_has_the_fields_and_no_body() {
         return;
     }
     let site = Site::new(&[
-        (
-            "small.php",
-            "<?php header('X-Method: ' . $_SERVER['REQUEST_METHOD']); echo 'body';",
-        ),
+        ("small.php", "<?php header('X-Method: ' . $_SERVER['REQUEST_METHOD']); echo 'body';"),
         (
             "large.php",
             "<?php for ($i = 0; $i < 500; $i++) { echo str_repeat('x', 10000); flush(); }",
@@ -263,13 +245,7 @@ fn shutdown_functions_and_sessions_come_after_the_page() {
     ]);
     let first = site.get("/");
     assert_eq!(first.text(), "0 shut");
-    let cookie = first
-        .field("set-cookie")
-        .unwrap()
-        .split(';')
-        .next()
-        .unwrap()
-        .to_owned();
+    let cookie = first.field("set-cookie").unwrap().split(';').next().unwrap().to_owned();
     let fields = [("Cookie", cookie.as_str())];
     assert_eq!(site.ask("GET", "/", &fields, b"").text(), "1 shut");
     assert_eq!(site.ask("GET", "/?exit", &fields, b"").text(), "2 shut");

@@ -3,7 +3,8 @@
 use crate::site::Site;
 use crate::support::{has_php, wait_until};
 
-/// Makes a session that was last used so many hours ago, or says whether the one with that `id` is there.
+/// Makes a session that was last used so many hours ago, or says whether the one with that `id` is
+/// there.
 const OLD: (&str, &str) = (
     "old.php",
     "<?php $old = session_save_path() . '/sess_' . ($_GET['id'] ?? $_GET['hours']);
@@ -38,11 +39,7 @@ fn one_request_deletes_the_old_ones_and_the_next_ones_need_not() {
     // A worker that had a request without a session looks again.
     std::thread::sleep(std::time::Duration::from_millis(1100));
     for _ in 0..20 {
-        assert_eq!(
-            site.get("/session.php").text(),
-            "0",
-            "it is done for the next minutes"
-        );
+        assert_eq!(site.get("/session.php").text(), "0", "it is done for the next minutes");
     }
     assert_eq!(site.get("/old.php?id=2").text(), "there");
 }

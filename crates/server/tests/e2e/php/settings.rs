@@ -25,19 +25,10 @@ fn ini_values_hold_and_admin_values_cannot_be_changed() {
          admin_ini = { user_agent = \"fixed\", disable_functions = \"exec,passthru\" }",
     );
     let mut wire = site.connect();
-    let expected = json!([
-        ["64M", "64M", "32M"],
-        ["9", "9", "3"],
-        ["fixed", false, "fixed"],
-        "1",
-        false
-    ]);
+    let expected =
+        json!([["64M", "64M", "32M"], ["9", "9", "3"], ["fixed", false, "fixed"], "1", false]);
     for _ in 0..4 {
-        assert_eq!(
-            wire.get("/").json(),
-            expected,
-            "also after another request changed them"
-        );
+        assert_eq!(wire.get("/").json(), expected, "also after another request changed them");
     }
 }
 
@@ -53,10 +44,7 @@ fn user_ini_files_hold_below_their_folder() {
                 "memory_limit = 33M\nuser_agent = \"stolen\"\n; a comment\nauto_prepend_file = none\n",
             ),
             ("sub/.user.ini", "memory_limit = 44M\n"),
-            (
-                "index.php",
-                "<?php echo ini_get('memory_limit'), ' ', ini_get('user_agent');",
-            ),
+            ("index.php", "<?php echo ini_get('memory_limit'), ' ', ini_get('user_agent');"),
             ("sub/index.php", "<?php echo ini_get('memory_limit');"),
             ("sub/deep/index.php", "<?php echo ini_get('memory_limit');"),
         ],
@@ -109,16 +97,9 @@ fn the_environment_is_what_the_configuration_says() {
     );
     let said = site.get("/").json();
     assert_eq!((&said[0], &said[2]), (&json!("test"), &json!(false)));
-    let names: Vec<&str> = said[3]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter_map(|name| name.as_str())
-        .collect();
-    assert!(
-        names.len() <= 6,
-        "the server's own environment may hold secrets: {names:?}"
-    );
+    let names: Vec<&str> =
+        said[3].as_array().unwrap().iter().filter_map(|name| name.as_str()).collect();
+    assert!(names.len() <= 6, "the server's own environment may hold secrets: {names:?}");
 }
 
 #[test]
@@ -178,13 +159,9 @@ fn each_pool_has_folders_of_its_own() {
         )],
         &format!("listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[log]\naccess = \"access.log\"\n{}{}", config("one"), config("two")),
     );
-    let body =
-        "--B\r\nContent-Disposition: form-data; name=\"f\"; filename=\"a\"\r\n\r\ncontent\r\n--B--\r\n";
+    let body = "--B\r\nContent-Disposition: form-data; name=\"f\"; filename=\"a\"\r\n\r\ncontent\r\n--B--\r\n";
     let ask = |host: &str| {
-        let fields = [
-            ("Host", host),
-            ("Content-Type", "multipart/form-data; boundary=B"),
-        ];
+        let fields = [("Host", host), ("Content-Type", "multipart/form-data; boundary=B")];
         site.ask("POST", "/", &fields, body.as_bytes()).json()
     };
     let (one, two) = (ask("one.example"), ask("two.example"));
@@ -200,11 +177,7 @@ fn each_pool_has_folders_of_its_own() {
         }
         assert_eq!(said["files"].as_array().unwrap().len(), 1);
         let session = fs::metadata(said["session"].as_str().unwrap()).unwrap();
-        assert_eq!(
-            session.permissions().mode() & 0o077,
-            0,
-            "nobody else reads sessions"
-        );
+        assert_eq!(session.permissions().mode() & 0o077, 0, "nobody else reads sessions");
         assert_eq!(u64::from(session.uid()), said["uid"].as_u64().unwrap());
         assert!(
             !Path::new(said["upload"].as_str().unwrap()).exists(),

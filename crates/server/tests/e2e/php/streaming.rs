@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use crate::site::{AWAIT, Site};
 use crate::support::{has_php, wait_until};
 
-/// Debian's php.ini collects 4096 bytes before anything is sent; `flush()` alone does not touch them.
+/// Debian's php.ini collects 4096 bytes before anything is sent; `flush()` alone does not touch
+/// them.
 const UNBUFFERED: &str = "workers = 1\nini = { output_buffering = 0 }";
 
 #[test]
@@ -29,11 +30,7 @@ fn events_arrive_when_they_are_flushed() {
         site.allow(&format!("seen{event}"));
     }
     assert_eq!(wire.chunk(), None);
-    assert_eq!(
-        wire.get(&target).text().matches("data").count(),
-        5,
-        "and the connection goes on"
-    );
+    assert_eq!(wire.get(&target).text().matches("data").count(), 5, "and the connection goes on");
 }
 
 #[test]
@@ -41,7 +38,8 @@ fn a_flushed_head_arrives_before_the_body() {
     if !has_php() {
         return;
     }
-    let script = format!("<?php {AWAIT} header('X-Early: 1'); flush(); await('head'); echo 'late';");
+    let script =
+        format!("<?php {AWAIT} header('X-Early: 1'); flush(); await('head'); echo 'late';");
     let site = Site::new(&[("index.php", &script)]);
     let mut wire = site.connect();
     wire.request("GET", &site.awaiting("/"), &[], b"");
@@ -98,13 +96,7 @@ fn a_reader_slower_than_all_buffers_gets_every_byte() {
         "big.php",
         "<?php for ($i = 0; $i < 3000; $i++) echo str_repeat(chr(97 + $i % 26), 5000);",
     )];
-    let site = Site::with(
-        &files,
-        &crate::site::Options {
-            limits,
-            ..Default::default()
-        },
-    );
+    let site = Site::with(&files, &crate::site::Options { limits, ..Default::default() });
     let mut slow = site.connect();
     slow.request("GET", "/big.php", &[], b"");
     std::thread::sleep(Duration::from_millis(500));
@@ -153,11 +145,7 @@ fn a_script_learns_that_its_client_is_gone() {
             fs::read_to_string(&out).is_ok_and(|text| !text.is_empty())
         });
         assert_eq!(fs::read_to_string(&out).unwrap(), said, "{name}");
-        assert_eq!(
-            site.get("/next.php").text(),
-            "0",
-            "the next request is another one"
-        );
+        assert_eq!(site.get("/next.php").text(), "0", "the next request is another one");
     }
     assert!(!scratch.join("heeds.end").exists());
 }
@@ -211,10 +199,7 @@ fn a_client_may_leave_at_any_moment() {
         return;
     }
     let site = Site::new(&[
-        (
-            "big.php",
-            "<?php for ($i = 0; $i < 300; $i++) { echo str_repeat('x', 10000); }",
-        ),
+        ("big.php", "<?php for ($i = 0; $i < 300; $i++) { echo str_repeat('x', 10000); }"),
         ("slow.php", "<?php usleep(20_000); echo 'x';"),
         ("ok.php", "<?php echo 'ok';"),
     ]);

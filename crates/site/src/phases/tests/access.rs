@@ -3,8 +3,7 @@
 use super::check;
 use super::tree::Tree;
 
-const FILES: &str =
-    "index.php a.txt secret.txt wp-config.php in/index.php in/a.txt in/deep/b.txt open/a.txt e.html";
+const FILES: &str = "index.php a.txt secret.txt wp-config.php in/index.php in/a.txt in/deep/b.txt open/a.txt e.html";
 
 #[test]
 fn folders_inherit_and_open_again() {
@@ -81,10 +80,8 @@ fn passwords() {
 
 #[test]
 fn what_cannot_be_honoured_is_not_served() {
-    let mut tree = Tree::new(
-        FILES,
-        &[("", "<Files secret.txt>\nRequire ldap-group cn=x\n</Files>\n")],
-    );
+    let mut tree =
+        Tree::new(FILES, &[("", "<Files secret.txt>\nRequire ldap-group cn=x\n</Files>\n")]);
     check(&mut tree, &[("/a.txt", "file a.txt"), ("/secret.txt", "500")]);
 }
 
@@ -98,14 +95,8 @@ fn variables_are_set_before_access_and_by_setenv_only_after_it() {
                 "SetEnvIf Request_URI secret locked\nSetEnv locked late\nOrder allow,deny\nAllow from all\nDeny from env=locked\n\
                  RewriteEngine On\nRewriteCond %{ENV:locked} late\nRewriteRule ^ - [G]\n",
             ),
-            (
-                "in/",
-                "SetEnvIf X-In-Vain . a\nSetEnvIfExpr \"reqenv('a') == ''\" locked\n",
-            ),
-            (
-                "open/",
-                "SetEnvIf Request_URI (.)$ locked !locked\nRewriteEngine Off\n",
-            ),
+            ("in/", "SetEnvIf X-In-Vain . a\nSetEnvIfExpr \"reqenv('a') == ''\" locked\n"),
+            ("open/", "SetEnvIf Request_URI (.)$ locked !locked\nRewriteEngine Off\n"),
         ],
     );
     check(
@@ -124,7 +115,8 @@ fn a_script_has_rules_of_its_own() {
     let password = "AuthType Basic\nAuthName N\nAuthUserFile /srv/passwords\nRequire valid-user\n";
     let page = format!("{password}ErrorDocument 401 /e.html\n");
     let script = format!("{password}ErrorDocument 401 /index.php\n");
-    // An ErrorDocument in the same folder is let through where it is under the same rules as what failed.
+    // An ErrorDocument in the same folder is let through where it is under the same rules as what
+    // failed.
     assert_eq!(Tree::new(FILES, &[("", &page)]).get("/a.txt"), "401 file e.html");
     assert_eq!(Tree::new(FILES, &[("", &script)]).get("/a.txt"), "401");
 }

@@ -14,7 +14,8 @@ fn sections_come_behind_folders_and_conditions_behind_both() {
                 "",
                 "<If \"%{QUERY_STRING} == 'no'\">\nRequire all denied\n</If>\n<Files a.txt>\nRequire all granted\n</Files>\n",
             ),
-            // The section of the folder above stands before what this folder says outside of sections.
+            // The section of the folder above stands before what this folder says outside of
+            // sections.
             (
                 "in/",
                 "Require all denied\n<If \"%{QUERY_STRING} == 'yes'\">\nRequire all granted\n</If>\n",
@@ -67,13 +68,5 @@ fn who_was_let_through_is_not_asked_again_under_the_same_rules() {
             ("in/", "Require all denied\n"),
         ],
     );
-    check(
-        &mut tree,
-        &[
-            ("/own", "file a.txt"),
-            ("/a.txt", "403"),
-            ("/go", "403"),
-            ("/sec", "403"),
-        ],
-    );
+    check(&mut tree, &[("/own", "file a.txt"), ("/a.txt", "403"), ("/go", "403"), ("/sec", "403")]);
 }

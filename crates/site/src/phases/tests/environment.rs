@@ -29,20 +29,11 @@ fn variables_are_set_in_the_order_of_the_phases() {
     assert_eq!(tree.request("GET", "/a.php", ""), "403");
     assert_eq!(tree.request("GET", "/a.php", good), "php a.php");
     assert_eq!(env(&mut tree, "/a.php", good, "PLAIN").as_deref(), Some("one"));
-    assert_eq!(
-        env(&mut tree, "/sub/b.php", good, "PLAIN").as_deref(),
-        Some("two")
-    );
+    assert_eq!(env(&mut tree, "/sub/b.php", good, "PLAIN").as_deref(), Some("two"));
     // What the first round has set is renamed, and set anew.
     assert_eq!(env(&mut tree, "/go", good, "REDIRECT_RULE").as_deref(), Some("1"));
-    assert_eq!(
-        env(&mut tree, "/go", good, "REDIRECT_GOOD").as_deref(),
-        Some("yes")
-    );
-    assert_eq!(
-        env(&mut tree, "/go", good, "REDIRECT_PLAIN").as_deref(),
-        Some("one")
-    );
+    assert_eq!(env(&mut tree, "/go", good, "REDIRECT_GOOD").as_deref(), Some("yes"));
+    assert_eq!(env(&mut tree, "/go", good, "REDIRECT_PLAIN").as_deref(), Some("one"));
     assert_eq!(env(&mut tree, "/go", good, "PLAIN").as_deref(), Some("one"));
     assert_eq!(env(&mut tree, "/go", good, "GOOD").as_deref(), Some("yes"));
     assert_eq!(env(&mut tree, "/go", good, "RULE"), None);
@@ -72,13 +63,7 @@ fn two_redirects_have_two_prefixes() {
 fn named_groups_of_sections_are_variables() {
     let mut tree = Tree::new(
         "index-de.php",
-        &[(
-            "",
-            "<FilesMatch \"^index-(?<lang>..)\\.\">\nSetEnv A 1\n</FilesMatch>\n",
-        )],
+        &[("", "<FilesMatch \"^index-(?<lang>..)\\.\">\nSetEnv A 1\n</FilesMatch>\n")],
     );
-    assert_eq!(
-        env(&mut tree, "/index-de.php", "", "MATCH_LANG").as_deref(),
-        Some("de")
-    );
+    assert_eq!(env(&mut tree, "/index-de.php", "", "MATCH_LANG").as_deref(), Some("de"));
 }

@@ -14,10 +14,7 @@ fn an_error_is_answered_with_its_document() {
                 "",
                 "ErrorDocument 404 /e404.html\nErrorDocument 403 /e403.php\nErrorDocument 405 \"No such method\"\n",
             ),
-            (
-                "dir/",
-                "ErrorDocument 404 default\nErrorDocument 403 http://elsewhere.example/\n",
-            ),
+            ("dir/", "ErrorDocument 404 default\nErrorDocument 403 http://elsewhere.example/\n"),
             ("sub/", "ErrorDocument 404 /none-either\n"),
         ],
     );
@@ -60,10 +57,7 @@ fn an_error_document_sees_what_failed() {
 fn a_broken_file_breaks_what_it_covers() {
     let mut tree = Tree::new(
         FILES,
-        &[
-            ("", "ErrorDocument 500 /e404.html\n"),
-            ("dir/", "NoSuchDirective on\n"),
-        ],
+        &[("", "ErrorDocument 500 /e404.html\n"), ("dir/", "NoSuchDirective on\n")],
     );
     check(
         &mut tree,
@@ -83,15 +77,11 @@ fn a_broken_file_breaks_what_it_covers() {
 
 #[test]
 fn errors_that_are_found_later() {
-    let mut tree = Tree::new(
-        FILES,
-        &[("", "ErrorDocument 502 /e404.html\nErrorDocument 404 /index.php\n")],
-    );
-    for (target, status, expected) in [
-        ("/a.txt", 502, "502 file e404.html"),
-        ("/none", 502, "404"),
-        ("/a.txt", 413, "413"),
-    ] {
+    let mut tree =
+        Tree::new(FILES, &[("", "ErrorDocument 502 /e404.html\nErrorDocument 404 /index.php\n")]);
+    for (target, status, expected) in
+        [("/a.txt", 502, "502 file e404.html"), ("/none", 502, "404"), ("/a.txt", 413, "413")]
+    {
         let resolved = tree.resolved("GET", target, "");
         let ruled = resolved.ruled.or_else(|| panic!("rules apply to {target}"));
         assert_eq!(tree.later(target, ruled, status), expected, "{target} {status}");

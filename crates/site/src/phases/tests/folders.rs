@@ -5,8 +5,7 @@ use howdah_config::TryStep;
 use super::check;
 use super::tree::Tree;
 
-const FILES: &str =
-    "index.php a.txt dir/index.html dir/b.txt empty/ multi/second.html app/x.php app/deep/y.txt locked!";
+const FILES: &str = "index.php a.txt dir/index.html dir/b.txt empty/ multi/second.html app/x.php app/deep/y.txt locked!";
 
 #[test]
 fn without_effect_a_file_changes_nothing() {
@@ -91,10 +90,7 @@ fn slashes_and_listings() {
 fn a_fallback_stands_for_what_is_missing() {
     let mut tree = Tree::new(
         FILES,
-        &[
-            ("", "FallbackResource /index.php\n"),
-            ("app/", "FallbackResource disabled\n"),
-        ],
+        &[("", "FallbackResource /index.php\n"), ("app/", "FallbackResource disabled\n")],
     );
     check(
         &mut tree,
@@ -115,18 +111,12 @@ fn a_fallback_stands_for_what_is_missing() {
 
 #[test]
 fn the_sites_own_steps_come_last() {
-    let steps = vec![
-        TryStep::Uri,
-        TryStep::UriSuffix(".html".into()),
-        TryStep::Path("/index.php".into()),
-    ];
-    let mut tree = Tree::with(
-        FILES,
-        &[("", "# nothing\n"), ("app/", "FallbackResource /a.txt\n")],
-        |site| {
+    let steps =
+        vec![TryStep::Uri, TryStep::UriSuffix(".html".into()), TryStep::Path("/index.php".into())];
+    let mut tree =
+        Tree::with(FILES, &[("", "# nothing\n"), ("app/", "FallbackResource /a.txt\n")], |site| {
             site.try_files = steps;
-        },
-    );
+        });
     check(
         &mut tree,
         &[

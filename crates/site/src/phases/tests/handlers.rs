@@ -14,19 +14,13 @@ fn handlers_of_folders_and_sections() {
                 "",
                 "<Files x.html>\nSetHandler application/x-httpd-php\n</Files>\n<FilesMatch \"\\.php5$\">\nSetHandler php5-script\n</FilesMatch>\n",
             ),
-            (
-                "up/",
-                "<FilesMatch \"\\.php$\">\nSetHandler none\n</FilesMatch>\n",
-            ),
+            ("up/", "<FilesMatch \"\\.php$\">\nSetHandler none\n</FilesMatch>\n"),
             (
                 "run/",
                 "SetHandler application/x-httpd-php\n<Files *.jpg>\nSetHandler default-handler\n</Files>\n",
             ),
             ("cgi/", "SetHandler cgi-script\n"),
-            (
-                "maps/",
-                "AddHandler type-map .var\nAddType application/x-type-map .map\n",
-            ),
+            ("maps/", "AddHandler type-map .var\nAddType application/x-type-map .map\n"),
         ],
     );
     check(
@@ -56,10 +50,8 @@ fn a_folders_handler_does_not_stand_before_the_names_of_scripts() {
 
 #[test]
 fn php_that_is_switched_off_is_not_sent_as_text() {
-    let mut tree = Tree::new(
-        FILES,
-        &[("up/", "php_flag engine off\n"), ("", "php_flag engine on\n")],
-    );
+    let mut tree =
+        Tree::new(FILES, &[("up/", "php_flag engine off\n"), ("", "php_flag engine on\n")]);
     check(
         &mut tree,
         &[
@@ -104,21 +96,11 @@ fn a_variant_is_chosen_for_what_is_missing() {
             ("sub/", "Options -MultiViews\n"),
         ],
     );
-    assert_eq!(
-        tree.request("GET", "/page", "Accept-Language: de"),
-        "file page.html.de"
-    );
-    assert_eq!(
-        tree.request("GET", "/page?q", "Accept-Language: en"),
-        "file page.html.en"
-    );
+    assert_eq!(tree.request("GET", "/page", "Accept-Language: de"), "file page.html.de");
+    assert_eq!(tree.request("GET", "/page?q", "Accept-Language: en"), "file page.html.en");
     check(
         &mut tree,
-        &[
-            ("/other/info", "php other.php + /info"),
-            ("/sub/x", "404"),
-            ("/none", "404"),
-        ],
+        &[("/other/info", "php other.php + /info"), ("/sub/x", "404"), ("/none", "404")],
     );
 }
 

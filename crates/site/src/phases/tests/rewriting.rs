@@ -17,8 +17,7 @@ RewriteRule . /index.php [L]
 # END WordPress
 ";
 
-const FILES: &str =
-    "index.php a.css wp-admin/index.php wp-admin/style.css wp-content/uploads/pic.jpg empty/ wp-login.php";
+const FILES: &str = "index.php a.css wp-admin/index.php wp-admin/style.css wp-content/uploads/pic.jpg empty/ wp-login.php";
 
 #[test]
 fn requests_that_are_handed_on() {
@@ -31,18 +30,13 @@ fn requests_that_are_handed_on() {
             host: host.to_owned(),
             port,
         };
-        vec![
-            upstream(None, "127.0.0.1", 3000),
-            upstream(Some("/run/a"), "app", 80),
-        ]
+        vec![upstream(None, "127.0.0.1", 3000), upstream(Some("/run/a"), "app", 80)]
     };
     let htaccess = [("", rules)];
     let mut tree = Tree::with("a.txt app/x.txt dir/index.php none/", &htaccess, |site| {
         site.upstreams = upstreams();
-        site.try_files = vec![
-            howdah_config::TryStep::Uri,
-            howdah_config::TryStep::Path("/a.txt".into()),
-        ];
+        site.try_files =
+            vec![howdah_config::TryStep::Uri, howdah_config::TryStep::Path("/a.txt".into())];
     });
     check(
         &mut tree,
@@ -53,7 +47,8 @@ fn requests_that_are_handed_on() {
             ("/other", "403"),
             ("/app/moved", "302 http://example.org/elsewhere"),
             ("/a.txt", "file a.txt"),
-            // As in Apache, mod_dir sees the folder, too: its slash, and its index file, which the rule is for as well.
+            // As in Apache, mod_dir sees the folder, too: its slash, and its index file, which the
+            // rule is for as well.
             ("/dir", "301 /dir/"),
             ("/dir/", "proxy 0 /dir/index.php"),
         ],
@@ -138,10 +133,7 @@ fn a_subfolder_has_its_own_rules_or_none() {
 fn rounds_are_limited() {
     let mut tree = Tree::new(
         "index.php e500.html",
-        &[(
-            "",
-            "RewriteEngine On\nRewriteRule ^a(.*)$ /aa$1\nRewriteRule ^(e500.html)?$ - [L]\n",
-        )],
+        &[("", "RewriteEngine On\nRewriteRule ^a(.*)$ /aa$1\nRewriteRule ^(e500.html)?$ - [L]\n")],
     );
     let resolved = tree.resolved("GET", "/a", "");
     assert_eq!(super::tree::shown(&resolved), "500");
@@ -185,10 +177,7 @@ fn path_info_and_index_with_rules() {
                 "",
                 "RewriteEngine On\nRewriteRule ^route/(.*)$ /app.php/$1 [L]\nRewriteRule ^page$ page.html [L]\n",
             ),
-            (
-                "dir/",
-                "RewriteEngine On\nRewriteRule ^index\\.html$ home.php [L]\n",
-            ),
+            ("dir/", "RewriteEngine On\nRewriteRule ^index\\.html$ home.php [L]\n"),
         ],
     );
     check(
@@ -241,13 +230,5 @@ fn look_aheads() {
              RewriteCond %{LA-U:REQUEST_URI} x\nRewriteRule ^loop index.php [L]\n",
         )],
     );
-    check(
-        &mut tree,
-        &[
-            ("/b", "403"),
-            ("/u", "file there.txt"),
-            ("/v", "404"),
-            ("/loop", "404"),
-        ],
-    );
+    check(&mut tree, &[("/b", "403"), ("/u", "file there.txt"), ("/v", "404"), ("/loop", "404")]);
 }

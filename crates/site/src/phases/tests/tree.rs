@@ -1,4 +1,5 @@
-//! A tree of files in memory with its `.htaccess`, and what a request for one of them comes to, in one line.
+//! A tree of files in memory with its `.htaccess`, and what a request for one of them comes to, in
+//! one line.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -22,7 +23,8 @@ use crate::sites::{Site, Sites};
 /// The document root of every tree.
 pub const ROOT: &str = "/srv/www";
 
-/// A tree of files in memory. Files that are called `.htaccess` have contents, the others have none.
+/// A tree of files in memory. Files that are called `.htaccess` have contents, the others have
+/// none.
 pub struct Tree {
     pub sites: Sites,
     kinds: BTreeMap<String, Kind>,
@@ -40,25 +42,26 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// `files` are separated by white space: `a/b.php` is a file, `a/c/` a folder, `d!` something that may not be read,
-    /// `l@` a link to a file and `l/@` one to a folder.
-    /// Folders on the way are there. `htaccess` has the folder (with its slash at the end, empty for the root) and the
+    /// `files` are separated by white space: `a/b.php` is a file, `a/c/` a folder, `d!` something
+    /// that may not be read, `l@` a link to a file and `l/@` one to a folder. Folders on the way
+    /// are there. `htaccess` has the folder (with its slash at the end, empty for the root) and the
     /// content of each file.
     pub fn new(files: &str, htaccess: &[(&str, &str)]) -> Tree {
         Tree::with(files, htaccess, |_| ())
     }
 
-    pub fn with(files: &str, htaccess: &[(&str, &str)], change: impl FnOnce(&mut SiteConfig)) -> Tree {
+    pub fn with(
+        files: &str,
+        htaccess: &[(&str, &str)],
+        change: impl FnOnce(&mut SiteConfig),
+    ) -> Tree {
         let mut site = SiteConfig {
             root: RootTemplate::Fixed(ROOT.into()),
             ..SiteConfig::default()
         };
         change(&mut site);
         let mut tree = Tree {
-            sites: Sites::compile(&Config {
-                sites: vec![site],
-                ..Config::default()
-            }),
+            sites: Sites::compile(&Config { sites: vec![site], ..Config::default() }),
             kinds: BTreeMap::from([(String::new(), Kind::Directory)]),
             htaccess: HashMap::new(),
             rules: RefCell::default(),
@@ -116,7 +119,8 @@ impl Tree {
             Some(text) => {
                 let absolute = format!("{ROOT}/{folder}/").replace("//", "/");
                 let site = self.sites.iter().next().unwrap();
-                let compiled = compile(text.as_bytes(), &site.htaccess_surroundings(absolute.as_bytes()));
+                let compiled =
+                    compile(text.as_bytes(), &site.htaccess_surroundings(absolute.as_bytes()));
                 Some(Rules::below(above.as_ref(), Arc::new(compiled)))
             }
             None => above,
@@ -168,7 +172,13 @@ impl Tree {
     }
 
     /// Whoever remembers comes to the same: at first, when it takes note, and when it knows.
-    fn ask_memory(&mut self, site: &Site, client: &Client<'_>, scratch: &mut Scratch, expected: &Resolved) {
+    fn ask_memory(
+        &mut self,
+        site: &Site,
+        client: &Client<'_>,
+        scratch: &mut Scratch,
+        expected: &Resolved,
+    ) {
         let mut memory = std::mem::take(&mut self.memory);
         let asked = self.asked;
         for round in 1..=3 {
@@ -195,14 +205,7 @@ impl Tree {
         let sites = self.sites.clone();
         let site = sites.iter().next().unwrap();
         let status = Status::new(status).unwrap();
-        shown(&crate::error(
-            site,
-            &client(&request),
-            ruled,
-            status,
-            self,
-            &mut Scratch::default(),
-        ))
+        shown(&crate::error(site, &client(&request), ruled, status, self, &mut Scratch::default()))
     }
 }
 
@@ -233,28 +236,17 @@ impl Disk for Tree {
         while self.kinds.get(folder) != Some(&Kind::Directory) {
             folder = folder.rsplit_once('/').map_or("", |(above, _)| above);
         }
-        Look {
-            kind,
-            rules: self.rules(folder),
-        }
+        Look { kind, rules: self.rules(folder) }
     }
 
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {
-        let path = std::str::from_utf8(path)
-            .ok()?
-            .strip_prefix(ROOT)?
-            .trim_matches('/');
+        let path = std::str::from_utf8(path).ok()?.strip_prefix(ROOT)?.trim_matches('/');
         let kind = match self.kinds.get(path)? {
             Kind::File => ProbeKind::File,
             Kind::Directory => ProbeKind::Directory,
             Kind::Missing | Kind::Forbidden => return None,
         };
-        Some(Probe {
-            kind,
-            size: 1,
-            modified: 0,
-            mode: 0o644,
-        })
+        Some(Probe { kind, size: 1, modified: 0, mode: 0o644 })
     }
 
     fn entries(&mut self, folder: &[u8]) -> Vec<Box<[u8]>> {
@@ -275,10 +267,7 @@ impl Disk for Tree {
 
     fn probe_link(&mut self, path: &[u8]) -> Option<Probe> {
         let probe = self.probe(path)?;
-        let name = std::str::from_utf8(path)
-            .ok()?
-            .strip_prefix(ROOT)?
-            .trim_matches('/');
+        let name = std::str::from_utf8(path).ok()?.strip_prefix(ROOT)?.trim_matches('/');
         let kind = if self.links.contains(name) {
             ProbeKind::Link
         } else {
@@ -302,11 +291,7 @@ impl Disk for Tree {
 
     /// A password fits its hash where it is the same.
     fn verify(&mut self, hash: &[u8], password: &[u8]) -> Verified {
-        if hash == password {
-            Verified::Yes
-        } else {
-            Verified::No
-        }
+        if hash == password { Verified::Yes } else { Verified::No }
     }
 }
 
@@ -314,7 +299,9 @@ impl Disk for Tree {
 pub fn shown(resolved: &Resolved) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let status = match &resolved.ruled {
-        Some(ruled) if ruled.state.status.code() != 200 => format!("{} ", ruled.state.status.code()),
+        Some(ruled) if ruled.state.status.code() != 200 => {
+            format!("{} ", ruled.state.status.code())
+        }
         _ => String::new(),
     };
     match &resolved.resolution {
@@ -329,10 +316,14 @@ pub fn shown(resolved: &Resolved) -> String {
             }
             line
         }
-        Resolution::Redirect { status, location } => format!("{} {}", status.code(), text(location)),
+        Resolution::Redirect { status, location } => {
+            format!("{} {}", status.code(), text(location))
+        }
         Resolution::Allow { status, .. } | Resolution::Status(status) => status.code().to_string(),
         Resolution::Verify { .. } => "verify".to_owned(),
-        Resolution::Proxy { upstream, target } => format!("{status}proxy {upstream} {}", text(target)),
+        Resolution::Proxy { upstream, target } => {
+            format!("{status}proxy {upstream} {}", text(target))
+        }
         Resolution::Discard { most } => format!("discard {most}"),
     }
 }

@@ -6,7 +6,8 @@ use crate::disk::{Disk, Kind};
 use crate::path::DocumentPath;
 use crate::resolution::Resolution;
 
-/// A file system in memory: folders end in `/`, `!` marks what is forbidden. It counts how often it is asked.
+/// A file system in memory: folders end in `/`, `!` marks what is forbidden. It counts how often it
+/// is asked.
 pub(super) struct Tree {
     kinds: HashMap<String, Kind>,
     pub(super) asked: usize,
@@ -35,8 +36,8 @@ impl Disk for Tree {
     }
 }
 
-/// A resolution in one line: `file a.txt`, `php dump.php + /info < /url`, `folder empty`, `301 /dir/`, `405
-/// …`, `404`.
+/// A resolution in one line: `file a.txt`, `php dump.php + /info < /url`, `folder empty`, `301
+/// /dir/`, `405 …`, `404`.
 pub(super) fn shown(resolution: &Resolution) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match resolution {

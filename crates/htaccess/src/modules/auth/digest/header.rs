@@ -35,10 +35,7 @@ impl Response {
         let Some(field) = request.fields.value(b"Authorization") else {
             return Sent::Nothing;
         };
-        let end = field
-            .iter()
-            .position(|byte| is_space(*byte))
-            .unwrap_or(field.len());
+        let end = field.iter().position(|byte| is_space(*byte)).unwrap_or(field.len());
         let (scheme, parameters) = field.split_at(end);
         if !scheme.eq_ignore_ascii_case(b"digest") {
             return Sent::OtherScheme;
@@ -62,24 +59,23 @@ impl Response {
         let mut rest = parameters;
         while !rest.is_empty() {
             let (name, value) = next_parameter(&mut rest);
-            match required
-                .iter_mut()
-                .find(|(known, _)| known.eq_ignore_ascii_case(&name))
-            {
+            match required.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(&name)) {
                 Some((_, place)) => *place = Some(value),
                 None if name.eq_ignore_ascii_case(b"algorithm") => algorithm = Some(value),
                 None if name.eq_ignore_ascii_case(b"opaque") => opaque = Some(value),
                 None => {}
             }
         }
-        let [username, realm, nonce, uri, response, cnonce, qop, nc] = required.map(|(_, value)| value);
+        let [username, realm, nonce, uri, response, cnonce, qop, nc] =
+            required.map(|(_, value)| value);
         Some(Response {
             username: username?,
             realm: realm?,
             nonce: nonce?,
             uri: uri?,
             response: response?,
-            // Whether the qop that was offered is there is asked when the user is known, as in Apache.
+            // Whether the qop that was offered is there is asked when the user is known, as in
+            // Apache.
             cnonce: if qop.is_some() { cnonce? } else { Vec::new() },
             nc: if qop.is_some() { nc? } else { Vec::new() },
             qop: qop.unwrap_or_default(),
@@ -187,14 +183,9 @@ mod tests {
 
     #[test]
     fn opaque_is_a_number() {
-        for (text, expected) in [
-            ("1", true),
-            ("0a", true),
-            ("0", false),
-            ("", false),
-            ("x1", false),
-            ("0x1", false),
-        ] {
+        for (text, expected) in
+            [("1", true), ("0a", true), ("0", false), ("", false), ("x1", false), ("0x1", false)]
+        {
             assert_eq!(is_opaque(text.as_bytes()), expected, "{text}");
         }
     }

@@ -4,7 +4,8 @@ use memchr::{memchr, memmem};
 
 use crate::transaction::Transaction;
 
-/// Whether the `uri` of a digest is the request's target, which proxies may have written differently.
+/// Whether the `uri` of a digest is the request's target, which proxies may have written
+/// differently.
 pub(super) fn fits(uri: &[u8], tx: &Transaction<'_>) -> bool {
     let target = &tx.client.request().target;
     if uri == target {
@@ -23,8 +24,10 @@ pub(super) fn fits(uri: &[u8], tx: &Transaction<'_>) -> bool {
     let (path, query) = split(rest);
     let (own_path, own_query) = split(target);
     // Old browsers leave the query out, and sites know them by this variable.
-    let may_lack_query = query.is_none() && tx.state.env.contains(b"AuthDigestEnableQueryStringHack");
-    decoded(path) == decoded(own_path) && (may_lack_query || query.map(decoded) == own_query.map(decoded))
+    let may_lack_query =
+        query.is_none() && tx.state.env.contains(b"AuthDigestEnableQueryStringHack");
+    decoded(path) == decoded(own_path)
+        && (may_lack_query || query.map(decoded) == own_query.map(decoded))
 }
 
 fn split(target: &[u8]) -> (&[u8], Option<&[u8]>) {

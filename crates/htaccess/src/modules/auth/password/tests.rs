@@ -11,15 +11,9 @@ const HASHES: &[(&str, &str)] = &[
     ("secret", "$1$saltsalt$9xy1btjgzLYfb7hivXtC//"),
     ("", "$1$saltsalt$5Jhcit4zN9UlGiA0txPkO0"),
     (LONG, "$1$saltsalt$Wxi8Z1WgdFUlVTmuFUsb3/"),
-    (
-        "secret",
-        "$5$saltstring$C3o4O1TC6aRHF4FI.QSZMXtHbaj2gSXr4sUc/3NcUi.",
-    ),
+    ("secret", "$5$saltstring$C3o4O1TC6aRHF4FI.QSZMXtHbaj2gSXr4sUc/3NcUi."),
     ("", "$5$saltstring$FdNfA4gXqvCeO6iZs7G/.wwwoywYZqo0l1pwmfWaBA7"),
-    (
-        LONG,
-        "$5$rounds=1400$anotherlongsalts$64dyzzyRExNhsOYHkJBQ7lc8aJ9qCYxsGIy3tVbzXR.",
-    ),
+    (LONG, "$5$rounds=1400$anotherlongsalts$64dyzzyRExNhsOYHkJBQ7lc8aJ9qCYxsGIy3tVbzXR."),
     (
         "secret",
         "$6$saltstring$AIsRs/Ee56G/tC8MEHhvReZTfx8u3rXXMl6eYrjCG9ibix19DxoMBLogdTET5Ukw9Sf7eZTITsuk0Ry5qulYz.",
@@ -33,15 +27,9 @@ const HASHES: &[(&str, &str)] = &[
     (LONG, "abkcfEndDLESY"),
     ("a longer than eight", "abkcfEndDLESY"),
     ("secret", "..EBVOMug1tuI"),
-    (
-        "secret",
-        "$2y$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a",
-    ),
+    ("secret", "$2y$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a"),
     ("", "$2b$04$abcdefghijklmnopqrstuubyCG3zY1GIXMyxfivm.ClDiInHzxjiq"),
-    (
-        LONG,
-        "$2a$04$abcdefghijklmnopqrstuuD.HmvFIxWSqF/ys1B3ZrD1TIGYixszW",
-    ),
+    (LONG, "$2a$04$abcdefghijklmnopqrstuuD.HmvFIxWSqF/ys1B3ZrD1TIGYixszW"),
 ];
 
 #[test]

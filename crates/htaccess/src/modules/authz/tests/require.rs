@@ -13,24 +13,13 @@ fn what_needs_no_user() {
         ("Require all GRANTED", &[("GET", 200)]),
         (
             "Require ip 192.0.2.1",
-            &[
-                ("GET", 200),
-                ("GET @192.0.2.2", 403),
-                ("GET @::ffff:192.0.2.1", 200),
-            ],
+            &[("GET", 200), ("GET @192.0.2.2", 403), ("GET @::ffff:192.0.2.1", 200)],
         ),
         (
             "Require ip 192.0.2 2001:db8::/32",
-            &[
-                ("GET @192.0.2.9", 200),
-                ("GET @2001:db8::9", 200),
-                ("GET @2001:db9::", 403),
-            ],
+            &[("GET @192.0.2.9", 200), ("GET @2001:db8::9", 200), ("GET @2001:db9::", 403)],
         ),
-        (
-            "Require host example.org",
-            &[("GET", 200), ("GET @192.0.2.9", 403)],
-        ),
+        ("Require host example.org", &[("GET", 200), ("GET @192.0.2.9", 403)]),
         ("Require host .org", &[("GET", 200)]),
         ("Require host ample.org", &[("GET", 403)]),
         ("Require host CLIENT.example.ORG", &[("GET", 200)]),
@@ -38,35 +27,18 @@ fn what_needs_no_user() {
         ("Require host example.org# and more", &[("GET", 200)]),
         ("Require host other.example# example.org", &[("GET", 403)]),
         ("Require host #example.org", &[("GET", 403)]),
-        (
-            "Require forward-dns home.example",
-            &[("GET", 200), ("GET @192.0.2.9", 403)],
-        ),
+        ("Require forward-dns home.example", &[("GET", 200), ("GET @192.0.2.9", 403)]),
         ("Require forward-dns no.example home.example", &[("GET", 200)]),
         ("Require forward-dns no.example # home.example", &[("GET", 403)]),
         (
             "Require local",
-            &[
-                ("GET @127.0.0.1", 200),
-                ("GET @::1", 200),
-                ("GET @192.0.2.2", 200),
-                ("GET", 403),
-            ],
+            &[("GET @127.0.0.1", 200), ("GET @::1", 200), ("GET @192.0.2.2", 200), ("GET", 403)],
         ),
-        (
-            "Require env e1 e2",
-            &[("GET", 403), ("GET e2=1", 200), ("GET E1=1", 200)],
-        ),
+        ("Require env e1 e2", &[("GET", 403), ("GET e2=1", 200), ("GET E1=1", 200)]),
         ("Require env", &[("GET e1=1", 403)]),
         (
             "Require method GET OPTIONS",
-            &[
-                ("GET", 200),
-                ("HEAD", 200),
-                ("OPTIONS", 200),
-                ("POST", 403),
-                ("FOO", 403),
-            ],
+            &[("GET", 200), ("HEAD", 200), ("OPTIONS", 200), ("POST", 403), ("FOO", 403)],
         ),
         ("Require method", &[("GET", 403)]),
         ("Require ssl", &[("GET", 403), ("GET https", 200)]),
@@ -90,23 +62,11 @@ fn what_needs_a_user() {
             &[("GET", 401), ("GET ann:secret", 200), ("GET bob:secret", 401)],
         ),
         ("Require user", &[("GET ann:secret", 401)]),
-        (
-            "Require group admins",
-            &[("GET ann:secret", 200), ("GET bob:secret", 401)],
-        ),
+        ("Require group admins", &[("GET ann:secret", 200), ("GET bob:secret", 401)]),
         ("Require group STAFF", &[("GET bob:secret", 200)]),
-        (
-            "Require file-owner",
-            &[("GET ann:secret", 200), ("GET bob:secret", 401)],
-        ),
-        (
-            "Require file-group",
-            &[("GET ann:secret", 401), ("GET bob:secret", 200)],
-        ),
-        (
-            "AuthGroupFile /nowhere\nRequire group staff",
-            &[("GET ann:secret", 401)],
-        ),
+        ("Require file-owner", &[("GET ann:secret", 200), ("GET bob:secret", 401)]),
+        ("Require file-group", &[("GET ann:secret", 401), ("GET bob:secret", 200)]),
+        ("AuthGroupFile /nowhere\nRequire group staff", &[("GET ann:secret", 401)]),
         (
             "AuthzSendForbiddenOnFailure On\nRequire user bob",
             &[("GET", 401), ("GET ann:secret", 403)],
@@ -123,20 +83,14 @@ fn what_needs_a_user() {
 fn conditions() {
     run(&[
         ("Require expr true", &[("GET", 200)]),
-        (
-            "Require expr \"%{REQUEST_METHOD} == 'POST'\"",
-            &[("GET", 403), ("POST", 200)],
-        ),
+        ("Require expr \"%{REQUEST_METHOD} == 'POST'\"", &[("GET", 403), ("POST", 200)]),
         (
             "Require expr %{REMOTE_ADDR} -ipmatch '192.0.2.0/24'",
             &[("GET", 200), ("GET @192.0.3.1", 403)],
         ),
     ]);
     let with_user = format!("{USERS_OF}Require expr %{{remote_user}} == 'ann'");
-    run(&[(
-        &with_user,
-        &[("GET", 401), ("GET ann:secret", 200), ("GET bob:secret", 401)],
-    )]);
+    run(&[(&with_user, &[("GET", 401), ("GET ann:secret", 200), ("GET bob:secret", 401)])]);
     let user_by_variable = format!("{USERS_OF}Require user %{{reqenv:who}}");
     run(&[(&user_by_variable, &[("GET ann:secret who=ann", 401)])]);
 }
@@ -160,10 +114,7 @@ fn containers() {
             "<RequireAll>\nRequire all granted\nRequire not env a\n</RequireAll>",
             &[("GET", 200), ("GET a=1", 403)],
         ),
-        (
-            "<RequireAll>\nRequire not env a\n</RequireAll>",
-            &[("GET", 403), ("GET a=1", 403)],
-        ),
+        ("<RequireAll>\nRequire not env a\n</RequireAll>", &[("GET", 403), ("GET a=1", 403)]),
         (
             "Require env c\n<RequireAll>\nRequire env a\n<RequireAny>\nRequire env b\nRequire env d\n</RequireAny>\n</RequireAll>",
             &[("GET a=1", 403), ("GET a=1 d=1", 200), ("GET c=1", 200)],
@@ -188,12 +139,7 @@ fn methods() {
         ),
         (
             "<RequireAll>\nRequire env a\n<Limit POST>\nRequire env b\n</Limit>\n</RequireAll>",
-            &[
-                ("GET a=1", 200),
-                ("POST a=1", 403),
-                ("POST a=1 b=1", 200),
-                ("GET b=1", 403),
-            ],
+            &[("GET a=1", 200), ("POST a=1", 403), ("POST a=1 b=1", 200), ("GET b=1", 403)],
         ),
     ]);
 }
@@ -201,10 +147,7 @@ fn methods() {
 #[test]
 fn merging_with_the_folders_above() {
     run(&[
-        (
-            "Require env a\n--\nRequire env b",
-            &[("GET a=1", 403), ("GET b=1", 200)],
-        ),
+        ("Require env a\n--\nRequire env b", &[("GET a=1", 403), ("GET b=1", 200)]),
         (
             "Require env a\n--\nAuthMerging Off\nRequire env b",
             &[("GET a=1", 403), ("GET b=1", 200)],
@@ -217,15 +160,9 @@ fn merging_with_the_folders_above() {
             "Require env a\n--\nAuthMerging Or\nRequire env b",
             &[("GET", 403), ("GET a=1", 200), ("GET b=1", 200)],
         ),
-        (
-            "Require env a\n--\nAuthMerging And",
-            &[("GET", 403), ("GET a=1", 200)],
-        ),
+        ("Require env a\n--\nAuthMerging And", &[("GET", 403), ("GET a=1", 200)]),
         ("Require env a\n--\nAuthMerging Off", &[("GET", 200)]),
-        (
-            "Require env a\n--\nAuthzSendForbiddenOnFailure On",
-            &[("GET", 403), ("GET a=1", 200)],
-        ),
+        ("Require env a\n--\nAuthzSendForbiddenOnFailure On", &[("GET", 403), ("GET a=1", 200)]),
         ("Require env a\n--\nSatisfy All", &[("GET", 403)]),
         (
             "Require env a\n--\nAuthMerging And\nRequire env b\n--\nAuthMerging And\nRequire env c",
@@ -236,19 +173,13 @@ fn merging_with_the_folders_above() {
             &[("GET a=1 b=1", 200), ("GET a=1", 403), ("GET c=1", 200)],
         ),
         // What is joined with the topmost file is what the site itself says: that everybody may.
-        (
-            "AuthMerging And\nRequire env a",
-            &[("GET", 403), ("GET a=1", 200)],
-        ),
+        ("AuthMerging And\nRequire env a", &[("GET", 403), ("GET a=1", 200)]),
         ("AuthMerging Or\nRequire env a", &[("GET", 200)]),
         (
             "AuthMerging Or\nRequire env a\n--\nAuthMerging And\nRequire env b",
             &[("GET", 403), ("GET b=1", 200)],
         ),
-        (
-            "AuthMerging Off\n--\nAuthMerging Or\nRequire env a",
-            &[("GET", 403), ("GET a=1", 200)],
-        ),
+        ("AuthMerging Off\n--\nAuthMerging Or\nRequire env a", &[("GET", 403), ("GET a=1", 200)]),
     ]);
     let cleared = format!("{USERS_OF}--\nAuthMerging Off");
     run(&[(USERS_OF, &[("GET", 200)]), (&cleared, &[("GET", 500)])]);
@@ -257,10 +188,7 @@ fn merging_with_the_folders_above() {
 #[test]
 fn without_names_of_hosts_nobody_gets_in_by_one() {
     let answers = |text: &str| {
-        let mut world = Site {
-            nameless: true,
-            ..Site::default()
-        };
+        let mut world = Site { nameless: true, ..Site::default() };
         let asked = Asked::new("GET");
         let mut tx = asked.transaction();
         let code = code(check(&mut tx, &merged(&[text]), &mut world));
@@ -271,10 +199,7 @@ fn without_names_of_hosts_nobody_gets_in_by_one() {
         ("Require host example.org", 403),
         ("Require forward-dns home.example", 403),
         ("Require host example.org\nRequire ip 192.0.2.1", 200),
-        (
-            "<RequireAll>\nRequire all granted\nRequire not host evil.example\n</RequireAll>",
-            500,
-        ),
+        ("<RequireAll>\nRequire all granted\nRequire not host evil.example\n</RequireAll>", 500),
         (
             "<RequireAll>\nRequire all granted\nRequire not forward-dns evil.example\n</RequireAll>",
             500,
@@ -307,14 +232,8 @@ fn what_apache_does_not_take() {
         ("Require method FOO", "no method"),
         ("Require ssl x", "nobody answers"),
         ("Require not all denied", "no effect in <RequireAny>"),
-        (
-            "<RequireAny>\nRequire not all denied\n</RequireAny>",
-            "no effect in <RequireAny>",
-        ),
-        (
-            "<RequireNone>\nRequire not all denied\n</RequireNone>",
-            "no effect in <RequireNone>",
-        ),
+        ("<RequireAny>\nRequire not all denied\n</RequireAny>", "no effect in <RequireAny>"),
+        ("<RequireNone>\nRequire not all denied\n</RequireNone>", "no effect in <RequireNone>"),
         (
             "<RequireNone>\nRequire all denied\n</RequireNone>",
             "<RequireNone> has no effect in <RequireAny>",

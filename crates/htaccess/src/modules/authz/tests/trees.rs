@@ -7,8 +7,14 @@ use crate::modules::authz::check;
 
 /// A tree and what it should come to.
 enum Tree {
-    Leaf { line: &'static str, comes_to: Verdict },
-    Group { name: &'static str, members: Vec<Tree> },
+    Leaf {
+        line: &'static str,
+        comes_to: Verdict,
+    },
+    Group {
+        name: &'static str,
+        members: Vec<Tree>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,9 +45,7 @@ impl Tree {
             return Tree::Leaf { line, comes_to };
         }
         let name = ["RequireAll", "RequireAny", "RequireNone"][numbers.below(3)];
-        let members = (0..1 + numbers.below(4))
-            .map(|_| Tree::random(numbers, depth - 1))
-            .collect();
+        let members = (0..1 + numbers.below(4)).map(|_| Tree::random(numbers, depth - 1)).collect();
         Tree::Group { name, members }
     }
 
@@ -56,9 +60,9 @@ impl Tree {
     fn is_allowed(&self) -> bool {
         match self {
             Tree::Leaf { .. } => true,
-            Tree::Group { name, members } => members
-                .iter()
-                .all(|member| member.is_allowed() && (*name == "RequireAll" || !member.is_negative())),
+            Tree::Group { name, members } => members.iter().all(|member| {
+                member.is_allowed() && (*name == "RequireAll" || !member.is_negative())
+            }),
         }
     }
 
@@ -73,15 +77,14 @@ impl Tree {
         }
     }
 
-    /// All: the worst decides. Any: the best. None: what any would grant is denied, and nothing else is said.
+    /// All: the worst decides. Any: the best. None: what any would grant is denied, and nothing
+    /// else is said.
     fn verdict(&self) -> Verdict {
         match self {
             Tree::Leaf { comes_to, .. } => *comes_to,
             Tree::Group { name, members } => {
-                let verdicts = members
-                    .iter()
-                    .map(Tree::verdict)
-                    .filter(|verdict| *verdict != Neutral);
+                let verdicts =
+                    members.iter().map(Tree::verdict).filter(|verdict| *verdict != Neutral);
                 match *name {
                     "RequireAll" => verdicts.min().unwrap_or(Neutral),
                     "RequireAny" => verdicts.max().unwrap_or(Neutral),
@@ -110,9 +113,7 @@ fn trees_come_to_what_the_manual_says() {
     let mut numbers = Numbers(0x5EED);
     let mut seen = [0; 4];
     for _ in 0..4000 {
-        let members = (0..1 + numbers.below(3))
-            .map(|_| Tree::random(&mut numbers, 4))
-            .collect();
+        let members = (0..1 + numbers.below(3)).map(|_| Tree::random(&mut numbers, 4)).collect();
         let name = ["RequireAny", "RequireAll"][numbers.below(2)];
         let root = Tree::Group { name, members };
         let mut text = String::from(USERS_OF);
@@ -130,11 +131,7 @@ fn trees_come_to_what_the_manual_says() {
             Denied | Neutral => 403,
         };
         let asked = Asked::new("GET");
-        let found = code(check(
-            &mut asked.transaction(),
-            &merged(&[&text]),
-            &mut Site::default(),
-        ));
+        let found = code(check(&mut asked.transaction(), &merged(&[&text]), &mut Site::default()));
         assert_eq!(found, expected, "{text}");
     }
     assert!(seen.iter().all(|count| *count > 20), "{seen:?}");

@@ -26,14 +26,12 @@ pub(super) fn edit(
     }
     let replacement = render(rule, tx, world).into_owned();
     let mut edited = |value: &[u8]| {
-        let value = replace(pattern, value, &replacement, every).map_err(|_| exhausted(tx, rule))?;
+        let value =
+            replace(pattern, value, &replacement, every).map_err(|_| exhausted(tx, rule))?;
         checked(tx, rule, Cow::Owned(value)).map(Cow::into_owned)
     };
     let media_type = media_type.map(|value| edited(&value)).transpose()?;
-    let new = old
-        .iter()
-        .map(|value| edited(value))
-        .collect::<Result<Vec<_>, _>>()?;
+    let new = old.iter().map(|value| edited(value)).collect::<Result<Vec<_>, _>>()?;
     if media_type.is_some() {
         tx.state.content_type = media_type;
     }
@@ -45,9 +43,14 @@ pub(super) fn edit(
     Ok(())
 }
 
-/// `value` with the first match replaced, or each one. `^` matches again behind a match, as Apache looks at the rest as a
-/// subject of its own.
-fn replace(pattern: &Pattern, value: &[u8], replacement: &[u8], every: bool) -> Result<Vec<u8>, Exhausted> {
+/// `value` with the first match replaced, or each one. `^` matches again behind a match, as Apache
+/// looks at the rest as a subject of its own.
+fn replace(
+    pattern: &Pattern,
+    value: &[u8],
+    replacement: &[u8],
+    every: bool,
+) -> Result<Vec<u8>, Exhausted> {
     let mut out = Vec::new();
     let mut rest = value;
     let mut captures = Captures::default();
@@ -72,7 +75,8 @@ fn replace(pattern: &Pattern, value: &[u8], replacement: &[u8], every: bool) -> 
     Ok(out)
 }
 
-/// `$0` to `$9` stand for what the groups captured; a backslash makes the next byte an ordinary one.
+/// `$0` to `$9` stand for what the groups captured; a backslash makes the next byte an ordinary
+/// one.
 pub(crate) fn substitute(replacement: &[u8], captures: &Captures, out: &mut Vec<u8>) {
     let mut rest = replacement;
     while let Some((&byte, behind)) = rest.split_first() {

@@ -16,10 +16,7 @@ impl Run<'_, '_> {
         let is_traced = self.transaction.is_traced();
         let mut at = 0;
         while let Some(mut condition) = conditions.get(at) {
-            let list = rule
-                .alternatives
-                .iter()
-                .find(|list| list.from == at && !is_traced);
+            let list = rule.alternatives.iter().find(|list| list.from == at && !is_traced);
             let holds = match list {
                 Some(list) => {
                     let found = self.alternatives(condition, list)?;
@@ -57,7 +54,8 @@ impl Run<'_, '_> {
         let subject = condition.subject(&situation, world)?;
         let length = subject.len();
         let wanted = if captures || is_traced { Some(spare) } else { None };
-        let captures = wanted.is_some() && !condition.negated && matches!(condition.test, Test::Regex(_));
+        let captures =
+            wanted.is_some() && !condition.negated && matches!(condition.test, Test::Regex(_));
         let decided = condition.holds(&subject, &known, world, wanted)?;
         let subject = (is_traced || decided.is_none()).then(|| subject.into_owned());
         self.charge(length)?;
@@ -76,7 +74,11 @@ impl Run<'_, '_> {
     }
 
     /// The first condition of a list that holds.
-    fn alternatives(&mut self, first: &Condition, list: &Alternatives) -> Result<Option<usize>, Failure> {
+    fn alternatives(
+        &mut self,
+        first: &Condition,
+        list: &Alternatives,
+    ) -> Result<Option<usize>, Failure> {
         self.look_ahead(&first.subject);
         let mut candidates = std::mem::take(&mut self.candidates);
         let (situation, world, _, spare) = self.parts();
@@ -122,13 +124,7 @@ impl Run<'_, '_> {
         }
         let holds = passes != condition.negated;
         let text = result.err().unwrap_or_default();
-        trace::condition(
-            self.transaction,
-            condition,
-            text.as_bytes(),
-            &self.by_condition,
-            holds,
-        );
+        trace::condition(self.transaction, condition, text.as_bytes(), &self.by_condition, holds);
         holds
     }
 }

@@ -12,7 +12,8 @@ use crate::modules::rewrite::url;
 use crate::modules::rewrite::variables::qualify;
 
 impl Run<'_, '_> {
-    /// The substitution's result; `None` where its query would begin at a `?` that came encoded in the URL, which is refused.
+    /// The substitution's result; `None` where its query would begin at a `?` that came encoded in
+    /// the URL, which is refused.
     pub(super) fn substitute(&mut self, rule: &Rule) -> Result<Option<Vec<u8>>, Failure> {
         let escape = rule.has(Switches::ESCAPE).then_some(&rule.effects.escape);
         let last = rule.has(Switches::QUERY_LAST);
@@ -60,8 +61,8 @@ impl Run<'_, '_> {
             self.status = rule.effects.status;
             return Ok(());
         }
-        // Apache makes a path of a URL that names this site only where ServerName has a port in it, which is rare; without,
-        // the client is sent there.
+        // Apache makes a path of a URL that names this site only where ServerName has a port in it,
+        // which is rare; without, the client is sent there.
         if url::scheme(&name).is_some() {
             self.rename(name);
             self.status = rule.effects.status;
@@ -94,11 +95,7 @@ impl Run<'_, '_> {
                 let (situation, world, ..) = self.parts();
                 let text = value.expand(&situation, world)?;
                 // Most are empty, such as a password that is handed on and was not sent.
-                let text = if text.is_empty() {
-                    Vec::new()
-                } else {
-                    text.into_owned()
-                };
+                let text = if text.is_empty() { Vec::new() } else { text.into_owned() };
                 self.charge(text.len())?;
                 environment::set(&mut self.transaction.state, name, &text);
             }
@@ -149,13 +146,7 @@ impl Run<'_, '_> {
         if names.is_empty() {
             return;
         }
-        let mut vary = self
-            .transaction
-            .state
-            .fields
-            .value(b"Vary")
-            .unwrap_or_default()
-            .to_vec();
+        let mut vary = self.transaction.state.fields.value(b"Vary").unwrap_or_default().to_vec();
         for name in names {
             let mut there = vary.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
             if there.any(|there| there.eq_ignore_ascii_case(name)) {

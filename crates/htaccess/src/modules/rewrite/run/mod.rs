@@ -52,7 +52,8 @@ pub(super) struct Run<'a, 'r> {
 pub(super) enum Verdict {
     /// None has changed the URL.
     Unchanged,
-    /// The file name is another URL or path now; `escape` says that a redirect to it is to be escaped.
+    /// The file name is another URL or path now; `escape` says that a redirect to it is to be
+    /// escaped.
     Changed { escape: bool },
     /// A status is the answer.
     Status(u16),
@@ -71,11 +72,13 @@ enum Applied {
     Refused,
 }
 
-/// How long a rewritten path may be: twice the 8,190 bytes of `LimitRequestLine`'s default; then 500.
+/// How long a rewritten path may be: twice the 8,190 bytes of `LimitRequestLine`'s default; then
+/// 500.
 const LONGEST_PATH: usize = 16_380;
 
-/// How much work the rules may take for a request, in bytes looked at or written; then 500. A list of 5,000 rules takes a
-/// thirtieth of it, a loop of 32,000 rounds with one rule a tenth. Some hundred milliseconds at worst.
+/// How much work the rules may take for a request, in bytes looked at or written; then 500. A list
+/// of 5,000 rules takes a thirtieth of it, a loop of 32,000 rounds with one rule a tenth. Some
+/// hundred milliseconds at worst.
 const MOST_WORK: usize = 32 << 20;
 
 /// What a rule or a condition takes at least.
@@ -149,7 +152,9 @@ impl<'a, 'r> Run<'a, 'r> {
             let Some(rule) = rules.get(at) else {
                 return Ok(verdict);
             };
-            if is_subrequest && (rule.has(Switches::NOT_ON_SUBREQUEST) || rule.has(Switches::REDIRECT)) {
+            if is_subrequest
+                && (rule.has(Switches::NOT_ON_SUBREQUEST) || rule.has(Switches::REDIRECT))
+            {
                 at += 1;
                 continue;
             }
@@ -255,8 +260,8 @@ impl<'a, 'r> Run<'a, 'r> {
         Ok(())
     }
 
-    /// Where the file name has changed: puts PATH_INFO behind it, if there is any, since rules are matched against both, and
-    /// looks up which rules may match.
+    /// Where the file name has changed: puts PATH_INFO behind it, if there is any, since rules are
+    /// matched against both, and looks up which rules may match.
     fn join(&mut self, index: Option<&Index>) {
         if !self.is_stale {
             return;
@@ -304,10 +309,7 @@ impl<'a, 'r> Run<'a, 'r> {
     }
 
     fn charge(&mut self, bytes: usize) -> Result<(), Failure> {
-        self.work = self
-            .work
-            .checked_sub(bytes + LEAST_WORK)
-            .ok_or(Failure::TooMuch)?;
+        self.work = self.work.checked_sub(bytes + LEAST_WORK).ok_or(Failure::TooMuch)?;
         Ok(())
     }
 

@@ -87,17 +87,11 @@ fn tests_of_files() {
 fn the_file_of_the_request_is_not_asked_for() {
     let rules = "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\n\
                  RewriteRule . /index.php [L]";
-    for (target, expected) in [
-        ("/a.html", "declined"),
-        ("/sub/", "declined"),
-        ("/none/x", "internal /index.php"),
-    ] {
+    for (target, expected) in
+        [("/a.html", "declined"), ("/sub/", "declined"), ("/none/x", "internal /index.php")]
+    {
         let answer = ask(rules, target, "");
-        assert_eq!(
-            (answer.outcome.as_str(), answer.asked.len()),
-            (expected, 0),
-            "{target}"
-        );
+        assert_eq!((answer.outcome.as_str(), answer.asked.len()), (expected, 0), "{target}");
     }
 }
 
@@ -161,11 +155,8 @@ fn variables() {
     ];
     for (text, expected) in table {
         let rules = format!("RewriteEngine On\nRewriteRule ^ - [E=v:{text}]");
-        let answer = ask(
-            &rules,
-            "/a.html/info?q=1",
-            "User-Agent: Bot/1\nX-Two: a\nX-Two: b\nAccept: x",
-        );
+        let answer =
+            ask(&rules, "/a.html/info?q=1", "User-Agent: Bot/1\nX-Two: a\nX-Two: b\nAccept: x");
         let value = answer.state.env.value(b"v").unwrap_or_default();
         assert_eq!(String::from_utf8_lossy(value), expected, "{text}");
     }
@@ -174,44 +165,16 @@ fn variables() {
 #[test]
 fn captures() {
     check(&[
-        (
-            "RewriteCond ab (.)(.)\nRewriteRule ^(.)(.)$ /$2$1%2%1%0",
-            "/xy",
-            "internal /yxbaab",
-        ),
-        (
-            "RewriteCond a (.)\nRewriteCond b (.)\nRewriteRule ^ /%1",
-            "/x",
-            "internal /b",
-        ),
-        (
-            "RewriteCond a (.)\nRewriteCond b !(x)\nRewriteRule ^ /%1",
-            "/x",
-            "internal /a",
-        ),
-        (
-            "RewriteCond a (.)\nRewriteCond %1 =a\nRewriteRule ^ /%1",
-            "/x",
-            "internal /a",
-        ),
-        (
-            "RewriteCond a1 (.)(.)\nRewriteCond %2 (.)\nRewriteRule ^ /%1%2",
-            "/x",
-            "internal /1",
-        ),
-        (
-            "RewriteCond $1 ^(x)$\nRewriteRule ^(.)y$ /%1",
-            "/xy",
-            "internal /x",
-        ),
+        ("RewriteCond ab (.)(.)\nRewriteRule ^(.)(.)$ /$2$1%2%1%0", "/xy", "internal /yxbaab"),
+        ("RewriteCond a (.)\nRewriteCond b (.)\nRewriteRule ^ /%1", "/x", "internal /b"),
+        ("RewriteCond a (.)\nRewriteCond b !(x)\nRewriteRule ^ /%1", "/x", "internal /a"),
+        ("RewriteCond a (.)\nRewriteCond %1 =a\nRewriteRule ^ /%1", "/x", "internal /a"),
+        ("RewriteCond a1 (.)(.)\nRewriteCond %2 (.)\nRewriteRule ^ /%1%2", "/x", "internal /1"),
+        ("RewriteCond $1 ^(x)$\nRewriteRule ^(.)y$ /%1", "/xy", "internal /x"),
         ("RewriteRule !^(n) /$1y", "/x", "internal /y"),
         ("RewriteRule ^(x)(n)? /$1$2y", "/x", "internal /xy"),
         // What another rule's condition captured is forgotten.
-        (
-            "RewriteCond a (.)\nRewriteRule ^ -\nRewriteRule ^ /y%1",
-            "/x",
-            "internal /y",
-        ),
+        ("RewriteCond a (.)\nRewriteRule ^ -\nRewriteRule ^ /y%1", "/x", "internal /y"),
     ]);
 }
 
@@ -246,32 +209,16 @@ fn vary_names_what_the_rules_depended_on() {
         (format!("{agent}\nRewriteRule ^ - [E=a]"), "User-Agent"),
         (format!("{agent} [NV]\nRewriteRule ^ - [E=a]"), ""),
         (format!("{agent}\nRewriteRule ^nothing - [E=a]"), ""),
-        (
-            format!("{agent}\nRewriteCond %{{HTTP:X-A}} 1\nRewriteRule ^ - [E=a]"),
-            "User-Agent, X-A",
-        ),
-        (
-            format!("{agent} [OR]\nRewriteCond %{{HTTP:X-A}} 1\nRewriteRule ^ - [E=a]"),
-            "User-Agent",
-        ),
-        (
-            format!("RewriteCond %{{HTTP:X-A}} 2 [OR]\n{agent}\nRewriteRule ^ - [E=a]"),
-            "User-Agent",
-        ),
+        (format!("{agent}\nRewriteCond %{{HTTP:X-A}} 1\nRewriteRule ^ - [E=a]"), "User-Agent, X-A"),
+        (format!("{agent} [OR]\nRewriteCond %{{HTTP:X-A}} 1\nRewriteRule ^ - [E=a]"), "User-Agent"),
+        (format!("RewriteCond %{{HTTP:X-A}} 2 [OR]\n{agent}\nRewriteRule ^ - [E=a]"), "User-Agent"),
         (format!("{agent}\nRewriteCond a b\nRewriteRule ^ - [E=a]"), ""),
         ("RewriteCond %{HTTP_HOST} own\nRewriteRule ^ - [E=a]".into(), ""),
         ("RewriteCond %{HTTP:Missing} ^$\nRewriteRule ^ - [E=a]".into(), ""),
-        (
-            format!("{agent}\nRewriteRule ^ - [E=a]\n{agent}\nRewriteRule ^ - [E=b]"),
-            "User-Agent",
-        ),
+        (format!("{agent}\nRewriteRule ^ - [E=a]\n{agent}\nRewriteRule ^ - [E=b]"), "User-Agent"),
     ];
     for (rules, expected) in table {
-        let answer = ask(
-            &format!("RewriteEngine On\n{rules}"),
-            "/x",
-            "User-Agent: Bot\nX-A: 1",
-        );
+        let answer = ask(&format!("RewriteEngine On\n{rules}"), "/x", "User-Agent: Bot\nX-A: 1");
         let vary = answer.state.fields.value(b"Vary").unwrap_or_default();
         assert_eq!(String::from_utf8_lossy(vary), expected, "{rules}");
     }

@@ -42,33 +42,13 @@ fn redirects() {
     check(&[
         ("RewriteRule ^x$ /y [R]", "/x", "302 http://own.example/y"),
         ("RewriteRule ^x$ /y [R=301]", "/x", "301 http://own.example/y"),
-        (
-            "RewriteRule ^x$ /y [R=permanent]",
-            "/x",
-            "301 http://own.example/y",
-        ),
-        (
-            "RewriteRule ^x$ /y [R=seeother]",
-            "/x",
-            "303 http://own.example/y",
-        ),
+        ("RewriteRule ^x$ /y [R=permanent]", "/x", "301 http://own.example/y"),
+        ("RewriteRule ^x$ /y [R=seeother]", "/x", "303 http://own.example/y"),
         ("RewriteRule ^x$ /y [R=308]", "/x", "308 http://own.example/y"),
-        (
-            "RewriteRule ^x$ /y [R=whatever]",
-            "/x",
-            "302 http://own.example/y",
-        ),
+        ("RewriteRule ^x$ /y [R=whatever]", "/x", "302 http://own.example/y"),
         ("RewriteRule ^x$ y [R]", "/x", "302 http://own.example/srv/y"),
-        (
-            "RewriteBase /b\nRewriteRule ^x$ y [R]",
-            "/x",
-            "302 http://own.example/b/y",
-        ),
-        (
-            "RewriteRule ^x$ http://o.example/ [R]",
-            "/x",
-            "302 http://o.example/",
-        ),
+        ("RewriteBase /b\nRewriteRule ^x$ y [R]", "/x", "302 http://own.example/b/y"),
+        ("RewriteRule ^x$ http://o.example/ [R]", "/x", "302 http://o.example/"),
         ("RewriteRule ^x$ http://o.example/", "/x", "302 http://o.example/"),
         ("RewriteRule ^x$ http://o.example/ [R=410]", "/x", "410"),
         ("RewriteRule ^x$ - [R=404]", "/x", "404"),
@@ -103,21 +83,9 @@ fn queries() {
         ("RewriteRule ^x$ /y?a?b [QSL]", "/x?q=1", "internal /y?a?b"),
         ("RewriteRule ^x$ /y?a?b", "/x", "internal /y?a?b"),
         ("RewriteRule ^x$ /y?a? [QSA]", "/x?q=1", "internal /y?a?q=1"),
-        (
-            "RewriteRule ^x$ /y [R]",
-            "/x?q=%20",
-            "302 http://own.example/y?q=%20",
-        ),
-        (
-            r"RewriteRule ^x$ /y?a=\%20 [R]",
-            "/x",
-            "302 http://own.example/y?a=%2520",
-        ),
-        (
-            r"RewriteRule ^x$ /y?a=\%20 [R,NE]",
-            "/x",
-            "302 http://own.example/y?a=%20",
-        ),
+        ("RewriteRule ^x$ /y [R]", "/x?q=%20", "302 http://own.example/y?q=%20"),
+        (r"RewriteRule ^x$ /y?a=\%20 [R]", "/x", "302 http://own.example/y?a=%2520"),
+        (r"RewriteRule ^x$ /y?a=\%20 [R,NE]", "/x", "302 http://own.example/y?a=%20"),
         ("RewriteRule ^x$ ?a=b", "/x", "internal /?a=b"),
         ("RewriteRule ^(a.html)$ $1?b=c", "/a.html", "continue"),
     ]);
@@ -128,64 +96,24 @@ fn queries() {
 #[test]
 fn no_escape() {
     check(&[
-        (
-            "RewriteRule ^x$ \"/a b#c\" [R]",
-            "/x",
-            "302 http://own.example/a%20b%23c",
-        ),
+        ("RewriteRule ^x$ \"/a b#c\" [R]", "/x", "302 http://own.example/a%20b%23c"),
         ("RewriteRule ^x$ /a#c [R,NE]", "/x", "302 http://own.example/a#c"),
-        (
-            "RewriteRule ^(.*)$ /y/$1 [R]",
-            "/x%20y",
-            "302 http://own.example/y/x%20y",
-        ),
-        (
-            "RewriteRule ^(.*)$ /y/$1 [R]",
-            "/100%25",
-            "302 http://own.example/y/100%25",
-        ),
+        ("RewriteRule ^(.*)$ /y/$1 [R]", "/x%20y", "302 http://own.example/y/x%20y"),
+        ("RewriteRule ^(.*)$ /y/$1 [R]", "/100%25", "302 http://own.example/y/100%25"),
     ]);
 }
 
 #[test]
 fn escaped_back_references() {
     check(&[
-        (
-            "RewriteRule ^x/(.*)$ /y?q=$1 [B]",
-            "/x/a b&c/_",
-            "internal /y?q=a+b%26c%2f_",
-        ),
-        (
-            "RewriteRule ^x/(.*)$ /y?q=$1 [B,BNP]",
-            "/x/a b",
-            "internal /y?q=a%20b",
-        ),
-        (
-            "RewriteRule ^x/(.*)$ /y?q=$1 [B=&]",
-            "/x/a&b/c",
-            "internal /y?q=a%26b/c",
-        ),
-        (
-            "RewriteRule ^x/(.*)$ /y?q=$1 [B,BNE=/]",
-            "/x/a&b/c",
-            "internal /y?q=a%26b/c",
-        ),
-        (
-            "RewriteRule ^x/(.*)$ /y?q=$1 [BCTLS]",
-            "/x/a b&c%0ad",
-            "internal /y?q=a+b&c%0ad",
-        ),
-        (
-            "RewriteRule ^x/(.*)$ /y?q=$1 [BNE=/]",
-            "/x/a&b",
-            "internal /y?q=a&b",
-        ),
+        ("RewriteRule ^x/(.*)$ /y?q=$1 [B]", "/x/a b&c/_", "internal /y?q=a+b%26c%2f_"),
+        ("RewriteRule ^x/(.*)$ /y?q=$1 [B,BNP]", "/x/a b", "internal /y?q=a%20b"),
+        ("RewriteRule ^x/(.*)$ /y?q=$1 [B=&]", "/x/a&b/c", "internal /y?q=a%26b/c"),
+        ("RewriteRule ^x/(.*)$ /y?q=$1 [B,BNE=/]", "/x/a&b/c", "internal /y?q=a%26b/c"),
+        ("RewriteRule ^x/(.*)$ /y?q=$1 [BCTLS]", "/x/a b&c%0ad", "internal /y?q=a+b&c%0ad"),
+        ("RewriteRule ^x/(.*)$ /y?q=$1 [BNE=/]", "/x/a&b", "internal /y?q=a&b"),
         ("RewriteRule ^x/(.*)$ /y?q=$1", "/x/a%20b", "403"),
-        (
-            "RewriteRule ^x/(.*)$ /y?q=$1 [R]",
-            "/x/a%20b",
-            "302 http://own.example/y?q=a%20b",
-        ),
+        ("RewriteRule ^x/(.*)$ /y?q=$1 [R]", "/x/a%20b", "302 http://own.example/y?q=a%20b"),
         ("RewriteRule ^x/(.*)$ /y?q=$1 [R,NE]", "/x/a%20b", "403"),
     ]);
 }
@@ -194,11 +122,7 @@ fn escaped_back_references() {
 fn a_question_mark_from_outside_begins_no_query() {
     check(&[
         ("RewriteRule ^x(.*)$ /y$1", "/x%3fq", "403"),
-        (
-            "RewriteRule ^x(.*)$ /y$1 [UnsafeAllow3F]",
-            "/x%3fq",
-            "internal /y?q",
-        ),
+        ("RewriteRule ^x(.*)$ /y$1 [UnsafeAllow3F]", "/x%3fq", "internal /y?q"),
         ("RewriteRule ^x(.*)$ /y?a=$1", "/x%3fq", "internal /y?a=?q"),
         ("RewriteRule ^x(.*)$ /y?a=$1 [QSL]", "/x%3fq", "403"),
         ("RewriteRule ^x(.*)$ /y$1?", "/x%3fq", "403"),
@@ -211,58 +135,26 @@ fn a_question_mark_from_outside_begins_no_query() {
 #[test]
 fn chains_and_skips() {
     check(&[
-        (
-            "RewriteRule ^x$ - [C]\nRewriteRule ^ /y [L]\nRewriteRule ^ /z",
-            "/x",
-            "internal /y",
-        ),
-        (
-            "RewriteRule ^x$ - [C]\nRewriteRule ^ /y [L]\nRewriteRule ^ /z",
-            "/w",
-            "internal /z",
-        ),
-        (
-            "RewriteRule ^x$ - [C]\nRewriteRule ^n - [C]\nRewriteRule ^ /y [L]",
-            "/x",
-            "declined",
-        ),
+        ("RewriteRule ^x$ - [C]\nRewriteRule ^ /y [L]\nRewriteRule ^ /z", "/x", "internal /y"),
+        ("RewriteRule ^x$ - [C]\nRewriteRule ^ /y [L]\nRewriteRule ^ /z", "/w", "internal /z"),
+        ("RewriteRule ^x$ - [C]\nRewriteRule ^n - [C]\nRewriteRule ^ /y [L]", "/x", "declined"),
         ("RewriteRule ^x$ - [C]", "/w", "declined"),
-        (
-            "RewriteRule ^x$ - [S=1]\nRewriteRule ^ /y [L]\nRewriteRule ^ /z",
-            "/x",
-            "internal /z",
-        ),
+        ("RewriteRule ^x$ - [S=1]\nRewriteRule ^ /y [L]\nRewriteRule ^ /z", "/x", "internal /z"),
         ("RewriteRule ^x$ - [S=9]\nRewriteRule ^ /y", "/x", "declined"),
         ("RewriteRule ^x$ - [S=-1]\nRewriteRule ^ /y", "/x", "internal /y"),
         // What is skipped to may stand behind a chain's head.
-        (
-            "RewriteRule ^x - [S=1]\nRewriteRule ^n - [C]\nRewriteRule ^ /y [L]",
-            "/x",
-            "internal /y",
-        ),
+        ("RewriteRule ^x - [S=1]\nRewriteRule ^n - [C]\nRewriteRule ^ /y [L]", "/x", "internal /y"),
     ]);
 }
 
 #[test]
 fn next_round() {
     check(&[
-        (
-            "RewriteRule ^(.*)a(.*)$ $1b$2 [N]\nRewriteRule ^bbb$ /done",
-            "/aaa",
-            "internal /done",
-        ),
-        (
-            "RewriteRule ^(.*)a(.*)$ $1b$2 [N=2]\nRewriteRule ^(.*)$ /$1",
-            "/aaa",
-            "500",
-        ),
+        ("RewriteRule ^(.*)a(.*)$ $1b$2 [N]\nRewriteRule ^bbb$ /done", "/aaa", "internal /done"),
+        ("RewriteRule ^(.*)a(.*)$ $1b$2 [N=2]\nRewriteRule ^(.*)$ /$1", "/aaa", "500"),
         ("RewriteRule ^ - [N]", "/x", "500"),
         ("RewriteRule ^(.*)$ $1$1 [N]", "/x", "500"),
-        (
-            "RewriteRule ^ /x?%{QUERY_STRING}%{QUERY_STRING}a [N]",
-            "/x?q",
-            "500",
-        ),
+        ("RewriteRule ^ /x?%{QUERY_STRING}%{QUERY_STRING}a [N]", "/x?q", "500"),
         ("RewriteRule ^ - [E=a:%{ENV:a}%{ENV:a}b,N]", "/x", "500"),
     ]);
 }
@@ -271,10 +163,7 @@ fn next_round() {
 fn variables_are_set_and_removed() {
     let table: &[(&str, &[&str])] = &[
         ("RewriteRule ^(.)(.)$ - [E=a:$2,E=b]", &["a=y", "b="]),
-        (
-            "RewriteRule ^x - [E=a:1]\nRewriteRule ^x - [E=!a,E=b:%{ENV:a}]",
-            &["b="],
-        ),
+        ("RewriteRule ^x - [E=a:1]\nRewriteRule ^x - [E=!a,E=b:%{ENV:a}]", &["b="]),
         ("RewriteRule ^x - [E=a:b:c]", &["a=b:c"]),
         ("RewriteRule ^(.) - [E=$1:1]", &["x=1"]),
         ("RewriteRule ^(.) - [E=a:1,E=a:2]", &["a=2"]),
@@ -295,22 +184,10 @@ fn cookies() {
     let table = [
         ("n:v:d.example", "n=v; path=/; domain=d.example"),
         ("n:v:d:0:/p", "n=v; path=/p; domain=d"),
-        (
-            "n:v:d:1",
-            "n=v; path=/; domain=d; expires=Tue, 14-Nov-2023 22:14:20 GMT",
-        ),
-        (
-            "n:v:d:-1:/",
-            "n=v; path=/; domain=d; expires=Tue, 14-Nov-2023 22:12:20 GMT",
-        ),
-        (
-            "n:v:d:0:/:secure:HttpOnly:lax",
-            "n=v; path=/; domain=d; secure; HttpOnly; SameSite=lax",
-        ),
-        (
-            "n:v:d:0:/:true:1:None",
-            "n=v; path=/; domain=d; secure; HttpOnly; SameSite=None",
-        ),
+        ("n:v:d:1", "n=v; path=/; domain=d; expires=Tue, 14-Nov-2023 22:14:20 GMT"),
+        ("n:v:d:-1:/", "n=v; path=/; domain=d; expires=Tue, 14-Nov-2023 22:12:20 GMT"),
+        ("n:v:d:0:/:secure:HttpOnly:lax", "n=v; path=/; domain=d; secure; HttpOnly; SameSite=lax"),
+        ("n:v:d:0:/:true:1:None", "n=v; path=/; domain=d; secure; HttpOnly; SameSite=None"),
         ("n:v:d:0:/:no:no:false", "n=v; path=/; domain=d"),
         // HttpOnly alone is lost, SameSite is not.
         ("n:v:d:0:/:no:HttpOnly:Lax", "n=v; path=/; domain=d; SameSite=Lax"),
@@ -324,51 +201,23 @@ fn cookies() {
         let line = answer.state.error_fields.value(b"Set-Cookie").unwrap_or_default();
         assert_eq!(String::from_utf8_lossy(line), expected, "{flag}");
     }
-    let twice = ask(
-        &format!("{ON}RewriteRule ^ - [CO=n:1:d,CO=n:2:d,CO=m:3:d]"),
-        "/x",
-        "",
-    );
+    let twice = ask(&format!("{ON}RewriteRule ^ - [CO=n:1:d,CO=n:2:d,CO=m:3:d]"), "/x", "");
     assert_eq!(twice.state.error_fields.len(), 2);
 }
 
 #[test]
 fn types_and_handlers() {
     let table = [
-        (
-            "RewriteRule ^a - [T=text/CSS]",
-            "declined",
-            Some("text/css"),
-            None,
-        ),
-        (
-            "RewriteRule ^a - [H=PHP-Script]",
-            "declined",
-            None,
-            Some("php-script"),
-        ),
+        ("RewriteRule ^a - [T=text/CSS]", "declined", Some("text/css"), None),
+        ("RewriteRule ^a - [H=PHP-Script]", "declined", None, Some("php-script")),
         ("RewriteRule ^(a) - [T=x/$1]", "declined", Some("x/a"), None),
-        (
-            "RewriteRule ^a - [T=text/x;charset=utf-8]",
-            "declined",
-            Some("text/x"),
-            None,
-        ),
-        (
-            "RewriteRule ^a a.html [T=text/x]",
-            "continue",
-            Some("text/x"),
-            None,
-        ),
+        ("RewriteRule ^a - [T=text/x;charset=utf-8]", "declined", Some("text/x"), None),
+        ("RewriteRule ^a a.html [T=text/x]", "continue", Some("text/x"), None),
         ("RewriteRule ^a /y [T=text/x]", "internal /y", None, None),
-        // The handler takes the place of the one that would begin the request anew, and gets a file name that is none.
+        // The handler takes the place of the one that would begin the request anew, and gets a file
+        // name that is none.
         ("RewriteRule ^a /y [H=x]", "403", None, None),
-        (
-            "RewriteRule ^a /y [R,T=text/x]",
-            "302 http://own.example/y",
-            None,
-            None,
-        ),
+        ("RewriteRule ^a /y [R,T=text/x]", "302 http://own.example/y", None, None),
     ];
     for (rules, outcome, kind, handler) in table {
         let answer = ask(&format!("{ON}{rules}"), "/a.html", "");
@@ -391,16 +240,8 @@ fn letters_in_any_case() {
 #[test]
 fn path_info_is_discarded() {
     check(&[
-        (
-            "RewriteRule ^a.html /y\nRewriteRule (.*) /$1",
-            "/a.html/b",
-            "internal /y/b",
-        ),
-        (
-            "RewriteRule ^a.html /y [DPI]\nRewriteRule (.*) /$1",
-            "/a.html/b",
-            "internal /y",
-        ),
+        ("RewriteRule ^a.html /y\nRewriteRule (.*) /$1", "/a.html/b", "internal /y/b"),
+        ("RewriteRule ^a.html /y [DPI]\nRewriteRule (.*) /$1", "/a.html/b", "internal /y"),
     ]);
 }
 
@@ -417,26 +258,10 @@ fn pass_through_is_ignored_but_for_what_it_breaks() {
 #[test]
 fn proxies() {
     check(&[
-        (
-            "RewriteRule ^x$ http://o.example/a [P]",
-            "/x?q",
-            "proxy http://o.example/a?q",
-        ),
-        (
-            "RewriteRule ^x$ \"http://o.example/a b\" [P]",
-            "/x",
-            "proxy http://o.example/a%20b",
-        ),
-        (
-            r"RewriteRule ^x$ http://o.example/a\%20b [P,NE]",
-            "/x",
-            "proxy http://o.example/a%20b",
-        ),
-        (
-            "RewriteRule ^x$ /y [P]\nRewriteRule ^ /z",
-            "/x",
-            "proxy http://own.example/y",
-        ),
+        ("RewriteRule ^x$ http://o.example/a [P]", "/x?q", "proxy http://o.example/a?q"),
+        ("RewriteRule ^x$ \"http://o.example/a b\" [P]", "/x", "proxy http://o.example/a%20b"),
+        (r"RewriteRule ^x$ http://o.example/a\%20b [P,NE]", "/x", "proxy http://o.example/a%20b"),
+        ("RewriteRule ^x$ /y [P]\nRewriteRule ^ /z", "/x", "proxy http://own.example/y"),
     ]);
 }
 
@@ -465,8 +290,5 @@ fn slashes_at_the_beginning() {
         ("RewriteRule ^x(.*)$ //$1", "/xy", "internal //y"),
         ("RewriteRule ^x(.*)$ $1", "/x//y", "internal /y"),
     ]);
-    assert_eq!(
-        outcome("RewriteRule ^x/(.*)$ /$1 [R]", "/x/y"),
-        "302 http://own.example/y"
-    );
+    assert_eq!(outcome("RewriteRule ^x/(.*)$ /$1 [R]", "/x/y"), "302 http://own.example/y");
 }

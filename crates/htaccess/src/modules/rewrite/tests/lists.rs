@@ -30,17 +30,8 @@ const PATTERNS: [&str; 22] = [
     "\\.php$",
     "y",
 ];
-const RESULTS: [&str; 9] = [
-    "-",
-    "/a",
-    "ab",
-    "x/$1",
-    "/sub/$0",
-    "$1b",
-    "http://o.example/$1",
-    "/a?$1",
-    "x/y",
-];
+const RESULTS: [&str; 9] =
+    ["-", "/a", "ab", "x/$1", "/sub/$0", "$1b", "http://o.example/$1", "/a?$1", "x/y"];
 const FLAGS: [&str; 16] = [
     "",
     "",
@@ -79,16 +70,14 @@ fn result(settings: &Settings, target: &str, is_traced: bool) -> String {
     let answer = evaluate(settings, target, "User-Agent: Mozilla bot7 x", |state| {
         state.trace = is_traced.then(|| Box::new(Trace::default()));
     });
-    format!(
-        "{} {:?} {:?}",
-        answer.outcome, answer.state.args, answer.state.env
-    )
+    format!("{} {:?} {:?}", answer.outcome, answer.state.args, answer.state.env)
 }
 
 fn agree(rules: &str, targets: &[&str]) {
     let settings = settings(rules);
     for target in targets {
-        let (indexed, in_order) = (result(&settings, target, false), result(&settings, target, true));
+        let (indexed, in_order) =
+            (result(&settings, target, false), result(&settings, target, true));
         assert_eq!(indexed, in_order, "GET {target} with\n{rules}");
     }
 }
@@ -111,7 +100,8 @@ fn rules_with_an_index_agree_with_rules_in_order() {
 fn lists_of_alternatives_agree_with_conditions_in_order() {
     let mut random = Random(13);
     let patterns = [
-        "bot7", "BOT7", "^Moz", "x$", "bot(.) x", "(z)", "spider", "^bot", "[0-9]", "Firefox", "a b",
+        "bot7", "BOT7", "^Moz", "x$", "bot(.) x", "(z)", "spider", "^bot", "[0-9]", "Firefox",
+        "a b",
     ];
     let subjects = ["%{HTTP_USER_AGENT}", "%{REQUEST_URI}", "$0"];
     for _ in 0..300 {
@@ -121,7 +111,8 @@ fn lists_of_alternatives_agree_with_conditions_in_order() {
             for _ in 0..random.below(14) {
                 let not = if random.below(25) == 0 { "!" } else { "" };
                 let pattern = patterns[random.below(patterns.len())].replace(' ', "\\ ");
-                let flags = ["[OR]", "[OR]", "[OR]", "[NC,OR]", "[NC,OR]", "[OR,NV]", ""][random.below(7)];
+                let flags =
+                    ["[OR]", "[OR]", "[OR]", "[NC,OR]", "[NC,OR]", "[OR,NV]", ""][random.below(7)];
                 rules += &format!("RewriteCond {subject} {not}{pattern} {flags}\n");
             }
         }
@@ -132,7 +123,8 @@ fn lists_of_alternatives_agree_with_conditions_in_order() {
 
 #[test]
 fn a_long_list_of_plain_redirects() {
-    let lines = (0..2000).map(|number| format!("RewriteRule ^old/{number}$ /new/{number} [R=301,L]\n"));
+    let lines =
+        (0..2000).map(|number| format!("RewriteRule ^old/{number}$ /new/{number} [R=301,L]\n"));
     let settings = settings(&format!("RewriteEngine On\n{}", lines.collect::<String>()));
     let found = |target: &str| evaluate(&settings, target, "", |_| {}).outcome;
     assert_eq!(found("/old/1999"), "301 http://own.example/new/1999");

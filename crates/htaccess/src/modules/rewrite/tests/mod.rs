@@ -23,12 +23,7 @@ pub(super) struct Tree {
     asked: Vec<String>,
 }
 
-const FILES: [&str; 4] = [
-    "/srv/a.html",
-    "/srv/index.php",
-    "/srv/sub/b.html",
-    "/srv/x y.html",
-];
+const FILES: [&str; 4] = ["/srv/a.html", "/srv/index.php", "/srv/sub/b.html", "/srv/x y.html"];
 const FOLDERS: [&str; 2] = ["/srv", "/srv/sub"];
 
 fn kind(path: &[u8]) -> Option<ProbeKind> {
@@ -62,8 +57,7 @@ impl World for Tree {
         Vec::new()
     }
     fn lookup(&mut self, _from: &mut Transaction<'_>, uri: &[u8]) -> Lookup {
-        self.asked
-            .push(format!("lookup {}", String::from_utf8_lossy(uri)));
+        self.asked.push(format!("lookup {}", String::from_utf8_lossy(uri)));
         let status = if uri.starts_with(b"/private") { 403 } else { 200 };
         Lookup {
             status: howdah_http::Status::new(status).unwrap(),
@@ -169,10 +163,9 @@ fn text_of(outcome: &Outcome) -> String {
         Outcome::Declined => "declined".into(),
         Outcome::Continue => "continue".into(),
         Outcome::Internal { uri, args: None } => format!("internal {}", text(uri)),
-        Outcome::Internal {
-            uri,
-            args: Some(args),
-        } => format!("internal {}?{}", text(uri), text(args)),
+        Outcome::Internal { uri, args: Some(args) } => {
+            format!("internal {}?{}", text(uri), text(args))
+        }
         Outcome::Redirect { status, location } => format!("{status} {}", text(location)),
         Outcome::Status(status) => status.to_string(),
         Outcome::Proxy { url } => format!("proxy {}", text(url)),
@@ -186,11 +179,8 @@ pub(super) fn events(rules: &str, target: &str) -> Vec<String> {
     });
     let trace = answer.state.trace.unwrap();
     let line = |event: &crate::trace::Event| {
-        let facts: Vec<String> = event
-            .facts
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect();
+        let facts: Vec<String> =
+            event.facts.iter().map(|(name, value)| format!("{name}={value}")).collect();
         format!("{} [{}] {}", event.text, facts.join(" "), event.outcome)
     };
     trace.events.iter().map(line).collect()

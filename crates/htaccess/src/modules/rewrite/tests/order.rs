@@ -23,35 +23,17 @@ fn the_closer_folder_replaces_rules_unless_it_inherits() {
         // The engine is inherited, rules are not.
         ("RewriteRule ^x$ /lower", "internal /lower"),
         ("RewriteOptions Inherit", "internal /upper/x"),
-        (
-            "RewriteOptions Inherit\nRewriteRule ^x$ /lower [L]",
-            "internal /lower",
-        ),
-        (
-            "RewriteOptions InheritBefore\nRewriteRule ^x$ /lower [L]",
-            "internal /upper/x",
-        ),
+        ("RewriteOptions Inherit\nRewriteRule ^x$ /lower [L]", "internal /lower"),
+        ("RewriteOptions InheritBefore\nRewriteRule ^x$ /lower [L]", "internal /upper/x"),
     ];
     for (lower, expected) in table {
         let answer = evaluate(&merged(upper, lower), "/sub/x", "", |_| {});
         assert_eq!(answer.outcome, expected, "{lower}");
     }
     let table = [
-        (
-            "RewriteOptions InheritDown",
-            "RewriteRule ^x$ /lower [L]",
-            "internal /lower",
-        ),
-        (
-            "RewriteOptions InheritDown",
-            "RewriteRule ^n$ /lower [L]",
-            "internal /upper/x",
-        ),
-        (
-            "RewriteOptions InheritDownBefore",
-            "RewriteRule ^x$ /lower [L]",
-            "internal /upper/x",
-        ),
+        ("RewriteOptions InheritDown", "RewriteRule ^x$ /lower [L]", "internal /lower"),
+        ("RewriteOptions InheritDown", "RewriteRule ^n$ /lower [L]", "internal /upper/x"),
+        ("RewriteOptions InheritDownBefore", "RewriteRule ^x$ /lower [L]", "internal /upper/x"),
         // Options are inherited as a whole, and IgnoreInherit replaces them.
         (
             "RewriteOptions InheritDown",
@@ -72,10 +54,7 @@ fn the_base_is_not_inherited_unless_it_is_asked_for() {
     let table = [
         ("RewriteRule ^x$ y", "internal /sub/y"),
         ("RewriteOptions MergeBase\nRewriteRule ^x$ y", "internal /base/y"),
-        (
-            "RewriteOptions MergeBase\nRewriteBase /own\nRewriteRule ^x$ y",
-            "internal /own/y",
-        ),
+        ("RewriteOptions MergeBase\nRewriteBase /own\nRewriteRule ^x$ y", "internal /own/y"),
     ];
     for (lower, expected) in table {
         let answer = evaluate(&merged(upper, lower), "/sub/x", "", |_| {});
@@ -89,13 +68,11 @@ fn when_rules_do_not_apply() {
     let slash = |rules: &str| evaluate(&merged("", rules), "/sub", "", |_| {}).outcome;
     assert_eq!(slash(rules), "declined");
     assert_eq!(slash(&format!("{rules}\nRewriteOptions AllowNoSlash")), "403");
-    assert_eq!(
-        ask("RewriteEngine Off\nRewriteRule ^ - [F]", "/x", "").outcome,
-        "declined"
-    );
+    assert_eq!(ask("RewriteEngine Off\nRewriteRule ^ - [F]", "/x", "").outcome, "declined");
     assert_eq!(ask("RewriteRule ^ - [F]", "/x", "").outcome, "declined");
-    let links =
-        |rules: &str| evaluate(&settings(rules), "/x", "", |state| state.links_forbidden = true).outcome;
+    let links = |rules: &str| {
+        evaluate(&settings(rules), "/x", "", |state| state.links_forbidden = true).outcome
+    };
     assert_eq!(links("RewriteEngine On"), "403");
     assert_eq!(links("RewriteEngine Off\nRewriteRule ^ /y"), "declined");
 }
@@ -104,37 +81,20 @@ fn when_rules_do_not_apply() {
 fn mistakes() {
     let table = [
         ("RewriteRule ^x$", "RewriteRule: bad argument line '^x$'"),
-        (
-            "RewriteRule ^x$ /y [R=301, L]",
-            "RewriteRule: bad flag delimiters",
-        ),
+        ("RewriteRule ^x$ /y [R=301, L]", "RewriteRule: bad flag delimiters"),
         ("RewriteRule ^x$ /y [X]", "RewriteRule: unknown flag 'X'"),
-        (
-            "RewriteRule ( /y",
-            "RewriteRule: cannot compile regular expression '('",
-        ),
-        (
-            "RewriteCond %{HTTP_HOST}",
-            "RewriteCond: bad argument line '%{HTTP_HOST}'",
-        ),
+        ("RewriteRule ( /y", "RewriteRule: cannot compile regular expression '('"),
+        ("RewriteCond %{HTTP_HOST}", "RewriteCond: bad argument line '%{HTTP_HOST}'"),
         ("RewriteCond a b [L]", "RewriteCond: unknown flag 'L'"),
-        (
-            "RewriteCond a (",
-            "RewriteCond: cannot compile regular expression '('",
-        ),
+        ("RewriteCond a (", "RewriteCond: cannot compile regular expression '('"),
         ("RewriteBase x", "RewriteBase: argument is not a valid URL"),
-        (
-            "RewriteOptions Nonsense",
-            "RewriteOptions: unknown option 'Nonsense'",
-        ),
+        ("RewriteOptions Nonsense", "RewriteOptions: unknown option 'Nonsense'"),
     ];
     for (line, expected) in table {
         assert_eq!(try_settings(line).unwrap_err().message, expected, "{line}");
     }
-    for line in [
-        "RewriteOptions MaxRedirects=10",
-        "RewriteOptions AllowAnyURI LegacyPrefixDocRoot",
-    ] {
+    for line in ["RewriteOptions MaxRedirects=10", "RewriteOptions AllowAnyURI LegacyPrefixDocRoot"]
+    {
         assert!(try_settings(line).is_ok(), "{line}");
     }
 }

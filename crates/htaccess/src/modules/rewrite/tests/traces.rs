@@ -18,8 +18,7 @@ fn rules_and_conditions_are_told_in_order() {
 
 #[test]
 fn what_ends_a_rule_is_told() {
-    let rules =
-        "RewriteEngine On\nRewriteCond a b\nRewriteRule ^ /y\nRewriteRule !^x - [F]\nRewriteRule ^ - [F]";
+    let rules = "RewriteEngine On\nRewriteCond a b\nRewriteRule ^ /y\nRewriteRule !^x - [F]\nRewriteRule ^ - [F]";
     let expected = [
         "RewriteRule ^ /y [subject=x pattern=^ $0=] matches",
         "RewriteCond a b [subject=a pattern=b] does not hold",

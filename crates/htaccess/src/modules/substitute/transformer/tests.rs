@@ -34,11 +34,7 @@ fn substitutions() {
         ("Substitute s/a$/b/", "a\na", "a\nb"),
     ];
     for (directives, input, expected) in table {
-        assert_eq!(
-            through(directives, &[input]).unwrap(),
-            expected,
-            "{directives} on {input}"
-        );
+        assert_eq!(through(directives, &[input]).unwrap(), expected, "{directives} on {input}");
         let bytes: Vec<&str> = input.split("").collect();
         assert_eq!(
             through(directives, &bytes).unwrap(),
@@ -51,10 +47,7 @@ fn substitutions() {
 #[test]
 fn lines_have_a_limit() {
     let limited = "SubstituteMaxLineLength 10\nSubstitute s/a/bb/";
-    assert_eq!(
-        through(limited, &["1234567a\n12345"]).unwrap(),
-        "1234567bb\n12345"
-    );
+    assert_eq!(through(limited, &["1234567a\n12345"]).unwrap(), "1234567bb\n12345");
     for pieces in [&["12345678901", "a"][..], &["1234567890", "1"], &["aaaaaa\n"]] {
         assert_eq!(through(limited, pieces), Err(TOO_LONG), "{pieces:?}");
     }

@@ -2,10 +2,7 @@ use super::*;
 
 /// What becomes of a response: status, content, or why not.
 fn read(response: &str, is_head: bool) -> String {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let response = io::Cursor::new(response.as_bytes().to_vec());
         let stream = Box::new(tokio::io::join(response, tokio::io::sink()));
@@ -28,22 +25,14 @@ fn read(response: &str, is_head: bool) -> String {
         }
         let fields: Vec<&[u8]> = head.fields.iter().map(|(name, _)| name).collect();
         let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        format!(
-            "{} {}: {}",
-            head.status,
-            shown(&fields.join(&b","[..])),
-            shown(&content)
-        )
+        format!("{} {}: {}", head.status, shown(&fields.join(&b","[..])), shown(&content))
     })
 }
 
 #[test]
 fn responses() {
     let rows = [
-        (
-            "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcdef",
-            "200 Content-Length: abc",
-        ),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcdef", "200 Content-Length: abc"),
         (
             "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc",
             "200 Content-Length,Content-Length: abc",
@@ -61,14 +50,8 @@ fn responses() {
             "HTTP/1.1 200 OK\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\nX-End: 2\r\n\r\n",
             "200 X-End: ",
         ),
-        (
-            "HTTP/1.1 204 No\r\nContent-Length: 3\r\n\r\nabc",
-            "204 Content-Length: ",
-        ),
-        (
-            "HTTP/1.1 304 Not\r\nTransfer-Encoding: gzip\r\n\r\nabc",
-            "304 Transfer-Encoding: ",
-        ),
+        ("HTTP/1.1 204 No\r\nContent-Length: 3\r\n\r\nabc", "204 Content-Length: "),
+        ("HTTP/1.1 304 Not\r\nTransfer-Encoding: gzip\r\n\r\nabc", "304 Transfer-Encoding: "),
         (
             "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc",
             "200 Content-Length: abc (it closed the connection before its response was complete)",
@@ -77,14 +60,8 @@ fn responses() {
             "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nabc",
             "200 Transfer-Encoding: abc (it closed the connection before its response was complete)",
         ),
-        (
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
-            "502",
-        ),
-        (
-            "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
-            "502",
-        ),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", "502"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", "502"),
         ("HTTP/1.1 200 OK\r\nContent-Length: +3\r\n\r\nabc", "502"),
         ("HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\n\r\n", "502"),
         ("HTTP/1.1 200 OK\r\nA: b", "502"),
@@ -95,10 +72,7 @@ fn responses() {
     for (response, expected) in rows {
         assert_eq!(read(response, false), expected, "{response:?}");
     }
-    assert_eq!(
-        read("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", true),
-        "200 Content-Length: "
-    );
+    assert_eq!(read("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", true), "200 Content-Length: ");
     let long = format!("HTTP/1.1 200 OK\r\nA: {}\r\n\r\n", "b".repeat(2 * MOST_HEAD));
     assert_eq!(read(&long, false), "502");
     let lines = format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\r\n".repeat(MOST_LINES + 1));
