@@ -24,7 +24,8 @@ use howdah_site::{
     Client, DocumentPath, Resolution, Resolved, Ruled, Scratch, Site, Sites, server_variables,
 };
 
-use crate::front::{Outside, Passwords, wardrobe};
+use crate::front::wardrobe;
+use crate::host::{FrontHost, Passwords};
 
 pub(crate) use show::{json, text};
 
@@ -160,8 +161,8 @@ impl Bench<'_> {
     fn resolve(&mut self) -> Resolved {
         loop {
             let resolved = {
-                let mut outside = outside(self.site, &self.store, &self.passwords);
-                howdah_site::explain(self.site, &self.client, &mut outside, &mut self.scratch)
+                let mut host = front_host(self.site, &self.store, &self.passwords);
+                howdah_site::explain(self.site, &self.client, &mut host, &mut self.scratch)
             };
             match &resolved.resolution {
                 Resolution::Verify { hash, password }
@@ -236,7 +237,7 @@ impl Bench<'_> {
             }
         }
         let Some(ruled) = ruled else { return };
-        let mut outside = outside(self.site, &self.store, &self.passwords);
+        let mut host = front_host(self.site, &self.store, &self.passwords);
         let client = &self.client;
         let chosen = howdah_site::respond(
             self.site,
@@ -244,7 +245,7 @@ impl Bench<'_> {
             ruled,
             &mut to.head,
             about,
-            &mut outside,
+            &mut host,
             &mut self.scratch,
         );
         match chosen {
@@ -260,8 +261,8 @@ impl Bench<'_> {
             is_error_page: ruled.is_some_and(|ruled| ruled.state.status != Status::OK),
             tag: core.map_or(EtagParts::DEFAULT, |core| core.etag_parts()),
         };
-        let mut outside = outside(self.site, &self.store, &self.passwords);
-        let answer = outside.store.answer_in_manner(self.client.request(), path, manner);
+        let mut host = front_host(self.site, &self.store, &self.passwords);
+        let answer = host.store.answer_in_manner(self.client.request(), path, manner);
         let (document, tag) = match answer {
             Answer::Composed { head, .. } => return head,
             Answer::Status(status) => return ResponseHead::new(status),
@@ -281,11 +282,15 @@ impl Bench<'_> {
     }
 }
 
-fn outside<'b>(site: &Site, store: &'b RefCell<Store>, passwords: &'b Passwords) -> Outside<'b> {
+fn front_host<'b>(
+    site: &Site,
+    store: &'b RefCell<Store>,
+    passwords: &'b Passwords,
+) -> FrontHost<'b> {
     let mut store = store.borrow_mut();
     store.tick(now() / 1_000_000);
     store.enter(site.number());
-    Outside {
+    FrontHost {
         store,
         passwords,
         since: Instant::now(),

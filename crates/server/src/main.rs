@@ -8,6 +8,7 @@ mod check;
 mod cli;
 mod explain;
 mod front;
+mod host;
 mod log;
 mod supervisor;
 

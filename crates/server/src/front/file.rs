@@ -56,8 +56,8 @@ fn answer_ruled(
         tag: core.map_or(EtagParts::DEFAULT, |core| core.etag_parts()),
     };
     let ask = |work: &Workspace, manner| {
-        let mut outside = connection.thread().outside(site, arrival.started);
-        outside.store.answer_in_manner(&work.request, &path, manner)
+        let mut host = connection.thread().host(site, arrival.started);
+        host.store.answer_in_manner(&work.request, &path, manner)
     };
     let mut found = ask(work, manner);
     let status = found.status();

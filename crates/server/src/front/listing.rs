@@ -27,8 +27,8 @@ pub(super) fn answer(
     let Some(ruled) = ruled else {
         return Err(Status::FORBIDDEN.into());
     };
-    let mut outside = connection.thread().outside(site, arrival.started);
-    let listed = outside.store.list(&path);
+    let mut host = connection.thread().host(site, arrival.started);
+    let listed = host.store.list(&path);
     work.scratch.reuse(path);
     let Some(listed) = listed else {
         return Err(Status::FORBIDDEN.into());
@@ -40,10 +40,10 @@ pub(super) fn answer(
         &client,
         Rc::make_mut(ruled),
         entries,
-        &mut outside,
+        &mut host,
         &mut work.scratch,
     );
-    drop(outside);
+    drop(host);
     let mut head = ResponseHead::new(ruled.state.status);
     // A charset from a directive may hold anything.
     if head.push(b"Content-Type", &page.content_type).is_err() {

@@ -12,13 +12,7 @@ mod connection;
 mod deadline;
 mod file;
 mod filtered;
-mod hosts;
 mod listing;
-mod load;
-mod nonces;
-mod outside;
-mod owners;
-mod passwords;
 mod phase;
 mod pipeline;
 mod recent;
@@ -51,10 +45,9 @@ use howdah_sys::readiness::Readable;
 use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::{mpsc, watch};
 
-pub(crate) use self::outside::Outside;
-pub(crate) use self::passwords::Passwords;
 use self::rules::Complaints;
 use self::thread::{Shared, Stage};
+use crate::host::Passwords;
 use crate::log::{ErrorLog, Level, WaitStatus};
 use crate::supervisor::seam::{self, FromFront, FrontStart, PoolFacts, PoolLink, ToFront};
 

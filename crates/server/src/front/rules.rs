@@ -73,12 +73,12 @@ pub(super) async fn resolve(
     for _ in 0..MOST_PASSWORDS {
         let resolved = {
             let client = connection.client(&work.request, arrival.began);
-            let mut outside = thread.outside(site, arrival.started);
+            let mut host = thread.host(site, arrival.started);
             let mut memory = thread.memory();
             howdah_site::resolve_from_memory(
                 site,
                 &client,
-                &mut outside,
+                &mut host,
                 &mut work.scratch,
                 &mut memory,
             )
@@ -108,8 +108,8 @@ pub(super) fn error(
     status: Status,
 ) -> Resolved {
     let client = connection.client(&work.request, arrival.began);
-    let mut outside = connection.thread().outside(site, arrival.started);
-    howdah_site::error(site, &client, ruled, status, &mut outside, &mut work.scratch)
+    let mut host = connection.thread().host(site, arrival.started);
+    howdah_site::error(site, &client, ruled, status, &mut host, &mut work.scratch)
 }
 
 /// Has the directives change an answer's head and choose what its content passes.
@@ -134,9 +134,9 @@ pub(super) fn dress(
         length,
     };
     let client = connection.client(&work.request, arrival.began);
-    let mut outside = connection.thread().outside(site, arrival.started);
+    let mut host = connection.thread().host(site, arrival.started);
     answer.filters =
-        howdah_site::respond(site, &client, ruled, head, about, &mut outside, &mut work.scratch)?;
+        howdah_site::respond(site, &client, ruled, head, about, &mut host, &mut work.scratch)?;
     Ok(answer)
 }
 

@@ -133,7 +133,7 @@ fn modified(
 ) -> Option<i64> {
     ruled.settings.expires.as_ref().filter(|expires| expires.is_active())?;
     let path = script.path().absolute().as_os_str().as_bytes();
-    let probe = connection.thread().outside(site, arrival.started).probe(path)?;
+    let probe = connection.thread().host(site, arrival.started).probe(path)?;
     Some(probe.modified)
 }
 

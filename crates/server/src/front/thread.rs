@@ -22,13 +22,12 @@ use super::call::Calls;
 use super::clock::Clock;
 use super::deadline::{SWEEP, Watches};
 use super::filtered::Pressed;
-use super::outside::Outside;
-use super::passwords::Passwords;
 use super::rules::{Complaint, Complaints};
 use super::spool::SpoolLimits;
 use super::trouble::{Failed, Trouble};
 use super::wardrobe::Wardrobe;
 use super::workspace::Workspace;
+use crate::host::{FrontHost, Passwords};
 use crate::log::ErrorLog;
 
 /// What all threads of the front share.
@@ -215,10 +214,10 @@ impl Thread {
 
     /// What resolving a request for `site` asks of the outside, that request having come at
     /// `since`.
-    pub(super) fn outside(&self, site: &Site, since: Instant) -> Outside<'_> {
+    pub(super) fn host(&self, site: &Site, since: Instant) -> FrontHost<'_> {
         let mut store = self.store();
         store.enter(site.number());
-        Outside {
+        FrontHost {
             store,
             passwords: &self.shared.passwords,
             since,

@@ -84,7 +84,7 @@ impl Passwords {
 
     /// Finds it out, on another thread. Says whether it did: it does not where too many wait for
     /// the same.
-    pub(super) async fn find_out(&self, hash: Vec<u8>, password: Vec<u8>) -> bool {
+    pub(crate) async fn find_out(&self, hash: Vec<u8>, password: Vec<u8>) -> bool {
         let key = self.key(&hash, &password);
         let Some(_waiting) = self.queue() else {
             return false;

@@ -1,5 +1,11 @@
 //! What resolving a request asks of the outside.
 
+mod load;
+mod names;
+mod nonces;
+mod owners;
+mod passwords;
+
 use std::cell::RefMut;
 use std::net::IpAddr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -12,11 +18,10 @@ use howdah_php::Pool;
 use howdah_site::{Disk, DocumentPath, Kind, Look};
 use howdah_sys::zone;
 
-use super::passwords::Passwords;
-use super::{hosts, load, nonces, owners};
+pub(crate) use self::passwords::Passwords;
 
 /// A thread's files, as one site sees them, and what all threads know of passwords.
-pub(crate) struct Outside<'t> {
+pub(crate) struct FrontHost<'t> {
     pub(crate) store: RefMut<'t, Store>,
     pub(crate) passwords: &'t Passwords,
     /// When the request came.
@@ -25,7 +30,7 @@ pub(crate) struct Outside<'t> {
     pub(crate) pool: Option<&'t Pool>,
 }
 
-impl Disk for Outside<'_> {
+impl Disk for FrontHost<'_> {
     #[inline]
     fn kind(&mut self, path: &DocumentPath) -> Kind {
         self.store.kind(path)
@@ -66,13 +71,13 @@ impl Disk for Outside<'_> {
     }
 
     fn host_name(&mut self, address: IpAddr) -> LookedUp<Vec<u8>> {
-        let list = self.store.read(hosts::LIST);
-        hosts::name_of(address, list.as_deref().unwrap_or_default())
+        let list = self.store.read(names::LIST);
+        names::name_of(address, list.as_deref().unwrap_or_default())
     }
 
     fn addresses(&mut self, name: &[u8]) -> LookedUp<Vec<IpAddr>> {
-        let list = self.store.read(hosts::LIST);
-        hosts::addresses_of(name, list.as_deref().unwrap_or_default())
+        let list = self.store.read(names::LIST);
+        names::addresses_of(name, list.as_deref().unwrap_or_default())
     }
 
     fn owners(&mut self, path: &[u8]) -> Option<Owners> {
