@@ -12,26 +12,25 @@ use howdah_sys::stat::Stat;
 
 use crate::body::FileBody;
 use crate::document::Document;
+use crate::representation::Representation;
 
 /// What a request for a file gets.
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// The plain 200 to GET or HEAD, encoded already.
-    Prepared {
-        /// `HTTP/1.1 200 OK`, Server, Content-Type, Content-Length, Last-Modified, ETag,
-        /// Accept-Ranges; each line with its CRLF. What is missing is Date, Connection where it
-        /// must be said, and the empty line.
-        head: Rc<[u8]>,
+    /// The plain 200 to GET or HEAD.
+    Whole {
+        /// Its head: Content-Type, Last-Modified, ETag, Accept-Ranges.
+        representation: Rc<Representation>,
         /// [`FileBody::None`] for HEAD and for an empty file.
         body: FileBody,
     },
     /// The same, but for the entity tag, as directives want it.
     Retagged {
-        /// As of `Prepared`, with the file's own tag.
-        head: Rc<[u8]>,
+        /// As of `Whole`, with the file's own tag.
+        representation: Rc<Representation>,
         /// What it is to be instead; `None` is not to be there.
         tag: Option<Text>,
-        /// As of `Prepared`.
+        /// As of `Whole`.
         body: FileBody,
     },
     /// Everything else that succeeds or has fields of its own: 206, 304, 416.
@@ -51,7 +50,7 @@ impl Answer {
     /// The status, for the log.
     pub fn status(&self) -> Status {
         match self {
-            Answer::Prepared { .. } | Answer::Retagged { .. } => Status::OK,
+            Answer::Whole { .. } | Answer::Retagged { .. } => Status::OK,
             Answer::Composed { head, .. } => head.status,
             Answer::Status(status) => *status,
         }
@@ -60,7 +59,7 @@ impl Answer {
     /// The content; none with an error.
     pub fn body(&self) -> &FileBody {
         match self {
-            Answer::Prepared { body, .. }
+            Answer::Whole { body, .. }
             | Answer::Retagged { body, .. }
             | Answer::Composed { body, .. } => body,
             Answer::Status(_) => &FileBody::None,
@@ -101,16 +100,16 @@ impl<'d> Tagged<'d> {
 
     /// The plain 200.
     fn whole(self, body: FileBody) -> Answer {
-        let head = Rc::clone(self.document.prepared_head());
+        let representation = Rc::clone(self.document.representation());
         if self.tag.is_some_and(|tag| std::ptr::eq(tag, self.document.tag())) {
-            return Answer::Prepared { head, body };
+            return Answer::Whole { representation, body };
         }
         let tag = self.tag.map(|tag| {
             let mut text = Text::new();
             text.push(tag);
             text
         });
-        Answer::Retagged { head, tag, body }
+        Answer::Retagged { representation, tag, body }
     }
 }
 
@@ -175,8 +174,8 @@ pub(crate) fn answer(document: &Document, request: &Request, now: u64) -> Answer
         let tagged = Tagged { document, tag: Some(document.tag()) };
         return conditional(tagged, request, now, body);
     }
-    Answer::Prepared {
-        head: Rc::clone(document.prepared_head()),
+    Answer::Whole {
+        representation: Rc::clone(document.representation()),
         body,
     }
 }

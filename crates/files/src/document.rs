@@ -7,12 +7,13 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-use howdah_http::{Text, date, etag};
+use howdah_http::{ResponseHead, Status, Text, date, etag};
 use howdah_sys::stat::Stat;
 
 use crate::body::{FileBody, OpenFile};
 use crate::content;
 use crate::media_type::media_type;
+use crate::representation::Representation;
 
 /// A regular file, ready to be sent.
 #[derive(Debug)]
@@ -26,7 +27,7 @@ pub(crate) struct Document {
     dated: bool,
     etag: Text,
     content_type: &'static str,
-    prepared_head: Rc<[u8]>,
+    representation: Rc<Representation>,
     content: Content,
 }
 
@@ -74,7 +75,8 @@ impl Document {
         // instead, and told anew when the entry is checked.
         let last_modified = date::format(modified.min(now));
         let content_type = media_type(name);
-        let prepared_head = prepare_head(size, content_type, &last_modified, &etag).into();
+        let head = whole_head(content_type, &last_modified, &etag);
+        let representation = Rc::new(Representation::new(head, size));
         Document {
             size,
             modified,
@@ -82,7 +84,7 @@ impl Document {
             dated: modified > now,
             etag,
             content_type,
-            prepared_head,
+            representation,
             content,
         }
     }
@@ -95,10 +97,10 @@ impl Document {
         self.content_type
     }
 
-    /// The whole 200, without Date, Connection and the empty line.
+    /// The head of the plain 200, and what was made of the content.
     #[inline]
-    pub(crate) fn prepared_head(&self) -> &Rc<[u8]> {
-        &self.prepared_head
+    pub(crate) fn representation(&self) -> &Rc<Representation> {
+        &self.representation
     }
 
     /// The entity tag, quotes included.
@@ -153,24 +155,13 @@ impl Document {
     }
 }
 
-/// As [`howdah_http::h1::encode_head`] would, in an order of our own.
-fn prepare_head(size: u64, content_type: &str, last_modified: &[u8], etag: &[u8]) -> Vec<u8> {
-    let length = Text::decimal(size);
-    let lines: [(&[u8], &[u8]); 6] = [
-        (b"Server", b"Howdah"),
-        (b"Content-Type", content_type.as_bytes()),
-        (b"Content-Length", &length),
-        (b"Last-Modified", last_modified),
-        (b"ETag", etag),
-        (b"Accept-Ranges", b"bytes"),
-    ];
-    let mut head = b"HTTP/1.1 200 OK\r\n".to_vec();
-    for (name, value) in lines {
-        head.extend_from_slice(name);
-        head.extend_from_slice(b": ");
-        head.extend_from_slice(value);
-        head.extend_from_slice(b"\r\n");
-    }
+/// The head of the plain 200, without framing.
+fn whole_head(content_type: &str, last_modified: &[u8], etag: &[u8]) -> ResponseHead {
+    let mut head = ResponseHead::new(Status::OK);
+    head.fields.push(b"Content-Type", content_type.as_bytes());
+    head.fields.push(b"Last-Modified", last_modified);
+    head.fields.push(b"ETag", etag);
+    head.fields.push(b"Accept-Ranges", b"bytes");
     head
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! DocumentPath ── Store::kind ────> Kind       for `site`, which resolves
-//! DocumentPath ── Store::answer ──> Answer     head (ready-made for the plain 200), body in memory or in an open file
+//! DocumentPath ── Store::answer ──> Answer     head as data, body in memory or in an open file
 //! ```
 //!
 //! A [`Store`] belongs to one thread of the front. It remembers what it has opened, and for files
@@ -21,11 +21,11 @@
 //! let resolved = howdah_site::resolve(site, client, &mut store, scratch);
 //! let Resolution::File { path } = resolved.resolution else { return };
 //! match store.answer(client.request(), &path) {
-//!     // `head` ends behind its last field line: write head, `Date: …` and `Connection: …` if need be, an empty line.
-//!     Answer::Prepared { head, body } => {}
+//!     // The head is shared by all responses of the file.
+//!     Answer::Whole { representation, body } => {}
 //!     // Goes through `h1::encode_head` with `Framing::of(method, version, head.status, Some(length))`.
 //!     Answer::Composed { head, length, body } => {}
-//!     // The same as `Prepared`, with the entity tag that directives want.
+//!     // The same as `Whole`, with the entity tag that directives want.
 //!     Answer::Retagged { .. } => {}
 //!     // An error page of the front's own.
 //!     Answer::Status(status) => {}
@@ -83,6 +83,7 @@ mod load;
 mod locate;
 mod media_type;
 mod named;
+mod representation;
 mod shelf;
 mod store;
 mod watches;
@@ -93,4 +94,5 @@ pub use library::{Flaw, Library, Tell};
 pub use limits::Limits;
 pub use media_type::media_type;
 pub use named::Listed;
+pub use representation::{Coding, CompressedBudget, Representation};
 pub use store::{Figures, Store};

@@ -24,8 +24,8 @@ use howdah_site::{
     Client, DocumentPath, Resolution, Resolved, Ruled, Scratch, Site, Sites, server_variables,
 };
 
-use crate::front::wardrobe;
 use crate::host::{FrontHost, Passwords};
+use crate::respond::wardrobe;
 
 pub(crate) use show::{json, text};
 
@@ -266,10 +266,10 @@ impl Bench<'_> {
         let (document, tag) = match answer {
             Answer::Composed { head, .. } => return head,
             Answer::Status(status) => return ResponseHead::new(status),
-            Answer::Prepared { head, .. } => (head, None),
-            Answer::Retagged { head, tag, .. } => (head, Some(tag)),
+            Answer::Whole { representation, .. } => (representation, None),
+            Answer::Retagged { representation, tag, .. } => (representation, Some(tag)),
         };
-        let mut head = wardrobe::read_head(&document);
+        let mut head = document.head().head().clone();
         if let Some(tag) = tag {
             head.fields.remove(b"etag");
             tag.iter().for_each(|tag| head.fields.push(b"ETag", tag));

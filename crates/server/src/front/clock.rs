@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The wall clock with its second already formatted.
 #[derive(Debug)]
-pub(super) struct Clock {
+pub(crate) struct Clock {
     last: Cell<Now>,
     second: Cell<u64>,
     date: RefCell<[u8; 29]>,
@@ -13,20 +13,20 @@ pub(super) struct Clock {
 
 /// A point in time of the wall clock.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Now {
+pub(crate) struct Now {
     /// Microseconds since 1970.
-    pub(super) microseconds: u64,
+    pub(crate) microseconds: u64,
 }
 
 impl Now {
     /// Seconds since 1970.
-    pub(super) fn seconds(self) -> u64 {
+    pub(crate) fn seconds(self) -> u64 {
         self.microseconds / 1_000_000
     }
 }
 
 impl Clock {
-    pub(super) fn new() -> Clock {
+    pub(crate) fn new() -> Clock {
         Clock {
             last: Cell::new(Now { microseconds: 0 }),
             second: Cell::new(0),
@@ -35,7 +35,7 @@ impl Clock {
     }
 
     /// Reads the clock. A clock set before 1970 reads as 1970.
-    pub(super) fn now(&self) -> Now {
+    pub(crate) fn now(&self) -> Now {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = Now {
             microseconds: since.as_secs() * 1_000_000 + u64::from(since.subsec_micros()),
@@ -45,12 +45,12 @@ impl Clock {
     }
 
     /// When the clock was last read.
-    pub(super) fn last(&self) -> Now {
+    pub(crate) fn last(&self) -> Now {
         self.last.get()
     }
 
     /// The value of a Date field.
-    pub(super) fn date(&self, now: Now) -> [u8; 29] {
+    pub(crate) fn date(&self, now: Now) -> [u8; 29] {
         if self.second.replace(now.seconds()) != now.seconds() {
             *self.date.borrow_mut() = howdah_http::date::format(now.seconds());
         }

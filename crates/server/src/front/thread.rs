@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use howdah_config::Config;
-use howdah_files::{Library, Store};
+use howdah_files::{CompressedBudget, Library, Store};
 use howdah_http::{Limits, Status};
 use howdah_php::{Desk, Encoder, Pool};
 use howdah_site::{Memory, Site, Sites};
@@ -17,45 +17,43 @@ use howdah_sys::readiness::Readable;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
 
-use super::access::{AccessLog, Record};
-use super::call::Calls;
 use super::clock::Clock;
-use super::deadline::{SWEEP, Watches};
-use super::filtered::Pressed;
-use super::rules::{Complaint, Complaints};
-use super::spool::SpoolLimits;
-use super::trouble::{Failed, Trouble};
-use super::wardrobe::Wardrobe;
 use super::workspace::Workspace;
+use crate::body::SpoolLimits;
 use crate::host::{FrontHost, Passwords};
 use crate::log::ErrorLog;
+use crate::net::{SWEEP, Watches};
+use crate::observe::{
+    AccessLog, DirectiveMessage, RecentMessages, Record, RequestError, RespondError,
+};
+use crate::respond::{Calls, Wardrobe};
 
 /// What all threads of the front share.
 #[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) config: Arc<Config>,
-    pub(super) sites: Sites,
+pub(crate) struct Shared {
+    pub(crate) config: Arc<Config>,
+    pub(crate) sites: Sites,
     /// The directives that have been compiled.
-    pub(super) library: Arc<Library>,
-    pub(super) passwords: Passwords,
-    /// What has been said lately of directives.
-    pub(super) complaints: Arc<Mutex<Complaints>>,
+    pub(crate) library: Arc<Library>,
+    pub(crate) passwords: Passwords,
+    /// The messages of directives that were logged lately.
+    pub(crate) messages: Arc<Mutex<RecentMessages>>,
     /// By site; `None` where there is no PHP.
-    pub(super) pools: Vec<Option<Arc<Pool>>>,
+    pub(crate) pools: Vec<Option<Arc<Pool>>>,
     /// Threads beside the first that have not ended. The first, which speaks to supervisor and
     /// zygotes, is the last to end.
-    pub(super) others: AtomicUsize,
-    pub(super) log: Arc<ErrorLog>,
-    pub(super) access: Option<crate::log::Target>,
+    pub(crate) others: AtomicUsize,
+    pub(crate) log: Arc<ErrorLog>,
+    pub(crate) access: Option<crate::log::Target>,
     /// Connections by thread.
-    pub(super) loads: Vec<AtomicUsize>,
+    pub(crate) loads: Vec<AtomicUsize>,
     /// Where each thread takes connections that another accepted.
-    pub(super) inboxes: Vec<mpsc::UnboundedSender<Accepted>>,
+    pub(crate) inboxes: Vec<mpsc::UnboundedSender<Accepted>>,
 }
 
 /// How far a front is with ending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(crate) enum Stage {
     Serving,
     /// No new connections; those that are idle may send one more request.
     Draining,
@@ -66,23 +64,23 @@ pub(super) enum Stage {
 }
 
 /// A connection that was accepted: socket, remote and local address.
-pub(super) type Accepted = (TcpStream, SocketAddr, SocketAddr);
+pub(crate) type Accepted = (TcpStream, SocketAddr, SocketAddr);
 
 /// A listening socket, of which each thread has a descriptor of its own, and the address that it
 /// really has.
-pub(super) type Listener = (TcpListener, SocketAddr);
+pub(crate) type Listener = (TcpListener, SocketAddr);
 
 /// One thread's own state.
-pub(super) struct Thread {
-    pub(super) number: usize,
-    pub(super) shared: Arc<Shared>,
+pub(crate) struct Thread {
+    pub(crate) number: usize,
+    pub(crate) shared: Arc<Shared>,
     limits: Limits,
-    spill: SpoolLimits,
+    spool: SpoolLimits,
     store: RefCell<Store>,
     memory: RefCell<Memory>,
     wardrobe: RefCell<Wardrobe>,
     calls: RefCell<Calls>,
-    pressed: RefCell<Pressed>,
+    compressed: CompressedBudget,
     desks: Vec<Option<Rc<Desk>>>,
     encoder: RefCell<Encoder>,
     watches: Watches,
@@ -96,6 +94,8 @@ pub(super) struct Thread {
     stage: Cell<Stage>,
 }
 
+/// Bytes of compressed content that a thread keeps.
+const MOST_COMPRESSED: usize = 8 << 20;
 /// Workspaces that a thread keeps for the next connections.
 const WORKSPACES: usize = 64;
 /// Connections of a thread that stay ready for their next request. A working connection takes a few
@@ -109,7 +109,7 @@ thread_local! {
 
 /// Runs a thread's event loop until the front is over. `control` runs beside it, on the first
 /// thread only.
-pub(super) fn run<C: Future<Output = ()> + 'static>(
+pub(crate) fn run<C: Future<Output = ()> + 'static>(
     shared: Arc<Shared>,
     number: usize,
     listeners: Vec<Listener>,
@@ -158,7 +158,7 @@ impl Thread {
             field_count: config.limits.field_count,
             body: config.limits.body,
         };
-        let spill = SpoolLimits {
+        let spool = SpoolLimits {
             memory: config.limits.spill_memory,
             file: config.limits.spill_file,
         };
@@ -171,7 +171,7 @@ impl Thread {
         Thread {
             number,
             limits,
-            spill,
+            spool,
             store: RefCell::new(Store::with_library(
                 howdah_files::Limits::default(),
                 Arc::clone(&shared.library),
@@ -179,7 +179,7 @@ impl Thread {
             memory: RefCell::default(),
             wardrobe: RefCell::default(),
             calls: RefCell::default(),
-            pressed: RefCell::default(),
+            compressed: CompressedBudget::new(MOST_COMPRESSED),
             desks,
             encoder: RefCell::new(Encoder::default()),
             watches: Watches::new(),
@@ -192,29 +192,29 @@ impl Thread {
         }
     }
 
-    pub(super) fn config(&self) -> &Config {
+    pub(crate) fn config(&self) -> &Config {
         &self.shared.config
     }
 
-    pub(super) fn limits(&self) -> &Limits {
+    pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    pub(super) fn spill(&self) -> SpoolLimits {
-        self.spill
+    pub(crate) fn spool_limits(&self) -> SpoolLimits {
+        self.spool
     }
 
-    pub(super) fn sites(&self) -> &Sites {
+    pub(crate) fn sites(&self) -> &Sites {
         &self.shared.sites
     }
 
-    pub(super) fn store(&self) -> RefMut<'_, Store> {
+    pub(crate) fn store(&self) -> RefMut<'_, Store> {
         self.store.borrow_mut()
     }
 
     /// What resolving a request for `site` asks of the outside, that request having come at
     /// `since`.
-    pub(super) fn host(&self, site: &Site, since: Instant) -> FrontHost<'_> {
+    pub(crate) fn host(&self, site: &Site, since: Instant) -> FrontHost<'_> {
         let mut store = self.store();
         store.enter(site.number());
         FrontHost {
@@ -226,81 +226,82 @@ impl Thread {
     }
 
     /// What requests came to that directives had a say in.
-    pub(super) fn memory(&self) -> RefMut<'_, Memory> {
+    pub(crate) fn memory(&self) -> RefMut<'_, Memory> {
         self.memory.borrow_mut()
     }
 
-    pub(super) fn calls(&self) -> RefMut<'_, Calls> {
+    pub(crate) fn calls(&self) -> RefMut<'_, Calls> {
         self.calls.borrow_mut()
     }
 
-    pub(super) fn wardrobe(&self) -> RefMut<'_, Wardrobe> {
+    pub(crate) fn wardrobe(&self) -> RefMut<'_, Wardrobe> {
         self.wardrobe.borrow_mut()
     }
 
-    pub(super) fn pressed(&self) -> RefMut<'_, Pressed> {
-        self.pressed.borrow_mut()
+    /// The memory that compressed content of files may take.
+    pub(crate) fn compressed_budget(&self) -> &CompressedBudget {
+        &self.compressed
     }
 
-    pub(super) fn passwords(&self) -> &Passwords {
+    pub(crate) fn passwords(&self) -> &Passwords {
         &self.shared.passwords
     }
 
-    /// Whether that has not been said lately.
-    pub(super) fn is_news(&self, complaint: &Complaint, now: Instant) -> bool {
-        let complaints = self.shared.complaints.lock();
-        complaints.unwrap_or_else(PoisonError::into_inner).is_news(complaint, now)
+    /// Whether the message of a directive was not logged lately.
+    pub(crate) fn is_news(&self, message: &DirectiveMessage, now: Instant) -> bool {
+        let messages = self.shared.messages.lock();
+        messages.unwrap_or_else(PoisonError::into_inner).is_news(message, now)
     }
 
-    pub(super) fn desk(&self, site: usize) -> Option<&Rc<Desk>> {
+    pub(crate) fn desk(&self, site: usize) -> Option<&Rc<Desk>> {
         self.desks.get(site)?.as_ref()
     }
 
-    pub(super) fn encoder(&self) -> &RefCell<Encoder> {
+    pub(crate) fn encoder(&self) -> &RefCell<Encoder> {
         &self.encoder
     }
 
-    pub(super) fn watches(&self) -> &Watches {
+    pub(crate) fn watches(&self) -> &Watches {
         &self.watches
     }
 
-    pub(super) fn clock(&self) -> &Clock {
+    pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
 
     /// The value of a Date field.
-    pub(super) fn date(&self) -> [u8; 29] {
+    pub(crate) fn date(&self) -> [u8; 29] {
         self.clock.date(self.clock.last())
     }
 
     /// Whether connections end with their present response.
-    pub(super) fn is_draining(&self) -> bool {
+    pub(crate) fn is_draining(&self) -> bool {
         self.stage.get() != Stage::Serving
     }
 
     /// Whether idle connections are closed.
-    pub(super) fn closes_idle(&self) -> bool {
+    pub(crate) fn closes_idle(&self) -> bool {
         matches!(self.stage.get(), Stage::Stopping | Stage::Over)
     }
 
     /// Counts a connection as working until the guard is dropped.
-    pub(super) fn working(self: Rc<Self>) -> Working {
+    pub(crate) fn working(self: Rc<Self>) -> Working {
         self.working.set(self.working.get() + 1);
         Working(self)
     }
 
     /// Whether so many connections work that those without a request had better rest.
-    pub(super) fn is_crowded(&self) -> bool {
+    pub(crate) fn is_crowded(&self) -> bool {
         self.working.get() > CROWD
     }
 
     /// Lends buffers to a connection that has something to do.
-    pub(super) fn lend(&self) -> Box<Workspace> {
+    pub(crate) fn lend(&self) -> Box<Workspace> {
         self.workspaces.borrow_mut().pop().unwrap_or_default()
     }
 
     /// Takes them back.
-    pub(super) fn give_back(&self, mut workspace: Box<Workspace>) {
+    pub(crate) fn give_back(&self, mut workspace: Box<Workspace>) {
         workspace.clean();
         let mut workspaces = self.workspaces.borrow_mut();
         if workspaces.len() < WORKSPACES {
@@ -308,25 +309,23 @@ impl Thread {
         }
     }
 
-    /// Says what went wrong, once.
-    pub(super) fn report(&self, trouble: &Trouble) {
-        self.shared
-            .log
-            .say(trouble.level(), trouble.site.as_deref(), &trouble.to_string());
+    /// Logs an error.
+    pub(crate) fn report(&self, error: &RequestError) {
+        self.shared.log.say(error.level(), error.site.as_deref(), &error.to_string());
     }
 
-    /// Says why there is no answer, where there is something to say and somebody to answer, and
-    /// tells with which status.
-    pub(super) fn report_failed(&self, failed: &Failed) -> Option<Status> {
+    /// Logs why there is no response, where there is something to log and a client to answer.
+    /// Returns the status for the client; `None` if it is gone.
+    pub(crate) fn report_failed(&self, failed: &RespondError) -> Option<Status> {
         let status = failed.status()?;
-        if let Failed::Trouble(trouble) = failed {
-            self.report(trouble);
+        if let RespondError::Error(error) = failed {
+            self.report(error);
         }
         Some(status)
     }
 
     /// Adds a line to the access log.
-    pub(super) fn record(&self, record: &Record<'_>) {
+    pub(crate) fn record(&self, record: &Record<'_>) {
         if let Some(access) = &self.access {
             access.record(record);
         }
@@ -410,7 +409,7 @@ impl Thread {
             && self.desks.iter().flatten().all(|desk| desk.is_idle())
     }
 
-    pub(super) fn load(&self) -> &AtomicUsize {
+    pub(crate) fn load(&self) -> &AtomicUsize {
         &self.shared.loads[self.number]
     }
 
@@ -425,7 +424,7 @@ impl Thread {
 
 /// A connection that is not at rest.
 #[derive(Debug)]
-pub(super) struct Working(Rc<Thread>);
+pub(crate) struct Working(Rc<Thread>);
 
 impl Drop for Working {
     fn drop(&mut self) {

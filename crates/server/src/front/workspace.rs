@@ -1,29 +1,28 @@
-//! What a connection needs while it works on requests, and an idle one does without.
+//! The buffers that a connection needs while it works on requests, and an idle one does without.
 
 use howdah_http::Request;
-use howdah_site::Scratch;
 
-use super::buffer::Buffer;
+use crate::net::Buffer;
+use crate::pipeline::ScratchBuffers;
 
 /// Buffers and the present request. Threads keep a few to hand out again.
 #[derive(Debug, Default)]
-pub(super) struct Workspace {
-    pub(super) input: Buffer,
-    pub(super) request: Request,
+pub(crate) struct Workspace {
+    pub(crate) input: Buffer,
+    pub(crate) request: Request,
     /// Bytes of the response that must be in one piece before they are sent.
-    pub(super) out: Vec<u8>,
-    pub(super) scratch: Scratch,
-    /// A worker's response head.
-    pub(super) head: Vec<u8>,
+    pub(crate) out: Vec<u8>,
+    pub(crate) scratch: ScratchBuffers,
 }
 
 impl Workspace {
-    /// Ready for the next connection, with the memory that a usual request takes and no more.
-    pub(super) fn clean(&mut self) {
+    /// Empties the buffers for the next connection. They keep the memory that a usual request
+    /// takes.
+    pub(crate) fn clean(&mut self) {
         self.input.clear();
         self.input.shrink();
         self.request.reset();
-        for buffer in [&mut self.out, &mut self.head] {
+        for buffer in [&mut self.out, &mut self.scratch.head, &mut self.scratch.content] {
             buffer.clear();
             buffer.shrink_to(MOST_KEPT);
         }

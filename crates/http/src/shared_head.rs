@@ -1,0 +1,57 @@
+//! A response head that many responses share.
+
+use std::cell::OnceCell;
+
+use crate::ResponseHead;
+
+/// A response head that many responses share, such as that of a file: data for every protocol, with
+/// room for what a protocol makes of it.
+///
+/// Whoever makes the head knows nothing of protocols, and a protocol encodes the head once and not
+/// for every response.
+#[derive(Debug)]
+pub struct SharedHead {
+    head: ResponseHead,
+    length: u64,
+    encoded: OnceCell<Box<[u8]>>,
+}
+
+impl SharedHead {
+    /// A head for content of `length` bytes. It has no framing, no Date, Server and Connection.
+    pub fn new(head: ResponseHead, length: u64) -> SharedHead {
+        SharedHead { head, length, encoded: OnceCell::new() }
+    }
+
+    /// The head as data.
+    pub fn head(&self) -> &ResponseHead {
+        &self.head
+    }
+
+    /// Bytes of the content.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// The bytes that HTTP/1 sends of it each time, made by `encode` the first time. They are
+    /// opaque to all but the protocol.
+    #[inline]
+    pub fn encoded(&self, encode: impl FnOnce(&ResponseHead, u64) -> Box<[u8]>) -> &[u8] {
+        self.encoded.get_or_init(|| encode(&self.head, self.length))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Status;
+
+    #[test]
+    fn is_encoded_once() {
+        let shared = SharedHead::new(ResponseHead::new(Status::OK), 7);
+        let encode = |head: &ResponseHead, length| format!("{} {length}", head.status).into_bytes();
+        let first = shared.encoded(|head, length| encode(head, length).into());
+        assert!(first.ends_with(b" 7"));
+        let again = shared.encoded(|_, _| unreachable!("it is encoded already"));
+        assert_eq!(first.as_ptr(), again.as_ptr());
+    }
+}

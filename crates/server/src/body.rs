@@ -1,0 +1,21 @@
+//! Content on its way: of requests into memory or a file before any worker sees it, of responses
+//! from where it is to the client.
+//!
+//! ```text
+//! Source (memory, file, script, upstream) ── filters ── spool ── Sink (a protocol's connection or stream)
+//! ```
+//! [`Pump`](pump::Pump) is the only loop that moves a response's content.
+
+mod filters;
+mod pump;
+mod receive;
+mod settle;
+mod source;
+mod spool;
+
+pub(crate) use self::filters::coding;
+pub(crate) use self::pump::{PumpError, Sink, send};
+pub(crate) use self::receive::{BodyError, Keep, Received, RequestStream, receive};
+pub(crate) use self::settle::settle;
+pub(crate) use self::source::{Available, Body, PAUSE, Source, SourceError};
+pub(crate) use self::spool::SpoolLimits;

@@ -1,0 +1,115 @@
+//! The filters that content passes on its way out: they compress it, or replace text in it.
+
+use howdah_files::Coding;
+use howdah_htaccess::modules::filter::{Broken, Filter, Transform};
+
+/// Filters in a row, of which each gets what the one before gives out.
+pub(super) struct Chain {
+    steps: Vec<Box<dyn Transform>>,
+    /// The output of one filter and the input of the next.
+    between: [Vec<u8>; 2],
+}
+
+impl std::fmt::Debug for Chain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Chain")
+            .field("steps", &self.steps.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What is to be done with the content so far.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    GoOn,
+    Flush,
+    Finish,
+}
+
+impl Chain {
+    pub(super) fn new(filters: &[Filter]) -> Chain {
+        Chain {
+            steps: filters.iter().map(Filter::transform).collect(),
+            between: Default::default(),
+        }
+    }
+
+    /// Takes more content and appends what the last filter gives out.
+    ///
+    /// # Errors
+    /// The content cannot be brought through a filter.
+    pub(super) fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
+        self.run(input, Then::GoOn, out)
+    }
+
+    /// Appends all that can be shown of the content so far.
+    ///
+    /// # Errors
+    /// As [`push`](Chain::push).
+    pub(super) fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+        self.run(b"", Then::Flush, out)
+    }
+
+    /// Appends the rest.
+    ///
+    /// # Errors
+    /// As [`push`](Chain::push).
+    pub(super) fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
+        self.run(b"", Then::Finish, out)
+    }
+
+    fn run(&mut self, input: &[u8], then: Then, out: &mut Vec<u8>) -> Result<(), Broken> {
+        let [from, to] = &mut self.between;
+        from.clear();
+        from.extend_from_slice(input);
+        for step in &mut self.steps {
+            to.clear();
+            if !from.is_empty() {
+                step.push(from, to)?;
+            }
+            match then {
+                Then::GoOn => {}
+                Then::Flush => step.flush(to)?,
+                Then::Finish => step.finish(to)?,
+            }
+            std::mem::swap(from, to);
+        }
+        out.extend_from_slice(from);
+        Ok(())
+    }
+}
+
+/// The coding that these filters result in, where the content alone decides what they give out.
+pub(crate) fn coding(filters: &[Filter]) -> Option<Coding> {
+    match filters {
+        [Filter::Deflate] => Some(Coding::Gzip),
+        [Filter::Brotli] => Some(Coding::Brotli),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn through(filters: &[Filter], parts: &[&[u8]]) -> Vec<u8> {
+        let (mut chain, mut out) = (Chain::new(filters), Vec::new());
+        for part in parts {
+            chain.push(part, &mut out).unwrap();
+            chain.flush(&mut out).unwrap();
+        }
+        chain.finish(&mut out).unwrap();
+        out
+    }
+
+    #[test]
+    fn filters_one_behind_the_other() {
+        let content = b"one two three ".repeat(1000);
+        let packed = through(&[Filter::Deflate], &[&content]);
+        assert!(packed.len() < content.len() / 5 && packed.starts_with(&[0x1f, 0x8b]));
+        assert_eq!(through(&[Filter::Deflate, Filter::Inflate], &[&content]), content);
+        assert_eq!(through(&[Filter::Inflate], &[&packed]), content);
+        assert_eq!(through(&[Filter::Deflate, Filter::Inflate], &[b"a", b"", b"b"]), b"ab");
+        assert_eq!(through(&[], &[b"a", b"b"]), b"ab");
+    }
+}

@@ -1,0 +1,367 @@
+//! The pump: moves the content of a response from its source to its client.
+//!
+//! From where the content is straight to the sink as long as the client takes it. What a slow
+//! client leaves over stays where it is, unless something scarce waits there: then it goes into the
+//! [`Spool`], so that a worker is free as soon as its script has ended.
+
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use howdah_htaccess::modules::filter::{Broken, Filter};
+use tokio::time::{Sleep, sleep};
+
+use super::filters::Chain;
+use super::source::{Available, Body, Source, SourceError};
+use super::spool::{Spool, SpoolLimits};
+use crate::net::{Cut, Piece, SHORT_FILE, SendError};
+
+/// Where the content of a response goes: the protocol's end of the pump.
+pub(crate) trait Sink {
+    /// Sends of `piece`, the next content, what the client takes. Returns the bytes taken, at least
+    /// 1 unless the piece is empty. With `is_last` no content follows the piece.
+    ///
+    /// # Errors
+    /// The response cannot go on.
+    fn poll_send(
+        &mut self,
+        piece: Piece<'_>,
+        is_last: bool,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<usize, SendError>>;
+
+    /// Sends what the protocol itself has waiting, such as the head.
+    ///
+    /// # Errors
+    /// As [`poll_send`](Sink::poll_send).
+    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SendError>>;
+
+    /// Ends the content, and flushes.
+    ///
+    /// # Errors
+    /// As [`poll_send`](Sink::poll_send).
+    fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SendError>>;
+
+    /// Whether the client is gone for certain. Has `context` woken when that changes.
+    fn poll_broken(&self, context: &mut Context<'_>) -> bool;
+}
+
+/// Content that was not sent to its end.
+#[derive(Debug)]
+pub(crate) enum PumpError {
+    Client(Cut),
+    Source(SourceError),
+    /// The spool cannot be written.
+    Spool(io::Error),
+    Filter(Broken),
+    /// A file has fewer bytes than the head promised.
+    ShortFile,
+    /// A file cannot be read.
+    File(io::Error),
+    /// A script ended before it had sent what its Content-Length says.
+    Short,
+}
+
+impl From<SendError> for PumpError {
+    fn from(error: SendError) -> PumpError {
+        match error {
+            SendError::Cut(cut) => PumpError::Client(cut),
+            SendError::ShortFile => PumpError::ShortFile,
+        }
+    }
+}
+
+impl From<Broken> for PumpError {
+    fn from(broken: Broken) -> PumpError {
+        PumpError::Filter(broken)
+    }
+}
+
+/// Sends `body` through `filters` to `sink`. `promised` are the bytes that the head says, where it
+/// says any: never more are sent. Returns the bytes that the client took, and how it ended.
+pub(crate) async fn send(
+    body: &mut Body,
+    filters: &[Filter],
+    promised: Option<u64>,
+    limits: SpoolLimits,
+    sink: &mut impl Sink,
+) -> (u64, Result<(), PumpError>) {
+    let mut pump = Pump {
+        body,
+        has_ended: false,
+        left: promised.unwrap_or(u64::MAX),
+        sent: 0,
+        spool: Spool::new(limits),
+        copy: Vec::new(),
+        filtering: (!filters.is_empty()).then(|| Box::new(Filtering::new(filters))),
+    };
+    let result = poll_fn(|context| pump.poll(sink, context)).await;
+    (pump.sent, result)
+}
+
+/// Content on its way.
+struct Pump<'b> {
+    body: &'b mut Body,
+    /// The source has no more.
+    has_ended: bool,
+    /// Bytes that the head promised and that are still to be taken; `u64::MAX` if it promised none.
+    left: u64,
+    sent: u64,
+    spool: Spool,
+    /// Bytes on their way to the spool.
+    copy: Vec<u8>,
+    filtering: Option<Box<Filtering>>,
+}
+
+/// Content that passes filters.
+struct Filtering {
+    chain: Chain,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    /// The filters have given out all that they were given.
+    is_shown: bool,
+    /// They have just worked: other connections have their turn.
+    is_resting: bool,
+    /// Runs while the source is silent.
+    silence: Option<Pin<Box<Sleep>>>,
+}
+
+/// What the pump does next.
+enum Step {
+    /// Another round at once.
+    Again,
+    /// Nothing, until something wakes it.
+    Wait,
+}
+
+impl Pump<'_> {
+    fn poll(
+        &mut self,
+        sink: &mut impl Sink,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), PumpError>> {
+        loop {
+            let is_clear = self.send_spooled(sink, context)?;
+            if self.has_ended {
+                if !is_clear {
+                    return Poll::Pending;
+                }
+                return sink.poll_finish(context).map_err(PumpError::from);
+            }
+            let step = match self.filtering.take() {
+                None => self.step_plainly(sink, is_clear, context)?,
+                Some(mut filtering) => {
+                    let step = self.step_filtered(&mut filtering, sink, is_clear, context)?;
+                    self.filtering = Some(filtering);
+                    step
+                }
+            };
+            if matches!(step, Step::Wait) {
+                let is_lost = !self.body.is_stored() && sink.poll_broken(context);
+                return if is_lost {
+                    Poll::Ready(Err(PumpError::Client(Cut::Broken)))
+                } else {
+                    Poll::Pending
+                };
+            }
+        }
+    }
+
+    /// Sends what is spooled. Returns whether all of it went, so that content may follow directly.
+    fn send_spooled(
+        &mut self,
+        sink: &mut impl Sink,
+        context: &mut Context<'_>,
+    ) -> Result<bool, PumpError> {
+        while let Some(piece) = self.spool.next() {
+            let is_last = self.has_ended && self.spool.is_one_piece();
+            match sink.poll_send(piece, is_last, context) {
+                Poll::Ready(count) => {
+                    let count = count?;
+                    self.spool.advance(count);
+                    self.sent += count as u64;
+                }
+                Poll::Pending => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// One step of content that passes no filter.
+    #[inline]
+    fn step_plainly(
+        &mut self,
+        sink: &mut impl Sink,
+        is_clear: bool,
+        context: &mut Context<'_>,
+    ) -> Result<Step, PumpError> {
+        let Some(available) = self.available(context)? else {
+            return flush(sink, context);
+        };
+        if available.bytes == 0 {
+            return self.end_of(available);
+        }
+        if is_clear {
+            let piece = self.body.piece().first(available.bytes as u64);
+            if let Poll::Ready(count) = sink.poll_send(piece, available.is_last, context) {
+                let count = count?;
+                self.take(count);
+                self.sent += count as u64;
+                if available.is_last && count == available.bytes {
+                    self.end()?;
+                }
+                return Ok(Step::Again);
+            }
+        }
+        if !(available.is_urgent && self.spool.has_room()) {
+            return Ok(Step::Wait);
+        }
+        self.copy.resize(available.bytes.min(STEP), 0);
+        let count = self.body.piece().read(&mut self.copy).map_err(of_file)?;
+        self.spool.push(&self.copy[..count]).map_err(PumpError::Spool)?;
+        self.take(count);
+        if available.is_last && count == available.bytes {
+            self.end()?;
+        }
+        Ok(Step::Again)
+    }
+
+    /// One step of content that passes filters. What they give out goes through the spool.
+    fn step_filtered(
+        &mut self,
+        filtering: &mut Filtering,
+        sink: &mut impl Sink,
+        is_clear: bool,
+        context: &mut Context<'_>,
+    ) -> Result<Step, PumpError> {
+        if std::mem::take(&mut filtering.is_resting) {
+            context.waker().wake_by_ref();
+            return Ok(Step::Wait);
+        }
+        let Some(available) = self.available(context)? else {
+            if !is_clear || filtering.is_shown {
+                return flush(sink, context);
+            }
+            let pause = self.body.pause();
+            let silence = filtering.silence.get_or_insert_with(|| Box::pin(sleep(pause)));
+            if !pause.is_zero() && silence.as_mut().poll(context).is_pending() {
+                return flush(sink, context);
+            }
+            // The source takes its time: the client sees what it has said so far.
+            filtering.silence = None;
+            filtering.is_shown = true;
+            filtering.chain.flush(&mut filtering.output)?;
+            return self.spool_output(filtering);
+        };
+        if available.bytes == 0 {
+            if available.is_last {
+                filtering.chain.finish(&mut filtering.output)?;
+                self.end()?;
+            }
+            return self.spool_output(filtering);
+        }
+        if !is_clear && !(available.is_urgent && self.spool.has_room()) {
+            return Ok(Step::Wait);
+        }
+        filtering.input.resize(available.bytes.min(STEP), 0);
+        let count = self.body.piece().read(&mut filtering.input).map_err(of_file)?;
+        self.take(count);
+        filtering.chain.push(&filtering.input[..count], &mut filtering.output)?;
+        filtering.is_shown = false;
+        filtering.is_resting = true;
+        filtering.silence = None;
+        self.spool_output(filtering)
+    }
+
+    fn spool_output(&mut self, filtering: &mut Filtering) -> Result<Step, PumpError> {
+        self.spool.push(&filtering.output).map_err(PumpError::Spool)?;
+        filtering.output.clear();
+        Ok(Step::Again)
+    }
+
+    /// The content that can be taken and was promised; `None` where there is none yet.
+    #[inline]
+    fn available(&mut self, context: &mut Context<'_>) -> Result<Option<Available>, PumpError> {
+        let Poll::Ready(available) = self.body.poll_available(context) else {
+            return Ok(None);
+        };
+        let available = available.map_err(PumpError::Source)?;
+        let promised = usize::try_from(self.left).unwrap_or(usize::MAX);
+        if available.bytes > promised {
+            return Ok(Some(self.without_excess(available, promised)));
+        }
+        Ok(Some(available))
+    }
+
+    /// Once all that was promised is taken, throws away what comes on top of it.
+    #[cold]
+    fn without_excess(&mut self, available: Available, promised: usize) -> Available {
+        if promised == 0 {
+            self.body.consume(available.bytes);
+            return Available { bytes: 0, ..available };
+        }
+        Available {
+            bytes: promised,
+            is_last: false,
+            ..available
+        }
+    }
+
+    fn take(&mut self, count: usize) {
+        self.body.consume(count);
+        if self.left != u64::MAX {
+            self.left -= count as u64;
+        }
+    }
+
+    fn end_of(&mut self, available: Available) -> Result<Step, PumpError> {
+        if available.is_last {
+            self.end()?;
+        }
+        Ok(Step::Again)
+    }
+
+    /// The source has no more: a worker goes on to its next request before a slow client has taken
+    /// the rest.
+    fn end(&mut self) -> Result<(), PumpError> {
+        if self.left != u64::MAX && self.left > 0 {
+            return Err(PumpError::Short);
+        }
+        self.has_ended = true;
+        self.body.release();
+        Ok(())
+    }
+}
+
+impl Filtering {
+    fn new(filters: &[Filter]) -> Filtering {
+        Filtering {
+            chain: Chain::new(filters),
+            input: Vec::new(),
+            output: Vec::new(),
+            is_shown: true,
+            is_resting: false,
+            silence: None,
+        }
+    }
+}
+
+/// The head is not held back by a source that has no content yet.
+fn flush(sink: &mut impl Sink, context: &mut Context<'_>) -> Result<Step, PumpError> {
+    match sink.poll_flush(context) {
+        Poll::Ready(flushed) => flushed.map_err(PumpError::from)?,
+        Poll::Pending => {}
+    }
+    Ok(Step::Wait)
+}
+
+pub(super) fn of_file(error: io::Error) -> PumpError {
+    match error.kind() {
+        SHORT_FILE => PumpError::ShortFile,
+        _ => PumpError::File(error),
+    }
+}
+
+/// Bytes that are copied, or brought through filters, at a time.
+const STEP: usize = 64 * 1024;

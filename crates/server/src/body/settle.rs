@@ -1,0 +1,108 @@
+//! The last step before the head: content that is short and at hand is brought through its filters,
+//! so that the head can tell its length.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+
+use howdah_files::CompressedBudget;
+use howdah_htaccess::modules::filter::Filter;
+
+use super::filters::{Chain, coding};
+use super::pump::{PumpError, of_file};
+use super::source::{Available, Body, Source};
+use crate::pipeline::Response;
+
+/// Output of a script up to this length is copied out when the script has ended, so that its slot
+/// is free before the client has the response.
+const SCRIPT: usize = 64 * 1024;
+/// Stored content up to this length is brought through its filters before it is sent.
+const STORED: u64 = 1 << 20;
+/// Bytes that are brought through filters at a time. In between other connections have their turn.
+const STEP: usize = 32 * 1024;
+
+/// Brings the content of `response` through its filters, if it is short and at hand. `buffer` lends
+/// its memory to a script's output.
+///
+/// # Errors
+/// The content cannot be had; nothing was sent yet.
+pub(crate) async fn settle(
+    response: &mut Response,
+    buffer: &mut Vec<u8>,
+    budget: &CompressedBudget,
+) -> Result<(), PumpError> {
+    if let Body::Script(_) = response.body {
+        let available = poll_fn(|context| Poll::Ready(response.body.poll_available(context))).await;
+        return match available {
+            Poll::Pending => Ok(()),
+            Poll::Ready(Err(error)) => Err(PumpError::Source(error)),
+            Poll::Ready(Ok(available)) => settle_script(response, buffer, available),
+        };
+    }
+    let length = response.body.length();
+    let is_short = length.is_some_and(|length| length <= STORED);
+    if response.filters.is_empty() || !is_short || !response.body.is_stored() {
+        return Ok(());
+    }
+    let kept = response.representation.as_ref().zip(coding(&response.filters));
+    let known = kept.and_then(|(representation, coding)| representation.compressed(coding));
+    let content = match known {
+        Some(content) => content,
+        None => {
+            let content = filtered(&mut response.body, &response.filters).await?;
+            if let Some((representation, coding)) = kept {
+                budget.keep(representation, coding, &content);
+            }
+            content
+        }
+    };
+    response.body = Body::whole(content);
+    response.filters.clear();
+    Ok(())
+}
+
+/// The output of a script that has ended, unless it is long.
+fn settle_script(
+    response: &mut Response,
+    buffer: &mut Vec<u8>,
+    available: Available,
+) -> Result<(), PumpError> {
+    if !available.is_last || available.bytes > SCRIPT {
+        return Ok(());
+    }
+    let mut content = std::mem::take(buffer);
+    content.clear();
+    content.resize(available.bytes, 0);
+    if available.bytes > 0 {
+        response.body.piece().read(&mut content).map_err(of_file)?;
+        response.body.consume(available.bytes);
+    }
+    if !response.filters.is_empty() {
+        let mut chain = Chain::new(&response.filters);
+        let mut made = Vec::new();
+        chain.push(&content, &mut made)?;
+        chain.finish(&mut made)?;
+        content = made;
+        response.filters.clear();
+    }
+    response.body = Body::Buffer(content, 0);
+    Ok(())
+}
+
+/// All of the content, as the filters give it out.
+async fn filtered(body: &mut Body, filters: &[Filter]) -> Result<Rc<[u8]>, PumpError> {
+    let mut chain = Chain::new(filters);
+    let (mut out, mut input) = (Vec::new(), vec![0; STEP]);
+    loop {
+        let piece = body.piece();
+        if piece.length() == 0 {
+            break;
+        }
+        let count = piece.read(&mut input).map_err(of_file)?;
+        chain.push(&input[..count], &mut out)?;
+        body.consume(count);
+        tokio::task::yield_now().await;
+    }
+    chain.finish(&mut out)?;
+    Ok(out.into())
+}

@@ -1,0 +1,295 @@
+//! Where the content of a response comes from.
+
+use std::fmt;
+use std::ops::Range;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use howdah_files::{FileBody, OpenFile};
+use howdah_php::{Exchange, Failure};
+
+use crate::net::Piece;
+use crate::respond::UpstreamError;
+
+/// Content in the making. A new kind of it (another pool protocol, a cache, a tee) implements this
+/// and goes through the pump as it is.
+pub(crate) trait Source: fmt::Debug {
+    /// Looks how much content can be taken, and has `context` woken when there is more. Pending
+    /// where there is none and more will come.
+    ///
+    /// # Errors
+    /// The content ended before its end.
+    fn poll_available(&mut self, context: &mut Context<'_>)
+    -> Poll<Result<Available, SourceError>>;
+
+    /// The next bytes of content: as many as [`Available::bytes`] said, or the first of them.
+    fn piece(&self) -> Piece<'_>;
+
+    /// Forgets the next `count` bytes, which were taken.
+    fn consume(&mut self, count: usize);
+
+    /// Bytes of all the content, where that is known before it has been made.
+    fn length(&self) -> Option<u64>;
+
+    /// How long the source may be silent before the filters give out what they hold back.
+    fn pause(&self) -> Duration {
+        PAUSE
+    }
+
+    /// Nobody wants the content. A script runs on undisturbed.
+    fn discard(&mut self) {}
+}
+
+/// How much content can be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Available {
+    /// Bytes that wait to be taken.
+    pub(crate) bytes: usize,
+    /// No more content will come than these.
+    pub(crate) is_last: bool,
+    /// Something scarce waits for room, such as a worker: the bytes should be spooled where the
+    /// client does not take them.
+    pub(crate) is_urgent: bool,
+}
+
+/// Content that broke off.
+#[derive(Debug)]
+pub(crate) enum SourceError {
+    Script(Failure),
+    Upstream(Box<UpstreamError>),
+}
+
+/// Content of a response.
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// Bytes in memory, shared with whoever keeps them.
+    Memory(Rc<[u8]>, Range<usize>),
+    /// Bytes in a buffer that is given back after it was sent; the number is of those that were
+    /// sent.
+    Buffer(Vec<u8>, usize),
+    /// Part of a file.
+    File {
+        file: Rc<OpenFile>,
+        offset: u64,
+        length: u64,
+    },
+    /// Several bodies in memory or in files, the first one last.
+    Parts(Vec<Body>),
+    /// The output of a script.
+    Script(Script),
+    /// Any other source.
+    Stream(Box<dyn Source>),
+}
+
+/// The output of a script.
+#[derive(Debug)]
+pub(crate) struct Script {
+    /// `None` once nobody wants more of it.
+    exchange: Option<Exchange>,
+    available: usize,
+    /// Bytes that the response's head promised.
+    declared: Option<u64>,
+}
+
+impl Body {
+    /// No bytes.
+    pub(crate) fn none() -> Body {
+        Body::Buffer(Vec::new(), 0)
+    }
+
+    /// All of these bytes.
+    pub(crate) fn whole(bytes: Rc<[u8]>) -> Body {
+        let all = 0..bytes.len();
+        Body::Memory(bytes, all)
+    }
+
+    /// The output of a script whose head declared that many bytes, if any.
+    pub(crate) fn script(exchange: Exchange, declared: Option<u64>) -> Body {
+        Body::Script(Script {
+            exchange: Some(exchange),
+            available: 0,
+            declared,
+        })
+    }
+
+    /// Gives a script's slot back: all of its output was taken.
+    pub(super) fn release(&mut self) {
+        if let Body::Script(script) = self {
+            script.exchange = None;
+        }
+    }
+
+    /// Whether all of it is in memory or in files.
+    pub(crate) fn is_stored(&self) -> bool {
+        !matches!(self, Body::Script(_) | Body::Stream(_))
+    }
+}
+
+impl Source for Body {
+    #[inline]
+    fn poll_available(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Available, SourceError>> {
+        let stored = |bytes: u64, is_last| Available {
+            bytes: usize::try_from(bytes).unwrap_or(usize::MAX),
+            is_last,
+            is_urgent: false,
+        };
+        Poll::Ready(Ok(match self {
+            Body::Memory(_, range) => stored(range.len() as u64, true),
+            Body::Buffer(bytes, sent) => stored((bytes.len() - *sent) as u64, true),
+            Body::File { length, .. } => stored(*length, true),
+            Body::Parts(parts) => {
+                while parts.last().is_some_and(|part| part.length() == Some(0)) {
+                    parts.pop();
+                }
+                let first = parts.last().and_then(Body::length);
+                stored(first.unwrap_or(0), parts.len() < 2)
+            }
+            Body::Script(script) => return script.poll_available(context),
+            Body::Stream(source) => return source.poll_available(context),
+        }))
+    }
+
+    #[inline]
+    fn piece(&self) -> Piece<'_> {
+        match self {
+            Body::Memory(bytes, range) => Piece::Memory(&bytes[range.clone()]),
+            Body::Buffer(bytes, sent) => Piece::Memory(&bytes[*sent..]),
+            Body::File { file, offset, length } => {
+                Piece::Document { file, offset: *offset, length: *length }
+            }
+            Body::Parts(parts) => parts.last().map_or(Piece::Memory(b""), Body::piece),
+            Body::Script(Script { exchange: Some(exchange), available, .. }) => {
+                Piece::Ring(exchange, *available)
+            }
+            Body::Script(_) => Piece::Memory(b""),
+            Body::Stream(source) => source.piece(),
+        }
+    }
+
+    #[inline]
+    fn consume(&mut self, count: usize) {
+        match self {
+            Body::Memory(_, range) => range.start += count,
+            Body::Buffer(_, sent) => *sent += count,
+            Body::File { offset, length, .. } => {
+                *offset += count as u64;
+                *length -= count as u64;
+            }
+            Body::Parts(parts) => parts.last_mut().into_iter().for_each(|part| part.consume(count)),
+            Body::Script(Script { exchange: Some(exchange), available, .. }) => {
+                exchange.consume(count);
+                *available -= count;
+            }
+            Body::Script(_) => {}
+            Body::Stream(source) => source.consume(count),
+        }
+    }
+
+    fn length(&self) -> Option<u64> {
+        match self {
+            Body::Memory(_, range) => Some(range.len() as u64),
+            Body::Buffer(bytes, sent) => Some((bytes.len() - sent) as u64),
+            Body::File { length, .. } => Some(*length),
+            Body::Parts(parts) => parts.iter().map(Body::length).sum(),
+            Body::Script(script) => script.declared,
+            Body::Stream(source) => source.length(),
+        }
+    }
+
+    fn pause(&self) -> Duration {
+        match self {
+            Body::Stream(source) => source.pause(),
+            _ => PAUSE,
+        }
+    }
+
+    fn discard(&mut self) {
+        match self {
+            Body::Script(script) => script.exchange.take().into_iter().for_each(Exchange::detach),
+            Body::Stream(source) => source.discard(),
+            _ => {}
+        }
+    }
+}
+
+impl Script {
+    fn poll_available(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Available, SourceError>> {
+        let Some(exchange) = &mut self.exchange else {
+            return Poll::Ready(Ok(Available {
+                bytes: 0,
+                is_last: true,
+                is_urgent: false,
+            }));
+        };
+        let news = exchange.poll_news(context).map_err(SourceError::Script)?;
+        self.available = news.available;
+        if news.available == 0 && !news.complete {
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(Available {
+            bytes: news.available,
+            is_last: news.complete,
+            is_urgent: news.full || news.complete,
+        }))
+    }
+}
+
+impl From<FileBody> for Body {
+    fn from(body: FileBody) -> Body {
+        match body {
+            FileBody::None => Body::none(),
+            FileBody::Memory(bytes, range) => Body::Memory(bytes, range),
+            FileBody::File { file, offset, length } => Body::File { file, offset, length },
+            FileBody::Multipart(parts) => {
+                Body::Parts(parts.into_iter().rev().map(Body::from).collect())
+            }
+        }
+    }
+}
+
+/// How long a script may pause before what it has said is pressed out of its filters, at the cost
+/// of their effect.
+pub(crate) const PAUSE: Duration = Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_come_in_order_and_empty_ones_are_passed_over() {
+        let memory = |text: &str| Body::whole(text.as_bytes().into());
+        let mut body = Body::Parts(vec![
+            memory("three"),
+            memory(""),
+            memory("two"),
+            memory("one"),
+            memory(""),
+        ]);
+        assert_eq!(body.length(), Some(11));
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        let mut all = Vec::new();
+        loop {
+            let Poll::Ready(Ok(available)) = body.poll_available(&mut context) else {
+                panic!("stored content is always at hand");
+            };
+            let Piece::Memory(bytes) = body.piece() else {
+                panic!("it is in memory")
+            };
+            assert_eq!(bytes.len(), available.bytes);
+            let step = bytes.len().min(2);
+            all.extend_from_slice(&bytes[..step]);
+            body.consume(step);
+            if available.is_last && available.bytes == step {
+                break;
+            }
+        }
+        assert_eq!(all, b"onetwothree");
+    }
+}

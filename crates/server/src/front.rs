@@ -1,0 +1,340 @@
+//! The front: the process that speaks to clients. It runs no PHP, holds no privilege, and outlives
+//! any worker.
+
+mod clock;
+mod thread;
+mod workspace;
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use howdah_config::{Config, RootTemplate};
+use howdah_files::{Flaw, Library};
+use howdah_htaccess::modules::auth::password;
+use howdah_php::{Pool, PoolEvent, PoolLimits};
+use howdah_site::{Site, Sites};
+use howdah_sys::readiness::Readable;
+use howdah_sys::seqpacket::SeqPacket;
+use tokio::sync::{mpsc, watch};
+
+pub(crate) use self::clock::Now;
+pub(crate) use self::thread::{Listener, Thread};
+use self::thread::{Shared, Stage};
+pub(crate) use self::workspace::Workspace;
+use crate::host::Passwords;
+use crate::log::{ErrorLog, Level, WaitStatus};
+use crate::observe::RecentMessages;
+use crate::supervisor::seam::{self, FromFront, FrontStart, PoolFacts, PoolLink, ToFront};
+
+/// Runs the front until it has drained. Called in a fresh process without privileges, threads or
+/// event loop.
+pub(crate) fn run(start: FrontStart) -> ExitCode {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = start.config.threads.resolve(processors);
+    match serve(start, threads, processors) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err((log, error)) => {
+            log.say(Level::Error, None, &format!("the front cannot go on: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve(
+    start: FrontStart,
+    threads: usize,
+    processors: usize,
+) -> Result<(), (Arc<ErrorLog>, io::Error)> {
+    let FrontStart {
+        config,
+        listeners,
+        channel,
+        pools: links,
+        log,
+        access,
+    } = start;
+    let mut pools: Vec<Option<Arc<Pool>>> = vec![None; config.sites.len()];
+    for link in &links {
+        let Some(php) = &config.sites[link.site].php else {
+            continue;
+        };
+        let limits = PoolLimits {
+            workers: php.worker_count(processors),
+            queue: php.queue,
+            queue_timeout: php.queue_timeout,
+            request_timeout: php.request_timeout,
+        };
+        pools[link.site] = Some(Pool::new(link.name.clone(), limits, threads));
+    }
+    warn_of_unreadable_roots(&config, &log);
+    let (inboxes, mut receivers): (Vec<_>, Vec<_>) =
+        (0..threads).map(|_| mpsc::unbounded_channel()).unzip();
+    let sites = Sites::compile(&config);
+    let messages = Arc::default();
+    let shared = Arc::new(Shared {
+        library: Arc::new(library(&sites, &log, &messages)),
+        messages,
+        passwords: Passwords::new(password::fits, processors.div_ceil(2)),
+        sites,
+        config,
+        pools: pools.clone(),
+        others: AtomicUsize::new(threads - 1),
+        log: log.clone(),
+        access,
+        loads: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
+        inboxes,
+    });
+    let (stages, stage) = watch::channel(Stage::Serving);
+    let own_inbox = receivers.remove(0);
+    let mut others = Vec::new();
+    for (number, inbox) in (1..).zip(receivers) {
+        let (shared, stage) = (shared.clone(), stage.clone());
+        let listeners = copies(&listeners).map_err(|error| (log.clone(), error))?;
+        let builder = std::thread::Builder::new().name(format!("front-{number}"));
+        let run = move || thread::run(shared, number, listeners, inbox, stage, || async {});
+        others.push(builder.spawn(run).map_err(|error| (log.clone(), error))?);
+    }
+    let channel = Rc::new(channel);
+    let control = Control {
+        channel: channel.clone(),
+        pools,
+        shared,
+        stages,
+        facts: RefCell::default(),
+        told: Cell::new(false),
+    };
+    let run = thread::run(control.shared.clone(), 0, listeners, own_inbox, stage, || {
+        Rc::new(control).run(links)
+    });
+    let mut result = run;
+    for other in others {
+        let ended = other
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("a thread of it panicked")));
+        result = result.and(ended);
+    }
+    // The supervisor may be gone; then nobody needs to be told.
+    let _ = channel.send(&FromFront::Drained.encode(), &[]);
+    result.map_err(|error| (log, error))
+}
+
+/// The directives of all sites. What is wrong with them is said when they are compiled.
+fn library(sites: &Sites, log: &Arc<ErrorLog>, messages: &Arc<Mutex<RecentMessages>>) -> Library {
+    let (log, messages) = (Arc::clone(log), Arc::clone(messages));
+    let tell = move |site: &Site, flaw: &Flaw| {
+        if let Flaw::Mistake(mistake) = flaw {
+            // The requests that it fails need not say it again.
+            let complaint = (Some(Arc::new(mistake.place.clone())), mistake.message.clone());
+            let mut messages = messages.lock().unwrap_or_else(PoisonError::into_inner);
+            messages.note(complaint, Instant::now());
+        }
+        log.say(Level::Error, Some(site.name()), &flaw.to_string());
+    };
+    Library::new(sites, Box::new(tell))
+}
+
+/// Says which sites will answer nothing but errors because the front's user may not enter their
+/// folders.
+fn warn_of_unreadable_roots(config: &Config, log: &ErrorLog) {
+    for site in &config.sites {
+        let RootTemplate::Fixed(root) = &site.root else {
+            continue;
+        };
+        if let Err(error) = std::fs::read_dir(root) {
+            let user = config.user.as_deref().unwrap_or("the front's user");
+            let what = format!(
+                "the document root {} cannot be read: {error}; if the server was started as root, {user} needs the right to \
+                 read it and to enter every folder above it",
+                root.display(),
+            );
+            log.say(Level::Warning, Some(&site.name), &what);
+        }
+    }
+}
+
+fn copies(listeners: &[thread::Listener]) -> io::Result<Vec<thread::Listener>> {
+    listeners
+        .iter()
+        .map(|(listener, address)| Ok((listener.try_clone()?, *address)))
+        .collect()
+}
+
+/// The front's talk with the supervisor, and with the zygotes.
+struct Control {
+    channel: Rc<SeqPacket>,
+    pools: Vec<Option<Arc<Pool>>>,
+    shared: Arc<Shared>,
+    stages: watch::Sender<Stage>,
+    /// Per link, in the order of the links: what its pool turned out to be, once it is complete.
+    facts: RefCell<Vec<Option<PoolFacts>>>,
+    /// The supervisor knows that all are complete.
+    told: Cell<bool>,
+}
+
+impl Control {
+    async fn run(self: Rc<Self>, links: Vec<PoolLink>) {
+        *self.facts.borrow_mut() = vec![None; links.len()];
+        let sites: Vec<usize> = links.iter().map(|link| link.site).collect();
+        if links.is_empty() {
+            self.tell(&FromFront::Ready { pools: Vec::new() });
+        }
+        for (position, link) in links.into_iter().enumerate() {
+            tokio::task::spawn_local(self.clone().follow(position, link.site, link.zygote));
+        }
+        if let Err(error) = self.listen(&sites).await {
+            let what = format!(
+                "the supervisor cannot be heard any more ({error}); finishing what is in flight"
+            );
+            self.shared.log.say(Level::Warning, None, &what);
+        }
+        // The supervisor is gone: end what can be ended, and do not wait for the rest.
+        self.stages.send_replace(Stage::Stopping);
+        tokio::time::sleep(ORPHAN_GRACE).await;
+        self.stages.send_replace(Stage::Over);
+    }
+
+    /// Obeys the supervisor until it is gone.
+    async fn listen(self: &Rc<Self>, sites: &[usize]) -> io::Result<()> {
+        self.channel.set_nonblocking(true)?;
+        let readable = Readable::new(self.channel.as_fd())?;
+        let mut room = vec![0; 64 * 1024];
+        loop {
+            let mut ready = readable.ready().await?;
+            let mut received = match self.channel.receive(&mut room) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    ready.clear_ready();
+                    continue;
+                }
+                other => other?,
+            };
+            if received.length == 0 {
+                return Ok(());
+            }
+            match ToFront::decode(&room[..received.length])? {
+                ToFront::Drain { keep_idle: true } => {
+                    self.stages.send_replace(Stage::Draining);
+                }
+                ToFront::Drain { keep_idle: false } => {
+                    self.stages.send_replace(Stage::Stopping);
+                }
+                ToFront::PoolReplaced { pool } => {
+                    if let (Some(zygote), Some(site)) =
+                        (received.descriptors.pop(), sites.get(pool))
+                    {
+                        tokio::task::spawn_local(self.clone().follow(
+                            pool,
+                            *site,
+                            SeqPacket::from(zygote),
+                        ));
+                    }
+                }
+                ToFront::Status { id } => self.tell(&FromFront::Status { id, text: self.status() }),
+                ToFront::ReopenLogs => self.replace_logs(received.descriptors),
+            }
+        }
+    }
+
+    /// Follows one zygote from its start to its end.
+    async fn follow(self: Rc<Self>, position: usize, site: usize, zygote: SeqPacket) {
+        let Some(pool) = self.pools[site].clone() else {
+            return;
+        };
+        let log = &self.shared.log;
+        let name = Some(pool.name());
+        let mut facts = PoolFacts {
+            php_version: String::new(),
+            opcache: String::new(),
+            workers: 0,
+        };
+        let ended = pool
+            .follow(zygote, |event| match event {
+                PoolEvent::Ready { php_version, opcache } => {
+                    facts = PoolFacts {
+                        php_version,
+                        opcache,
+                        workers: pool.limits().workers,
+                    };
+                }
+                PoolEvent::Complete => {
+                    self.facts.borrow_mut()[position] = Some(facts.clone());
+                    self.tell_ready();
+                }
+                PoolEvent::WorkerDied { status: 0, .. } => {}
+                PoolEvent::WorkerDied { pid, status } => {
+                    let what =
+                        format!("worker {pid} {}; another takes its place", WaitStatus(status));
+                    log.say(Level::Error, name, &what);
+                }
+            })
+            .await;
+        match ended {
+            Ok(()) if *self.stages.borrow() != Stage::Serving => {}
+            Ok(()) => log.say(
+                Level::Error,
+                name,
+                "the zygote is gone, and its workers with it; waiting for another",
+            ),
+            Err(error) => {
+                log.say(Level::Error, name, &format!("the pool is given up: {error}"));
+                self.tell(&FromFront::PoolBroken {
+                    pool: position,
+                    reason: error.to_string(),
+                });
+            }
+        }
+    }
+
+    /// Once every pool has been complete, tells the supervisor, once.
+    fn tell_ready(&self) {
+        let facts = self.facts.borrow();
+        if !self.told.get() && facts.iter().all(Option::is_some) {
+            self.told.set(true);
+            self.tell(&FromFront::Ready {
+                pools: facts.iter().flatten().cloned().collect(),
+            });
+        }
+    }
+
+    fn tell(&self, message: &FromFront) {
+        // A supervisor that cannot be told is noticed where it is listened to.
+        let _ = self.channel.send(&message.encode(), &[]);
+    }
+
+    fn replace_logs(&self, descriptors: Vec<OwnedFd>) {
+        let replaced =
+            seam::replace_logs(&self.shared.log, self.shared.access.as_ref(), descriptors);
+        if let Err(error) = replaced {
+            self.shared.log.say(
+                Level::Error,
+                None,
+                &format!("a log cannot be changed for another: {error}"),
+            );
+        }
+    }
+
+    /// What `howdah status` shows of the front.
+    fn status(&self) -> String {
+        let loads = self.shared.loads.iter().map(|load| load.load(Ordering::Relaxed).to_string());
+        let mut text = format!("connections {}", loads.collect::<Vec<_>>().join(" + "));
+        for pool in self.pools.iter().flatten() {
+            let workers = pool.workers();
+            let (idle, waiting) = pool.load();
+            let requests: u64 = workers.iter().map(|worker| worker.requests).sum();
+            text.push_str(&format!(
+                "\npool {}: {} workers, {idle} idle, {waiting} requests waiting, {requests} served by these workers",
+                pool.name(),
+                workers.len(),
+            ));
+        }
+        text
+    }
+}
+
+/// How long a front whose supervisor died goes on with what is in flight.
+const ORPHAN_GRACE: std::time::Duration = std::time::Duration::from_secs(5);

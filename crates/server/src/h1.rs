@@ -1,0 +1,9 @@
+//! HTTP/1 connections: bytes to requests, responses to bytes (RFC 9112). No other part of the front
+//! knows HTTP/1's framing.
+
+mod connection;
+mod head;
+mod request_body;
+mod sink;
+
+pub(crate) use self::connection::run;

@@ -1,0 +1,317 @@
+//! A connection of HTTP/1: the turns between idle and working.
+//!
+//! ```text
+//!   accepted ──▶ Idle ──bytes──▶ reading a head ──▶ serving ──▶ reading the next head …
+//!                 ▲                                                │ nothing for a second
+//!                 └────────────────────────────────────────────────┘
+//! ```
+//! A connection has buffers only while there are bytes of a request or of a response in them. An
+//! idle connection owns a transport and a watch, no buffers: ten thousand of them cost what ten
+//! thousand sockets cost.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use howdah_http::Status;
+use howdah_http::h1::{self, Parsed, Progress, Refusal};
+
+use super::head;
+use super::request_body::{Remaining, RequestBody};
+use super::sink::Sink;
+use howdah_site::Site;
+
+use crate::body::{self, Body, PumpError, Sink as _, Source};
+use crate::front::{Thread, Workspace};
+use crate::net::{Cut, Peer, Timed, Transport};
+use crate::observe::{Phase, RequestError, Situation};
+use crate::pipeline::{self, Arrival, Deadlines, Outcome, RequestContext, Response, Served};
+
+/// How long a connection stays ready for the next request before its buffers are taken from it.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// One client's connection.
+struct Connection<T> {
+    wire: Timed<T>,
+    peer: Peer,
+    thread: Rc<Thread>,
+    served: u64,
+    /// What was not read of the present request's content: the next request begins behind it.
+    remaining: Remaining,
+}
+
+/// Whether the connection goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum After {
+    /// With the next request.
+    Next,
+    /// It is closed.
+    Close,
+    /// It is closed, but there is unread content: it is read for a while.
+    Linger,
+}
+
+/// The result of reading a head.
+enum HeadRead {
+    Complete(Parsed),
+    Refused(Refusal),
+    /// Nothing came.
+    Nothing,
+    /// Closed, or too slow with nothing to answer.
+    Closed,
+}
+
+/// Serves one connection to its end.
+pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Peer) {
+    let waker = poll_fn(|context| Poll::Ready(context.waker().clone())).await;
+    let watch = thread.watches().add(waker);
+    let send_timeout = thread.config().limits.send_timeout;
+    let mut connection = Connection {
+        wire: Timed::new(transport, watch, send_timeout),
+        peer,
+        thread,
+        served: 0,
+        remaining: Remaining::Length(0),
+    };
+    while connection.has_bytes(connection.idle_timeout()).await {
+        // On the heap, so that only working connections hold its state.
+        match Box::pin(connection.converse()).await {
+            After::Next => {}
+            After::Close => return,
+            After::Linger => return Box::pin(connection.wire.linger()).await,
+        }
+    }
+}
+
+impl<T: Transport> Connection<T> {
+    /// Whether the connection may go on after the present response.
+    fn may_persist(&self) -> bool {
+        let most = self.thread.config().limits.keep_alive_requests;
+        self.remaining.is_done() && !self.thread.is_draining() && (most == 0 || self.served < most)
+    }
+
+    /// Waits, without any buffer, until the client sends something. `false`: the client did not.
+    async fn has_bytes(&mut self, patience: Duration) -> bool {
+        let Timed { transport, watch, .. } = &mut self.wire;
+        watch.set_idle(true);
+        let mut armed = false;
+        let ready = poll_fn(|context| match transport.poll_read_ready(context) {
+            Poll::Ready(ready) => Poll::Ready(ready.is_ok()),
+            Poll::Pending if (armed && watch.is_expired()) || self.thread.closes_idle() => {
+                Poll::Ready(false)
+            }
+            Poll::Pending => {
+                if !armed {
+                    watch.arm(Instant::now(), patience);
+                    armed = true;
+                }
+                Poll::Pending
+            }
+        })
+        .await;
+        watch.set_idle(false);
+        watch.disarm();
+        ready
+    }
+
+    /// How long an idle connection is kept. A fresh one gets the time of a head.
+    fn idle_timeout(&self) -> Duration {
+        let limits = &self.thread.config().limits;
+        if self.served == 0 {
+            limits.head_timeout
+        } else {
+            limits.keep_alive_timeout
+        }
+    }
+
+    /// Serves requests until the client pauses or the connection ends.
+    async fn converse(&mut self) -> After {
+        let _working = self.thread.clone().working();
+        while self.has_bytes(GRACE).await {
+            let mut work = self.thread.lend();
+            let after = self.serve_what_came(&mut work).await;
+            self.thread.give_back(work);
+            if after != After::Next || self.thread.is_crowded() {
+                return after;
+            }
+        }
+        After::Next
+    }
+
+    /// Serves requests until nothing is left of what came.
+    async fn serve_what_came(&mut self, work: &mut Workspace) -> After {
+        loop {
+            match self.read_head(work).await {
+                HeadRead::Complete(parsed) => {
+                    self.wire.watch.disarm();
+                    self.served += 1;
+                    work.input.consume(parsed.head_length);
+                    self.remaining = Remaining::of(work.request.content, self.thread.limits());
+                    let after = self.serve(work, parsed).await;
+                    if after != After::Next || work.input.is_empty() {
+                        return after;
+                    }
+                }
+                HeadRead::Refused(refusal) => return self.refuse(work, refusal).await,
+                HeadRead::Nothing => return After::Next,
+                HeadRead::Closed => return After::Close,
+            }
+        }
+    }
+
+    async fn read_head(&mut self, work: &mut Workspace) -> HeadRead {
+        let thread = self.thread.clone();
+        let (head_timeout, limits) = (thread.config().limits.head_timeout, thread.limits());
+        let mut seen = 0;
+        loop {
+            if !work.input.is_empty() && h1::worth_parsing(work.input.bytes(), seen, limits) {
+                work.request.reset();
+                match h1::parse_request(work.input.bytes(), limits, &mut work.request) {
+                    Ok(Progress::Complete(parsed)) => return HeadRead::Complete(parsed),
+                    Ok(Progress::Incomplete) => {}
+                    Err(refusal) => return HeadRead::Refused(refusal),
+                }
+            }
+            seen = work.input.bytes().len();
+            let nothing_yet = seen == 0;
+            let mut patience = match nothing_yet {
+                true => Some(GRACE),
+                // From the first bytes on, for the whole head: drops that keep coming gain nothing.
+                false if self.wire.watch.is_disarmed() => Some(head_timeout),
+                false => None,
+            };
+            self.wire.watch.set_idle(nothing_yet);
+            let filled =
+                poll_fn(|context| self.wire.poll_fill(&mut work.input, &mut patience, context))
+                    .await;
+            self.wire.watch.set_idle(false);
+            if nothing_yet {
+                self.wire.watch.disarm();
+            }
+            match filled {
+                Ok(0) | Err(Cut::Broken) => return HeadRead::Closed,
+                Ok(_) => {}
+                Err(Cut::TimedOut) if nothing_yet => return HeadRead::Nothing,
+                Err(Cut::TimedOut) => return HeadRead::Refused(TOO_SLOW),
+            }
+        }
+    }
+
+    /// Serves the request that `work` holds.
+    async fn serve(&mut self, work: &mut Workspace, parsed: Parsed) -> After {
+        let (thread, peer) = (self.thread.clone(), self.peer);
+        let arrival = Arrival {
+            began: thread.clock().now(),
+            started: Instant::now(),
+        };
+        let limits = &thread.config().limits;
+        let version = work.request.version;
+        let mut stream = RequestBody {
+            wire: &mut self.wire,
+            input: &mut work.input,
+            remaining: &mut self.remaining,
+            version,
+            expects_continue: parsed.expect_continue,
+            is_waiting: false,
+            interim: Vec::new(),
+        };
+        let mut context = RequestContext {
+            thread: &thread,
+            peer: &peer,
+            site: None,
+            arrival,
+            deadlines: Deadlines { body: limits.body_timeout },
+            request: &mut work.request,
+            stream: &mut stream,
+            scratch: &mut work.scratch,
+            phase: Cell::new(Phase::Resolving),
+            is_content_discarded: false,
+        };
+        let Served { response, site, user } = pipeline::serve(&mut context).await;
+        let Some(mut response) = response else {
+            return After::Close;
+        };
+        let (outcome, after) = self.send(work, &mut response, parsed.persistent).await;
+        let situation = self.situation(work, site);
+        let status = response.status();
+        pipeline::record(&thread, situation, arrival, user.as_deref(), status, outcome);
+        if let Body::Buffer(buffer, _) = response.body {
+            work.scratch.content = buffer;
+        }
+        after
+    }
+
+    /// Answers a head that was refused, after which nothing is known of the connection.
+    async fn refuse(&mut self, work: &mut Workspace, refusal: Refusal) -> After {
+        let thread = self.thread.clone();
+        self.wire.watch.disarm();
+        let arrival = Arrival {
+            began: thread.clock().now(),
+            started: Instant::now(),
+        };
+        let situation = Situation {
+            phase: Phase::ReadingHead,
+            ..self.situation(work, None)
+        };
+        thread.report(&RequestError::head(situation, refusal.status, refusal.why));
+        // What follows is not read as another request.
+        self.remaining = Remaining::Length(u64::MAX);
+        let mut response = Response::error(refusal.status);
+        let (outcome, after) = self.send(work, &mut response, false).await;
+        let situation = self.situation(work, None);
+        pipeline::record(&thread, situation, arrival, None, refusal.status, outcome);
+        after
+    }
+
+    /// Encodes and sends a response to the request in `work`.
+    async fn send(
+        &mut self,
+        work: &mut Workspace,
+        response: &mut Response,
+        wants_to_persist: bool,
+    ) -> (Outcome, After) {
+        let is_persistent =
+            wants_to_persist && self.may_persist() && !response.head.get().asks_to_close();
+        work.out.clear();
+        let date = self.thread.date();
+        let framing = head::encode(&mut work.out, response, &work.request, is_persistent, &date);
+        let (bytes, result) = if framing.has_content() {
+            let mut sink = Sink::new(&mut self.wire, &mut work.out, framing);
+            let promised = match framing {
+                h1::Framing::Length(length) => Some(length),
+                _ => None,
+            };
+            let Response { body, filters, .. } = response;
+            body::send(body, filters, promised, self.thread.spool_limits(), &mut sink).await
+        } else {
+            // HEAD, 204, 304: a script runs on, its output is not wanted.
+            response.body.discard();
+            let mut sink = Sink::new(&mut self.wire, &mut work.out, h1::Framing::None);
+            let flushed = poll_fn(|context| sink.poll_flush(context)).await;
+            (0, flushed.map_err(PumpError::from))
+        };
+        let after = match (&result, is_persistent && framing != h1::Framing::Close) {
+            (Err(_), _) => After::Close,
+            (Ok(()), true) => After::Next,
+            (Ok(()), false) if self.remaining.is_done() => After::Close,
+            (Ok(()), false) => After::Linger,
+        };
+        (Outcome { bytes, result }, after)
+    }
+
+    fn situation<'s>(&'s self, work: &'s Workspace, site: Option<&'s Site>) -> Situation<'s> {
+        Situation {
+            peer: &self.peer,
+            site,
+            phase: Phase::Sending,
+            request: &work.request,
+        }
+    }
+}
+
+const TOO_SLOW: Refusal = Refusal {
+    status: Status::REQUEST_TIMEOUT,
+    why: "the head took longer than head_timeout",
+};

@@ -1,0 +1,150 @@
+//! The content of a request in HTTP/1's framing (RFC 9112 §6, §7).
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use howdah_http::h1::{CONTINUE, ChunkedDecoder, Framing, encode_head};
+use howdah_http::{Content, Limits, ResponseHead, Version};
+
+use crate::body::{BodyError, RequestStream};
+use crate::net::{Buffer, Timed, Transport};
+
+/// What is still to be read of a request's content.
+#[derive(Debug)]
+pub(super) enum Remaining {
+    Length(u64),
+    Chunks(Box<ChunkedDecoder>),
+}
+
+impl Remaining {
+    /// All of the content that a request's head announced.
+    pub(super) fn of(content: Content, limits: &Limits) -> Remaining {
+        match content {
+            Content::None => Remaining::Length(0),
+            Content::Length(length) => Remaining::Length(length),
+            Content::Chunked => Remaining::Chunks(Box::new(ChunkedDecoder::new(limits))),
+        }
+    }
+
+    /// Whether the next request begins at the next byte.
+    pub(super) fn is_done(&self) -> bool {
+        matches!(self, Remaining::Length(0))
+    }
+}
+
+/// The request's end of a connection.
+pub(super) struct RequestBody<'c, T> {
+    pub(super) wire: &'c mut Timed<T>,
+    pub(super) input: &'c mut Buffer,
+    pub(super) remaining: &'c mut Remaining,
+    pub(super) version: Version,
+    /// Whether the client waits for leave to send its content.
+    pub(super) expects_continue: bool,
+    /// Whether the watch runs for the read that is under way.
+    pub(super) is_waiting: bool,
+    /// Bytes of an interim response that were not sent yet.
+    pub(super) interim: Vec<u8>,
+}
+
+impl<T: Transport> RequestBody<'_, T> {
+    /// Decodes what has come. `None` where it is nothing.
+    fn decode(
+        &mut self,
+        take: &mut dyn FnMut(&[u8]) -> Result<(), BodyError>,
+    ) -> Result<Option<bool>, BodyError> {
+        let input = self.input.bytes();
+        if input.is_empty() {
+            return Ok(None);
+        }
+        let consumed = match self.remaining {
+            Remaining::Length(left) => {
+                let count = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
+                take(&input[..count])?;
+                *left -= count as u64;
+                count
+            }
+            Remaining::Chunks(decoder) => {
+                let decoded = decoder.decode(input).map_err(BodyError::Refused)?;
+                take(&input[decoded.data])?;
+                if decoded.done {
+                    *self.remaining = Remaining::Length(0);
+                }
+                decoded.consumed
+            }
+        };
+        self.input.consume(consumed);
+        Ok(Some(!self.remaining.is_done()))
+    }
+}
+
+impl<T: Transport> RequestStream for RequestBody<'_, T> {
+    fn poll_content(
+        &mut self,
+        patience: Duration,
+        take: &mut dyn FnMut(&[u8]) -> Result<(), BodyError>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<bool, BodyError>> {
+        if self.remaining.is_done() {
+            return Poll::Ready(Ok(false));
+        }
+        if std::mem::take(&mut self.expects_continue) && self.input.is_empty() {
+            self.interim.extend_from_slice(CONTINUE);
+        }
+        ready!(self.poll_interim(context))?;
+        loop {
+            if let Some(goes_on) = self.decode(take)? {
+                return Poll::Ready(Ok(goes_on));
+            }
+            let mut patience = (!self.is_waiting).then_some(patience);
+            self.is_waiting = true;
+            let filled = ready!(self.wire.poll_fill(self.input, &mut patience, context));
+            self.is_waiting = false;
+            self.wire.watch.disarm();
+            match filled {
+                Ok(0) => return Poll::Ready(Err(BodyError::Cut)),
+                Ok(_) => {}
+                Err(cut) => return Poll::Ready(Err(cut.into())),
+            }
+        }
+    }
+
+    /// HTTP/1.0 has no interim responses (RFC 9110 §15.2).
+    fn send_interim<'s>(
+        &'s mut self,
+        head: &'s ResponseHead,
+    ) -> Pin<Box<dyn Future<Output = ()> + 's>> {
+        Box::pin(async move {
+            if self.version != Version::Http10 {
+                encode_head(&mut self.interim, self.version, head, Framing::None, true, b"");
+                let _ = std::future::poll_fn(|context| self.poll_interim(context)).await;
+            }
+        })
+    }
+
+    fn poll_closed(&self, context: &mut Context<'_>) -> bool {
+        self.wire.poll_closed(context)
+    }
+
+    fn poll_broken(&self, context: &mut Context<'_>) -> bool {
+        self.wire.poll_broken(context)
+    }
+}
+
+impl<T: Transport> RequestBody<'_, T> {
+    /// Sends what is left of the interim responses.
+    fn poll_interim(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+        while !self.interim.is_empty() {
+            let nothing = crate::net::Piece::Memory(b"");
+            match ready!(self.wire.poll_send(&self.interim, nothing, b"", context)) {
+                Ok(count) => drop(self.interim.drain(..count)),
+                Err(_) => {
+                    self.interim.clear();
+                    return Poll::Ready(Err(BodyError::Cut));
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}

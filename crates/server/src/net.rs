@@ -1,0 +1,17 @@
+//! The network: listeners, transports, time limits, and the peer at the other end.
+//!
+//! A protocol reads and writes through a [`Timed`] transport and never names a socket. TLS joins as
+//! a second [`Transport`].
+
+mod accept;
+mod buffer;
+mod deadline;
+mod peer;
+mod timed;
+mod transport;
+
+pub(crate) use self::buffer::Buffer;
+pub(crate) use self::deadline::{SWEEP, Watches};
+pub(crate) use self::peer::Peer;
+pub(crate) use self::timed::{Cut, SendError, Timed};
+pub(crate) use self::transport::{Piece, SHORT_FILE, Transport};

@@ -1,0 +1,70 @@
+//! A connection's input: bytes that came and were not used yet.
+
+use std::io;
+use std::task::{Poll, ready};
+
+use tokio::io::ReadBuf;
+
+/// Bytes read at once. A usual head is a tenth of it; an upload goes through in pieces of this
+/// size.
+const ROOM: usize = 16 * 1024;
+
+/// A byte buffer that fills at its end and empties at its front.
+#[derive(Debug, Default)]
+pub(crate) struct Buffer {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Buffer {
+    /// What is there.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// Forgets the first `count` bytes.
+    pub(crate) fn consume(&mut self, count: usize) {
+        self.start += count;
+        debug_assert!(self.start <= self.end);
+        if self.start == self.end {
+            self.clear();
+        }
+    }
+
+    /// Forgets everything, keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.start = 0;
+        self.end = 0;
+    }
+
+    /// Has `read` read once to the buffer's end; 0 bytes are the end of what it reads from.
+    pub(crate) fn poll_fill(
+        &mut self,
+        read: impl FnOnce(&mut ReadBuf<'_>) -> Poll<io::Result<()>>,
+    ) -> Poll<io::Result<usize>> {
+        if self.bytes.len() - self.end < ROOM / 4 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+            self.bytes.resize(self.bytes.len().max(self.end + ROOM), 0);
+        }
+        let mut room = ReadBuf::new(&mut self.bytes[self.end..]);
+        ready!(read(&mut room))?;
+        let count = room.filled().len();
+        self.end += count;
+        Poll::Ready(Ok(count))
+    }
+
+    /// Gives memory back that one large head made it take.
+    pub(crate) fn shrink(&mut self) {
+        if self.bytes.len() > 4 * ROOM && self.is_empty() {
+            self.bytes = Vec::new();
+            self.clear();
+        }
+    }
+}

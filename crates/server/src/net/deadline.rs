@@ -1,0 +1,141 @@
+//! Time limits of connections: a deadline each, looked at twice a second by one sweep per thread.
+//!
+//! Arming a deadline is one store. A timer per connection would cost a lock and a heap operation
+//! per request; half a second is exact enough for limits that are counted in seconds.
+
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+/// How often deadlines are looked at.
+pub(crate) const SWEEP: Duration = Duration::from_millis(500);
+
+/// All watches of a thread.
+#[derive(Debug)]
+pub(crate) struct Watches {
+    start: Instant,
+    all: RefCell<Vec<Weak<Watch>>>,
+}
+
+/// The time limit of one connection.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    start: Instant,
+    /// Milliseconds after `start`.
+    deadline: Cell<u64>,
+    expired: Cell<bool>,
+    /// The connection waits for a request: it may be closed at any time without loss.
+    idle: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Watches {
+    pub(crate) fn new() -> Watches {
+        Watches {
+            start: Instant::now(),
+            all: RefCell::new(Vec::new()),
+        }
+    }
+
+    /// A watch without a deadline, for the task that `waker` wakes.
+    pub(crate) fn add(&self, waker: Waker) -> Rc<Watch> {
+        let watch = Rc::new(Watch {
+            start: self.start,
+            deadline: Cell::new(u64::MAX),
+            expired: Cell::new(false),
+            idle: Cell::new(false),
+            waker: RefCell::new(Some(waker)),
+        });
+        self.all.borrow_mut().push(Rc::downgrade(&watch));
+        watch
+    }
+
+    /// Wakes all whose time is over, and forgets those that are gone.
+    pub(crate) fn sweep(&self, now: Instant) {
+        let now = milliseconds(self.start, now);
+        self.all.borrow_mut().retain(|watch| {
+            let Some(watch) = watch.upgrade() else {
+                return false;
+            };
+            if watch.deadline.get() <= now && !watch.expired.replace(true) {
+                watch.waker.borrow().iter().for_each(Waker::wake_by_ref);
+            }
+            true
+        });
+    }
+
+    /// Wakes all idle connections as if their time were over.
+    pub(crate) fn expire_idle(&self) {
+        for watch in self
+            .all
+            .borrow()
+            .iter()
+            .filter_map(Weak::upgrade)
+            .filter(|watch| watch.idle.get())
+        {
+            watch.expired.set(true);
+            watch.waker.borrow().iter().for_each(Waker::wake_by_ref);
+        }
+    }
+}
+
+impl Watch {
+    /// Sets the deadline `after` from `now`.
+    pub(crate) fn arm(&self, now: Instant, after: Duration) {
+        self.deadline.set(milliseconds(self.start, now + after));
+        self.expired.set(false);
+    }
+
+    /// No deadline until the next [`Watch::arm`].
+    pub(crate) fn disarm(&self) {
+        self.deadline.set(u64::MAX);
+        self.expired.set(false);
+    }
+
+    /// Whether there is no deadline.
+    pub(crate) fn is_disarmed(&self) -> bool {
+        self.deadline.get() == u64::MAX
+    }
+
+    /// Says whether the connection waits for a request.
+    pub(crate) fn set_idle(&self, idle: bool) {
+        self.idle.set(idle);
+    }
+
+    /// Whether the deadline has passed.
+    pub(crate) fn is_expired(&self) -> bool {
+        self.expired.get()
+    }
+}
+
+fn milliseconds(start: Instant, now: Instant) -> u64 {
+    u64::try_from(now.saturating_duration_since(start).as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expires_at_the_sweep_after_its_deadline() {
+        let watches = Watches::new();
+        let watch = watches.add(Waker::noop().clone());
+        let now = Instant::now();
+        watch.arm(now, Duration::from_secs(2));
+        watches.sweep(now + Duration::from_secs(1));
+        assert!(!watch.is_expired());
+        watches.sweep(now + Duration::from_secs(3));
+        assert!(watch.is_expired());
+        watch.arm(now + Duration::from_secs(3), Duration::from_secs(2));
+        assert!(!watch.is_expired());
+    }
+
+    #[test]
+    fn a_dropped_watch_is_forgotten() {
+        let watches = Watches::new();
+        drop(watches.add(Waker::noop().clone()));
+        watches.sweep(Instant::now());
+        assert!(watches.all.borrow().is_empty());
+    }
+}

@@ -1,0 +1,160 @@
+//! A transport with the time limits of its connection.
+
+use std::future::poll_fn;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use super::buffer::Buffer;
+use super::deadline::Watch;
+use super::transport::{Piece, SHORT_FILE, Transport};
+
+/// A transport, and the watch that bounds how long the client may keep it waiting.
+#[derive(Debug)]
+pub(crate) struct Timed<T> {
+    pub(crate) transport: T,
+    pub(crate) watch: Rc<Watch>,
+    /// How long a client may take nothing while there is something to send.
+    send_timeout: Duration,
+}
+
+/// The client's side of a connection ended early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// The deadline passed.
+    TimedOut,
+    /// The client closed or reset the connection.
+    Broken,
+}
+
+/// Content could not be sent.
+#[derive(Debug)]
+pub(crate) enum SendError {
+    Cut(Cut),
+    /// The file has fewer bytes than its response's head promised.
+    ShortFile,
+}
+
+impl From<Cut> for SendError {
+    fn from(cut: Cut) -> SendError {
+        SendError::Cut(cut)
+    }
+}
+
+impl<T: Transport> Timed<T> {
+    pub(crate) fn new(transport: T, watch: Rc<Watch>, send_timeout: Duration) -> Timed<T> {
+        Timed { transport, watch, send_timeout }
+    }
+
+    /// Reads once into `input`; 0 bytes are the end. The time limit starts now.
+    ///
+    /// # Errors
+    /// [`Cut`], where the client took too long or the connection broke.
+    pub(crate) async fn fill(
+        &mut self,
+        input: &mut Buffer,
+        patience: Duration,
+    ) -> Result<usize, Cut> {
+        let mut patience = Some(patience);
+        let result = poll_fn(|context| self.poll_fill(input, &mut patience, context)).await;
+        self.watch.disarm();
+        result
+    }
+
+    /// Reads once into `input`. `patience` is taken, and the watch armed with it, when there is
+    /// something to wait for; without one the watch keeps its present deadline.
+    pub(crate) fn poll_fill(
+        &mut self,
+        input: &mut Buffer,
+        patience: &mut Option<Duration>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<usize, Cut>> {
+        match input.poll_fill(|room| self.transport.poll_read(context, room)) {
+            Poll::Ready(Ok(count)) => Poll::Ready(Ok(count)),
+            Poll::Ready(Err(_)) => Poll::Ready(Err(Cut::Broken)),
+            Poll::Pending if self.watch.is_expired() => Poll::Ready(Err(Cut::TimedOut)),
+            Poll::Pending => {
+                // The clock is only read when there is something to wait for.
+                if let Some(patience) = patience.take() {
+                    self.watch.arm(Instant::now(), patience);
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Sends what the client takes of `before`, `piece` and `after`, in this order. Returns the
+    /// bytes taken of the three together. While the client takes nothing, `send_timeout` runs.
+    pub(crate) fn poll_send(
+        &mut self,
+        before: &[u8],
+        piece: Piece<'_>,
+        after: &[u8],
+        context: &mut Context<'_>,
+    ) -> Poll<Result<usize, SendError>> {
+        loop {
+            match self.transport.try_send(before, piece, after) {
+                Ok(count) => {
+                    self.watch.disarm();
+                    return Poll::Ready(Ok(count));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    match self.transport.poll_write_ready(context) {
+                        Poll::Ready(Ok(())) => continue,
+                        Poll::Ready(Err(_)) => return Poll::Ready(Err(Cut::Broken.into())),
+                        Poll::Pending => {}
+                    }
+                    if self.watch.is_expired() {
+                        return Poll::Ready(Err(Cut::TimedOut.into()));
+                    }
+                    if self.watch.is_disarmed() {
+                        self.watch.arm(Instant::now(), self.send_timeout);
+                    }
+                    return Poll::Pending;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == SHORT_FILE => {
+                    return Poll::Ready(Err(SendError::ShortFile));
+                }
+                Err(_) => return Poll::Ready(Err(Cut::Broken.into())),
+            }
+        }
+    }
+
+    /// Whether the client has closed its side. Has `context` woken when that changes.
+    pub(crate) fn poll_closed(&self, context: &mut Context<'_>) -> bool {
+        matches!(self.transport.poll_peek(context), Poll::Ready(Ok(0) | Err(_)))
+    }
+
+    /// Whether the connection is broken. A client that closed only its own side still reads.
+    pub(crate) fn poll_broken(&self, context: &mut Context<'_>) -> bool {
+        matches!(self.transport.poll_peek(context), Poll::Ready(Err(_)))
+    }
+
+    /// Reads and discards what the client still sends, so that closing the connection does not
+    /// destroy the response on its way (RFC 9112 §9.6).
+    pub(crate) async fn linger(&mut self) {
+        if poll_fn(|context| self.transport.poll_shutdown(context)).await.is_err() {
+            return;
+        }
+        let mut input = Buffer::default();
+        let mut left = LINGER_BYTES;
+        let end = Instant::now() + LINGER;
+        while left > 0 {
+            let patience = end.saturating_duration_since(Instant::now());
+            match self.fill(&mut input, patience).await {
+                Ok(count) if count > 0 && !patience.is_zero() => {
+                    left = left.saturating_sub(count);
+                    input.clear();
+                }
+                _ => return,
+            }
+        }
+    }
+}
+
+/// How long the rest of an unread request is read and discarded.
+const LINGER: Duration = Duration::from_secs(2);
+/// Bytes of it that are read at most.
+const LINGER_BYTES: usize = 1 << 20;

@@ -1,0 +1,214 @@
+//! What carries a protocol's bytes: TCP here, memory in tests, TLS later.
+
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use howdah_files::OpenFile;
+use howdah_php::Exchange;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::net::TcpStream;
+
+/// A byte stream to and from a client that never blocks.
+pub(crate) trait Transport {
+    /// Reads once; nothing read is the end of the client's side.
+    fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        room: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>>;
+
+    /// Waits, without a buffer, until a read would return something.
+    fn poll_read_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Waits until a write may take something.
+    fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Writes what can be taken at once.
+    ///
+    /// # Errors
+    /// `WouldBlock` where nothing can be taken; any other error ends the connection.
+    fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize>;
+
+    /// Looks for the end of the client's side without taking bytes: `Ok(0)` is the end, an error is
+    /// a broken connection.
+    fn poll_peek(&self, context: &mut Context<'_>) -> Poll<io::Result<usize>>;
+
+    /// Ends our side.
+    fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Writes what can be taken at once of `before`, `piece` and `after`, in this order. Returns
+    /// the number of bytes taken of the three together, at least 1.
+    ///
+    /// This default brings everything through memory, as an encrypting transport must.
+    ///
+    /// # Errors
+    /// As [`try_write`](Transport::try_write), and [`SHORT_FILE`] where a file has fewer bytes than
+    /// its piece.
+    fn try_send(&mut self, before: &[u8], piece: Piece<'_>, after: &[u8]) -> io::Result<usize> {
+        if !before.is_empty() {
+            return self.try_write(before);
+        }
+        if piece.length() == 0 {
+            return self.try_write(after);
+        }
+        let mut copy = [0; COPY];
+        let count = piece.read(&mut copy)?;
+        self.try_write(&copy[..count])
+    }
+}
+
+/// Bytes of content where they are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Piece<'b> {
+    Memory(&'b [u8]),
+    /// `length` bytes of a document from `offset` on.
+    Document {
+        file: &'b OpenFile,
+        offset: u64,
+        length: u64,
+    },
+    /// `length` bytes of a spool file from `offset` on.
+    Spooled {
+        file: &'b File,
+        offset: u64,
+        length: u64,
+    },
+    /// The next bytes of a worker's response ring.
+    Ring(&'b Exchange, usize),
+}
+
+impl<'b> Piece<'b> {
+    /// Bytes of it.
+    pub(crate) fn length(&self) -> u64 {
+        match self {
+            Piece::Memory(bytes) => bytes.len() as u64,
+            Piece::Document { length, .. } | Piece::Spooled { length, .. } => *length,
+            Piece::Ring(_, length) => *length as u64,
+        }
+    }
+
+    /// Its first bytes, at most `most`.
+    pub(crate) fn first(self, most: u64) -> Piece<'b> {
+        let most = most.min(self.length());
+        match self {
+            Piece::Memory(bytes) => Piece::Memory(&bytes[..most as usize]),
+            Piece::Document { file, offset, .. } => Piece::Document { file, offset, length: most },
+            Piece::Spooled { file, offset, .. } => Piece::Spooled { file, offset, length: most },
+            Piece::Ring(exchange, _) => Piece::Ring(exchange, most as usize),
+        }
+    }
+
+    /// Copies its first bytes to `into`, as many as fit. Returns their number, at least 1 unless
+    /// either is empty.
+    ///
+    /// # Errors
+    /// [`SHORT_FILE`] where the file has become shorter, and what reading it returns.
+    pub(crate) fn read(&self, into: &mut [u8]) -> io::Result<usize> {
+        let count = usize::try_from(self.length()).map_or(into.len(), |all| all.min(into.len()));
+        let into = &mut into[..count];
+        let read = match self {
+            Piece::Memory(bytes) => {
+                into.copy_from_slice(&bytes[..count]);
+                count
+            }
+            Piece::Document { file, offset, .. } => file.read_at(into, *offset)?,
+            Piece::Spooled { file, offset, .. } => file.read_at(into, *offset)?,
+            Piece::Ring(exchange, _) => exchange.copy(into),
+        };
+        if read == 0 && count > 0 {
+            return Err(SHORT_FILE.into());
+        }
+        Ok(read)
+    }
+}
+
+/// The error of a file that has fewer bytes than its response's head promised.
+pub(crate) const SHORT_FILE: io::ErrorKind = io::ErrorKind::UnexpectedEof;
+
+/// Bytes that [`Transport::try_send`] brings through memory at once: one TLS record.
+const COPY: usize = 16 * 1024;
+
+impl Transport for TcpStream {
+    fn poll_read(
+        &mut self,
+        context: &mut Context<'_>,
+        room: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        AsyncRead::poll_read(Pin::new(self), context, room)
+    }
+
+    fn poll_read_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        TcpStream::poll_read_ready(self, context)
+    }
+
+    fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        TcpStream::poll_write_ready(self, context)
+    }
+
+    fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        TcpStream::try_write(self, bytes)
+    }
+
+    fn poll_peek(&self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        TcpStream::poll_peek(self, context, &mut ReadBuf::new(&mut [0; 1]))
+    }
+
+    fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        AsyncWrite::poll_shutdown(Pin::new(self), context)
+    }
+
+    /// Files go by `sendfile(2)`, a ring and memory by `writev(2)`.
+    fn try_send(&mut self, before: &[u8], piece: Piece<'_>, after: &[u8]) -> io::Result<usize> {
+        let (file, offset, length) = match piece {
+            // A plain `write` is cheaper than gathering.
+            Piece::Memory(b"") if after.is_empty() => return self.try_write(before),
+            Piece::Memory(bytes) => {
+                let parts = [before, bytes, after].map(IoSlice::new);
+                return self.try_write_vectored(&parts);
+            }
+            Piece::Ring(exchange, length) => {
+                return self.try_io(Interest::WRITABLE, || {
+                    exchange.send(length, self.as_fd(), before, after)
+                });
+            }
+            Piece::Document { file, offset, length } => (file.as_fd(), offset, length),
+            Piece::Spooled { file, offset, length } => (file.as_fd(), offset, length),
+        };
+        if length == 0 {
+            return self.try_write(if before.is_empty() { after } else { before });
+        }
+        let mut sent = 0;
+        if !before.is_empty() {
+            // It waits in the socket for the first bytes of the file: one packet for both.
+            sent = self.try_io(Interest::WRITABLE, || {
+                howdah_sys::socket::send_more(self.as_fd(), before)
+            })?;
+            if sent < before.len() {
+                return Ok(sent);
+            }
+        }
+        match self.try_io(Interest::WRITABLE, || send_file(self.as_fd(), file, offset, length)) {
+            Ok(count) => Ok(sent + count),
+            // What was taken must be counted; the next attempt returns the error.
+            Err(_) if sent > 0 => Ok(sent),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn send_file(
+    socket: BorrowedFd<'_>,
+    file: BorrowedFd<'_>,
+    offset: u64,
+    length: u64,
+) -> io::Result<usize> {
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    match howdah_sys::sendfile::sendfile(socket, file, offset, length)? {
+        0 => Err(SHORT_FILE.into()),
+        count => Ok(count),
+    }
+}

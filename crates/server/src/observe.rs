@@ -1,0 +1,12 @@
+//! What is said of requests: one record for each, from which the access log is written, and one
+//! error for each that failed, which names its culprit.
+
+mod access_log;
+mod directive_messages;
+mod phase;
+mod request_error;
+
+pub(crate) use self::access_log::{AccessLog, Record};
+pub(crate) use self::directive_messages::{DirectiveMessage, RecentMessages};
+pub(crate) use self::phase::Phase;
+pub(crate) use self::request_error::{RequestError, RespondError, Situation};

@@ -1,0 +1,266 @@
+//! Errors of requests: whose fault each was, and what the client and the log are told. Nothing else
+//! decides that.
+
+use std::fmt;
+
+use howdah_http::{Request, Status};
+use howdah_php::{Failure, Refused};
+use howdah_site::{Script, Site};
+
+use super::{DirectiveMessage, Phase};
+use crate::body::{BodyError, PumpError, SourceError};
+use crate::log::Level;
+use crate::net::{Cut, Peer};
+use crate::respond::UpstreamError;
+
+/// Something that kept a request from its usual response.
+#[derive(Debug)]
+pub(crate) struct RequestError {
+    culprit: Culprit,
+    /// The status for the client; `None` if it is gone, or has the head of a response already.
+    pub(crate) status: Option<Status>,
+    /// The name of the site that the request was for, if it came that far.
+    pub(crate) site: Option<String>,
+    text: String,
+}
+
+/// A request that has no response yet.
+#[derive(Debug)]
+pub(crate) enum RespondError {
+    /// The response is the page of this status; the log is told nothing.
+    Status(Status),
+    Error(RequestError),
+}
+
+impl RespondError {
+    /// The status for the client; `None` if it is gone.
+    pub(crate) fn status(&self) -> Option<Status> {
+        match self {
+            RespondError::Status(status) => Some(*status),
+            RespondError::Error(error) => error.status,
+        }
+    }
+}
+
+impl From<Status> for RespondError {
+    fn from(status: Status) -> RespondError {
+        RespondError::Status(status)
+    }
+}
+
+impl From<RequestError> for RespondError {
+    fn from(error: RequestError) -> RespondError {
+        RespondError::Error(error)
+    }
+}
+
+/// The party at fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Culprit {
+    Client,
+    Script,
+    /// A server that a rule hands requests on to.
+    Upstream,
+    /// The site's directives.
+    Site,
+    /// Too many requests for the pool.
+    Load,
+    Server,
+}
+
+/// Whose request it was, and how far it had come.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Situation<'r> {
+    pub(crate) peer: &'r Peer,
+    /// `None` until the site is known.
+    pub(crate) site: Option<&'r Site>,
+    pub(crate) phase: Phase,
+    pub(crate) request: &'r Request,
+}
+
+impl Situation<'_> {
+    fn error(&self, culprit: Culprit, status: Option<Status>, why: &str) -> RequestError {
+        self.error_of_text(culprit, status, format!("{why}, {self}"))
+    }
+
+    fn error_of_text(
+        &self,
+        culprit: Culprit,
+        status: Option<Status>,
+        text: String,
+    ) -> RequestError {
+        let site = self.site.map(|site| site.name().to_owned());
+        RequestError { culprit, status, site, text }
+    }
+
+    /// An error about a client is told with its address first, so that a filter of log lines finds
+    /// it.
+    fn error_of_client(&self, culprit: Culprit, status: Option<Status>, why: &str) -> RequestError {
+        self.error(culprit, status, &format!("{}: {why}", self.peer.remote))
+    }
+}
+
+impl RequestError {
+    /// The request's head broke the rules of HTTP.
+    pub(crate) fn head(situation: Situation<'_>, status: Status, why: &str) -> RequestError {
+        let Situation { peer, phase, .. } = situation;
+        let text = format!("{status} to {}: {why}, {phase}", peer.remote);
+        situation.error_of_text(Culprit::Client, Some(status), text)
+    }
+
+    /// The request's content did not come.
+    pub(crate) fn body(situation: Situation<'_>, error: &BodyError) -> RequestError {
+        let (culprit, why) = match error {
+            BodyError::Refused(refusal) => (Culprit::Client, refusal.why.to_owned()),
+            BodyError::TimedOut => (Culprit::Client, "nothing came for body_timeout".to_owned()),
+            BodyError::Cut => (Culprit::Client, CLOSED.to_owned()),
+            BodyError::Discarded => {
+                let why = "the rules changed after its content was discarded";
+                (Culprit::Server, why.to_owned())
+            }
+            BodyError::Storage(error) => {
+                let folder = std::env::temp_dir();
+                let why = format!("its content cannot be stored in {}: {error}", folder.display());
+                (Culprit::Server, why)
+            }
+        };
+        situation.error_of_client(culprit, error.status(), &why)
+    }
+
+    /// The pool did not take the request.
+    pub(crate) fn refused(situation: Situation<'_>, refused: Refused) -> RequestError {
+        let (culprit, status, why) = match refused {
+            Refused::QueueFull => (
+                Culprit::Load,
+                Status::SERVICE_UNAVAILABLE,
+                "all workers are busy and the queue is full",
+            ),
+            Refused::QueueTimeout => (Culprit::Load, Status::SERVICE_UNAVAILABLE, NOT_BEGUN),
+            Refused::TooLarge => (
+                Culprit::Client,
+                Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                "the head, as server variables, is larger than a worker can be given",
+            ),
+        };
+        situation.error_of_client(culprit, Some(status), why)
+    }
+
+    /// The worker did not answer as it should.
+    pub(crate) fn script(
+        situation: Situation<'_>,
+        script: &Script,
+        failure: Failure,
+    ) -> RequestError {
+        let mut error = RequestError::response(situation, failure);
+        error.text = format!("{}: {}", script.path().absolute().display(), error.text);
+        error
+    }
+
+    /// As [`RequestError::script`], once the response is on its way.
+    fn response(situation: Situation<'_>, failure: Failure) -> RequestError {
+        let (status, why) = match failure {
+            Failure::WorkerDied(status) => {
+                (Status::BAD_GATEWAY, format!("its worker {}", crate::log::WaitStatus(status)))
+            }
+            Failure::NotBegun => (Status::SERVICE_UNAVAILABLE, NOT_BEGUN.to_owned()),
+            Failure::PoolDied | Failure::NotTaken => {
+                (Status::BAD_GATEWAY, "its pool's zygote died".to_owned())
+            }
+            Failure::TimedOut => (
+                Status::GATEWAY_TIMEOUT,
+                "it ran longer than request_timeout; its worker is ended".to_owned(),
+            ),
+            Failure::Malformed(corrupt) => (Status::BAD_GATEWAY, corrupt.to_string()),
+        };
+        let culprit = if failure == Failure::NotBegun {
+            Culprit::Load
+        } else {
+            Culprit::Script
+        };
+        situation.error(culprit, Some(status), &why)
+    }
+
+    /// An upstream did not answer as it should.
+    pub(crate) fn upstream(situation: Situation<'_>, error: &UpstreamError) -> RequestError {
+        situation.error(Culprit::Upstream, Some(error.status()), &error.to_string())
+    }
+
+    /// A directive's message.
+    pub(crate) fn directives(
+        situation: Situation<'_>,
+        (place, what): &DirectiveMessage,
+    ) -> RequestError {
+        let place = place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
+        situation.error(Culprit::Site, None, &format!("{place}{what}"))
+    }
+
+    /// The client closed the connection before it had its response.
+    pub(crate) fn gone(situation: Situation<'_>) -> RequestError {
+        situation.error(Culprit::Client, None, CLOSED)
+    }
+
+    /// The content of the response broke off; `None` where the client alone is why, which the
+    /// access log tells.
+    pub(crate) fn content(situation: Situation<'_>, error: PumpError) -> Option<RequestError> {
+        let why = match error {
+            PumpError::Client(Cut::Broken | Cut::TimedOut) => return None,
+            PumpError::Source(error) => return Some(RequestError::source(situation, error)),
+            PumpError::Spool(error) => {
+                format!("what a slow client has not taken yet cannot be stored: {error}")
+            }
+            PumpError::Filter(broken) => broken.0.to_owned(),
+            PumpError::ShortFile => {
+                "the file became shorter while it was sent; the connection was \
+                                     closed in the middle of it"
+                    .to_owned()
+            }
+            PumpError::File(error) => format!("the file cannot be read: {error}"),
+            PumpError::Short => {
+                let why =
+                    "the script ended before it had sent as many bytes as its Content-Length says";
+                why.to_owned()
+            }
+        };
+        Some(situation.error(Culprit::Server, None, &why))
+    }
+
+    /// The source of the content broke off.
+    pub(crate) fn source(situation: Situation<'_>, error: SourceError) -> RequestError {
+        match error {
+            SourceError::Script(failure) => RequestError::response(situation, failure),
+            SourceError::Upstream(error) => RequestError::upstream(situation, &error),
+        }
+    }
+
+    /// The level in the log.
+    pub(crate) fn level(&self) -> Level {
+        match self.culprit {
+            Culprit::Client => Level::Info,
+            Culprit::Load | Culprit::Site => Level::Warning,
+            Culprit::Script | Culprit::Upstream | Culprit::Server => Level::Error,
+        }
+    }
+}
+
+const CLOSED: &str = "the client closed the connection";
+const NOT_BEGUN: &str = "no worker became free within queue_timeout";
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Bytes of a target that are told; the access log has all of it.
+const LONGEST_TARGET: usize = 1024;
+
+impl fmt::Display for Situation<'_> {
+    /// `while sending the response to GET http://host/path from 192.0.2.1:4711`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Situation { peer, phase, request, .. } = self;
+        let shown = &request.target[..request.target.len().min(LONGEST_TARGET)];
+        let (host, target) = (request.authority.escape_ascii(), shown.escape_ascii());
+        let method = request.method.as_str();
+        write!(f, "{phase} {method} http://{host}{target} from {}", peer.remote)
+    }
+}

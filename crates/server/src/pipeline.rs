@@ -1,0 +1,163 @@
+//! The way of a request from its head to a response, whatever protocol brought it. Nothing here
+//! knows a socket or a protocol.
+//!
+//! A protocol reads a head, makes a [`RequestContext`], calls [`serve`], and has the pump send the
+//! response's content to its own [`Sink`](crate::body::Sink).
+
+mod context;
+mod directives;
+mod response;
+#[cfg(test)]
+mod tests;
+
+use howdah_http::Status;
+use howdah_site::{Resolution, Resolved, Site};
+
+pub(crate) use self::context::{Arrival, Deadlines, RequestContext, ScratchBuffers};
+pub(crate) use self::directives::adjust;
+pub(crate) use self::response::{Head, Response};
+use crate::body;
+use crate::front::Thread;
+use crate::observe::{Phase, Record, RequestError, Situation};
+use crate::respond::{file, listing, script, upstream};
+
+/// A response, and what the record of the request says of it.
+#[derive(Debug)]
+pub(crate) struct Served<'t> {
+    /// `None` where the client is gone.
+    pub(crate) response: Option<Response>,
+    /// `None` where no site has the name that the client asked for.
+    pub(crate) site: Option<&'t Site>,
+    /// The user who has authenticated.
+    pub(crate) user: Option<Vec<u8>>,
+}
+
+/// Makes the response to a request. Read this function and [`answer`] first.
+pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t> {
+    // Resolve: which site, and what the URL is there.
+    let Some(site) = context.thread.sites().find(context.request.host()) else {
+        let response = Some(Response::error(Status::MISDIRECTED_REQUEST));
+        return Served { response, site: None, user: None };
+    };
+    context.site = Some(site);
+    let resolved = directives::resolve(context, site).await;
+
+    // Answer and adjust: from a file, by a script, or with a status; as directives want it.
+    let (mut response, user) = answer(context, site, resolved).await;
+
+    // Settle: short content passes its filters before the head tells its length.
+    if let Some(response) = &mut response
+        && response.has_content(context.request)
+        && (!response.filters.is_empty() || !response.body.is_stored())
+    {
+        settle(context, response).await;
+    }
+    context.phase.set(Phase::Sending);
+    Served { response, site: Some(site), user }
+}
+
+/// How the sending of a response ended.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    /// Bytes of content that the client took.
+    pub(crate) bytes: u64,
+    pub(crate) result: Result<(), body::PumpError>,
+}
+
+/// Records a request that has ended: one line in the access log, and one in the error log where the
+/// content of its response broke off.
+pub(crate) fn record(
+    thread: &Thread,
+    situation: Situation<'_>,
+    arrival: Arrival,
+    user: Option<&[u8]>,
+    status: Status,
+    outcome: Outcome,
+) {
+    let complete = outcome.result.is_ok();
+    if let Err(error) = outcome.result
+        && let Some(error) = RequestError::content(situation, error)
+    {
+        thread.report(&error);
+    }
+    thread.record(&Record {
+        site: situation.site.map_or("-", |site| site.name()),
+        client: situation.peer.remote.ip(),
+        user,
+        began: arrival.began,
+        took: arrival.started.elapsed(),
+        request: situation.request,
+        status,
+        sent: outcome.bytes,
+        complete,
+    });
+}
+
+/// Makes the response that `resolved` calls for, and says who sent the request, as far as a
+/// password has told. The site's directives decide how an error is answered. `None`: the client is
+/// gone.
+async fn answer(
+    context: &mut RequestContext<'_, '_>,
+    site: &Site,
+    mut resolved: Resolved,
+) -> (Option<Response>, Option<Vec<u8>>) {
+    let mut errors = 0;
+    loop {
+        let is_error = errors > 0;
+        let Resolved { resolution, mut ruled } = resolved;
+        let rules = ruled.as_mut();
+        let made = match resolution {
+            Resolution::File { path } => file::respond(context, site, rules, path),
+            Resolution::Php(found) => {
+                let made = script::respond(context, site, rules, &found, is_error).await;
+                context.scratch.paths.reuse(found.into_path());
+                made
+            }
+            Resolution::Proxy { upstream, target } => {
+                upstream::respond(context, site, rules, (upstream, &target), is_error).await
+            }
+            Resolution::Discard { most } => match context.discard_content(most).await {
+                Ok(()) => {
+                    resolved = directives::resolve(context, site).await;
+                    continue;
+                }
+                Err(error) => Err(RequestError::body(context.situation(), &error).into()),
+            },
+            Resolution::Listing { path } => listing::respond(context, site, rules, path),
+            other => adjust(context, site, rules, Response::of(other)),
+        };
+        let user = ruled.as_ref().and_then(|ruled| ruled.state.user.clone());
+        directives::log_messages(context, ruled.as_mut());
+        let failed = match made {
+            Ok(response) if is_error => return (Some(response.with_retry_after()), user),
+            Ok(response) => return (Some(response), user),
+            Err(failed) => failed,
+        };
+        let Some(status) = context.thread.report_failed(&failed) else {
+            return (None, user);
+        };
+        if ruled.is_none() || errors == MOST_ERRORS {
+            return (Some(Response::error(status).with_retry_after()), user);
+        }
+        errors += 1;
+        resolved = directives::error(context, site, ruled, status);
+    }
+}
+
+/// Replaces the response by an error's page where its content cannot be had at all.
+async fn settle(context: &mut RequestContext<'_, '_>, response: &mut Response) {
+    let budget = context.thread.compressed_budget();
+    let Err(error) = body::settle(response, &mut context.scratch.content, budget).await else {
+        return;
+    };
+    context.phase.set(Phase::Sending);
+    let Some(error) = RequestError::content(context.situation(), error) else {
+        return;
+    };
+    let status = error.status.unwrap_or(Status::INTERNAL_SERVER_ERROR);
+    context.thread.report(&error);
+    *response = Response::error(status).with_retry_after();
+}
+
+/// The page of an error may fail itself; then the first error is answered without it.
+const MOST_ERRORS: u32 = 2;

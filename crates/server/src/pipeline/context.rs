@@ -1,0 +1,127 @@
+//! One request on its way through the pipeline.
+
+use std::cell::Cell;
+use std::fmt;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use howdah_http::Request;
+use howdah_site::{Client, Scratch, Site};
+
+use crate::body::{BodyError, Keep, Received, RequestStream};
+use crate::front::{Now, Thread};
+use crate::net::Peer;
+use crate::observe::{Phase, Situation};
+
+/// A request, and all that a step may ask about how it came. It knows the protocol only as a
+/// [`RequestStream`].
+pub(crate) struct RequestContext<'t, 'c> {
+    /// The event loop that serves the request: sites, files, pools, logs.
+    pub(crate) thread: &'t Rc<Thread>,
+    pub(crate) peer: &'t Peer,
+    /// `None` until the site is found.
+    pub(crate) site: Option<&'t Site>,
+    pub(crate) arrival: Arrival,
+    pub(crate) deadlines: Deadlines,
+    pub(crate) request: &'c mut Request,
+    /// The request's content, and the way for interim responses.
+    pub(crate) stream: &'c mut dyn RequestStream,
+    pub(crate) scratch: &'c mut ScratchBuffers,
+    /// The step that the request is in, for the log.
+    pub(crate) phase: Cell<Phase>,
+    /// Some or all of the content was received and discarded.
+    pub(crate) is_content_discarded: bool,
+}
+
+/// When a request came.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrival {
+    pub(crate) began: Now,
+    pub(crate) started: Instant,
+}
+
+/// The time limits of a request that its protocol enforces. The pool and the upstream clients have
+/// their own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadlines {
+    /// The longest silence while the content is received.
+    pub(crate) body: Duration,
+}
+
+/// Memory that is used again from one request to the next.
+#[derive(Debug, Default)]
+pub(crate) struct ScratchBuffers {
+    pub(crate) paths: Scratch,
+    /// A worker's response head.
+    pub(crate) head: Vec<u8>,
+    /// A short response.
+    pub(crate) content: Vec<u8>,
+}
+
+impl RequestContext<'_, '_> {
+    /// The sender of the request, as rules and scripts see it.
+    pub(crate) fn client(&self) -> Client<'_> {
+        self.peer.client(self.request, self.arrival.began.microseconds)
+    }
+
+    /// What the request is about and in which step it is, for errors.
+    pub(crate) fn situation(&self) -> Situation<'_> {
+        Situation {
+            peer: self.peer,
+            site: self.site,
+            phase: self.phase.get(),
+            request: self.request,
+        }
+    }
+
+    /// Receives the whole content, if it is no longer than `most` bytes. Afterwards the request's
+    /// content has a known length.
+    ///
+    /// # Errors
+    /// See [`receive`](crate::body::receive).
+    pub(crate) async fn receive(&mut self, most: Option<u64>) -> Result<Received, BodyError> {
+        let keep = Keep::All {
+            in_memory: self.thread.spool_limits().memory,
+        };
+        self.receive_as(most.unwrap_or(u64::MAX), keep).await
+    }
+
+    /// Receives the content and discards it, up to `most` bytes. Afterwards the request has a
+    /// length, which is more than `most` where there is more.
+    ///
+    /// # Errors
+    /// See [`receive`](crate::body::receive).
+    pub(crate) async fn discard_content(&mut self, most: u64) -> Result<(), BodyError> {
+        let received = self.receive_as(most, Keep::Nothing).await;
+        self.is_content_discarded = true;
+        match received {
+            Err(BodyError::Refused(refusal))
+                if refusal.status == howdah_http::Status::CONTENT_TOO_LARGE =>
+            {
+                self.request.content = howdah_http::Content::Length(most.saturating_add(1));
+                Ok(())
+            }
+            result => result.map(drop),
+        }
+    }
+
+    async fn receive_as(&mut self, most: u64, keep: Keep) -> Result<Received, BodyError> {
+        if self.request.content != howdah_http::Content::None {
+            if self.is_content_discarded {
+                return Err(BodyError::Discarded);
+            }
+            self.phase.set(Phase::ReadingBody);
+        }
+        crate::body::receive(self.stream, self.request, self.deadlines.body, most, keep).await
+    }
+}
+
+impl fmt::Debug for RequestContext<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RequestContext")
+            .field("peer", self.peer)
+            .field("request", self.request)
+            .field("phase", &self.phase)
+            .finish_non_exhaustive()
+    }
+}

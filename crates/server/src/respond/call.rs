@@ -1,0 +1,138 @@
+//! A request as its worker gets it.
+
+use std::borrow::Cow;
+use std::os::unix::ffi::OsStrExt;
+use std::rc::Rc;
+
+use howdah_http::{Fields, Status};
+use howdah_php::{Block, Encoder};
+use howdah_site::{
+    Client, Environment, Ruled, Script, common_variables, own_variables, server_variables,
+};
+
+use super::recent::Recent;
+
+/// A script, and the request that it is run for.
+#[derive(Clone, Copy)]
+pub(crate) struct Call<'c> {
+    pub(crate) client: Client<'c>,
+    pub(crate) script: &'c Script,
+}
+
+/// What calls of remembered requests have in common, encoded.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    recent: Recent<Box<Common>>,
+}
+
+/// The parts of a call that are the same each time.
+#[derive(Debug)]
+struct Common {
+    /// The server's variables that do not depend on the single request.
+    first: Block,
+    /// What directives have set: variables, as far as the server has none of these names, and ini
+    /// values.
+    last: Block,
+}
+
+impl Calls {
+    /// Encodes a call as directives have left it.
+    pub(crate) fn encode(&mut self, encoder: &mut Encoder, call: &Call<'_>, ruled: &Rc<Ruled>) {
+        if self.recent.find(ruled).is_none() {
+            self.recent.note(ruled, || Box::new(Common::of(call, ruled)));
+        }
+        let Some(common) = self.recent.find(ruled) else {
+            return call.encode(encoder, Some(ruled));
+        };
+        let environment = Environment::of(ruled);
+        let mut is_apart = true;
+        call.begin(encoder, Some(ruled));
+        let entries = encoder.entries();
+        entries.add(&common.first);
+        own_variables(&call.client, Some(ruled), &mut |name, value| {
+            is_apart &= !environment.has(name);
+            entries.variable(name, value);
+        });
+        if is_apart {
+            entries.add(&common.last);
+        } else {
+            call.encode(encoder, Some(ruled));
+        }
+    }
+}
+
+impl Common {
+    fn of(call: &Call<'_>, ruled: &Ruled) -> Common {
+        let mut environment = Environment::of(ruled);
+        let (mut first, mut last) = (Block::default(), Block::default());
+        common_variables(&call.client, call.script, Some(ruled), &mut |name, value| {
+            environment.leave_out(name);
+            first.variable(name, value);
+        });
+        let count = environment.give(|name, value| last.variable(name, value));
+        last.environment(count);
+        add_ini(&mut last, ruled);
+        Common { first, last }
+    }
+}
+
+impl Call<'_> {
+    /// Encodes it from its first byte to its content.
+    pub(crate) fn encode(&self, encoder: &mut Encoder, ruled: Option<&Ruled>) {
+        self.begin(encoder, ruled);
+        let entries = encoder.entries();
+        let count = server_variables(&self.client, self.script, ruled, &mut |name, value| {
+            entries.variable(name, value)
+        });
+        entries.environment(count);
+        if let Some(ruled) = ruled {
+            add_ini(entries, ruled);
+        }
+    }
+
+    fn begin(&self, encoder: &mut Encoder, ruled: Option<&Ruled>) {
+        let request = self.client.request();
+        let state = ruled.map(|ruled| &ruled.state);
+        let fields =
+            state.and_then(|state| state.request_fields.as_ref()).unwrap_or(&request.fields);
+        let method = state.map_or(&request.method, |state| &state.method);
+        let path = self.script.path();
+        encoder.begin(
+            self.client.time(),
+            [
+                Some(method.as_str().as_bytes()),
+                Some(path.absolute().as_os_str().as_bytes()),
+                Some(&request.target),
+                state.map_or(request.query(), |state| state.args.as_deref()),
+                fields.value(b"content-type"),
+                cookie(fields).as_deref(),
+                fields.value(b"authorization"),
+                Some(path.root().as_os_str().as_bytes()),
+            ],
+        );
+        if let Some(state) = state
+            && state.status != Status::OK
+        {
+            encoder.status(state.status.code());
+        }
+    }
+}
+
+/// The ini values that directives set.
+fn add_ini(block: &mut Block, ruled: &Ruled) {
+    for (name, value) in ruled.settings.php.iter().flat_map(|php| &php.values) {
+        block.ini(name, value);
+    }
+}
+
+/// All lines of Cookie in one.
+fn cookie(fields: &Fields) -> Option<Cow<'_, [u8]>> {
+    let mut cookies = fields.values(b"cookie");
+    match (cookies.next(), cookies.next()) {
+        (Some(first), Some(second)) => {
+            let all: Vec<&[u8]> = [first, second].into_iter().chain(cookies).collect();
+            Some(all.join(&b"; "[..]).into())
+        }
+        (only, _) => only.map(Cow::Borrowed),
+    }
+}

@@ -1,0 +1,215 @@
+//! Answering with a file.
+
+use std::rc::Rc;
+
+use howdah_files::{self as files, FileBody, Manner};
+use howdah_htaccess::modules::core::EtagParts;
+use howdah_htaccess::response::passes_filters;
+use howdah_http::conditional::{self, Decision, Validators};
+use howdah_http::{Request, ResponseHead, Status, Text, date};
+use howdah_site::{DocumentPath, Ruled, Site};
+
+use super::wardrobe;
+use crate::body::{Body, coding};
+use crate::observe::RespondError;
+use crate::pipeline::{Head, RequestContext, Response, adjust};
+
+/// Responds with the file at `path`.
+///
+/// # Errors
+/// The status of an error without fields of its own.
+pub(crate) fn respond(
+    context: &mut RequestContext<'_, '_>,
+    site: &Site,
+    ruled: Option<&mut Rc<Ruled>>,
+    path: DocumentPath,
+) -> Result<Response, RespondError> {
+    if let Some(ruled) = ruled {
+        return respond_ruled(context, site, ruled, path);
+    }
+    let answer = context.thread.store().answer(context.request, &path);
+    context.scratch.paths.reuse(path);
+    match answer {
+        files::Answer::Whole { representation, body }
+        | files::Answer::Retagged { representation, body, .. } => {
+            Ok(Response::new(Head::File(representation), body.into()))
+        }
+        files::Answer::Composed { head, body, .. } => {
+            Ok(Response::new(Head::Own(head), body.into()))
+        }
+        files::Answer::Status(status) => Err(status.into()),
+    }
+}
+
+/// The same where directives apply.
+fn respond_ruled(
+    context: &mut RequestContext<'_, '_>,
+    site: &Site,
+    ruled: &mut Rc<Ruled>,
+    path: DocumentPath,
+) -> Result<Response, RespondError> {
+    let core = ruled.settings.core.as_ref();
+    let manner = Manner {
+        is_error_page: ruled.state.status != Status::OK,
+        tag: core.map_or(EtagParts::DEFAULT, |core| core.etag_parts()),
+    };
+    let ask = |context: &RequestContext<'_, '_>, manner| {
+        let mut host = context.thread.host(site, context.arrival.started);
+        host.store.answer_in_manner(context.request, &path, manner)
+    };
+    let mut found = ask(context, manner);
+    let status = found.status();
+    if status == Status::PARTIAL_CONTENT && passes_filters(&ruled.state, &ruled.settings) {
+        // A part of compressed content is no part of the content compressed. RFC 9110 §14.2 lets a
+        // server leave Range alone.
+        let kept = (ruled.state.fields.clone(), ruled.state.error_fields.clone());
+        let all = ask(context, Manner { is_error_page: true, ..manner });
+        let response = adjusted(context, site, ruled, all)?;
+        if !response.filters.is_empty() {
+            context.scratch.paths.reuse(path);
+            return Ok(response);
+        }
+        let state = &mut Rc::make_mut(ruled).state;
+        (state.fields, state.error_fields) = kept;
+        found = ask(context, manner);
+    }
+    context.scratch.paths.reuse(path);
+    adjusted(context, site, ruled, found)
+}
+
+/// A file as directives want it. The head that they leave is kept where it depends on nothing else.
+fn adjusted(
+    context: &mut RequestContext<'_, '_>,
+    site: &Site,
+    ruled: &mut Rc<Ruled>,
+    found: files::Answer,
+) -> Result<Response, RespondError> {
+    let thread = context.thread;
+    let (document, tag, body) = match found {
+        files::Answer::Whole { representation, body } => (representation, Tag::Own, body),
+        files::Answer::Retagged { representation, tag, body } => {
+            (representation, Tag::Other(tag), body)
+        }
+        files::Answer::Composed { head, body, .. } => {
+            return composed(context, site, ruled, head, body);
+        }
+        files::Answer::Status(status) => return Err(status.into()),
+    };
+    let is_error_page = ruled.state.status != Status::OK;
+    let second = context.arrival.began.seconds();
+    let fields = &context.request.fields;
+    let is_plain =
+        !is_error_page && !fields.contains(b"if-none-match") && !fields.contains(b"range");
+    if is_plain && let Some(head) = thread.wardrobe().find_recent(&document, ruled, second) {
+        return Ok(Response::new(Head::Shared(head), body.into()));
+    }
+    if matches!(tag, Tag::Own) && wardrobe::is_left_alone(ruled, &document) {
+        return Ok(Response::new(Head::File(document), body.into()));
+    }
+    if is_plain
+        && let Some((head, filters)) =
+            thread.wardrobe().find(&document, ruled, context.request, second)
+    {
+        let compressed = coding(filters).and_then(|coding| document.compressed(coding));
+        if filters.is_empty() || compressed.is_some() {
+            let body = compressed.map_or_else(|| body.into(), Body::whole);
+            return Ok(Response::new(Head::Shared(head), body));
+        }
+    }
+    let dress = wardrobe::Dress::of(ruled, context.request).filter(|_| is_plain);
+    let length = body.length();
+    let mut head = document.head().head().clone();
+    head.status = ruled.state.status;
+    if let Tag::Other(tag) = tag {
+        head.fields.remove(b"etag");
+        tag.iter().for_each(|tag| head.fields.push(b"ETag", tag));
+    }
+    wardrobe::set_content_type(&mut head, ruled);
+    let mut response = Response::new(Head::Own(head), body.into());
+    response.modified = response.last_modified();
+    let response = adjust(context, site, Some(ruled), response)?;
+    let Head::Own(head) = &response.head else {
+        return Ok(response);
+    };
+    // What has passed filters can be kept once it has, which it has not at first.
+    let compressed = coding(&response.filters).and_then(|coding| document.compressed(coding));
+    if let Some(dress) = dress
+        && (response.filters.is_empty() || compressed.is_some())
+    {
+        let length = compressed.as_ref().map_or(length, |compressed| compressed.len() as u64);
+        let mut wardrobe = thread.wardrobe();
+        let head = wardrobe.keep(&document, ruled, dress, second, head, length, &response.filters);
+        let body = compressed.map_or(response.body, Body::whole);
+        return Ok(Response::new(Head::Shared(head), body));
+    }
+    if !response.filters.is_empty() && is_known_compressed(context.request, head) {
+        return Ok(not_modified(response));
+    }
+    Ok(Response {
+        representation: Some(document),
+        ..response
+    })
+}
+
+/// The entity tag that a file is sent with.
+enum Tag {
+    Own,
+    Other(Option<Text>),
+}
+
+/// A part, or that nothing has changed, or an error with fields of its own.
+fn composed(
+    context: &mut RequestContext<'_, '_>,
+    site: &Site,
+    ruled: &mut Rc<Ruled>,
+    mut head: ResponseHead,
+    body: FileBody,
+) -> Result<Response, RespondError> {
+    let core = ruled.settings.core.as_ref();
+    if head.status.code() >= 400
+        && core.is_some_and(|core| core.error_document(head.status).is_some())
+    {
+        return Err(head.status.into());
+    }
+    let in_parts = matches!(body, FileBody::Multipart(_));
+    if head.status.is_success() && !in_parts {
+        wardrobe::set_content_type(&mut head, ruled);
+    }
+    let mut response = Response::new(Head::Own(head), body.into());
+    response.modified = response.last_modified();
+    // For directives a 304 is what the file said, and no error.
+    response.is_own = response.status().code() >= 400;
+    let adjusted = adjust(context, site, Some(ruled), response)?;
+    Ok(Response { filters: Vec::new(), ..adjusted })
+}
+
+/// Whether the client has the content already in the form that the filters would give it. The tag
+/// says which form that is, and it is known only when they have been chosen.
+fn is_known_compressed(request: &Request, head: &ResponseHead) -> bool {
+    if head.status != Status::OK || !request.fields.contains(b"if-none-match") {
+        return false;
+    }
+    let validators = Validators {
+        etag: head.fields.value(b"etag"),
+        last_modified: None,
+    };
+    conditional::decide(&request.method, &request.fields, Some(&validators))
+        == Decision::NotModified
+}
+
+fn not_modified(mut response: Response) -> Response {
+    if let Head::Own(head) = &mut response.head {
+        head.status = Status::NOT_MODIFIED;
+        for name in ["Content-Type", "Content-Encoding", "Content-Language", "Accept-Ranges"] {
+            head.fields.remove(name.as_bytes());
+        }
+    }
+    Response::new(response.head, Body::none())
+}
+
+impl Response {
+    fn last_modified(&self) -> Option<i64> {
+        let seconds = date::parse(self.head.get().fields.value(b"last-modified")?)?;
+        i64::try_from(seconds).ok()?.checked_mul(1_000_000)
+    }
+}

@@ -1,0 +1,78 @@
+//! Listing a folder.
+
+use std::rc::Rc;
+
+use howdah_files::Listed;
+use howdah_htaccess::modules::autoindex::Entry;
+use howdah_htaccess::modules::core::EtagParts;
+use howdah_htaccess::world::{Probe, ProbeKind};
+use howdah_http::{ResponseHead, Status, date, etag};
+use howdah_site::{DocumentPath, Ruled, Site};
+
+use crate::body::Body;
+use crate::observe::RespondError;
+use crate::pipeline::{Head, RequestContext, Response, adjust};
+
+/// Lists the folder at `path`.
+///
+/// # Errors
+/// 403 where the folder may not be listed.
+pub(crate) fn respond(
+    context: &mut RequestContext<'_, '_>,
+    site: &Site,
+    ruled: Option<&mut Rc<Ruled>>,
+    path: DocumentPath,
+) -> Result<Response, RespondError> {
+    let Some(ruled) = ruled else {
+        return Err(Status::FORBIDDEN.into());
+    };
+    let mut host = context.thread.host(site, context.arrival.started);
+    let listed = host.store.list(&path);
+    context.scratch.paths.reuse(path);
+    let Some(listed) = listed else {
+        return Err(Status::FORBIDDEN.into());
+    };
+    let entries = listed.into_iter().map(entry).collect();
+    let client = context.peer.client(context.request, context.arrival.began.microseconds);
+    let scratch = &mut context.scratch.paths;
+    let rules = Rc::make_mut(ruled);
+    let page = howdah_site::list(site, &client, rules, entries, &mut host, scratch);
+    drop(host);
+    let mut head = ResponseHead::new(ruled.state.status);
+    // A charset from a directive may hold anything.
+    if head.push(b"Content-Type", &page.content_type).is_err() {
+        head.fields.push(b"Content-Type", b"text/html");
+    }
+    if let Some(folder) = page.tracked {
+        let parts = ruled.settings.core.as_ref().map(|core| core.etag_parts());
+        push_date(&mut head, &folder, parts != Some(EtagParts::NONE));
+    }
+    let response = Response::new(Head::Own(head), Body::whole(page.content.into()));
+    adjust(context, site, Some(ruled), response)
+}
+
+/// The folder's Last-Modified and ETag. It changes when an entry comes or goes, not when a file's
+/// content does.
+fn push_date(head: &mut ResponseHead, folder: &Probe, has_tag: bool) {
+    let Ok(microseconds) = u64::try_from(folder.modified) else {
+        return; // Before 1970 there is no date for it.
+    };
+    let (seconds, rest) = (microseconds / 1_000_000, microseconds % 1_000_000);
+    head.fields.push(b"Last-Modified", &date::format(seconds));
+    if has_tag {
+        let nanoseconds = u32::try_from(rest * 1000).unwrap_or_default();
+        let tag = etag::of_file(folder.size, seconds, nanoseconds, b"");
+        head.fields.push(b"ETag", &tag);
+    }
+}
+
+fn entry(listed: Listed) -> Entry {
+    Entry {
+        name: listed.name.into_vec(),
+        is_directory: listed.probe.kind == ProbeKind::Directory,
+        size: listed.probe.size,
+        modified: listed.probe.modified,
+        content_type: None,
+        encoding: None,
+    }
+}

@@ -1,0 +1,105 @@
+//! Pages of the server's own: errors, redirects, and the list of methods.
+
+use howdah_http::{ResponseHead, Status};
+use howdah_site::Resolution;
+
+use crate::body::Body;
+use crate::pipeline::{Head, Response};
+
+impl Response {
+    /// A page that says what `status` means.
+    pub(crate) fn error(status: Status) -> Response {
+        let head = Head::Own(ResponseHead::new(status));
+        let mut response = Response {
+            is_own: true,
+            ..Response::new(head, page(status))
+        };
+        response.push(b"Content-Type", b"text/html; charset=utf-8");
+        response
+    }
+
+    /// Adds Retry-After to a 503 of the server's own, which passes soon. One that a site's rules
+    /// make may last for hours.
+    pub(crate) fn with_retry_after(mut self) -> Response {
+        let has_own = self.head.get().fields.value(b"retry-after").is_some();
+        if self.status() == Status::SERVICE_UNAVAILABLE && !has_own {
+            self.push(b"Retry-After", b"2");
+        }
+        self
+    }
+
+    /// The response to a request whose resolution needs neither a file nor a script.
+    pub(crate) fn of(resolution: Resolution) -> Response {
+        match resolution {
+            Resolution::Redirect { status, location } => Response::redirect(status, &location),
+            Resolution::Allow { status, methods } => Response::allow(status, methods),
+            Resolution::Page { status, body } => Response::page(status, body),
+            Resolution::Status(status) => Response::error(status),
+            Resolution::Directory { .. } => Response::error(Status::FORBIDDEN),
+            Resolution::File { .. }
+            | Resolution::Php(_)
+            | Resolution::Listing { .. }
+            | Resolution::Verify { .. }
+            | Resolution::Proxy { .. }
+            | Resolution::Discard { .. } => Response::error(Status::INTERNAL_SERVER_ERROR),
+        }
+    }
+
+    /// A page whose text the site's directives hold (ErrorDocument).
+    fn page(status: Status, text: Vec<u8>) -> Response {
+        Response {
+            body: Body::whole(text.into()),
+            ..Response::error(status)
+        }
+    }
+
+    /// A redirect.
+    fn redirect(status: Status, location: &[u8]) -> Response {
+        let mut response = Response::error(status);
+        response.push(b"Location", location);
+        response
+    }
+
+    /// The methods that a resource has.
+    fn allow(status: Status, methods: &str) -> Response {
+        let mut response = match status.is_success() {
+            true => Response::new(Head::Own(ResponseHead::new(status)), Body::none()),
+            false => Response::error(status),
+        };
+        response.push(b"Allow", methods.as_bytes());
+        response
+    }
+}
+
+fn page(status: Status) -> Body {
+    let (code, reason) = (status.code(), status.reason());
+    let text = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{code} {reason}</title>\
+         <meta name=\"viewport\" content=\"width=device-width\"><meta name=\"color-scheme\" content=\"light dark\">\
+         <style>body{{font:1.1em/1.5 system-ui,sans-serif;margin:15vh auto;max-width:30em;padding:0 1em}}\
+         h1{{font-weight:600}}</style></head>\n<body><h1>{code} {reason}</h1><p>{}</p></body></html>\n",
+        advice(status)
+    );
+    Body::whole(text.into_bytes().into())
+}
+
+/// Advice for a visitor. What happened inside is in the log alone.
+fn advice(status: Status) -> &'static str {
+    match status.code() {
+        400 => "The request could not be understood.",
+        301 | 302 | 303 | 307 | 308 => "This page has moved.",
+        403 => "You may not see this page.",
+        404 => "There is no such page here.",
+        405 => "This page cannot be used that way.",
+        408 => "The request took too long to arrive.",
+        413 => "What was sent is larger than this site accepts.",
+        414 | 431 => "The request's address or headers are longer than this site accepts.",
+        421 => "This server does not serve that site.",
+        416 => "The file does not have that part.",
+        502 => "The page broke off while it was being made. Trying again may help.",
+        503 => "The site is busy. Please try again in a moment.",
+        504 => "The page took too long to be made.",
+        500..=599 => "Something went wrong on our side.",
+        _ => "The request was not carried out.",
+    }
+}

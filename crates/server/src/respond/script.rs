@@ -1,0 +1,200 @@
+//! Having a pool run a script.
+
+use std::future::{Future, poll_fn};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use howdah_htaccess::modules::filter;
+use howdah_http::{Fields, ResponseHead, Status};
+use howdah_php::{Body as Input, Encoder, Exchange, Failure, Kind, decode_head};
+use howdah_site::{Disk, Ruled, Script, Site};
+
+use super::call::Call;
+use crate::body::{Body, PAUSE, Received};
+use crate::observe::{Phase, RequestError, RespondError};
+use crate::pipeline::{Head, RequestContext, Response, adjust};
+
+/// Receives the request's content, has a worker run the script, and waits for the head of its
+/// response. With `is_error` the script makes the page of an error; it gets no content.
+///
+/// # Errors
+/// There is no response, and the reason.
+pub(crate) async fn respond(
+    context: &mut RequestContext<'_, '_>,
+    site: &Site,
+    mut ruled: Option<&mut Rc<Ruled>>,
+    script: &Script,
+    is_error: bool,
+) -> Result<Response, RespondError> {
+    let thread = context.thread;
+    let Some(desk) = thread.desk(site.number()) else {
+        return Err(Status::FORBIDDEN.into());
+    };
+    let received = content(context, ruled.as_deref().map(Rc::as_ref), is_error).await?;
+    loop {
+        context.phase.set(Phase::WaitingForWorker);
+        let input = match &received {
+            Received::Memory(bytes) => Input::Memory(bytes),
+            Received::File(file, length) => Input::File(file.as_fd(), *length),
+        };
+        let client = context.client();
+        let encode = |encoder: &mut Encoder| {
+            let call = Call { client, script };
+            match ruled.as_deref() {
+                Some(ruled) => thread.calls().encode(encoder, &call, ruled),
+                None => call.encode(encoder, None),
+            }
+        };
+        // A request that leaves the queue makes room in it, so here a closed connection is enough.
+        let dispatch = desk.dispatch(thread.encoder(), encode, input);
+        let is_gone = |poll: &mut Context<'_>| context.stream.poll_closed(poll);
+        let mut exchange = match unless(is_gone, dispatch).await {
+            Some(Ok(exchange)) => exchange,
+            Some(Err(refused)) => {
+                return Err(RequestError::refused(context.situation(), refused).into());
+            }
+            None => return Err(RequestError::gone(context.situation()).into()),
+        };
+        context.phase.set(Phase::WaitingForScript);
+        let failure = match final_head(context, &mut exchange).await {
+            Ok(head) => {
+                let rules = ruled.as_deref().map(Rc::as_ref);
+                let length_hint = short_length(rules, &mut exchange).await;
+                let modified = rules.and_then(|ruled| modified(context, site, ruled, script));
+                let body = Body::script(exchange, head.content_length());
+                let response = Response::new(Head::Own(head), body);
+                let response = Response { length_hint, modified, ..response };
+                return adjust(context, site, ruled.take(), response);
+            }
+            Err(NoHead::Gone) => {
+                return Err(RequestError::gone(context.situation()).into());
+            }
+            Err(NoHead::Failed(failure)) => failure,
+        };
+        // A request that no worker has begun goes to the zygote that comes next.
+        if failure != Failure::NotTaken {
+            let error = RequestError::script(context.situation(), script, failure);
+            return Err(error.into());
+        }
+    }
+}
+
+/// Receives the request's content, as far as it is for the source of the response: the page of an
+/// error gets none.
+///
+/// # Errors
+/// The content did not come.
+pub(super) async fn content(
+    context: &mut RequestContext<'_, '_>,
+    ruled: Option<&Ruled>,
+    is_error: bool,
+) -> Result<Received, RespondError> {
+    if is_error || ruled.is_some_and(|ruled| ruled.is_content_gone) {
+        return Ok(Received::Memory(Vec::new()));
+    }
+    match context.receive(ruled.and_then(body_limit)).await {
+        Ok(received) => Ok(received),
+        Err(error) => Err(RequestError::body(context.situation(), &error).into()),
+    }
+}
+
+/// LimitRequestBody. The server's own limit stays what it is.
+fn body_limit(ruled: &Ruled) -> Option<u64> {
+    let limit = ruled.settings.core.as_ref()?.request_body_limit?;
+    (limit > 0).then_some(limit)
+}
+
+/// Returns the length of the script's output, if it is short and ends at once, and filters ask.
+async fn short_length(ruled: Option<&Ruled>, exchange: &mut Exchange) -> Option<u64> {
+    ruled.filter(|ruled| filter::may_choose(&ruled.state, &ruled.settings))?;
+    let known = poll_fn(|context| match exchange.poll_news(context) {
+        Ok(news) if news.complete => Poll::Ready(Some(news.available as u64)),
+        Ok(news) if news.available as u64 <= filter::TOO_SMALL => Poll::Pending,
+        // The failure is seen when the content is sent.
+        Ok(_) | Err(_) => Poll::Ready(None),
+    });
+    tokio::time::timeout(PAUSE, known).await.ok().flatten()
+}
+
+/// When the script was modified, if ExpiresByType may want to know.
+fn modified(
+    context: &RequestContext<'_, '_>,
+    site: &Site,
+    ruled: &Ruled,
+    script: &Script,
+) -> Option<i64> {
+    ruled.settings.expires.as_ref().filter(|expires| expires.is_active())?;
+    let path = script.path().absolute().as_os_str().as_bytes();
+    let probe = context.thread.host(site, context.arrival.started).probe(path)?;
+    Some(probe.modified)
+}
+
+/// Why there is no head of a response.
+enum NoHead {
+    Failed(Failure),
+    /// The client is gone.
+    Gone,
+}
+
+impl From<Failure> for NoHead {
+    fn from(failure: Failure) -> NoHead {
+        NoHead::Failed(failure)
+    }
+}
+
+/// Waits for the head of the response, and sends the interim ones that come before it.
+async fn final_head(
+    context: &mut RequestContext<'_, '_>,
+    exchange: &mut Exchange,
+) -> Result<ResponseHead, NoHead> {
+    loop {
+        // A running script is only told that its client is gone when that is certain, as by Apache.
+        let is_gone = |poll: &mut Context<'_>| context.stream.poll_broken(poll);
+        let wait = exchange.head(&mut context.scratch.head);
+        let kind = unless(is_gone, wait).await.ok_or(NoHead::Gone)??;
+        let head = checked_head(kind, &context.scratch.head)?;
+        if kind == Kind::Final {
+            return Ok(head);
+        }
+        if head.status.is_informational() {
+            context.stream.send_interim(&head).await;
+        }
+    }
+}
+
+/// Runs `wait` unless `gone` says that its result is not wanted any more.
+pub(super) async fn unless<T>(
+    gone: impl Fn(&mut Context<'_>) -> bool,
+    wait: impl Future<Output = T>,
+) -> Option<T> {
+    let mut wait = pin!(wait);
+    poll_fn(|context| match wait.as_mut().poll(context) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending if gone(context) => Poll::Ready(None),
+        Poll::Pending => Poll::Pending,
+    })
+    .await
+}
+
+/// A worker's head as HTTP. Fields that cannot be sent are left out. A script may name any number
+/// as its status; one that no final response can have becomes 500.
+fn checked_head(kind: Kind, bytes: &[u8]) -> Result<ResponseHead, Failure> {
+    let sent = decode_head(bytes)?;
+    let fits = |status: &Status| status.is_informational() == (kind == Kind::Interim);
+    let status = Status::new(sent.status).filter(fits).unwrap_or(Status::INTERNAL_SERVER_ERROR);
+    let mut head = ResponseHead::new(status);
+    // Directives may add a few.
+    head.fields = Fields::with_capacity(sent.field_count() + 8, bytes.len() + 256);
+    if !sent.reason.is_empty() {
+        head.reason = Some(sent.reason.into());
+    }
+    for (name, value) in sent.fields() {
+        // PHP itself refuses line breaks in header(); what comes here all the same is not worth a
+        // broken response.
+        let _ = head.push(name, value);
+    }
+    Ok(head)
+}

@@ -1,0 +1,339 @@
+//! What an upstream sends: a head, and content as its head says. Checked as if it came from a
+//! stranger.
+
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::io::{self, Read};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use howdah_http::h1::ChunkedDecoder;
+use howdah_http::{Fields, Limits, ResponseHead, Status, members};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+
+use tokio::time::{Sleep, sleep};
+
+use super::UpstreamError;
+use crate::body::{Available, Received, Source, SourceError};
+use crate::net::{Buffer, Piece};
+
+/// Bytes of a response's head, and lines in it.
+const MOST_HEAD: usize = 64 * 1024;
+const MOST_LINES: usize = 200;
+/// Interim responses before the final one.
+const MOST_INTERIM: usize = 16;
+/// Bytes of a request's content that are written at once.
+const STEP: usize = 64 * 1024;
+
+/// Why an upstream has not answered as it should.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// There is no connection.
+    Unreachable(io::Error),
+    /// The connection broke.
+    Broken(io::Error),
+    /// It ended too early.
+    Short,
+    /// Nothing came, or went, for `upstream_timeout`.
+    Silent,
+    /// That is not HTTP/1.
+    Malformed(&'static str),
+    /// The request's content cannot be read from where it was put aside.
+    Storage(io::Error),
+}
+
+impl Failure {
+    /// What the client is told: as by mod_proxy.
+    pub(super) fn status(&self) -> Status {
+        match self {
+            Failure::Unreachable(_) => Status::SERVICE_UNAVAILABLE,
+            Failure::Broken(_) | Failure::Short | Failure::Malformed(_) => Status::BAD_GATEWAY,
+            Failure::Silent => Status::GATEWAY_TIMEOUT,
+            Failure::Storage(_) => Status::INTERNAL_SERVER_ERROR,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Unreachable(error) => write!(f, "it cannot be reached: {error}"),
+            Failure::Broken(error) => write!(f, "its connection broke: {error}"),
+            Failure::Short => {
+                f.write_str("it closed the connection before its response was complete")
+            }
+            Failure::Silent => f.write_str("it has not gone on for upstream_timeout"),
+            Failure::Malformed(why) => write!(f, "its response is malformed: {why}"),
+            Failure::Storage(error) => {
+                write!(f, "the request's content cannot be read again: {error}")
+            }
+        }
+    }
+}
+
+pub(super) trait Duplex: AsyncRead + AsyncWrite + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for T {}
+
+/// A response that is coming.
+pub(super) struct Reply {
+    /// The upstream's name, for the log.
+    name: String,
+    stream: Box<dyn Duplex>,
+    input: Buffer,
+    /// Bytes of content at the beginning of `input`, and bytes of framing behind them.
+    ready: (usize, usize),
+    left: Left,
+    patience: Duration,
+    /// Runs while nothing comes.
+    silence: Option<Pin<Box<Sleep>>>,
+}
+
+/// What is still to come of a response's content.
+#[derive(Debug)]
+enum Left {
+    Length(u64),
+    Chunks(Box<ChunkedDecoder>),
+    /// Whatever comes before the connection's end.
+    All,
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reply")
+            .field("name", &self.name)
+            .field("left", &self.left)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Reply {
+    /// A response that may come on `stream`.
+    pub(super) fn new(name: String, stream: Box<dyn Duplex>, patience: Duration) -> Reply {
+        Reply {
+            name,
+            stream,
+            input: Buffer::default(),
+            ready: (0, 0),
+            left: Left::All,
+            patience,
+            silence: None,
+        }
+    }
+
+    pub(super) async fn write(&mut self, head: &[u8], content: Received) -> Result<(), Failure> {
+        self.write_all(head).await?;
+        match content {
+            Received::Memory(bytes) => {
+                for piece in bytes.chunks(STEP) {
+                    self.write_all(piece).await?;
+                }
+            }
+            Received::File(mut file, _) => {
+                let mut piece = vec![0; STEP];
+                loop {
+                    let count = file.read(&mut piece).map_err(Failure::Storage)?;
+                    if count == 0 {
+                        break;
+                    }
+                    self.write_all(&piece[..count]).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn write_all(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        match tokio::time::timeout(self.patience, self.stream.write_all(bytes)).await {
+            Ok(written) => written.map_err(Failure::Broken),
+            Err(_) => Err(Failure::Silent),
+        }
+    }
+
+    /// Reads once; 0 bytes are the end.
+    fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<Result<usize, Failure>> {
+        let (input, stream) = (&mut self.input, &mut self.stream);
+        let filled = input.poll_fill(|room| Pin::new(stream).poll_read(context, room));
+        if let Poll::Ready(filled) = filled {
+            self.silence = None;
+            return Poll::Ready(filled.map_err(Failure::Broken));
+        }
+        let patience = self.patience;
+        let silence = self.silence.get_or_insert_with(|| Box::pin(sleep(patience)));
+        ready!(silence.as_mut().poll(context));
+        Poll::Ready(Err(Failure::Silent))
+    }
+
+    /// Reads the final head, and notes what content follows it. Interim ones are passed over.
+    pub(super) async fn read_head(&mut self, is_head: bool) -> Result<ResponseHead, Failure> {
+        let mut interim = 0;
+        loop {
+            match parse_head(self.input.bytes())? {
+                Some((head, length)) => {
+                    self.input.consume(length);
+                    if !head.status.is_informational() {
+                        let is_empty = is_head || head.status.forbids_content();
+                        self.left = if is_empty {
+                            Left::Length(0)
+                        } else {
+                            framing(&head.fields)?
+                        };
+                        return Ok(head);
+                    }
+                    interim += 1;
+                    if interim > MOST_INTERIM || head.status.code() == 101 {
+                        return Err(Failure::Malformed(
+                            "an interim response that was not asked for",
+                        ));
+                    }
+                }
+                None if self.input.bytes().len() > MOST_HEAD => {
+                    return Err(Failure::Malformed("its head is too long"));
+                }
+                None if poll_fn(|context| self.poll_fill(context)).await? == 0 => {
+                    return Err(Failure::Short);
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// Finds the next content. Afterwards `ready` says how much there is; none is the end.
+    fn poll_content(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
+        while self.ready.0 == 0 && !matches!(self.left, Left::Length(0)) {
+            if self.input.is_empty() && ready!(self.poll_fill(context))? == 0 {
+                if !matches!(self.left, Left::All) {
+                    return Poll::Ready(Err(Failure::Short));
+                }
+                self.left = Left::Length(0);
+                break;
+            }
+            let there = self.input.bytes();
+            match &mut self.left {
+                Left::All => self.ready = (there.len(), 0),
+                Left::Length(left) => {
+                    let length = usize::try_from(*left).unwrap_or(usize::MAX).min(there.len());
+                    *left -= length as u64;
+                    self.ready = (length, 0);
+                }
+                Left::Chunks(decoder) => {
+                    let decoded = decoder.decode(there);
+                    let decoded = decoded.map_err(|refusal| Failure::Malformed(refusal.why))?;
+                    if decoded.done {
+                        self.left = Left::Length(0);
+                    }
+                    let (data, consumed) = (decoded.data, decoded.consumed);
+                    if data.is_empty() {
+                        self.input.consume(consumed);
+                    } else {
+                        self.input.consume(data.start);
+                        self.ready = (data.len(), consumed - data.end);
+                    }
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Source for Reply {
+    fn poll_available(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Available, SourceError>> {
+        if let Err(failure) = ready!(self.poll_content(context)) {
+            let error = UpstreamError { upstream: self.name.clone(), failure };
+            return Poll::Ready(Err(SourceError::Upstream(Box::new(error))));
+        }
+        Poll::Ready(Ok(Available {
+            bytes: self.ready.0,
+            is_last: matches!(self.left, Left::Length(0)),
+            is_urgent: false,
+        }))
+    }
+
+    fn piece(&self) -> Piece<'_> {
+        Piece::Memory(&self.input.bytes()[..self.ready.0])
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.input.consume(count);
+        self.ready.0 -= count;
+        if self.ready.0 == 0 {
+            self.input.consume(std::mem::take(&mut self.ready.1));
+        }
+    }
+
+    fn length(&self) -> Option<u64> {
+        match self.left {
+            Left::Length(length) => Some(length + self.ready.0 as u64),
+            Left::Chunks(_) | Left::All => None,
+        }
+    }
+
+    /// An upstream that pauses wants to be heard.
+    fn pause(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// A head and its length, if all of it is there.
+fn parse_head(bytes: &[u8]) -> Result<Option<(ResponseHead, usize)>, Failure> {
+    let mut lines = [httparse::EMPTY_HEADER; MOST_LINES];
+    let mut parsed = httparse::Response::new(&mut lines);
+    let length = match parsed.parse(bytes) {
+        Ok(httparse::Status::Complete(length)) => length,
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Err(_) => return Err(Failure::Malformed("its head is not one of HTTP/1")),
+    };
+    let status = parsed.code.and_then(Status::new);
+    let mut head = ResponseHead::new(status.ok_or(Failure::Malformed("there is no such status"))?);
+    head.reason = parsed
+        .reason
+        .filter(|reason| !reason.is_empty())
+        .map(|reason| reason.as_bytes().into());
+    let mut fields = Fields::new();
+    for line in parsed.headers.iter() {
+        fields.push(line.name.as_bytes(), line.value);
+    }
+    for (name, value) in fields.iter() {
+        let mut named = fields.values(b"connection").flat_map(members);
+        if named.any(|named| named.eq_ignore_ascii_case(name))
+            && !name.eq_ignore_ascii_case(b"content-length")
+        {
+            continue;
+        }
+        let pushed = head.push(name, value);
+        pushed.map_err(|_| Failure::Malformed("a field holds control bytes"))?;
+    }
+    // It would speak of our own connection.
+    head.fields.remove(b"connection");
+    Ok(Some((head, length)))
+}
+
+/// How much content follows a head (RFC 9112 §6.3).
+fn framing(fields: &Fields) -> Result<Left, Failure> {
+    let mut codings = fields.values(b"transfer-encoding").flat_map(members);
+    match (codings.next(), codings.next()) {
+        (None, _) => {}
+        (Some(coding), None) if coding.eq_ignore_ascii_case(b"chunked") => {
+            let limits = Limits { body: 0, ..Limits::default() };
+            return Ok(Left::Chunks(Box::new(ChunkedDecoder::new(&limits))));
+        }
+        _ => return Err(Failure::Malformed("a transfer coding other than chunked")),
+    }
+    let mut lengths = fields.values(b"content-length");
+    let Some(first) = lengths.next() else {
+        return Ok(Left::All);
+    };
+    let digits = std::str::from_utf8(first)
+        .ok()
+        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    match digits.and_then(|digits| digits.parse().ok()) {
+        Some(length) if lengths.all(|other| other == first) => Ok(Left::Length(length)),
+        _ => Err(Failure::Malformed("its Content-Length is no length")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

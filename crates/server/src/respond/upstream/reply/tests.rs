@@ -1,0 +1,87 @@
+use super::*;
+
+/// What becomes of a response: status, content, or why not.
+fn read(response: &str, is_head: bool) -> String {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let response = io::Cursor::new(response.as_bytes().to_vec());
+        let stream = Box::new(tokio::io::join(response, tokio::io::sink()));
+        let mut reply = Reply::new(String::new(), stream, Duration::from_secs(5));
+        let head = match reply.read_head(is_head).await {
+            Ok(head) => head,
+            Err(failure) => return failure.status().to_string(),
+        };
+        let mut content = Vec::new();
+        loop {
+            match poll_fn(|context| reply.poll_available(context)).await {
+                Ok(available) if available.bytes == 0 => break,
+                Ok(available) => {
+                    let start = content.len();
+                    content.resize(start + available.bytes, 0);
+                    reply.piece().read(&mut content[start..]).unwrap();
+                    reply.consume(available.bytes);
+                }
+                Err(SourceError::Upstream(error)) => {
+                    content.extend_from_slice(format!(" ({})", error.failure).as_bytes());
+                    break;
+                }
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+        let fields: Vec<&[u8]> = head.fields.iter().map(|(name, _)| name).collect();
+        let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        format!("{} {}: {}", head.status, shown(&fields.join(&b","[..])), shown(&content))
+    })
+}
+
+#[test]
+fn responses() {
+    let rows = [
+        ("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcdef", "200 Content-Length: abc"),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc",
+            "200 Content-Length,Content-Length: abc",
+        ),
+        ("HTTP/1.0 404 No\r\nA: b\r\n\r\nto the end", "404 A: to the end"),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n3\r\nabc\r\n1;x=y\r\nd\r\n0\r\nT: u\r\n\r\nnext",
+            "200 Transfer-Encoding: abcd",
+        ),
+        (
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nA: b\r\n\r\nHTTP/1.1 201 Made\r\nContent-Length: 0\r\n\r\n",
+            "201 Content-Length: ",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nConnection: close, X-Hop\r\nX-Hop: 1\r\nX-End: 2\r\n\r\n",
+            "200 X-End: ",
+        ),
+        ("HTTP/1.1 204 No\r\nContent-Length: 3\r\n\r\nabc", "204 Content-Length: "),
+        ("HTTP/1.1 304 Not\r\nTransfer-Encoding: gzip\r\n\r\nabc", "304 Transfer-Encoding: "),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc",
+            "200 Content-Length: abc (it closed the connection before its response was complete)",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nabc",
+            "200 Transfer-Encoding: abc (it closed the connection before its response was complete)",
+        ),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", "502"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", "502"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: +3\r\n\r\nabc", "502"),
+        ("HTTP/1.1 101 Switching\r\nUpgrade: websocket\r\n\r\n", "502"),
+        ("HTTP/1.1 200 OK\r\nA: b", "502"),
+        ("HTTP/1.1 999999 OK\r\n\r\n", "502"),
+        ("SSH-2.0-OpenSSH\r\n", "502"),
+        ("", "502"),
+    ];
+    for (response, expected) in rows {
+        assert_eq!(read(response, false), expected, "{response:?}");
+    }
+    assert_eq!(read("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", true), "200 Content-Length: ");
+    let long = format!("HTTP/1.1 200 OK\r\nA: {}\r\n\r\n", "b".repeat(2 * MOST_HEAD));
+    assert_eq!(read(&long, false), "502");
+    let lines = format!("HTTP/1.1 200 OK\r\n{}\r\n", "A: b\r\n".repeat(MOST_LINES + 1));
+    assert_eq!(read(&lines, false), "502");
+    let interim = "HTTP/1.1 100 Continue\r\n\r\n".repeat(MOST_INTERIM + 1);
+    assert_eq!(read(&interim, false), "502");
+}
