@@ -210,3 +210,67 @@ fn logs_may_go_to_files() {
     });
     assert!(!site.server.log().contains("to the file"));
 }
+
+#[test]
+fn a_refused_request_has_the_right_date_and_a_line_in_the_access_log() {
+    let site = Site::with(
+        &[],
+        &Options {
+            site: "php = false",
+            ..Options::default()
+        },
+    );
+    let rows = [
+        ("GET /a b HTTP/1.1\r\nHost: x\r\n\r\n", 400, "\"-\" 400 "),
+        ("GET /a HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", 400, "\"GET /a HTTP/1.1\" 400 "),
+        ("\x16\x03\x01\r\n\r\n", 400, "\"-\" 400 "),
+    ];
+    for (number, (request, status, line)) in rows.into_iter().enumerate() {
+        let before = seconds_since_1970();
+        let mut wire = site.connect();
+        wire.send(request);
+        let reply = wire.reply("GET");
+        assert_eq!(reply.status, status, "{request:?}");
+        let date = reply.fields.iter().find(|(name, _)| name == "Date").unwrap();
+        let date = howdah_http::date::parse(date.1.as_bytes()).unwrap();
+        assert!((before..=seconds_since_1970()).contains(&date), "{request:?}: {date}");
+        wait_until("the line is written", || site.access_log().lines().count() == number + 1);
+        let log = site.access_log();
+        assert!(log.lines().last().unwrap().contains(line), "{log}");
+    }
+    let long = "a".repeat(20_000);
+    let reply = site.ask("GET", &format!("/{long}"), &[], b"");
+    assert_eq!(reply.status, 414);
+    wait_until("the line is written", || site.access_log().contains(" 414 "));
+    let log = site.server.log();
+    assert!(log.contains("while reading the head of a request"), "{log}");
+    assert!(!log.contains("while waiting for a request"), "{log}");
+}
+
+fn seconds_since_1970() -> u64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap()
+        .as_secs()
+}
+
+#[test]
+fn a_download_that_the_client_broke_off_is_logged_with_the_bytes_that_went_out() {
+    let size = 64 << 20;
+    let json = Options {
+        log: "format = \"json\"",
+        site: "php = false",
+        ..Options::default()
+    };
+    let site = Site::with(&[], &json);
+    site.file("large.bin", vec![b'x'; size]);
+    let mut wire = site.connect();
+    wire.request("GET", "/large.bin", &[], b"");
+    wire.read_some(4 << 20);
+    drop(wire);
+    wait_until("the line is written", || site.access_log().ends_with('\n'));
+    let line: Value = serde_json::from_str(site.access_log().trim()).unwrap();
+    let sent = line["sent"].as_u64().unwrap();
+    assert!((4 << 20..size as u64).contains(&sent), "{line}");
+    assert_eq!(line["complete"], false, "{line}");
+}

@@ -96,6 +96,11 @@ impl Wire {
         self.send([head.as_bytes(), body].concat());
     }
 
+    /// Reads that many bytes of a reply, whatever they are.
+    pub fn read_some(&mut self, count: usize) {
+        while self.input.len() < count && self.fill() {}
+    }
+
     /// Sends a request and reads the reply.
     pub fn ask(
         &mut self,
