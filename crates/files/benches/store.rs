@@ -12,7 +12,7 @@ use std::time::Instant;
 use howdah_config::Config;
 use howdah_files::{Answer, Limits, Store};
 use howdah_http::Request;
-use howdah_site::{Client, Disk, DocumentPath, Kind, Scratch, Sites};
+use howdah_site::{Client, DocumentHost, DocumentPath, Host, PathKind, Scratch, Sites};
 
 fn main() {
     let folder = Folder::new();
@@ -35,7 +35,7 @@ fn main() {
     store.tick(1);
     let mut hit = |name: &str, request: &Request, path: &DocumentPath| {
         measure(name, HITS, || {
-            assert!(store.kind(black_box(path)) == Kind::File);
+            assert!(store.kind(black_box(path)) == PathKind::File);
             black_box(store.answer(black_box(request), path));
         });
     };
@@ -52,7 +52,7 @@ fn main() {
     hit_each(&mut store, &plain, &alternating);
     measure("hit, 64 files in turn", HITS, || {
         next = (next + 1) % alternating.len();
-        assert!(store.kind(&alternating[next]) == Kind::File);
+        assert!(store.kind(&alternating[next]) == PathKind::File);
         black_box(store.answer(&plain, &alternating[next]));
     });
 
@@ -74,7 +74,7 @@ fn main() {
     measure("check after a second", HITS / 100, || {
         now += 1;
         store.tick(now);
-        assert!(store.kind(&small) == Kind::File);
+        assert!(store.kind(&small) == PathKind::File);
     });
 
     let paths: Vec<DocumentPath> = (0..FILES)
@@ -112,7 +112,7 @@ impl Measured {
 
 fn hit_each(store: &mut Store, request: &Request, paths: &[DocumentPath]) {
     for path in paths {
-        assert!(store.kind(path) == Kind::File);
+        assert!(store.kind(path) == PathKind::File);
         assert!(matches!(store.answer(request, path), Answer::Prepared { .. }));
     }
 }
@@ -143,10 +143,12 @@ fn request(fields: &[(&str, &str)]) -> Request {
 /// The path that `site` asks for when it resolves `url`.
 fn path(sites: &Sites, url: &str) -> DocumentPath {
     struct Asked(Option<DocumentPath>);
-    impl Disk for Asked {
-        fn kind(&mut self, path: &DocumentPath) -> Kind {
+    impl Host for Asked {}
+
+    impl DocumentHost for Asked {
+        fn kind(&mut self, path: &DocumentPath) -> PathKind {
             self.0.get_or_insert_with(|| path.clone());
-            Kind::File
+            PathKind::File
         }
     }
     let mut asked = Asked(None);

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use howdah_htaccess::Compiled;
-use howdah_site::{DocumentPath, Kind, Look, Rules};
+use howdah_site::{DocumentPath, Look, PathKind, Rules};
 
 use crate::entry::Found;
 use crate::folders::parent;
@@ -55,14 +55,14 @@ impl Store {
     }
 
     #[cold]
-    fn find_rules(&mut self, path: &DocumentPath, kind: Kind) -> InForce {
+    fn find_rules(&mut self, path: &DocumentPath, kind: PathKind) -> InForce {
         if !self.knows_directives() {
             return InForce { stamp: self.stamp, ..InForce::default() };
         }
         let length = match kind {
-            Kind::Directory => path.relative().len(),
-            Kind::File => parent(path.relative()).len(),
-            Kind::Missing | Kind::Forbidden => match self.root(path) {
+            PathKind::Directory => path.relative().len(),
+            PathKind::File => parent(path.relative()).len(),
+            PathKind::Missing | PathKind::Forbidden => match self.root(path) {
                 Ok(root) => self.folders.deepest(&root, parent(path.relative()), self.now),
                 Err(_) => 0,
             },
@@ -165,9 +165,9 @@ impl Store {
 
 impl InForce {
     #[inline]
-    fn look(&self, kind: Kind) -> Look {
+    fn look(&self, kind: PathKind) -> Look {
         Look {
-            kind: if self.denied { Kind::Forbidden } else { kind },
+            kind: if self.denied { PathKind::Forbidden } else { kind },
             rules: self.rules.clone(),
         }
     }

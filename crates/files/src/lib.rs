@@ -1,7 +1,7 @@
 //! Static files: what is at a path, and what a request for it gets.
 //!
 //! ```text
-//! DocumentPath ── Store::kind ────> Kind       for `site`, which resolves
+//! DocumentPath ── Store::kind ────> PathKind       for `site`, which resolves
 //! DocumentPath ── Store::answer ──> Answer     head (ready-made for the plain 200), body in memory or in an open file
 //! ```
 //!

@@ -4,9 +4,9 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use howdah_htaccess::world::Probe;
+use howdah_htaccess::host::Probe;
 use howdah_http::{Request, Status};
-use howdah_site::{Disk, DocumentPath, Kind, Look};
+use howdah_site::{DocumentHost, DocumentPath, Host, Look, PathKind};
 use howdah_sys::open::errno::{EMFILE, ENFILE};
 
 use crate::answer::{self, Answer, Manner};
@@ -321,9 +321,9 @@ impl Store {
     }
 }
 
-impl Disk for Store {
+impl DocumentHost for Store {
     #[inline]
-    fn kind(&mut self, path: &DocumentPath) -> Kind {
+    fn kind(&mut self, path: &DocumentPath) -> PathKind {
         match self.entry(path, true) {
             Ok(entry) => entry.found.kind(),
             Err(obstacle) => obstacle.kind(),
@@ -335,11 +335,22 @@ impl Disk for Store {
         self.look_with_rules(path)
     }
 
+    fn probe_document(&mut self, path: &DocumentPath) -> Option<Option<Probe>> {
+        self.probe_below(path)
+    }
+
     #[inline]
     fn epoch(&self) -> Option<u64> {
         Some(self.ticks + self.shelf.removed() + self.unsteady)
     }
 
+    fn media_type(extension: &[u8]) -> Option<&'static str> {
+        let extension = std::str::from_utf8(extension).ok();
+        extension.filter(|extension| !is_of_scripts(extension)).and_then(of_extension)
+    }
+}
+
+impl Host for Store {
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {
         self.probe_path(path)
     }
@@ -354,10 +365,5 @@ impl Disk for Store {
 
     fn entries(&mut self, folder: &[u8]) -> Vec<Box<[u8]>> {
         self.names_in(folder)
-    }
-
-    fn media_type(extension: &[u8]) -> Option<&'static str> {
-        let extension = std::str::from_utf8(extension).ok();
-        extension.filter(|extension| !is_of_scripts(extension)).and_then(of_extension)
     }
 }

@@ -5,7 +5,7 @@ mod support;
 
 use howdah_files::{Answer, Limits};
 use howdah_http::{Method, ResponseHead, Status, Version, h1};
-use howdah_site::{Disk, Kind};
+use howdah_site::{DocumentHost, PathKind};
 use support::{Counter, Folder, Seen, age};
 
 #[test]
@@ -268,7 +268,7 @@ fn what_is_no_file() {
     let folder = Folder::new();
     folder.file("folder/a.txt", "x");
     let mut counter = Counter::new(&folder);
-    assert_eq!(counter.kind("folder"), Kind::Directory);
+    assert_eq!(counter.kind("folder"), PathKind::Directory);
     assert_eq!(counter.get("folder").status, 403);
     for name in [
         "none",
@@ -278,7 +278,7 @@ fn what_is_no_file() {
         &"long".repeat(100),
         &"a/".repeat(300),
     ] {
-        assert_eq!(counter.kind(name), Kind::Missing, "{name}");
+        assert_eq!(counter.kind(name), PathKind::Missing, "{name}");
         assert_eq!(counter.get(name).status, 404, "{name}");
     }
     assert_eq!(counter.request(Method::Post, "folder/a.txt", &[]).status, 405);
@@ -292,7 +292,7 @@ fn what_is_phps_is_never_sent() {
     folder.file("a.php.bak", "<?php");
     let mut counter = Counter::new(&folder);
     for name in names {
-        assert_eq!(counter.kind(name), Kind::File, "{name}");
+        assert_eq!(counter.kind(name), PathKind::File, "{name}");
         assert_eq!(counter.get(name).brief(), (403, ""), "{name}");
     }
     // As with Debian's Apache.

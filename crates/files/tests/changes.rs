@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 
 use howdah_files::Limits;
 use howdah_http::Method;
-use howdah_site::Kind;
+use howdah_site::PathKind;
 use support::{Counter, Folder, age, append};
 
 const LARGE: usize = 100_000;
@@ -93,7 +93,7 @@ fn what_was_missing_appears() {
     fs::remove_file(folder.at("a.txt")).unwrap();
     folder.file("a.txt/x", "deep");
     assert_eq!(counter.get("a.txt/x").brief(), (200, "deep"));
-    assert_eq!(counter.kind("a.txt"), Kind::Directory);
+    assert_eq!(counter.kind("a.txt"), PathKind::Directory);
 }
 
 #[test]
@@ -380,7 +380,7 @@ fn rights_are_taken_and_given() {
         folder.file(name, "x".repeat(length));
         assert_eq!(counter.get(name).status, 200);
         allow(name, 0o000);
-        assert_eq!((counter.get(name).status, counter.kind(name)), (403, Kind::Forbidden));
+        assert_eq!((counter.get(name).status, counter.kind(name)), (403, PathKind::Forbidden));
         allow(name, 0o400);
         assert_eq!(counter.get(name).status, 200);
         allow("a", 0o000);
@@ -396,12 +396,12 @@ fn rights_are_taken_and_given() {
         fs::set_permissions(folder.at(name), fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(folder.at(name), "new").unwrap();
         assert_eq!(counter.get_deaf(name).text(), "new");
-        assert_eq!(counter.kind("a"), Kind::Directory);
+        assert_eq!(counter.kind("a"), PathKind::Directory);
         allow("a", 0o700);
     }
     folder.file("a.php", "<?php");
     allow("a.php", 0o000);
-    assert_eq!(counter.kind("a.php"), Kind::File, "a script need not be readable for us");
+    assert_eq!(counter.kind("a.php"), PathKind::File, "a script need not be readable for us");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 use howdah_config::Config;
 use howdah_files::{Library, Limits, Store};
-use howdah_site::{Disk, Kind, Look, Rules, Sites};
+use howdah_site::{DocumentHost, Look, PathKind, Rules, Sites};
 use support::{Counter, Folder, age};
 
 /// A store that knows of directives, and what was told of them.
@@ -272,15 +272,15 @@ fn what_cannot_be_read_closes_what_it_covers() {
             "root",
             "what is known is still told, for its ErrorDocument"
         );
-        assert_eq!(reader.look("file.txt").kind, Kind::Missing);
-        look.kind == Kind::Forbidden && reader.look("a/none").kind == Kind::Forbidden
+        assert_eq!(reader.look("file.txt").kind, PathKind::Missing);
+        look.kind == PathKind::Forbidden && reader.look("a/none").kind == PathKind::Forbidden
     };
-    assert_eq!(reader.look("a/b/file.txt").kind, Kind::File);
+    assert_eq!(reader.look("a/b/file.txt").kind, PathKind::File);
 
     fs::create_dir(&path).unwrap();
     assert!(forbidden(&mut reader), "a folder");
     fs::remove_dir(&path).unwrap();
-    assert_eq!(reader.look("a/b/file.txt").kind, Kind::File);
+    assert_eq!(reader.look("a/b/file.txt").kind, PathKind::File);
 
     let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
     assert!(made.success());
@@ -290,7 +290,7 @@ fn what_cannot_be_read_closes_what_it_covers() {
     std::os::unix::fs::symlink(".htaccess", &path).unwrap();
     assert!(forbidden(&mut reader), "a link to itself");
     fs::remove_file(&path).unwrap();
-    assert_eq!(reader.look("a/b/file.txt").kind, Kind::File);
+    assert_eq!(reader.look("a/b/file.txt").kind, PathKind::File);
 
     let told = reader.told();
     assert!(
@@ -303,7 +303,7 @@ fn what_cannot_be_read_closes_what_it_covers() {
         assert!(forbidden(&mut reader), "no right to read it");
         assert_eq!(reader.told().len(), 1);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        assert_eq!(reader.look("a/b/file.txt").kind, Kind::File);
+        assert_eq!(reader.look("a/b/file.txt").kind, PathKind::File);
     }
 }
 

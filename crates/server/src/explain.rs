@@ -12,12 +12,12 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use howdah_config::{Config, HostPattern};
 use howdah_files::{Answer, Flaw, Library, Limits, Manner, Store};
+use howdah_htaccess::host::Verified;
 use howdah_htaccess::modules::auth::password;
 use howdah_htaccess::modules::core::EtagParts;
 use howdah_htaccess::modules::filter::Filter;
 use howdah_htaccess::response::About;
 use howdah_htaccess::trace::Event;
-use howdah_htaccess::world::Verified;
 use howdah_http::h1::{self, Progress};
 use howdah_http::{Request, ResponseHead, Scheme, Status};
 use howdah_site::{

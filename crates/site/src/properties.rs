@@ -7,7 +7,8 @@ use howdah_config::{Config, HostPattern, RootTemplate, Site as SiteConfig, TrySt
 use howdah_htaccess::Client;
 use howdah_http::{Method, Request};
 
-use crate::disk::{Disk, Kind};
+use crate::Host;
+use crate::documents::{DocumentHost, PathKind};
 use crate::path::{DocumentPath, Scratch};
 use crate::resolution::Resolution;
 use crate::resolve::resolve;
@@ -43,8 +44,8 @@ pub fn resolution(data: &[u8]) {
             continue;
         };
         let resolved = |scratch: &mut Scratch| {
-            let mut disk = Answers { answers, asked: 0 };
-            resolve(site, &client, &mut disk, scratch).resolution
+            let mut outside = Answers { answers, asked: 0 };
+            resolve(site, &client, &mut outside, scratch).resolution
         };
         let used = resolved(&mut scratch);
         let fresh = resolved(&mut Scratch::default());
@@ -148,14 +149,17 @@ struct Answers<'a> {
     asked: usize,
 }
 
-impl Disk for Answers<'_> {
-    fn kind(&mut self, path: &DocumentPath) -> Kind {
+impl Host for Answers<'_> {}
+
+impl DocumentHost for Answers<'_> {
+    fn kind(&mut self, path: &DocumentPath) -> PathKind {
         check_path(path);
         let answer = match self.answers.len() {
             0 => 0,
             length => self.answers[self.asked % length],
         };
         self.asked += 1;
-        [Kind::Missing, Kind::File, Kind::Directory, Kind::Forbidden][usize::from(answer & 3)]
+        [PathKind::Missing, PathKind::File, PathKind::Directory, PathKind::Forbidden]
+            [usize::from(answer & 3)]
     }
 }

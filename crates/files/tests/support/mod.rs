@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 use howdah_config::Config;
 use howdah_files::{Answer, FileBody, Limits, Store};
 use howdah_http::{Method, Request};
-use howdah_site::{Client, Disk, DocumentPath, Kind, Scratch, Sites};
+use howdah_site::{Client, DocumentHost, DocumentPath, Host, PathKind, Scratch, Sites};
 
 /// A folder that is removed at the end of the test, with a document root `www` in it.
 pub struct Folder(PathBuf);
@@ -106,7 +106,7 @@ impl Counter {
         self.store.tick(self.now);
     }
 
-    pub fn kind(&mut self, name: &str) -> Kind {
+    pub fn kind(&mut self, name: &str) -> PathKind {
         let path = self.path(name);
         self.store.kind(&path)
     }
@@ -136,10 +136,12 @@ impl Counter {
     /// The path that `site` asks the disk for.
     pub fn path(&self, name: &str) -> DocumentPath {
         struct Asked(Option<DocumentPath>);
-        impl Disk for Asked {
-            fn kind(&mut self, path: &DocumentPath) -> Kind {
+        impl Host for Asked {}
+
+        impl DocumentHost for Asked {
+            fn kind(&mut self, path: &DocumentPath) -> PathKind {
                 self.0.get_or_insert_with(|| path.clone());
-                Kind::File
+                PathKind::File
             }
         }
         let mut asked = Asked(None);

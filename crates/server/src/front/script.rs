@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -10,7 +9,7 @@ use std::task::{Context, Poll};
 use howdah_htaccess::modules::filter;
 use howdah_http::{Fields, ResponseHead, Status, Version};
 use howdah_php::{Body as Input, Encoder, Exchange, Failure, Kind, decode_head};
-use howdah_site::{Disk, Ruled, Script, Site};
+use howdah_site::{DocumentHost, Ruled, Script, Site};
 
 use super::answer::{Answer, Body, Head};
 use super::body::Received;
@@ -132,8 +131,10 @@ fn modified(
     script: &Script,
 ) -> Option<i64> {
     ruled.settings.expires.as_ref().filter(|expires| expires.is_active())?;
-    let path = script.path().absolute().as_os_str().as_bytes();
-    let probe = connection.thread().host(site, arrival.started).probe(path)?;
+    let probe = connection
+        .thread()
+        .host(site, arrival.started)
+        .probe_document(script.path())??;
     Some(probe.modified)
 }
 

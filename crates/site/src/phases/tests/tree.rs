@@ -8,11 +8,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use howdah_config::{Config, RootTemplate, Site as SiteConfig};
-use howdah_htaccess::world::{Probe, ProbeKind, Verified};
+use howdah_htaccess::Unrepeatable;
+use howdah_htaccess::host::{Host, Probe, ProbeKind, Verified};
 use howdah_htaccess::{Client, compile};
 use howdah_http::{Method, Request, Status};
 
-use crate::disk::{Disk, Kind, Look};
+use crate::documents::{DocumentHost, Look, PathKind};
 use crate::memory::Memory;
 use crate::path::{DocumentPath, Scratch};
 use crate::resolution::{Resolution, Resolved};
@@ -27,7 +28,7 @@ pub const ROOT: &str = "/srv/www";
 /// none.
 pub struct Tree {
     pub sites: Sites,
-    kinds: BTreeMap<String, Kind>,
+    kinds: BTreeMap<String, PathKind>,
     htaccess: HashMap<String, String>,
     rules: RefCell<HashMap<String, Option<Rc<Rules>>>>,
     /// What directives may read.
@@ -62,7 +63,7 @@ impl Tree {
         change(&mut site);
         let mut tree = Tree {
             sites: Sites::compile(&Config { sites: vec![site], ..Config::default() }),
-            kinds: BTreeMap::from([(String::new(), Kind::Directory)]),
+            kinds: BTreeMap::from([(String::new(), PathKind::Directory)]),
             htaccess: HashMap::new(),
             rules: RefCell::default(),
             contents: HashMap::new(),
@@ -89,20 +90,20 @@ impl Tree {
     pub fn add(&mut self, name: &str) {
         self.epoch += 1;
         for (at, _) in name.match_indices('/') {
-            self.kinds.insert(name[..at].to_owned(), Kind::Directory);
+            self.kinds.insert(name[..at].to_owned(), PathKind::Directory);
         }
         if let Some(name) = name.strip_suffix('@') {
             self.links.insert(name.trim_end_matches('/').to_owned());
             let kind = if name.ends_with('/') {
-                Kind::Directory
+                PathKind::Directory
             } else {
-                Kind::File
+                PathKind::File
             };
             self.kinds.insert(name.trim_end_matches('/').to_owned(), kind);
         } else if let Some(name) = name.strip_suffix('!') {
-            self.kinds.insert(name.to_owned(), Kind::Forbidden);
+            self.kinds.insert(name.to_owned(), PathKind::Forbidden);
         } else if !name.ends_with('/') {
-            self.kinds.insert(name.to_owned(), Kind::File);
+            self.kinds.insert(name.to_owned(), PathKind::File);
         }
     }
 
@@ -219,50 +220,44 @@ pub fn client(request: &Request) -> Client<'_> {
     )
 }
 
-impl Disk for Tree {
+impl DocumentHost for Tree {
     fn epoch(&self) -> Option<u64> {
         Some(self.epoch)
     }
 
-    fn kind(&mut self, path: &DocumentPath) -> Kind {
+    fn kind(&mut self, path: &DocumentPath) -> PathKind {
         self.asked += 1;
         let name = std::str::from_utf8(path.relative()).unwrap_or("?");
-        self.kinds.get(name).copied().unwrap_or(Kind::Missing)
+        self.kinds.get(name).copied().unwrap_or(PathKind::Missing)
     }
 
     fn look(&mut self, path: &DocumentPath) -> Look {
         let kind = self.kind(path);
         let mut folder = std::str::from_utf8(path.relative()).unwrap_or("?");
-        while self.kinds.get(folder) != Some(&Kind::Directory) {
+        while self.kinds.get(folder) != Some(&PathKind::Directory) {
             folder = folder.rsplit_once('/').map_or("", |(above, _)| above);
         }
         Look { kind, rules: self.rules(folder) }
     }
 
+    fn media_type(extension: &[u8]) -> Option<&'static str> {
+        match extension {
+            b"html" => Some("text/html"),
+            b"txt" => Some("text/plain"),
+            _ => None,
+        }
+    }
+}
+
+impl Host for Tree {
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {
         let path = std::str::from_utf8(path).ok()?.strip_prefix(ROOT)?.trim_matches('/');
         let kind = match self.kinds.get(path)? {
-            Kind::File => ProbeKind::File,
-            Kind::Directory => ProbeKind::Directory,
-            Kind::Missing | Kind::Forbidden => return None,
+            PathKind::File => ProbeKind::File,
+            PathKind::Directory => ProbeKind::Directory,
+            PathKind::Missing | PathKind::Forbidden => return None,
         };
         Some(Probe { kind, size: 1, modified: 0, mode: 0o644 })
-    }
-
-    fn entries(&mut self, folder: &[u8]) -> Vec<Box<[u8]>> {
-        let folder = std::str::from_utf8(folder)
-            .unwrap_or("?")
-            .strip_prefix(ROOT)
-            .unwrap_or("?")
-            .trim_matches('/');
-        let names = self
-            .kinds
-            .keys()
-            .filter(|name| name.rsplit_once('/').map_or("", |(above, _)| above) == folder);
-        let names = names.filter(|name| !name.is_empty());
-        names
-            .map(|name| name.rsplit('/').next().unwrap_or(name).as_bytes().into())
-            .collect()
     }
 
     fn probe_link(&mut self, path: &[u8]) -> Option<Probe> {
@@ -281,16 +276,24 @@ impl Disk for Tree {
         Some(content.as_bytes().into())
     }
 
-    fn media_type(extension: &[u8]) -> Option<&'static str> {
-        match extension {
-            b"html" => Some("text/html"),
-            b"txt" => Some("text/plain"),
-            _ => None,
-        }
+    fn entries(&mut self, folder: &[u8]) -> Vec<Box<[u8]>> {
+        let folder = std::str::from_utf8(folder)
+            .unwrap_or("?")
+            .strip_prefix(ROOT)
+            .unwrap_or("?")
+            .trim_matches('/');
+        let names = self
+            .kinds
+            .keys()
+            .filter(|name| name.rsplit_once('/').map_or("", |(above, _)| above) == folder);
+        let names = names.filter(|name| !name.is_empty());
+        names
+            .map(|name| name.rsplit('/').next().unwrap_or(name).as_bytes().into())
+            .collect()
     }
 
     /// A password fits its hash where it is the same.
-    fn verify(&mut self, hash: &[u8], password: &[u8]) -> Verified {
+    fn verify(&mut self, _: Unrepeatable, hash: &[u8], password: &[u8]) -> Verified {
         if hash == password { Verified::Yes } else { Verified::No }
     }
 }
