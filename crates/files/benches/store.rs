@@ -35,8 +35,9 @@ fn main() {
     store.tick(1);
     let mut hit = |name: &str, request: &Request, path: &DocumentPath| {
         measure(name, HITS, || {
-            assert!(store.kind(black_box(path)) == PathKind::File);
-            black_box(store.answer(black_box(request), path));
+            let look = store.look(black_box(path));
+            assert!(look.kind == PathKind::File);
+            black_box(store.answer(black_box(request), path, look.file));
         });
     };
     hit("hit, small file", &plain, &small);
@@ -52,8 +53,9 @@ fn main() {
     hit_each(&mut store, &plain, &alternating);
     measure("hit, 64 files in turn", HITS, || {
         next = (next + 1) % alternating.len();
-        assert!(store.kind(&alternating[next]) == PathKind::File);
-        black_box(store.answer(&plain, &alternating[next]));
+        let look = store.look(&alternating[next]);
+        assert!(look.kind == PathKind::File);
+        black_box(store.answer(&plain, &alternating[next], look.file));
     });
 
     let mut scratch = Scratch::default();
@@ -63,10 +65,10 @@ fn main() {
     measure("resolve and hit", HITS, || {
         let resolved =
             howdah_site::resolve(site, &client(black_box(&request)), &mut store, &mut scratch);
-        let howdah_site::Resolution::File { path } = resolved.resolution else {
+        let howdah_site::Resolution::File { path, file } = resolved.resolution else {
             panic!("{resolved:?}")
         };
-        black_box(store.answer(&request, &path));
+        black_box(store.answer(&request, &path, file));
         scratch.reuse(path);
     });
 
@@ -112,8 +114,9 @@ impl Measured {
 
 fn hit_each(store: &mut Store, request: &Request, paths: &[DocumentPath]) {
     for path in paths {
-        assert!(store.kind(path) == PathKind::File);
-        assert!(matches!(store.answer(request, path), Answer::Prepared { .. }));
+        let look = store.look(path);
+        assert!(look.kind == PathKind::File);
+        assert!(matches!(store.answer(request, path, look.file), Answer::Prepared { .. }));
     }
 }
 

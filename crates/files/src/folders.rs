@@ -23,7 +23,7 @@ pub(crate) struct Root {
     path: CString,
     real_path: PathBuf,
     symlinks: Symlinks,
-    realm: u32,
+    scope: u32,
     /// The directives of the configuration itself.
     base: Option<Rc<Rules>>,
     folder: OwnedFd,
@@ -62,12 +62,7 @@ struct KnownRoot {
 }
 
 impl Root {
-    fn open(
-        number: u32,
-        path: &DocumentPath,
-        realm: u32,
-        library: Option<&Library>,
-    ) -> Result<Root, Obstacle> {
+    fn open(number: u32, path: &DocumentPath, library: Option<&Library>) -> Result<Root, Obstacle> {
         let name = path.root();
         let path_name = CString::new(name.as_os_str().as_bytes()).map_err(|_| Obstacle::Missing)?;
         let folder = open::folder(&path_name)?;
@@ -78,9 +73,11 @@ impl Root {
             path: path_name,
             real_path: name.canonicalize()?,
             symlinks: path.symlinks(),
-            realm,
+            scope: path.scope(),
             base: library
-                .and_then(|library| library.rules(realm, &with_slash(name.as_os_str().as_bytes())))
+                .and_then(|library| {
+                    library.rules(path.scope(), &with_slash(name.as_os_str().as_bytes()))
+                })
                 .map(|rules| Rules::below(None, rules)),
         })
     }
@@ -103,9 +100,9 @@ impl Root {
         self.symlinks
     }
 
-    /// The number of the sites that share what is known of it.
-    pub(crate) fn realm(&self) -> u32 {
-        self.realm
+    /// The scope of directives of the sites that it belongs to.
+    pub(crate) fn scope(&self) -> u32 {
+        self.scope
     }
 
     /// The directives of the configuration itself.
@@ -153,11 +150,10 @@ impl Folders {
     pub(crate) fn root(
         &mut self,
         path: &DocumentPath,
-        realm: u32,
         library: Option<&Library>,
         now: u64,
     ) -> (Result<Rc<Root>, Obstacle>, Option<Rc<Root>>) {
-        let key = (Box::from(path.root().as_os_str().as_bytes()), path.symlinks(), realm);
+        let key = (Box::from(path.root().as_os_str().as_bytes()), path.symlinks(), path.scope());
         let mut gone = None;
         if let Some(known) = self.roots.get_mut(&key) {
             if known.checked == now || known.root.is_current() {
@@ -172,7 +168,7 @@ impl Folders {
         if let Some(gone) = &gone {
             self.forget_root(gone.number);
         }
-        let opened = Root::open(self.next_root, path, realm, library).map(Rc::new);
+        let opened = Root::open(self.next_root, path, library).map(Rc::new);
         if let Ok(root) = &opened {
             self.next_root = self.next_root.wrapping_add(1);
             self.roots.insert(key, KnownRoot { root: Rc::clone(root), checked: now });

@@ -19,8 +19,8 @@
 //!
 //! store.tick(seconds_since_1970); // once per request, before it is resolved
 //! let resolved = howdah_site::resolve(site, client, &mut store, scratch);
-//! let Resolution::File { path } = resolved.resolution else { return };
-//! match store.answer(client.request(), &path) {
+//! let Resolution::File { path, file } = resolved.resolution else { return };
+//! match store.answer(client.request(), &path, file) {
 //!     // `head` ends behind its last field line: write head, `Date: …` and `Connection: …` if need be, an empty line.
 //!     Answer::Prepared { head, body } => {}
 //!     // Goes through `h1::encode_head` with `Framing::of(method, version, head.status, Some(length))`.

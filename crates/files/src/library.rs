@@ -36,17 +36,15 @@ impl fmt::Display for Flaw {
 /// The directives that the threads of a front have compiled. A file's stay known for as long as a
 /// thread uses them.
 pub struct Library {
-    /// Sites on which directives mean the same are one realm; this is the first of each.
-    realms: Vec<Site>,
-    /// The realm of every site.
-    of_site: Vec<u32>,
+    /// The first site of each scope.
+    scopes: Vec<Site>,
     shards: Vec<Mutex<Shard>>,
     /// With keys that nobody outside knows: who writes files cannot make two of them look alike.
     hashers: [foldhash::quality::RandomState; 2],
     tell: Tell,
 }
 
-/// A part of what is known, by realm and folder.
+/// A part of what is known, by scope and folder.
 #[derive(Default)]
 struct Shard {
     known: HashMap<Box<[u8]>, Known>,
@@ -62,59 +60,50 @@ struct Known {
 impl Library {
     /// An empty library for these sites.
     pub fn new(sites: &Sites, tell: Tell) -> Library {
-        let mut realms: Vec<Site> = Vec::new();
-        let of_site = sites.iter().map(|site| {
-            let known = realms.iter().position(|realm| realm.has_directives_of(site));
-            let number = known.unwrap_or_else(|| {
-                realms.push(site.clone());
-                realms.len() - 1
-            });
-            number as u32
-        });
+        let mut scopes: Vec<Site> = Vec::new();
+        for site in sites.iter() {
+            if site.scope() as usize == scopes.len() {
+                scopes.push(site.clone());
+            }
+        }
         Library {
-            of_site: of_site.collect(),
-            realms,
+            scopes,
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             hashers: Default::default(),
             tell,
         }
     }
 
-    /// The realm of a site, by the site's number.
-    pub(crate) fn realm(&self, site: usize) -> u32 {
-        self.of_site.get(site).copied().unwrap_or(0)
-    }
-
-    /// Whether `.htaccess` files are read there.
-    pub(crate) fn reads_htaccess(&self, realm: u32) -> bool {
-        self.realms.get(realm as usize).is_some_and(Site::reads_htaccess)
+    /// Whether `.htaccess` files are read in that scope.
+    pub(crate) fn reads_htaccess(&self, scope: u32) -> bool {
+        self.scopes.get(scope as usize).is_some_and(Site::reads_htaccess)
     }
 
     /// The directives of `content`, which is that of the `.htaccess` file in `folder`: absolute,
     /// with a slash at its end.
     pub(crate) fn htaccess(
         &self,
-        realm: u32,
+        scope: u32,
         folder: &[u8],
         content: &[u8],
     ) -> Option<Arc<Compiled>> {
-        let site = self.realms.get(realm as usize)?;
-        Some(self.compiled(site, realm, folder, content, || site.htaccess_surroundings(folder)))
+        let site = self.scopes.get(scope as usize)?;
+        Some(self.compiled(site, scope, folder, content, || site.htaccess_surroundings(folder)))
     }
 
     /// The directives of the configuration itself, where `root` is the document root, with a slash
     /// at its end.
-    pub(crate) fn rules(&self, realm: u32, root: &[u8]) -> Option<Arc<Compiled>> {
-        let site = self.realms.get(realm as usize)?;
+    pub(crate) fn rules(&self, scope: u32, root: &[u8]) -> Option<Arc<Compiled>> {
+        let site = self.scopes.get(scope as usize)?;
         let (rules, surroundings) = site.rules(root)?;
         // No folder begins like this.
         let key = [b"rules", root].concat();
-        Some(self.compiled(site, realm, &key, rules.as_bytes(), || surroundings))
+        Some(self.compiled(site, scope, &key, rules.as_bytes(), || surroundings))
     }
 
     /// What stands for a `.htaccess` file that is larger than any that is meant.
-    pub(crate) fn too_large(&self, realm: u32, folder: &[u8], most: u64) -> Option<Arc<Compiled>> {
-        let site = self.realms.get(realm as usize)?;
+    pub(crate) fn too_large(&self, scope: u32, folder: &[u8], most: u64) -> Option<Arc<Compiled>> {
+        let site = self.scopes.get(scope as usize)?;
         let file = site.htaccess_surroundings(folder).file;
         let mistake = Mistake {
             place: Place {
@@ -139,8 +128,8 @@ impl Library {
     }
 
     /// Tells that a `.htaccess` file cannot be read.
-    pub(crate) fn unreadable(&self, realm: u32, file: &Path, why: &str) {
-        if let Some(site) = self.realms.get(realm as usize) {
+    pub(crate) fn unreadable(&self, scope: u32, file: &Path, why: &str) {
+        if let Some(site) = self.scopes.get(scope as usize) {
             let file = file.display();
             let what = format!(
                 "{file}: it cannot be read ({why}), so what it covers is answered with 403"
@@ -152,12 +141,12 @@ impl Library {
     fn compiled(
         &self,
         site: &Site,
-        realm: u32,
+        scope: u32,
         folder: &[u8],
         content: &[u8],
         surroundings: impl FnOnce() -> Surroundings,
     ) -> Arc<Compiled> {
-        let key: Box<[u8]> = [&realm.to_ne_bytes(), folder].concat().into();
+        let key: Box<[u8]> = [&scope.to_ne_bytes(), folder].concat().into();
         let digest = self.digest(content);
         // Compiling takes place under the lock: who else wants this waits for less time than it
         // would take itself.
@@ -221,7 +210,7 @@ impl Shard {
 impl fmt::Debug for Library {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Library")
-            .field("realms", &self.realms.len())
+            .field("scopes", &self.scopes.len())
             .finish_non_exhaustive()
     }
 }

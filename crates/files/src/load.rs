@@ -83,7 +83,7 @@ impl Store {
         reading: Reading,
     ) -> Result<(Found, Option<Stat>), Obstacle> {
         let stat = located.stat;
-        if self.reads && path.is_htaccess() {
+        if path.is_htaccess() && self.reads_htaccess(path) {
             return self.recognise_htaccess(located, path);
         }
         let found = match stat.file_type() {
@@ -122,8 +122,8 @@ impl Store {
         let folder = with_slash(folder);
         let size = content.as_ref().map_or(0, Vec::len) as u64;
         let compiled = self.library.as_ref().and_then(|library| match content {
-            Some(content) => library.htaccess(self.realm, &folder, &content),
-            None => library.too_large(self.realm, &folder, MOST_DIRECTIVES),
+            Some(content) => library.htaccess(path.scope(), &folder, &content),
+            None => library.too_large(path.scope(), &folder, MOST_DIRECTIVES),
         });
         let found = compiled.map_or(Found::Forbidden, |compiled| Found::Directives(compiled, size));
         Ok((found, Some(stat)))
@@ -131,15 +131,15 @@ impl Store {
 
     pub(crate) fn tell_unreadable(&self, path: &DocumentPath, why: &str) {
         if let Some(library) = &self.library
-            && self.reads
             && path.is_htaccess()
+            && self.reads_htaccess(path)
         {
-            library.unreadable(self.realm, path.absolute(), why);
+            library.unreadable(path.scope(), path.absolute(), why);
         }
     }
 
     pub(crate) fn root(&mut self, path: &DocumentPath) -> Result<Rc<Root>, Obstacle> {
-        let (root, gone) = self.folders.root(path, self.realm, self.library.as_deref(), self.now);
+        let (root, gone) = self.folders.root(path, self.library.as_deref(), self.now);
         if let Some(gone) = gone {
             self.figures.changes += self.shelf.retain(|entry| entry.root.number() != gone.number());
             self.restamp();

@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use howdah_http::Status;
 use howdah_site::{PathKind, Symlinks};
 use howdah_sys::open::errno::{
     EACCES, ELOOP, ENAMETOOLONG, ENODEV, ENOENT, ENOTDIR, ENXIO, EPERM, EXDEV,
@@ -303,6 +304,15 @@ impl Obstacle {
             // So that the store is asked for its answer, and says 503: neither 404 nor 403 would be
             // true.
             Obstacle::Failed(_) => PathKind::File,
+        }
+    }
+
+    /// The status that a request for the path gets.
+    pub(crate) fn status(&self) -> Status {
+        match self {
+            Obstacle::Missing => Status::NOT_FOUND,
+            Obstacle::Forbidden => Status::FORBIDDEN,
+            Obstacle::Failed(_) => Status::SERVICE_UNAVAILABLE,
         }
     }
 }

@@ -5,7 +5,7 @@ mod support;
 
 use howdah_files::{Answer, Limits};
 use howdah_http::{Method, ResponseHead, Status, Version, h1};
-use howdah_site::{DocumentHost, PathKind};
+use howdah_site::{DocumentHost, FileHandle, PathKind};
 use support::{Counter, Folder, Seen, age};
 
 #[test]
@@ -42,11 +42,13 @@ fn the_prepared_head_says_what_the_encoder_would_say() {
     folder.file("a.html", "<p>x");
     let mut counter = Counter::new(&folder);
     let path = counter.path("a.html");
-    let Answer::Prepared { head, .. } = counter.store.answer(&howdah_http::Request::new(), &path)
+    let Answer::Prepared { head, .. } =
+        counter.store.answer(&howdah_http::Request::new(), &path, FileHandle::NONE)
     else {
         panic!()
     };
-    let seen = Seen::of(counter.store.answer(&howdah_http::Request::new(), &path));
+    let seen =
+        Seen::of(counter.store.answer(&howdah_http::Request::new(), &path, FileHandle::NONE));
     let mut same = ResponseHead::new(Status::OK);
     for name in ["content-type", "last-modified", "etag", "accept-ranges"] {
         same.fields.push(name.as_bytes(), seen.field(name).unwrap().as_bytes());
@@ -315,8 +317,8 @@ fn in_the_manner_of_directives() {
             request.fields.push(name.as_bytes(), value.as_bytes());
         }
         let manner = Manner { is_error_page, tag };
-        counter.store.kind(&path);
-        Seen::of(counter.store.answer_in_manner(&request, &path, manner))
+        let file = counter.store.look(&path).file;
+        Seen::of(counter.store.answer_in_manner(&request, &path, file, manner))
     };
     let own = answer(Method::Get, EtagParts::DEFAULT, false, &[]);
     let tag = own.field("etag").unwrap().to_owned();
@@ -348,4 +350,32 @@ fn in_the_manner_of_directives() {
     );
     assert_eq!(answer(Method::Post, EtagParts::DEFAULT, true, &[]).brief(), (200, "0123456789"));
     assert_eq!(answer(Method::Head, EtagParts::DEFAULT, true, &[]).brief(), (200, "0123456789"));
+}
+
+#[test]
+fn a_handle_is_good_for_its_own_file_only() {
+    let folder = Folder::new();
+    folder.file("a.txt", "a");
+    folder.file("b.txt", "b");
+    let mut counter = Counter::new(&folder);
+    let (a, b) = (counter.path("a.txt"), counter.path("b.txt"));
+    let look = counter.store.look(&a);
+    assert_ne!(look.file, FileHandle::NONE);
+    let text = |counter: &mut Counter, path| {
+        Seen::of(counter.store.answer(&howdah_http::Request::new(), path, look.file)).content
+    };
+    let before = counter.store.figures();
+    assert_eq!(text(&mut counter, &a), b"a");
+    assert_eq!(counter.store.figures(), before, "the disk is not asked again");
+    assert_eq!(text(&mut counter, &b), b"b");
+    folder.file("a.txt", "new");
+    counter.store.drain_events();
+    assert_eq!(text(&mut counter, &b), b"b");
+    assert_eq!(text(&mut counter, &a), b"new");
+    std::fs::remove_file(folder.at("a.txt")).unwrap();
+    counter.store.drain_events();
+    assert_eq!(
+        counter.store.answer(&howdah_http::Request::new(), &a, look.file).status(),
+        Status::NOT_FOUND
+    );
 }

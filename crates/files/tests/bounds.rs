@@ -105,13 +105,13 @@ fn roots() {
             request.target = b"/a.txt".to_vec();
             let site = sites.find(&request.authority).unwrap();
             let scratch = &mut howdah_site::Scratch::default();
-            let howdah_site::Resolution::File { path } =
+            let howdah_site::Resolution::File { path, file } =
                 howdah_site::resolve(site, &support::client(&request), &mut store, scratch)
                     .resolution
             else {
                 panic!()
             };
-            let seen = support::Seen::of(store.answer(&request, &path));
+            let seen = support::Seen::of(store.answer(&request, &path, file));
             assert_eq!(seen.text(), number.to_string());
             assert!(store.figures().entries <= 3);
         }

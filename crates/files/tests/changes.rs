@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 
 use howdah_files::Limits;
 use howdah_http::Method;
-use howdah_site::PathKind;
+use howdah_site::{FileHandle, PathKind};
 use support::{Counter, Folder, age, append};
 
 const LARGE: usize = 100_000;
@@ -279,10 +279,10 @@ fn without_watches_a_request_asks_once() {
     (0..10).for_each(|_| drop(counter.get("a.txt")));
     let after = counter.store.figures();
     assert_eq!((after.checks - before.checks, after.loads - before.loads), (10, 0));
-    // Without `kind`, `answer` asks itself.
+    // Without a look, `answer` asks itself.
     let path = counter.path("a.txt");
     fs::write(folder.at("a.txt"), "two").unwrap();
-    let answer = counter.store.answer(&howdah_http::Request::new(), &path);
+    let answer = counter.store.answer(&howdah_http::Request::new(), &path, FileHandle::NONE);
     assert_eq!(support::content(answer.body()), b"two");
 }
 
@@ -414,7 +414,7 @@ fn a_file_that_is_cut_while_it_is_sent() {
         method: Method::Get,
         ..howdah_http::Request::new()
     };
-    let answer = counter.store.answer(&request, &document);
+    let answer = counter.store.answer(&request, &document, FileHandle::NONE);
     let howdah_files::FileBody::File { file, offset: 0, length: 1_000_000 } = answer.body() else {
         panic!()
     };
@@ -432,7 +432,7 @@ fn an_answer_keeps_what_it_promised_when_the_file_is_replaced() {
     let path = folder.file("large.bin", "1".repeat(LARGE));
     let mut counter = Counter::new(&folder);
     let document = counter.path("large.bin");
-    let answer = counter.store.answer(&howdah_http::Request::new(), &document);
+    let answer = counter.store.answer(&howdah_http::Request::new(), &document, FileHandle::NONE);
     fs::write(folder.outside("new"), "2").unwrap();
     fs::rename(folder.outside("new"), &path).unwrap();
     assert_eq!(counter.get("large.bin").text(), "2");

@@ -42,7 +42,6 @@ impl Reader {
         let mut store = Store::with_library(limits, Arc::new(library));
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
         store.tick(now);
-        store.enter(0);
         Reader {
             store,
             counter: Counter::with(folder, "owner", limits),
@@ -411,12 +410,11 @@ fn sites_with_other_directives_share_nothing() {
     let sites = Sites::compile(&Config::parse(&text, "test.toml").unwrap());
     let library = Arc::new(Library::new(&sites, Box::new(|_, _| {})));
     let mut store = Store::with_library(Limits::default(), library);
-    let asked = Counter::new(&folder).path("none.txt");
+    let asked = [b"a", b"b", b"c"].map(|host| support::path_on(&sites, host, "none.txt"));
     for _ in 0..3 {
-        let found = [0, 1, 2].map(|site| {
-            store.enter(site);
-            store.look(&asked).rules.map(|rules| index_of(&rules))
-        });
+        let found = asked
+            .each_ref()
+            .map(|path| store.look(path).rules.map(|rules| index_of(&rules)));
         assert_eq!(found, [Some("file".to_owned()), None, Some("inline".to_owned())]);
     }
 }

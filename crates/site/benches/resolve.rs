@@ -13,8 +13,8 @@ use howdah_config::{Config, RootTemplate, Site as SiteConfig};
 use howdah_htaccess::compile;
 use howdah_http::Request;
 use howdah_site::{
-    Client, DocumentHost, DocumentPath, Host, Look, PathKind, Resolution, Rules, Scratch, Sites,
-    resolve,
+    Client, DocumentHost, DocumentPath, FileHandle, Host, Look, PathKind, Resolution, Rules,
+    Scratch, Sites, resolve,
 };
 
 /// Every name with a dot is a file, every other a folder; `none` is missing.
@@ -37,6 +37,7 @@ impl DocumentHost for Quick {
     fn look(&mut self, path: &DocumentPath) -> Look {
         Look {
             kind: self.kind(path),
+            file: FileHandle::NONE,
             rules: self.rules.clone(),
         }
     }
@@ -105,7 +106,7 @@ fn measure(name: &str, text: &str, target: &str) {
     let mut once = || {
         let resolved = resolve(site, black_box(&client), &mut disk, &mut scratch);
         match resolved.resolution {
-            Resolution::File { path } => scratch.reuse(path),
+            Resolution::File { path, .. } => scratch.reuse(path),
             Resolution::Php(script) => scratch.reuse(script.into_path()),
             _ => {}
         }

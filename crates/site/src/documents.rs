@@ -23,11 +23,24 @@ pub enum PathKind {
     Forbidden,
 }
 
+/// The host's own note of the place where it keeps what it found at a path. The handle travels with
+/// the resolution, so that the host answers from the file without a second look-up. This crate
+/// only hands it on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileHandle(pub u32);
+
+impl FileHandle {
+    /// The handle of a host that keeps nothing: the path has to be looked up.
+    pub const NONE: FileHandle = FileHandle(u32::MAX);
+}
+
 /// What is at a document path, and which rules are in force there.
 #[derive(Clone, Debug)]
 pub struct Look {
     /// What is there.
     pub kind: PathKind,
+    /// Where the host keeps what is there.
+    pub file: FileHandle,
     /// The rules of the folder that the path is in; of the folder itself where the path is one;
     /// where nothing is there, of the last existing folder on the way. `None`: there are no
     /// directives in any folder from the root down to that one, nor for the site as a whole. Then
@@ -43,7 +56,11 @@ pub trait DocumentHost: Host {
 
     /// Returns what is at `path`, and which rules are in force there.
     fn look(&mut self, path: &DocumentPath) -> Look {
-        Look { kind: self.kind(path), rules: None }
+        Look {
+            kind: self.kind(path),
+            file: FileHandle::NONE,
+            rules: None,
+        }
     }
 
     /// Returns what is known of `path` without leaving the document root: `Some(None)` where nothing

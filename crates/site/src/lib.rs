@@ -34,7 +34,7 @@ mod sites;
 mod surroundings;
 mod variables;
 
-pub use documents::{DocumentHost, Look, PathKind};
+pub use documents::{DocumentHost, FileHandle, Look, PathKind};
 pub use error::error;
 pub use howdah_config::Symlinks;
 pub use howdah_htaccess::{Client, Host};

@@ -107,10 +107,11 @@ impl Kept {
     #[inline]
     pub(crate) fn resolved(&self, path: &mut DocumentPath) -> Resolved {
         let resolution = match &self.resolution {
-            Resolution::File { path: known } => {
+            Resolution::File { path: known, file } => {
                 path.assign(known);
                 Resolution::File {
                     path: std::mem::replace(path, DocumentPath::nowhere()),
+                    file: *file,
                 }
             }
             Resolution::Php(script) => {

@@ -52,7 +52,7 @@ pub fn resolution(data: &[u8]) {
         assert_eq!(used, fresh);
         check(&used);
         match used {
-            Resolution::File { path } | Resolution::Directory { path } => scratch.reuse(path),
+            Resolution::File { path, .. } | Resolution::Directory { path } => scratch.reuse(path),
             Resolution::Php(script) => scratch.reuse(script.into_path()),
             _ => {}
         }
@@ -89,7 +89,7 @@ fn compile(site: SiteConfig) -> Sites {
 
 fn check(resolution: &Resolution) {
     match resolution {
-        Resolution::File { path } => {
+        Resolution::File { path, .. } => {
             check_path(path);
             let name = path.file_name().to_ascii_lowercase();
             for ending in [&b".php"[..], b".phtml", b".phar", b".phps"] {

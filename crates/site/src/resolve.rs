@@ -16,7 +16,7 @@ use howdah_htaccess::{Client, Reads};
 use howdah_http::{Content, Method, Request, Status};
 use memchr::memrchr;
 
-use crate::documents::{DocumentHost, Look, PathKind};
+use crate::documents::{DocumentHost, FileHandle, Look, PathKind};
 use crate::memory::{self, Memory};
 use crate::names::FileClass;
 use crate::normal::normalize;
@@ -160,6 +160,8 @@ struct Asked<'a> {
     /// Set where directives apply to something that the disk was asked about. Then nothing found
     /// here counts.
     ruled: Option<Look>,
+    /// The answer to the last question.
+    file: FileHandle,
     /// How often the disk was asked.
     questions: u32,
 }
@@ -193,6 +195,7 @@ impl<'a> Asked<'a> {
             redirect_url: None,
             dotted: shape.dotted,
             ruled: None,
+            file: FileHandle::NONE,
             questions: 0,
         })
     }
@@ -238,6 +241,7 @@ impl<'a> Asked<'a> {
         }
         self.questions += 1;
         let look = host.look(&self.path);
+        self.file = look.file;
         if look.rules.is_some() {
             self.ruled = Some(look);
             return PathKind::Forbidden;
@@ -425,7 +429,10 @@ impl<'a> Asked<'a> {
                     path_info,
                     redirect_url: self.redirect_url,
                 }),
-                FileClass::Plain => self.plain(|path| Resolution::File { path }),
+                FileClass::Plain => {
+                    let file = self.file;
+                    self.plain(|path| Resolution::File { path, file })
+                }
                 FileClass::Refused => Resolution::Status(Status::FORBIDDEN),
             },
         }

@@ -129,28 +129,33 @@ impl Counter {
         fields
             .iter()
             .for_each(|(name, value)| request.fields.push(name.as_bytes(), value.as_bytes()));
-        self.store.kind(&path);
-        Seen::of(self.store.answer(&request, &path))
+        let file = self.store.look(&path).file;
+        Seen::of(self.store.answer(&request, &path, file))
     }
 
     /// The path that `site` asks the disk for.
     pub fn path(&self, name: &str) -> DocumentPath {
-        struct Asked(Option<DocumentPath>);
-        impl Host for Asked {}
-
-        impl DocumentHost for Asked {
-            fn kind(&mut self, path: &DocumentPath) -> PathKind {
-                self.0.get_or_insert_with(|| path.clone());
-                PathKind::File
-            }
-        }
-        let mut asked = Asked(None);
-        let mut request = Request::new();
-        request.target = format!("/{name}").into_bytes();
-        let site = self.sites.find(b"").unwrap();
-        howdah_site::resolve(site, &client(&request), &mut asked, &mut Scratch::default());
-        asked.0.unwrap_or_else(|| panic!("nobody asks the disk about {name}"))
+        path_on(&self.sites, b"", name)
     }
+}
+
+/// The path that the site of `host` asks the disk for.
+pub fn path_on(sites: &Sites, host: &[u8], name: &str) -> DocumentPath {
+    struct Asked(Option<DocumentPath>);
+    impl Host for Asked {}
+
+    impl DocumentHost for Asked {
+        fn kind(&mut self, path: &DocumentPath) -> PathKind {
+            self.0.get_or_insert_with(|| path.clone());
+            PathKind::File
+        }
+    }
+    let mut asked = Asked(None);
+    let mut request = Request::new();
+    request.target = format!("/{name}").into_bytes();
+    let site = sites.find(host).unwrap();
+    howdah_site::resolve(site, &client(&request), &mut asked, &mut Scratch::default());
+    asked.0.unwrap_or_else(|| panic!("nobody asks the disk about {name}"))
 }
 
 /// A client of this machine with that request.

@@ -7,7 +7,7 @@ use howdah_htaccess::modules::core::EtagParts;
 use howdah_htaccess::response::passes_filters;
 use howdah_http::conditional::{self, Decision, Validators};
 use howdah_http::{Method, ResponseHead, Status, Text, date};
-use howdah_site::{DocumentPath, Ruled, Site};
+use howdah_site::{DocumentPath, FileHandle, Ruled, Site};
 
 use super::answer::{Answer, Body, Head};
 use super::connection::Connection;
@@ -23,12 +23,12 @@ pub(super) fn answer(
     site: &Site,
     arrival: &Arrival,
     ruled: Option<&mut Rc<Ruled>>,
-    path: DocumentPath,
+    (path, file): (DocumentPath, FileHandle),
 ) -> Result<Answer, Failed> {
     if let Some(ruled) = ruled {
-        return answer_ruled(connection, work, site, arrival, ruled, path);
+        return answer_ruled(connection, work, site, arrival, ruled, (path, file));
     }
-    let answer = connection.thread().store().answer(&work.request, &path);
+    let answer = connection.thread().store().answer(&work.request, &path, file);
     work.scratch.reuse(path);
     match answer {
         files::Answer::Prepared { head, body } | files::Answer::Retagged { head, body, .. } => {
@@ -48,7 +48,7 @@ fn answer_ruled(
     site: &Site,
     arrival: &Arrival,
     ruled: &mut Rc<Ruled>,
-    path: DocumentPath,
+    (path, file): (DocumentPath, FileHandle),
 ) -> Result<Answer, Failed> {
     let core = ruled.settings.core.as_ref();
     let manner = Manner {
@@ -57,7 +57,7 @@ fn answer_ruled(
     };
     let ask = |work: &Workspace, manner| {
         let mut host = connection.thread().host(site, arrival.started);
-        host.store.answer_in_manner(&work.request, &path, manner)
+        host.store.answer_in_manner(&work.request, &path, file, manner)
     };
     let mut found = ask(work, manner);
     let status = found.status();

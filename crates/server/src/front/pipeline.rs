@@ -81,7 +81,9 @@ async fn answer(
         let Resolved { resolution, mut ruled } = resolved;
         let rules = ruled.as_mut();
         let made = match resolution {
-            Resolution::File { path } => file::answer(connection, work, site, arrival, rules, path),
+            Resolution::File { path, file } => {
+                file::answer(connection, work, site, arrival, rules, (path, file))
+            }
             Resolution::Php(found) => {
                 let made =
                     script::answer(connection, work, site, arrival, rules, &found, is_error).await;

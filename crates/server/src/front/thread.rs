@@ -215,10 +215,8 @@ impl Thread {
     /// What resolving a request for `site` asks of the outside, that request having come at
     /// `since`.
     pub(super) fn host(&self, site: &Site, since: Instant) -> FrontHost<'_> {
-        let mut store = self.store();
-        store.enter(site.number());
         FrontHost {
-            store,
+            store: self.store(),
             passwords: &self.shared.passwords,
             since,
             pool: self.shared.pools.get(site.number()).and_then(Option::as_deref),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use howdah_htaccess::{Client, Settings, State, Transaction};
 
-use crate::documents::{Look, PathKind};
+use crate::documents::{FileHandle, Look, PathKind};
 use crate::path::DocumentPath;
 use crate::rules::Rules;
 
@@ -34,6 +34,8 @@ pub(crate) struct Asked<'r> {
     pub(super) dotted: bool,
     /// What is at `path`; never [`PathKind::Forbidden`].
     pub(super) kind: PathKind,
+    /// Where the host keeps what is at `path`.
+    pub(super) file: FileHandle,
     /// What is at `path`, where that is known before the phases begin.
     pub(super) look: Option<Look>,
     /// The rules of the folder.
@@ -66,6 +68,7 @@ impl<'r> Asked<'r> {
             slash: false,
             dotted: false,
             kind: PathKind::Missing,
+            file: FileHandle::NONE,
             look: None,
             rules: None,
             settings: Arc::clone(settings),

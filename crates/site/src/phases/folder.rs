@@ -197,6 +197,7 @@ impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
         let old = std::mem::replace(&mut asked.path, found.path);
         self.scratch.reuse(old);
         asked.kind = found.kind;
+        asked.file = found.file;
         asked.slash = found.slash;
         asked.dotted = found.dotted;
         asked.rules = found.rules;

@@ -5,7 +5,7 @@ use howdah_htaccess::transaction::Found;
 use memchr::memchr;
 
 use super::{Asked, Stop, Walk, shown, step};
-use crate::documents::{DocumentHost, Look, PathKind};
+use crate::documents::{DocumentHost, FileHandle, Look, PathKind};
 use crate::normal::normalize;
 
 impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
@@ -30,6 +30,7 @@ impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
         }
         asked.rules = look.rules;
         asked.kind = look.kind;
+        asked.file = look.file;
         if let Some(rules) = &asked.rules {
             asked.settings.clone_from(rules.settings());
         } else {
@@ -62,7 +63,11 @@ impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
         if asked.path.fits() {
             self.host.look(&asked.path)
         } else {
-            Look { kind: PathKind::Missing, rules: None }
+            Look {
+                kind: PathKind::Missing,
+                file: FileHandle::NONE,
+                rules: None,
+            }
         }
     }
 

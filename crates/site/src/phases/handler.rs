@@ -146,7 +146,10 @@ impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
             return Err(Stop::Status(Status::METHOD_NOT_ALLOWED));
         }
         match self.site.names.class(asked.path.file_name()) {
-            FileClass::Plain => Ok(Resolution::File { path: asked.take_path() }),
+            FileClass::Plain => Ok(Resolution::File {
+                path: asked.take_path(),
+                file: asked.file,
+            }),
             FileClass::Php | FileClass::Refused => {
                 let text = format!(
                     "{}: the source of a program is not sent",

@@ -7,7 +7,7 @@ use memchr::memchr;
 
 use super::handler::ABOVE;
 use super::{Asked, Stop, Walk, shown};
-use crate::documents::DocumentHost;
+use crate::documents::{DocumentHost, FileHandle};
 use crate::rules::Rules;
 
 impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
@@ -44,6 +44,8 @@ impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
         if by_owner {
             if self.site.config().symlinks == Symlinks::Follow {
                 asked.path.restrict_symlinks(Symlinks::Owner);
+                // What was found was found under a weaker rule.
+                asked.file = FileHandle::NONE;
             }
             return Ok(());
         }

@@ -9,7 +9,7 @@ use howdah_htaccess::{Client, Surroundings, compile};
 use howdah_http::{Method, Request};
 
 use super::{check, check_path, one_root};
-use crate::documents::{DocumentHost, Look, PathKind};
+use crate::documents::{DocumentHost, FileHandle, Look, PathKind};
 use crate::path::{DocumentPath, Scratch};
 use crate::resolution::Resolution;
 use crate::rules::Rules;
@@ -95,7 +95,11 @@ impl DocumentHost for Ruled {
         let is_below = path.relative() == b"a" || path.relative().starts_with(b"a/");
         let rules = if is_below { &self.folder } else { &self.root };
         let rules = Some(Rc::clone(rules));
-        Look { kind: self.kind(path), rules }
+        Look {
+            kind: self.kind(path),
+            file: FileHandle::NONE,
+            rules,
+        }
     }
 }
 

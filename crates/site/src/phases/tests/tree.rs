@@ -13,7 +13,7 @@ use howdah_htaccess::host::{Host, Probe, ProbeKind, Verified};
 use howdah_htaccess::{Client, compile};
 use howdah_http::{Method, Request, Status};
 
-use crate::documents::{DocumentHost, Look, PathKind};
+use crate::documents::{DocumentHost, FileHandle, Look, PathKind};
 use crate::memory::Memory;
 use crate::path::{DocumentPath, Scratch};
 use crate::resolution::{Resolution, Resolved};
@@ -237,7 +237,11 @@ impl DocumentHost for Tree {
         while self.kinds.get(folder) != Some(&PathKind::Directory) {
             folder = folder.rsplit_once('/').map_or("", |(above, _)| above);
         }
-        Look { kind, rules: self.rules(folder) }
+        Look {
+            kind,
+            file: FileHandle::NONE,
+            rules: self.rules(folder),
+        }
     }
 
     fn media_type(extension: &[u8]) -> Option<&'static str> {
@@ -308,7 +312,7 @@ pub fn shown(resolved: &Resolved) -> String {
         _ => String::new(),
     };
     match &resolved.resolution {
-        Resolution::File { path } => format!("{status}file {}", text(path.relative())),
+        Resolution::File { path, .. } => format!("{status}file {}", text(path.relative())),
         Resolution::Directory { path } => format!("{status}folder {}", text(path.relative())),
         Resolution::Listing { path } => format!("{status}listing {}", text(path.relative())),
         Resolution::Page { status, body } => format!("{} page {}", status.code(), text(body)),

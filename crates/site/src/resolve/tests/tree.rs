@@ -44,7 +44,7 @@ impl DocumentHost for Tree {
 pub(super) fn shown(resolution: &Resolution) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match resolution {
-        Resolution::File { path } => format!("file {}", text(path.relative())),
+        Resolution::File { path, .. } => format!("file {}", text(path.relative())),
         Resolution::Directory { path } => format!("folder {}", text(path.relative())),
         Resolution::Php(script) => {
             let mut line = format!("php {}", text(script.path().relative()));
