@@ -17,13 +17,13 @@ use howdah_http::{Content, Method, Request, Status};
 use memchr::memrchr;
 
 use crate::documents::{DocumentHost, FileHandle, Look, PathKind};
-use crate::memory::{self, Memory};
 use crate::names::FileClass;
 use crate::normal::normalize;
 use crate::path::{DocumentPath, Scratch};
 use crate::phases::{Start, Walk};
 use crate::redirect;
 use crate::resolution::{Resolution, Resolved, Script};
+use crate::resolution_cache::{CacheKey, CachedResolution, ResolutionCache};
 use crate::sites::Site;
 
 /// What the request of `client` stands for on `site`. Where no directive applies, the usual request
@@ -41,55 +41,54 @@ pub fn resolve(
     }
 }
 
-/// The same, with the help of what earlier requests came to.
-pub fn resolve_from_memory(
+/// Resolves the request of `client` as [`resolve`] does, from `cache` where an earlier request agrees
+/// with this one.
+pub fn resolve_cached<P: Default>(
     site: &Site,
     client: &Client<'_>,
     host: &mut impl DocumentHost,
     scratch: &mut Scratch,
-    memory: &mut Memory,
-) -> Resolved {
+    cache: &mut ResolutionCache<P>,
+) -> CachedResolution<P> {
+    let uncached = |resolved| CachedResolution { resolved, prepared: None };
     let reads_only =
         matches!(client.method(), Method::Get | Method::Head) && client.content() == Content::None;
     let Some(epoch) = host.epoch().filter(|_| reads_only) else {
-        return resolve(site, client, host, scratch);
+        return uncached(resolve(site, client, host, scratch));
     };
     let mut asked = match Asked::new(site, client.request(), scratch) {
         Ok(asked) => asked,
-        Err(status) => return Resolved::status(status),
+        Err(status) => return uncached(Resolved::status(status)),
     };
     let query = asked.query;
-    let hash = memory.hash(&asked.path, query);
-    let kept = hash.and_then(|hash| memory.recall(hash, client, asked.question(), epoch));
-    if let Some(kept) = kept {
-        return kept.resolved(&mut asked.path);
+    let hash = cache.hash(&asked.path, query);
+    let entry = hash.and_then(|hash| cache.find(hash, client, asked.cache_key(), epoch));
+    if let Some(entry) = entry {
+        return entry.resolved(&mut asked.path);
     }
     let start = match asked.find(host, scratch) {
         Unruled::Ruled(start) => start,
         Unruled::Resolved(resolution) => {
-            return Resolved { resolution, ruled: None };
+            return uncached(Resolved { resolution, ruled: None });
         }
     };
     let hash = hash.or_else(|| {
-        memory.begin();
-        memory.hash(&again(site, client)?.path, query)
+        cache.begin();
+        cache.hash(&again(site, client)?.path, query)
     });
-    match hash.filter(|hash| memory.wants(*hash)) {
-        None => Walk::new(site, *client, host, scratch).run(start, None),
-        Some(hash) => {
-            let reads = Reads::default();
-            let resolved = Walk::new(site, client.noting(&reads), host, scratch).run(start, None);
-            if host.epoch() == Some(epoch)
-                && let Some(asked) = again(site, client)
-            {
-                memory.keep(hash, client, asked.question(), &reads, epoch, &resolved);
-            }
-            resolved
-        }
-    }
+    let Some(hash) = hash.filter(|hash| cache.wants(*hash)) else {
+        return uncached(Walk::new(site, *client, host, scratch).run(start, None));
+    };
+    let reads = Reads::default();
+    let resolved = Walk::new(site, client.noting(&reads), host, scratch).run(start, None);
+    // Otherwise something changed meanwhile, or an answer holds for this moment only.
+    let asked = again(site, client).filter(|_| host.epoch() == Some(epoch));
+    let prepared = asked
+        .and_then(|asked| cache.keep(hash, client, asked.cache_key(), &reads, epoch, &resolved));
+    CachedResolution { resolved, prepared }
 }
 
-/// A request's path anew: what was made of it first has become something else.
+/// The path of the request once more: the evaluation has used up the first one.
 #[cold]
 fn again<'a>(site: &'a Site, client: &Client<'a>) -> Option<Asked<'a>> {
     Asked::new(site, client.request(), &mut Scratch::default()).ok()
@@ -200,10 +199,9 @@ impl<'a> Asked<'a> {
         })
     }
 
-    /// The question that it is to the memory.
     #[inline]
-    fn question(&self) -> memory::Asked<'_> {
-        memory::Asked {
+    fn cache_key(&self) -> CacheKey<'_> {
+        CacheKey {
             site: self.site.number(),
             path: &self.path,
             slash: self.slash,

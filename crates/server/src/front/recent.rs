@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use howdah_site::Ruled;
 
-/// Something that was made of requests lately that are [remembered](howdah_site::Memory), by the
+/// Something that was made of requests lately that are [remembered](howdah_site::ResolutionCache), by the
 /// last bits of the address of what directives made of each. Empty until there is one.
 #[derive(Debug)]
 pub(super) struct Recent<T>(Box<[Place<T>]>);

@@ -74,14 +74,9 @@ pub(super) async fn resolve(
         let resolved = {
             let client = connection.client(&work.request, arrival.began);
             let mut host = thread.host(site, arrival.started);
-            let mut memory = thread.memory();
-            howdah_site::resolve_from_memory(
-                site,
-                &client,
-                &mut host,
-                &mut work.scratch,
-                &mut memory,
-            )
+            let mut cache = thread.resolution_cache();
+            howdah_site::resolve_cached(site, &client, &mut host, &mut work.scratch, &mut cache)
+                .resolved
         };
         match resolved.resolution {
             Resolution::Verify { hash, password } => {

@@ -12,7 +12,7 @@ use howdah_config::Config;
 use howdah_files::{Library, Store};
 use howdah_http::{Limits, Status};
 use howdah_php::{Desk, Encoder, Pool};
-use howdah_site::{Memory, Site, Sites};
+use howdah_site::{ResolutionCache, Site, Sites};
 use howdah_sys::readiness::Readable;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
@@ -79,7 +79,7 @@ pub(super) struct Thread {
     limits: Limits,
     spill: SpoolLimits,
     store: RefCell<Store>,
-    memory: RefCell<Memory>,
+    resolution_cache: RefCell<ResolutionCache<()>>,
     wardrobe: RefCell<Wardrobe>,
     calls: RefCell<Calls>,
     pressed: RefCell<Pressed>,
@@ -176,7 +176,7 @@ impl Thread {
                 howdah_files::Limits::default(),
                 Arc::clone(&shared.library),
             )),
-            memory: RefCell::default(),
+            resolution_cache: RefCell::default(),
             wardrobe: RefCell::default(),
             calls: RefCell::default(),
             pressed: RefCell::default(),
@@ -223,9 +223,8 @@ impl Thread {
         }
     }
 
-    /// What requests came to that directives had a say in.
-    pub(super) fn memory(&self) -> RefMut<'_, Memory> {
-        self.memory.borrow_mut()
+    pub(super) fn resolution_cache(&self) -> RefMut<'_, ResolutionCache<()>> {
+        self.resolution_cache.borrow_mut()
     }
 
     pub(super) fn calls(&self) -> RefMut<'_, Calls> {

@@ -14,9 +14,9 @@ use howdah_htaccess::{Client, compile};
 use howdah_http::{Method, Request, Status};
 
 use crate::documents::{DocumentHost, FileHandle, Look, PathKind};
-use crate::memory::Memory;
 use crate::path::{DocumentPath, Scratch};
 use crate::resolution::{Resolution, Resolved};
+use crate::resolution_cache::ResolutionCache;
 use crate::ruled::Ruled;
 use crate::rules::Rules;
 use crate::sites::{Site, Sites};
@@ -39,7 +39,7 @@ pub struct Tree {
     pub asked: usize,
     /// Changes with the files.
     pub epoch: u64,
-    pub memory: Memory,
+    pub cache: ResolutionCache<()>,
 }
 
 impl Tree {
@@ -70,7 +70,7 @@ impl Tree {
             links: HashSet::new(),
             asked: 0,
             epoch: 0,
-            memory: Memory::new(),
+            cache: ResolutionCache::new(),
         };
         files.split_whitespace().for_each(|name| tree.add(name));
         for (folder, text) in htaccess {
@@ -167,23 +167,24 @@ impl Tree {
             crate::explain(site, &client, self, scratch)
         } else {
             let resolved = crate::resolve(site, &client, self, scratch);
-            self.ask_memory(site, &client, scratch, &resolved);
+            self.ask_cached(site, &client, scratch, &resolved);
             resolved
         }
     }
 
-    /// Whoever remembers comes to the same: at first, when it takes note, and when it knows.
-    fn ask_memory(
+    /// A cache gives the same: before there is an entry, when one is made, and from the entry.
+    fn ask_cached(
         &mut self,
         site: &Site,
         client: &Client<'_>,
         scratch: &mut Scratch,
         expected: &Resolved,
     ) {
-        let mut memory = std::mem::take(&mut self.memory);
+        let mut cache = std::mem::take(&mut self.cache);
         let asked = self.asked;
         for round in 1..=3 {
-            let resolved = crate::resolve_from_memory(site, client, self, scratch, &mut memory);
+            let cached = crate::resolve_cached(site, client, self, scratch, &mut cache);
+            let resolved = cached.resolved;
             assert_eq!(
                 format!("{resolved:?}"),
                 format!("{expected:?}"),
@@ -192,7 +193,7 @@ impl Tree {
             );
         }
         self.asked = asked;
-        self.memory = memory;
+        self.cache = cache;
     }
 }
 
