@@ -11,7 +11,7 @@ use howdah_site::{DocumentPath, Rules, Symlinks};
 use howdah_sys::open;
 use howdah_sys::stat::{FileType, Stat};
 
-use crate::library::Library;
+use crate::directive_cache::DirectiveCache;
 use crate::limits::Limits;
 use crate::locate::{self, Obstacle, Reading};
 use crate::watches::{Change, Place, Watches};
@@ -62,7 +62,11 @@ struct KnownRoot {
 }
 
 impl Root {
-    fn open(number: u32, path: &DocumentPath, library: Option<&Library>) -> Result<Root, Obstacle> {
+    fn open(
+        number: u32,
+        path: &DocumentPath,
+        directives: Option<&DirectiveCache>,
+    ) -> Result<Root, Obstacle> {
         let name = path.root();
         let path_name = CString::new(name.as_os_str().as_bytes()).map_err(|_| Obstacle::Missing)?;
         let folder = open::folder(&path_name)?;
@@ -74,9 +78,9 @@ impl Root {
             real_path: name.canonicalize()?,
             symlinks: path.symlinks(),
             scope: path.scope(),
-            base: library
-                .and_then(|library| {
-                    library.rules(path.scope(), &with_slash(name.as_os_str().as_bytes()))
+            base: directives
+                .and_then(|directives| {
+                    directives.rules(path.scope(), &with_slash(name.as_os_str().as_bytes()))
                 })
                 .map(|rules| Rules::below(None, rules)),
         })
@@ -150,7 +154,7 @@ impl Folders {
     pub(crate) fn root(
         &mut self,
         path: &DocumentPath,
-        library: Option<&Library>,
+        directives: Option<&DirectiveCache>,
         now: u64,
     ) -> (Result<Rc<Root>, Obstacle>, Option<Rc<Root>>) {
         let key = (Box::from(path.root().as_os_str().as_bytes()), path.symlinks(), path.scope());
@@ -168,7 +172,7 @@ impl Folders {
         if let Some(gone) = &gone {
             self.forget_root(gone.number);
         }
-        let opened = Root::open(self.next_root, path, library).map(Rc::new);
+        let opened = Root::open(self.next_root, path, directives).map(Rc::new);
         if let Ok(root) = &opened {
             self.next_root = self.next_root.wrapping_add(1);
             self.roots.insert(key, KnownRoot { root: Rc::clone(root), checked: now });

@@ -73,11 +73,11 @@
 mod answer;
 mod body;
 mod content;
+mod directive_cache;
 mod document;
 mod entry;
 mod folders;
 mod in_force;
-mod library;
 mod limits;
 mod load;
 mod locate;
@@ -89,7 +89,7 @@ mod watches;
 
 pub use answer::{Answer, Manner};
 pub use body::{FileBody, OpenFile};
-pub use library::{Flaw, Library, Tell};
+pub use directive_cache::{DirectiveCache, Flaw, Tell};
 pub use limits::Limits;
 pub use media_type::media_type;
 pub use named::Listed;

@@ -121,25 +121,25 @@ impl Store {
             .map_or(&b"/"[..], |folder| folder.as_os_str().as_bytes());
         let folder = with_slash(folder);
         let size = content.as_ref().map_or(0, Vec::len) as u64;
-        let compiled = self.library.as_ref().and_then(|library| match content {
-            Some(content) => library.htaccess(path.scope(), &folder, &content),
-            None => library.too_large(path.scope(), &folder, MOST_DIRECTIVES),
+        let compiled = self.directives.as_ref().and_then(|directives| match content {
+            Some(content) => directives.htaccess(path.scope(), &folder, &content),
+            None => directives.too_large(path.scope(), &folder, MOST_DIRECTIVES),
         });
         let found = compiled.map_or(Found::Forbidden, |compiled| Found::Directives(compiled, size));
         Ok((found, Some(stat)))
     }
 
     pub(crate) fn tell_unreadable(&self, path: &DocumentPath, why: &str) {
-        if let Some(library) = &self.library
+        if let Some(directives) = &self.directives
             && path.is_htaccess()
             && self.reads_htaccess(path)
         {
-            library.unreadable(path.scope(), path.absolute(), why);
+            directives.unreadable(path.scope(), path.absolute(), why);
         }
     }
 
     pub(crate) fn root(&mut self, path: &DocumentPath) -> Result<Rc<Root>, Obstacle> {
-        let (root, gone) = self.folders.root(path, self.library.as_deref(), self.now);
+        let (root, gone) = self.folders.root(path, self.directives.as_deref(), self.now);
         if let Some(gone) = gone {
             self.figures.changes += self.shelf.retain(|entry| entry.root.number() != gone.number());
             self.restamp();

@@ -10,9 +10,9 @@ use howdah_site::{DocumentHost, DocumentPath, FileHandle, Host, Look, PathKind};
 use howdah_sys::open::errno::{EMFILE, ENFILE};
 
 use crate::answer::{self, Answer, Manner};
+use crate::directive_cache::{self, DirectiveCache};
 use crate::entry::{Entry, Found};
 use crate::folders::{Folders, Root};
-use crate::library::{self, Library};
 use crate::limits::Limits;
 use crate::locate::{Obstacle, Reading, locate};
 use crate::media_type::{is_of_scripts, of_extension};
@@ -23,7 +23,7 @@ use crate::shelf::Shelf;
 /// it.
 pub struct Store {
     pub(crate) limits: Limits,
-    pub(crate) library: Option<Arc<Library>>,
+    pub(crate) directives: Option<Arc<DirectiveCache>>,
     pub(crate) shelf: Shelf,
     pub(crate) folders: Folders,
     /// Seconds since 1970, as of the last [`tick`](Store::tick).
@@ -64,7 +64,7 @@ impl Store {
     pub fn new(limits: Limits) -> Store {
         Store {
             limits,
-            library: None,
+            directives: None,
             shelf: Shelf::new(limits),
             folders: Folders::new(limits),
             now: 0,
@@ -77,22 +77,22 @@ impl Store {
     }
 
     /// An empty store that compiles directives with those of the other threads.
-    pub fn with_library(limits: Limits, library: Arc<Library>) -> Store {
+    pub fn with_directives(limits: Limits, directives: Arc<DirectiveCache>) -> Store {
         Store {
-            library: Some(library),
+            directives: Some(directives),
             ..Store::new(limits)
         }
     }
 
     pub(crate) fn knows_directives(&self) -> bool {
-        self.library.is_some()
+        self.directives.is_some()
     }
 
     /// Whether `.htaccess` files are in force in the scope of `path`.
     pub(crate) fn reads_htaccess(&self, path: &DocumentPath) -> bool {
-        self.library
+        self.directives
             .as_ref()
-            .is_some_and(|library| library.reads_htaccess(path.scope()))
+            .is_some_and(|directives| directives.reads_htaccess(path.scope()))
     }
 
     /// Tells the time, in seconds since 1970. To be called before each request is resolved (it
@@ -258,7 +258,7 @@ impl Store {
             return false;
         };
         let is_dated = matches!(&entry.found, Found::File(document) if document.is_dated());
-        let is_outdated = matches!(&entry.found, Found::Directives(compiled, _) if !library::still_holds(compiled));
+        let is_outdated = matches!(&entry.found, Found::Directives(compiled, _) if !directive_cache::still_holds(compiled));
         if entry.root.number() != root.number()
             || !entry.settled
             || is_dated

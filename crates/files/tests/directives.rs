@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use howdah_config::Config;
-use howdah_files::{Library, Limits, Store};
+use howdah_files::{DirectiveCache, Limits, Store};
 use howdah_site::{DocumentHost, Look, PathKind, Rules, Sites};
 use support::{Counter, Folder, age};
 
@@ -35,11 +35,11 @@ impl Reader {
         let sites = Sites::compile(&Config::parse(&text, "test.toml").unwrap());
         let told: Arc<Mutex<Vec<String>>> = Arc::default();
         let tell = Arc::clone(&told);
-        let library = Library::new(
+        let directives = DirectiveCache::new(
             &sites,
             Box::new(move |_, what| tell.lock().unwrap().push(what.to_string())),
         );
-        let mut store = Store::with_library(limits, Arc::new(library));
+        let mut store = Store::with_directives(limits, Arc::new(directives));
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
         store.tick(now);
         Reader {
@@ -382,8 +382,9 @@ fn threads_share_what_is_compiled() {
     let path = folder.file(".htaccess", index("x"));
     let text = format!("[[site]]\nroot = {:?}\n", folder.root().display().to_string());
     let sites = Sites::compile(&Config::parse(&text, "test.toml").unwrap());
-    let library = Arc::new(Library::new(&sites, Box::new(|_, _| {})));
-    let mut stores = [(); 2].map(|()| Store::with_library(Limits::default(), Arc::clone(&library)));
+    let directives = Arc::new(DirectiveCache::new(&sites, Box::new(|_, _| {})));
+    let mut stores =
+        [(); 2].map(|()| Store::with_directives(Limits::default(), Arc::clone(&directives)));
     let asked = Counter::new(&folder).path("file.txt");
     let own = |stores: &mut [Store; 2], at: usize| {
         stores[at].drain_events();
@@ -408,8 +409,8 @@ fn sites_with_other_directives_share_nothing() {
          [[site]]\nhosts = \"c\"\nroot = {root:?}\nrules = \"DirectoryIndex inline\"\nallow_override = \"None\"\n"
     );
     let sites = Sites::compile(&Config::parse(&text, "test.toml").unwrap());
-    let library = Arc::new(Library::new(&sites, Box::new(|_, _| {})));
-    let mut store = Store::with_library(Limits::default(), library);
+    let directives = Arc::new(DirectiveCache::new(&sites, Box::new(|_, _| {})));
+    let mut store = Store::with_directives(Limits::default(), directives);
     let asked = [b"a", b"b", b"c"].map(|host| support::path_on(&sites, host, "none.txt"));
     for _ in 0..3 {
         let found = asked

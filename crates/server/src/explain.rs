@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use howdah_config::{Config, HostPattern};
-use howdah_files::{Answer, Flaw, Library, Limits, Manner, Store};
+use howdah_files::{Answer, DirectiveCache, Flaw, Limits, Manner, Store};
 use howdah_htaccess::host::Verified;
 use howdah_htaccess::modules::auth::password;
 use howdah_htaccess::modules::core::EtagParts;
@@ -93,15 +93,15 @@ pub(crate) fn explain(config: &Config, question: &Question) -> Result<Explanatio
         .find(request.host())
         .ok_or_else(|| format!("no site answers for the host {host}: it would get 421"))?;
     let told = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let library = {
+    let directives = {
         let told = Arc::clone(&told);
         let tell = move |_: &Site, flaw: &Flaw| {
             let mut told = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             told.push(flaw.to_string());
         };
-        Library::new(&sites, Box::new(tell))
+        DirectiveCache::new(&sites, Box::new(tell))
     };
-    let store = RefCell::new(Store::with_library(Limits::default(), Arc::new(library)));
+    let store = RefCell::new(Store::with_directives(Limits::default(), Arc::new(directives)));
     let mut bench = Bench {
         site,
         store,

@@ -37,7 +37,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use howdah_config::{Config, RootTemplate};
-use howdah_files::{Flaw, Library};
+use howdah_files::{DirectiveCache, Flaw};
 use howdah_htaccess::modules::auth::password;
 use howdah_php::{Pool, PoolEvent, PoolLimits};
 use howdah_site::{Site, Sites};
@@ -97,7 +97,7 @@ fn serve(
     let sites = Sites::compile(&config);
     let complaints = Arc::default();
     let shared = Arc::new(Shared {
-        library: Arc::new(library(&sites, &log, &complaints)),
+        directives: Arc::new(directives(&sites, &log, &complaints)),
         complaints,
         passwords: Passwords::new(password::fits, processors.div_ceil(2)),
         sites,
@@ -144,7 +144,11 @@ fn serve(
 }
 
 /// The directives of all sites. What is wrong with them is said when they are compiled.
-fn library(sites: &Sites, log: &Arc<ErrorLog>, complaints: &Arc<Mutex<Complaints>>) -> Library {
+fn directives(
+    sites: &Sites,
+    log: &Arc<ErrorLog>,
+    complaints: &Arc<Mutex<Complaints>>,
+) -> DirectiveCache {
     let (log, complaints) = (Arc::clone(log), Arc::clone(complaints));
     let tell = move |site: &Site, flaw: &Flaw| {
         if let Flaw::Mistake(mistake) = flaw {
@@ -155,7 +159,7 @@ fn library(sites: &Sites, log: &Arc<ErrorLog>, complaints: &Arc<Mutex<Complaints
         }
         log.say(Level::Error, Some(site.name()), &flaw.to_string());
     };
-    Library::new(sites, Box::new(tell))
+    DirectiveCache::new(sites, Box::new(tell))
 }
 
 /// Says which sites will answer nothing but errors because the front's user may not enter their

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use howdah_config::Config;
-use howdah_files::{Library, Store};
+use howdah_files::{DirectiveCache, Store};
 use howdah_http::{Limits, Status};
 use howdah_php::{Desk, Encoder, Pool};
 use howdah_site::{ResolutionCache, Site, Sites};
@@ -36,7 +36,7 @@ pub(super) struct Shared {
     pub(super) config: Arc<Config>,
     pub(super) sites: Sites,
     /// The directives that have been compiled.
-    pub(super) library: Arc<Library>,
+    pub(super) directives: Arc<DirectiveCache>,
     pub(super) passwords: Passwords,
     /// What has been said lately of directives.
     pub(super) complaints: Arc<Mutex<Complaints>>,
@@ -172,9 +172,9 @@ impl Thread {
             number,
             limits,
             spill,
-            store: RefCell::new(Store::with_library(
+            store: RefCell::new(Store::with_directives(
                 howdah_files::Limits::default(),
-                Arc::clone(&shared.library),
+                Arc::clone(&shared.directives),
             )),
             resolution_cache: RefCell::default(),
             wardrobe: RefCell::default(),

@@ -6,7 +6,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hasher};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use howdah_htaccess::compile::compile_asking;
 use howdah_htaccess::{Compiled, Kind, Mistake, Place, Settings, Surroundings};
@@ -33,9 +33,12 @@ impl fmt::Display for Flaw {
     }
 }
 
-/// The directives that the threads of a front have compiled. A file's stay known for as long as a
-/// thread uses them.
-pub struct Library {
+/// The directives that the threads of a front have compiled, each content once.
+///
+/// Bounded in files and in bytes of their content; where room is needed, files that no thread asked
+/// for since room was last made go first. A thread keeps what it uses: an entry that is evicted is
+/// compiled again only when another thread asks for it.
+pub struct DirectiveCache {
     /// The first site of each scope.
     scopes: Vec<Site>,
     shards: Vec<Mutex<Shard>>,
@@ -44,29 +47,33 @@ pub struct Library {
     tell: Tell,
 }
 
-/// A part of what is known, by scope and folder.
+/// A part of the cache, by scope and folder.
 #[derive(Default)]
 struct Shard {
-    known: HashMap<Box<[u8]>, Known>,
-    /// At so many entries those that nobody uses any more are forgotten.
-    full: usize,
+    entries: HashMap<Box<[u8]>, Entry>,
+    /// Bytes of the contents that the entries were compiled from.
+    bytes: usize,
 }
 
-struct Known {
+struct Entry {
     digest: u128,
-    compiled: Weak<Compiled>,
+    /// Bytes of the content.
+    size: usize,
+    /// Whether a thread has asked for it since room was last made.
+    was_asked: bool,
+    compiled: Arc<Compiled>,
 }
 
-impl Library {
-    /// An empty library for these sites.
-    pub fn new(sites: &Sites, tell: Tell) -> Library {
+impl DirectiveCache {
+    /// An empty cache for these sites.
+    pub fn new(sites: &Sites, tell: Tell) -> DirectiveCache {
         let mut scopes: Vec<Site> = Vec::new();
         for site in sites.iter() {
             if site.scope() as usize == scopes.len() {
                 scopes.push(site.clone());
             }
         }
-        Library {
+        DirectiveCache {
             scopes,
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             hashers: Default::default(),
@@ -151,19 +158,21 @@ impl Library {
         // Compiling takes place under the lock: who else wants this waits for less time than it
         // would take itself.
         let mut shard = self.shard(&key);
-        if let Some(known) = shard.known.get(&key)
-            && known.digest == digest
-            && let Some(compiled) = known.compiled.upgrade()
-            && still_holds(&compiled)
+        if let Some(entry) = shard.entries.get_mut(&key)
+            && entry.digest == digest
+            && still_holds(&entry.compiled)
         {
-            return compiled;
+            entry.was_asked = true;
+            return Arc::clone(&entry.compiled);
         }
         let compiled = Arc::new(compile_asking(content, &surroundings(), &mut exists));
-        let known = Known {
+        let entry = Entry {
             digest,
-            compiled: Arc::downgrade(&compiled),
+            size: content.len(),
+            was_asked: false,
+            compiled: Arc::clone(&compiled),
         };
-        shard.insert(key, known);
+        shard.insert(key, entry);
         drop(shard);
         if let Some(mistake) = &compiled.mistake {
             (self.tell)(site, &Flaw::Mistake(mistake.clone()));
@@ -198,18 +207,37 @@ fn exists(path: &[u8]) -> bool {
 }
 
 impl Shard {
-    fn insert(&mut self, key: Box<[u8]>, known: Known) {
-        if self.known.len() >= self.full {
-            self.known.retain(|_, known| known.compiled.strong_count() > 0);
-            self.full = (2 * self.known.len()).max(LEAST_FULL);
+    fn insert(&mut self, key: Box<[u8]>, entry: Entry) {
+        self.remove(&key);
+        if !self.has_room(entry.size) {
+            self.retain(|entry| std::mem::take(&mut entry.was_asked));
         }
-        self.known.insert(key, known);
+        if !self.has_room(entry.size) {
+            self.retain(|_| false);
+        }
+        self.bytes += entry.size;
+        self.entries.insert(key, entry);
+    }
+
+    fn has_room(&self, size: usize) -> bool {
+        self.entries.len() < MOST_FILES / SHARDS && self.bytes + size <= MOST_BYTES / SHARDS
+    }
+
+    fn remove(&mut self, key: &[u8]) {
+        if let Some(entry) = self.entries.remove(key) {
+            self.bytes -= entry.size;
+        }
+    }
+
+    fn retain(&mut self, mut keep: impl FnMut(&mut Entry) -> bool) {
+        self.entries.retain(|_, entry| keep(entry));
+        self.bytes = self.entries.values().map(|entry| entry.size).sum();
     }
 }
 
-impl fmt::Debug for Library {
+impl fmt::Debug for DirectiveCache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Library")
+        f.debug_struct("DirectiveCache")
             .field("scopes", &self.scopes.len())
             .finish_non_exhaustive()
     }
@@ -218,5 +246,58 @@ impl fmt::Debug for Library {
 /// Parts that are locked separately.
 const SHARDS: usize = 16;
 
-/// So many entries of a shard are kept without a look at whether anybody uses them.
-const LEAST_FULL: usize = 256;
+/// Files that are kept, of all shards together.
+const MOST_FILES: usize = 4096;
+
+/// Bytes of their contents, of all shards together. A single content that is larger than a shard's
+/// share is kept alone in its shard.
+const MOST_BYTES: usize = 32 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(size: usize) -> Entry {
+        Entry {
+            digest: 0,
+            size,
+            was_asked: false,
+            compiled: Arc::new(compile_asking(b"", &Surroundings::default(), &mut |_| false)),
+        }
+    }
+
+    fn key(number: usize) -> Box<[u8]> {
+        number.to_ne_bytes().into()
+    }
+
+    #[test]
+    fn a_shard_is_bounded_in_files_and_bytes() {
+        let mut shard = Shard::default();
+        for number in 0..3 * MOST_FILES / SHARDS {
+            shard.insert(key(number), entry(10));
+            assert!(shard.entries.len() <= MOST_FILES / SHARDS);
+            assert_eq!(shard.bytes, 10 * shard.entries.len());
+            shard.insert(key(number), entry(10));
+            assert_eq!(shard.bytes, 10 * shard.entries.len(), "replaced");
+        }
+        for number in 0..10 {
+            shard.insert(key(number), entry(MOST_BYTES / SHARDS / 3));
+            assert!(shard.bytes <= MOST_BYTES / SHARDS);
+        }
+        shard.insert(key(1), entry(MOST_BYTES));
+        assert_eq!(shard.entries.len(), 1);
+    }
+
+    #[test]
+    fn what_is_asked_for_again_stays() {
+        let mut shard = Shard::default();
+        for number in 0..2 * MOST_FILES / SHARDS {
+            shard.insert(key(number), entry(1));
+            if let Some(entry) = shard.entries.get_mut(&key(7)) {
+                entry.was_asked = true;
+            }
+        }
+        assert!(shard.entries.contains_key(&key(7)));
+        assert!(!shard.entries.contains_key(&key(8)));
+    }
+}
