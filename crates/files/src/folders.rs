@@ -1,6 +1,6 @@
 //! Document roots, and the folders below them: which are there, and which are watched.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -33,8 +33,6 @@ pub(crate) struct Root {
 /// A folder below a root, or the first thing on a path that is none.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    /// Keeps what is above in memory, since watching this is worth nothing without it.
-    _above: Option<Rc<Folder>>,
     /// Whether there is a folder. If not, nothing is below it either, until the folder above
     /// changes.
     exists: bool,
@@ -54,6 +52,11 @@ pub(crate) struct Folders {
     /// When room was last made.
     swept: u64,
 }
+
+/// The folders that lead to entries of the store, by the same keys. Watching an entry is worth
+/// nothing without them.
+#[derive(Default)]
+pub(crate) struct UsedFolders(HashSet<Box<[u8]>>);
 
 struct KnownRoot {
     root: Rc<Root>,
@@ -190,7 +193,7 @@ impl Folders {
     /// The folder at `path`, or the first on the way to it that is none, watched as far as
     /// possible.
     pub(crate) fn folder(&mut self, root: &Rc<Root>, path: &[u8], now: u64) -> Rc<Folder> {
-        let mut folder = self.enter(root, b"", None, now);
+        let mut folder = self.enter(root, b"", true, now);
         let mut end = 0;
         while folder.exists && end < path.len() {
             let from = if end == 0 { 0 } else { end + 1 };
@@ -198,17 +201,17 @@ impl Folders {
                 .iter()
                 .position(|&byte| byte == b'/')
                 .map_or(path.len(), |at| from + at);
-            folder = self.enter(root, &path[..end], Some(folder), now);
+            folder = self.enter(root, &path[..end], folder.watched, now);
         }
         folder
     }
 
     /// The length of the longest part of `path` that is a folder; 0 for the root itself.
     pub(crate) fn deepest(&mut self, root: &Rc<Root>, path: &[u8], now: u64) -> usize {
-        let mut folder = self.enter(root, b"", None, now);
+        let mut folder = self.enter(root, b"", true, now);
         let mut deepest = 0;
         for end in memchr::memchr_iter(b'/', path).chain([path.len()]).filter(|&end| end > 0) {
-            folder = self.enter(root, &path[..end], Some(folder), now);
+            folder = self.enter(root, &path[..end], folder.watched, now);
             if !folder.exists {
                 break;
             }
@@ -275,12 +278,12 @@ impl Folders {
         self.watches.len()
     }
 
-    /// One folder, whose parent is `above`.
+    /// One folder. `is_way_watched`: whether the folders above are watched.
     fn enter(
         &mut self,
         root: &Rc<Root>,
         path: &[u8],
-        above: Option<Rc<Folder>>,
+        is_way_watched: bool,
         now: u64,
     ) -> Rc<Folder> {
         let key = key(root.number, path);
@@ -289,8 +292,8 @@ impl Folders {
         {
             return Rc::clone(known);
         }
-        let mut keep = self.has_room(now);
-        let mut watched = keep && above.as_ref().is_none_or(|above| above.watched);
+        let mut keep = self.has_room(1);
+        let mut watched = keep && is_way_watched;
         let exists = match self.open_folder(root, path, &mut watched) {
             Ok(folder) => {
                 watched = watched
@@ -311,12 +314,7 @@ impl Folders {
                 false
             }
         };
-        let folder = Rc::new(Folder {
-            _above: above,
-            exists,
-            watched,
-            made: now,
-        });
+        let folder = Rc::new(Folder { exists, watched, made: now });
         if keep {
             self.known.insert(key, Rc::clone(&folder));
         }
@@ -340,29 +338,26 @@ impl Folders {
         }
     }
 
-    /// Whether one more folder can be remembered and watched. If there are too many, those that no
-    /// entry needs are forgotten, at most once a second since that looks at all of them.
-    fn has_room(&mut self, now: u64) -> bool {
-        self.known.len() < self.limits.folders && self.watches.len() < self.limits.folders || {
-            if self.swept == now {
-                return false;
-            }
-            self.swept = now;
-            self.sweep();
-            self.known.len() < self.limits.folders && self.watches.len() < self.limits.folders
-        }
+    /// Whether `count` more folders can be remembered and watched.
+    fn has_room(&self, count: usize) -> bool {
+        self.known.len() + count <= self.limits.folders
+            && self.watches.len() + count <= self.limits.folders
     }
 
-    /// Forgets the folders that nobody holds, from the deepest up, and what was watched for their
-    /// sake.
-    fn sweep(&mut self) {
-        let mut keys: Vec<Box<[u8]>> = self.known.keys().cloned().collect();
-        keys.sort_unstable_by_key(|key| std::cmp::Reverse(key.len()));
-        for key in keys {
-            if self.known.get(&key).is_some_and(|folder| Rc::strong_count(folder) == 1) {
-                self.known.remove(&key);
-            }
+    /// Whether room has to be made before the folders on the way to `path` are entered. At most once
+    /// a second, since making room looks at every entry.
+    pub(crate) fn wants_room(&mut self, path: &[u8], now: u64) -> bool {
+        let folders = 2 + memchr::memchr_iter(b'/', path).count();
+        if self.has_room(folders) || self.swept == now {
+            return false;
         }
+        self.swept = now;
+        true
+    }
+
+    /// Forgets the folders in which no entry is, and what was watched for their sake.
+    pub(crate) fn keep_only(&mut self, used: &UsedFolders) {
+        self.known.retain(|key, _| used.0.contains(key));
         let known = &self.known;
         self.watches.retain(|place| {
             // The way of a link to a file is kept for the folder that the link is in.
@@ -374,6 +369,17 @@ impl Folders {
             known.contains_key(&*key(place.root, path))
                 || known.contains_key(&*key(place.root, &place.path))
         });
+    }
+}
+
+impl UsedFolders {
+    /// Adds every folder on the way to a path below a root.
+    pub(crate) fn add(&mut self, root: u32, path: &[u8]) {
+        let mut folder = parent(path);
+        // Where a folder is known to be used, those above it are as well.
+        while self.0.insert(key(root, folder)) && !folder.is_empty() {
+            folder = parent(folder);
+        }
     }
 }
 

@@ -67,7 +67,11 @@ impl Store {
             PathKind::Directory => path.relative().len(),
             PathKind::File => parent(path.relative()).len(),
             PathKind::Missing | PathKind::Forbidden => match self.root(path) {
-                Ok(root) => self.folders.deepest(&root, parent(path.relative()), self.now),
+                Ok(root) => {
+                    let above = parent(path.relative());
+                    self.make_room_for_folders(above);
+                    self.folders.deepest(&root, above, self.now)
+                }
                 Err(_) => 0,
             },
         };

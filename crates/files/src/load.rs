@@ -28,6 +28,7 @@ impl Store {
     ) -> Result<u32, Obstacle> {
         self.figures.loads += 1;
         let above = parent(path.relative());
+        self.make_room_for_folders(above);
         let mut folder = self.folders.folder(root, above, self.now);
         let read = now();
         let mut watched = true;
@@ -135,6 +136,13 @@ impl Store {
             && self.reads_htaccess(path)
         {
             directives.unreadable(path.scope(), path.absolute(), why);
+        }
+    }
+
+    /// Forgets folders that no entry needs where those on the way to `path` would be too many.
+    pub(crate) fn make_room_for_folders(&mut self, path: &[u8]) {
+        if self.folders.wants_room(path, self.now) {
+            self.folders.keep_only(&self.shelf.used_folders());
         }
     }
 

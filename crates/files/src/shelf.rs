@@ -7,7 +7,7 @@ use hashbrown::HashTable;
 use howdah_site::{DocumentPath, Symlinks};
 
 use crate::entry::Entry;
-use crate::folders::Root;
+use crate::folders::{Root, UsedFolders};
 use crate::limits::Limits;
 
 /// Entries in numbered places, an index by path, and a clock that chooses who goes.
@@ -138,6 +138,15 @@ impl Shelf {
             }
         }
         removed
+    }
+
+    /// The folders that lead to the entries.
+    pub(crate) fn used_folders(&self) -> UsedFolders {
+        let mut used = UsedFolders::default();
+        for entry in self.entries.iter().flatten() {
+            used.add(entry.root.number(), entry.path.relative());
+        }
+        used
     }
 
     /// Closes every file, for when the process has no descriptors left.
