@@ -12,7 +12,7 @@ use std::time::Instant;
 use howdah_config::Config;
 use howdah_files::{Answer, Limits, Store};
 use howdah_http::Request;
-use howdah_site::{Client, Disk, DocumentPath, Kind, Scratch, Sites};
+use howdah_site::{Client, DocumentHost, DocumentPath, Host, PathKind, Scratch, Sites};
 
 fn main() {
     let folder = Folder::new();
@@ -35,8 +35,9 @@ fn main() {
     store.tick(1);
     let mut hit = |name: &str, request: &Request, path: &DocumentPath| {
         measure(name, HITS, || {
-            assert!(store.kind(black_box(path)) == Kind::File);
-            black_box(store.answer(black_box(request), path));
+            let look = store.look(black_box(path));
+            assert!(look.kind == PathKind::File);
+            black_box(store.answer(black_box(request), path, look.file));
         });
     };
     hit("hit, small file", &plain, &small);
@@ -52,8 +53,9 @@ fn main() {
     hit_each(&mut store, &plain, &alternating);
     measure("hit, 64 files in turn", HITS, || {
         next = (next + 1) % alternating.len();
-        assert!(store.kind(&alternating[next]) == Kind::File);
-        black_box(store.answer(&plain, &alternating[next]));
+        let look = store.look(&alternating[next]);
+        assert!(look.kind == PathKind::File);
+        black_box(store.answer(&plain, &alternating[next], look.file));
     });
 
     let mut scratch = Scratch::default();
@@ -63,10 +65,10 @@ fn main() {
     measure("resolve and hit", HITS, || {
         let resolved =
             howdah_site::resolve(site, &client(black_box(&request)), &mut store, &mut scratch);
-        let howdah_site::Resolution::File { path } = resolved.resolution else {
+        let howdah_site::Resolution::File { path, file } = resolved.resolution else {
             panic!("{resolved:?}")
         };
-        black_box(store.answer(&request, &path));
+        black_box(store.answer(&request, &path, file));
         scratch.reuse(path);
     });
 
@@ -74,7 +76,7 @@ fn main() {
     measure("check after a second", HITS / 100, || {
         now += 1;
         store.tick(now);
-        assert!(store.kind(&small) == Kind::File);
+        assert!(store.kind(&small) == PathKind::File);
     });
 
     let paths: Vec<DocumentPath> = (0..FILES)
@@ -112,8 +114,9 @@ impl Measured {
 
 fn hit_each(store: &mut Store, request: &Request, paths: &[DocumentPath]) {
     for path in paths {
-        assert!(store.kind(path) == Kind::File);
-        assert!(matches!(store.answer(request, path), Answer::Prepared { .. }));
+        let look = store.look(path);
+        assert!(look.kind == PathKind::File);
+        assert!(matches!(store.answer(request, path, look.file), Answer::Whole { .. }));
     }
 }
 
@@ -143,10 +146,12 @@ fn request(fields: &[(&str, &str)]) -> Request {
 /// The path that `site` asks for when it resolves `url`.
 fn path(sites: &Sites, url: &str) -> DocumentPath {
     struct Asked(Option<DocumentPath>);
-    impl Disk for Asked {
-        fn kind(&mut self, path: &DocumentPath) -> Kind {
+    impl Host for Asked {}
+
+    impl DocumentHost for Asked {
+        fn kind(&mut self, path: &DocumentPath) -> PathKind {
             self.0.get_or_insert_with(|| path.clone());
-            Kind::File
+            PathKind::File
         }
     }
     let mut asked = Asked(None);

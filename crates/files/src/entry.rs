@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use howdah_htaccess::Compiled;
-use howdah_site::{DocumentPath, Kind};
+use howdah_site::{DocumentPath, PathKind};
 use howdah_sys::stat::{Stat, Time};
 
 use crate::document::Document;
@@ -51,12 +51,12 @@ pub(crate) enum Found {
 }
 
 impl Found {
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> PathKind {
         match self {
-            Found::Missing => Kind::Missing,
-            Found::Forbidden => Kind::Forbidden,
-            Found::Directory => Kind::Directory,
-            Found::Script | Found::Directives(..) | Found::File(_) => Kind::File,
+            Found::Missing => PathKind::Missing,
+            Found::Forbidden => PathKind::Forbidden,
+            Found::Directory => PathKind::Directory,
+            Found::Script | Found::Directives(..) | Found::File(_) => PathKind::File,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Document roots, and the folders below them: which are there, and which are watched.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +11,7 @@ use howdah_site::{DocumentPath, Rules, Symlinks};
 use howdah_sys::open;
 use howdah_sys::stat::{FileType, Stat};
 
-use crate::library::Library;
+use crate::directive_cache::DirectiveCache;
 use crate::limits::Limits;
 use crate::locate::{self, Obstacle, Reading};
 use crate::watches::{Change, Place, Watches};
@@ -23,7 +23,7 @@ pub(crate) struct Root {
     path: CString,
     real_path: PathBuf,
     symlinks: Symlinks,
-    realm: u32,
+    scope: u32,
     /// The directives of the configuration itself.
     base: Option<Rc<Rules>>,
     folder: OwnedFd,
@@ -33,8 +33,6 @@ pub(crate) struct Root {
 /// A folder below a root, or the first thing on a path that is none.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    /// Keeps what is above in memory, since watching this is worth nothing without it.
-    _above: Option<Rc<Folder>>,
     /// Whether there is a folder. If not, nothing is below it either, until the folder above
     /// changes.
     exists: bool,
@@ -55,6 +53,11 @@ pub(crate) struct Folders {
     swept: u64,
 }
 
+/// The folders that lead to entries of the store, by the same keys. Watching an entry is worth
+/// nothing without them.
+#[derive(Default)]
+pub(crate) struct UsedFolders(HashSet<Box<[u8]>>);
+
 struct KnownRoot {
     root: Rc<Root>,
     /// The second in which the path was last compared with what is open.
@@ -65,8 +68,7 @@ impl Root {
     fn open(
         number: u32,
         path: &DocumentPath,
-        realm: u32,
-        library: Option<&Library>,
+        directives: Option<&DirectiveCache>,
     ) -> Result<Root, Obstacle> {
         let name = path.root();
         let path_name = CString::new(name.as_os_str().as_bytes()).map_err(|_| Obstacle::Missing)?;
@@ -78,9 +80,11 @@ impl Root {
             path: path_name,
             real_path: name.canonicalize()?,
             symlinks: path.symlinks(),
-            realm,
-            base: library
-                .and_then(|library| library.rules(realm, &with_slash(name.as_os_str().as_bytes())))
+            scope: path.scope(),
+            base: directives
+                .and_then(|directives| {
+                    directives.rules(path.scope(), &with_slash(name.as_os_str().as_bytes()))
+                })
                 .map(|rules| Rules::below(None, rules)),
         })
     }
@@ -103,9 +107,9 @@ impl Root {
         self.symlinks
     }
 
-    /// The number of the sites that share what is known of it.
-    pub(crate) fn realm(&self) -> u32 {
-        self.realm
+    /// The scope of directives of the sites that it belongs to.
+    pub(crate) fn scope(&self) -> u32 {
+        self.scope
     }
 
     /// The directives of the configuration itself.
@@ -153,11 +157,10 @@ impl Folders {
     pub(crate) fn root(
         &mut self,
         path: &DocumentPath,
-        realm: u32,
-        library: Option<&Library>,
+        directives: Option<&DirectiveCache>,
         now: u64,
     ) -> (Result<Rc<Root>, Obstacle>, Option<Rc<Root>>) {
-        let key = (Box::from(path.root().as_os_str().as_bytes()), path.symlinks(), realm);
+        let key = (Box::from(path.root().as_os_str().as_bytes()), path.symlinks(), path.scope());
         let mut gone = None;
         if let Some(known) = self.roots.get_mut(&key) {
             if known.checked == now || known.root.is_current() {
@@ -172,7 +175,7 @@ impl Folders {
         if let Some(gone) = &gone {
             self.forget_root(gone.number);
         }
-        let opened = Root::open(self.next_root, path, realm, library).map(Rc::new);
+        let opened = Root::open(self.next_root, path, directives).map(Rc::new);
         if let Ok(root) = &opened {
             self.next_root = self.next_root.wrapping_add(1);
             self.roots.insert(key, KnownRoot { root: Rc::clone(root), checked: now });
@@ -190,7 +193,7 @@ impl Folders {
     /// The folder at `path`, or the first on the way to it that is none, watched as far as
     /// possible.
     pub(crate) fn folder(&mut self, root: &Rc<Root>, path: &[u8], now: u64) -> Rc<Folder> {
-        let mut folder = self.enter(root, b"", None, now);
+        let mut folder = self.enter(root, b"", true, now);
         let mut end = 0;
         while folder.exists && end < path.len() {
             let from = if end == 0 { 0 } else { end + 1 };
@@ -198,17 +201,17 @@ impl Folders {
                 .iter()
                 .position(|&byte| byte == b'/')
                 .map_or(path.len(), |at| from + at);
-            folder = self.enter(root, &path[..end], Some(folder), now);
+            folder = self.enter(root, &path[..end], folder.watched, now);
         }
         folder
     }
 
     /// The length of the longest part of `path` that is a folder; 0 for the root itself.
     pub(crate) fn deepest(&mut self, root: &Rc<Root>, path: &[u8], now: u64) -> usize {
-        let mut folder = self.enter(root, b"", None, now);
+        let mut folder = self.enter(root, b"", true, now);
         let mut deepest = 0;
         for end in memchr::memchr_iter(b'/', path).chain([path.len()]).filter(|&end| end > 0) {
-            folder = self.enter(root, &path[..end], Some(folder), now);
+            folder = self.enter(root, &path[..end], folder.watched, now);
             if !folder.exists {
                 break;
             }
@@ -275,12 +278,12 @@ impl Folders {
         self.watches.len()
     }
 
-    /// One folder, whose parent is `above`.
+    /// One folder. `is_way_watched`: whether the folders above are watched.
     fn enter(
         &mut self,
         root: &Rc<Root>,
         path: &[u8],
-        above: Option<Rc<Folder>>,
+        is_way_watched: bool,
         now: u64,
     ) -> Rc<Folder> {
         let key = key(root.number, path);
@@ -289,8 +292,8 @@ impl Folders {
         {
             return Rc::clone(known);
         }
-        let mut keep = self.has_room(now);
-        let mut watched = keep && above.as_ref().is_none_or(|above| above.watched);
+        let mut keep = self.has_room(1);
+        let mut watched = keep && is_way_watched;
         let exists = match self.open_folder(root, path, &mut watched) {
             Ok(folder) => {
                 watched = watched
@@ -311,12 +314,7 @@ impl Folders {
                 false
             }
         };
-        let folder = Rc::new(Folder {
-            _above: above,
-            exists,
-            watched,
-            made: now,
-        });
+        let folder = Rc::new(Folder { exists, watched, made: now });
         if keep {
             self.known.insert(key, Rc::clone(&folder));
         }
@@ -340,29 +338,26 @@ impl Folders {
         }
     }
 
-    /// Whether one more folder can be remembered and watched. If there are too many, those that no
-    /// entry needs are forgotten, at most once a second since that looks at all of them.
-    fn has_room(&mut self, now: u64) -> bool {
-        self.known.len() < self.limits.folders && self.watches.len() < self.limits.folders || {
-            if self.swept == now {
-                return false;
-            }
-            self.swept = now;
-            self.sweep();
-            self.known.len() < self.limits.folders && self.watches.len() < self.limits.folders
-        }
+    /// Whether `count` more folders can be remembered and watched.
+    fn has_room(&self, count: usize) -> bool {
+        self.known.len() + count <= self.limits.folders
+            && self.watches.len() + count <= self.limits.folders
     }
 
-    /// Forgets the folders that nobody holds, from the deepest up, and what was watched for their
-    /// sake.
-    fn sweep(&mut self) {
-        let mut keys: Vec<Box<[u8]>> = self.known.keys().cloned().collect();
-        keys.sort_unstable_by_key(|key| std::cmp::Reverse(key.len()));
-        for key in keys {
-            if self.known.get(&key).is_some_and(|folder| Rc::strong_count(folder) == 1) {
-                self.known.remove(&key);
-            }
+    /// Whether room has to be made before the folders on the way to `path` are entered. At most once
+    /// a second, since making room looks at every entry.
+    pub(crate) fn wants_room(&mut self, path: &[u8], now: u64) -> bool {
+        let folders = 2 + memchr::memchr_iter(b'/', path).count();
+        if self.has_room(folders) || self.swept == now {
+            return false;
         }
+        self.swept = now;
+        true
+    }
+
+    /// Forgets the folders in which no entry is, and what was watched for their sake.
+    pub(crate) fn keep_only(&mut self, used: &UsedFolders) {
+        self.known.retain(|key, _| used.0.contains(key));
         let known = &self.known;
         self.watches.retain(|place| {
             // The way of a link to a file is kept for the folder that the link is in.
@@ -374,6 +369,17 @@ impl Folders {
             known.contains_key(&*key(place.root, path))
                 || known.contains_key(&*key(place.root, &place.path))
         });
+    }
+}
+
+impl UsedFolders {
+    /// Adds every folder on the way to a path below a root.
+    pub(crate) fn add(&mut self, root: u32, path: &[u8]) {
+        let mut folder = parent(path);
+        // Where a folder is known to be used, those above it are as well.
+        while self.0.insert(key(root, folder)) && !folder.is_empty() {
+            folder = parent(folder);
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use howdah_htaccess::Compiled;
-use howdah_site::{DocumentPath, Kind, Look, Rules};
+use howdah_site::{DocumentPath, FileHandle, Look, PathKind, Rules};
 
 use crate::entry::Found;
 use crate::folders::parent;
@@ -41,37 +41,44 @@ impl Store {
     #[inline]
     pub(crate) fn look_with_rules(&mut self, path: &DocumentPath) -> Look {
         let stamp = self.stamp;
-        let kind = match self.entry(path, true) {
-            Ok(entry) => {
-                let kind = entry.found.kind();
-                if entry.in_force.stamp == stamp {
-                    return entry.in_force.look(kind);
-                }
-                kind
-            }
-            Err(obstacle) => obstacle.kind(),
+        let found = match self.place(path) {
+            Ok(place) => self.shelf.at(place).map(|entry| (place, entry)).ok_or(Obstacle::Missing),
+            Err(obstacle) => Err(obstacle),
         };
-        self.find_rules(path, kind).look(kind)
+        let (kind, file) = match found {
+            Ok((place, entry)) => {
+                let (kind, file) = (entry.found.kind(), FileHandle(place));
+                if entry.in_force.stamp == stamp {
+                    return entry.in_force.look(kind, file);
+                }
+                (kind, file)
+            }
+            Err(obstacle) => (obstacle.kind(), FileHandle::NONE),
+        };
+        self.find_rules(path, kind, file).look(kind, file)
     }
 
     #[cold]
-    fn find_rules(&mut self, path: &DocumentPath, kind: Kind) -> InForce {
+    fn find_rules(&mut self, path: &DocumentPath, kind: PathKind, file: FileHandle) -> InForce {
         if !self.knows_directives() {
             return InForce { stamp: self.stamp, ..InForce::default() };
         }
         let length = match kind {
-            Kind::Directory => path.relative().len(),
-            Kind::File => parent(path.relative()).len(),
-            Kind::Missing | Kind::Forbidden => match self.root(path) {
-                Ok(root) => self.folders.deepest(&root, parent(path.relative()), self.now),
+            PathKind::Directory => path.relative().len(),
+            PathKind::File => parent(path.relative()).len(),
+            PathKind::Missing | PathKind::Forbidden => match self.root(path) {
+                Ok(root) => {
+                    let above = parent(path.relative());
+                    self.make_room_for_folders(above);
+                    self.folders.deepest(&root, above, self.now)
+                }
                 Err(_) => 0,
             },
         };
-        let last = self.last;
         let in_force = self.chain(path, length);
         // What was found is only remembered where the path itself is.
-        if self.shelf.is_at(last, path, self.realm)
-            && let Some(entry) = self.shelf.at(last)
+        if self.shelf.is_at(file.0, path)
+            && let Some(entry) = self.shelf.at(file.0)
             && entry.watched
         {
             entry.in_force = in_force.clone();
@@ -88,7 +95,7 @@ impl Store {
     fn chain(&mut self, path: &DocumentPath, length: usize) -> InForce {
         // Should the stamp change while this is found out, it will be found out again.
         let stamp = self.stamp;
-        if !self.reads {
+        if !self.reads_htaccess(path) {
             return self.base(path);
         }
         let file = path.htaccess_in(length);
@@ -142,9 +149,9 @@ impl Store {
 
     /// The place of what is known of a `.htaccess` file, if that is so at this second.
     fn known(&mut self, file: &DocumentPath) -> Option<u32> {
-        let hash = self.shelf.hash(file, self.realm);
-        let place = self.shelf.find(hash, file, self.realm)?;
-        self.is_fresh(place, true).then_some(place)
+        let hash = self.shelf.hash(file);
+        let place = self.shelf.find(hash, file)?;
+        self.is_fresh(place).then_some(place)
     }
 
     /// What a `.htaccess` file says.
@@ -165,9 +172,10 @@ impl Store {
 
 impl InForce {
     #[inline]
-    fn look(&self, kind: Kind) -> Look {
+    fn look(&self, kind: PathKind, file: FileHandle) -> Look {
         Look {
-            kind: if self.denied { Kind::Forbidden } else { kind },
+            kind: if self.denied { PathKind::Forbidden } else { kind },
+            file,
             rules: self.rules.clone(),
         }
     }

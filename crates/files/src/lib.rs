@@ -1,7 +1,7 @@
 //! Static files: what is at a path, and what a request for it gets.
 //!
 //! ```text
-//! DocumentPath ── Store::kind ────> Kind       for `site`, which resolves
+//! DocumentPath ── Store::kind ────> PathKind   for `site`, which resolves
 //! DocumentPath ── Store::answer ──> Answer     head as data, body in memory or in an open file
 //! ```
 //!
@@ -19,8 +19,8 @@
 //!
 //! store.tick(seconds_since_1970); // once per request, before it is resolved
 //! let resolved = howdah_site::resolve(site, client, &mut store, scratch);
-//! let Resolution::File { path } = resolved.resolution else { return };
-//! match store.answer(client.request(), &path) {
+//! let Resolution::File { path, file } = resolved.resolution else { return };
+//! match store.answer(client.request(), &path, file) {
 //!     // The head is shared by all responses of the file.
 //!     Answer::Whole { representation, body } => {}
 //!     // Goes through `h1::encode_head` with `Framing::of(method, version, head.status, Some(length))`.
@@ -73,11 +73,11 @@
 mod answer;
 mod body;
 mod content;
+mod directive_cache;
 mod document;
 mod entry;
 mod folders;
 mod in_force;
-mod library;
 mod limits;
 mod load;
 mod locate;
@@ -90,7 +90,7 @@ mod watches;
 
 pub use answer::{Answer, Manner};
 pub use body::{FileBody, OpenFile};
-pub use library::{Flaw, Library, Tell};
+pub use directive_cache::{DirectiveCache, Flaw, Tell};
 pub use limits::Limits;
 pub use media_type::media_type;
 pub use named::Listed;

@@ -28,6 +28,7 @@ impl Store {
     ) -> Result<u32, Obstacle> {
         self.figures.loads += 1;
         let above = parent(path.relative());
+        self.make_room_for_folders(above);
         let mut folder = self.folders.folder(root, above, self.now);
         let read = now();
         let mut watched = true;
@@ -83,7 +84,7 @@ impl Store {
         reading: Reading,
     ) -> Result<(Found, Option<Stat>), Obstacle> {
         let stat = located.stat;
-        if self.reads && path.is_htaccess() {
+        if path.is_htaccess() && self.reads_htaccess(path) {
             return self.recognise_htaccess(located, path);
         }
         let found = match stat.file_type() {
@@ -121,25 +122,32 @@ impl Store {
             .map_or(&b"/"[..], |folder| folder.as_os_str().as_bytes());
         let folder = with_slash(folder);
         let size = content.as_ref().map_or(0, Vec::len) as u64;
-        let compiled = self.library.as_ref().and_then(|library| match content {
-            Some(content) => library.htaccess(self.realm, &folder, &content),
-            None => library.too_large(self.realm, &folder, MOST_DIRECTIVES),
+        let compiled = self.directives.as_ref().and_then(|directives| match content {
+            Some(content) => directives.htaccess(path.scope(), &folder, &content),
+            None => directives.too_large(path.scope(), &folder, MOST_DIRECTIVES),
         });
         let found = compiled.map_or(Found::Forbidden, |compiled| Found::Directives(compiled, size));
         Ok((found, Some(stat)))
     }
 
     pub(crate) fn tell_unreadable(&self, path: &DocumentPath, why: &str) {
-        if let Some(library) = &self.library
-            && self.reads
+        if let Some(directives) = &self.directives
             && path.is_htaccess()
+            && self.reads_htaccess(path)
         {
-            library.unreadable(self.realm, path.absolute(), why);
+            directives.unreadable(path.scope(), path.absolute(), why);
+        }
+    }
+
+    /// Forgets folders that no entry needs where those on the way to `path` would be too many.
+    pub(crate) fn make_room_for_folders(&mut self, path: &[u8]) {
+        if self.folders.wants_room(path, self.now) {
+            self.folders.keep_only(&self.shelf.used_folders());
         }
     }
 
     pub(crate) fn root(&mut self, path: &DocumentPath) -> Result<Rc<Root>, Obstacle> {
-        let (root, gone) = self.folders.root(path, self.realm, self.library.as_deref(), self.now);
+        let (root, gone) = self.folders.root(path, self.directives.as_deref(), self.now);
         if let Some(gone) = gone {
             self.figures.changes += self.shelf.retain(|entry| entry.root.number() != gone.number());
             self.restamp();

@@ -11,7 +11,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use howdah_site::{Kind, Symlinks};
+use howdah_http::Status;
+use howdah_site::{PathKind, Symlinks};
 use howdah_sys::open::errno::{
     EACCES, ELOOP, ENAMETOOLONG, ENODEV, ENOENT, ENOTDIR, ENXIO, EPERM, EXDEV,
 };
@@ -296,13 +297,22 @@ impl<'a> Walk<'a> {
 
 impl Obstacle {
     /// What is said of the path.
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> PathKind {
         match self {
-            Obstacle::Missing => Kind::Missing,
-            Obstacle::Forbidden => Kind::Forbidden,
+            Obstacle::Missing => PathKind::Missing,
+            Obstacle::Forbidden => PathKind::Forbidden,
             // So that the store is asked for its answer, and says 503: neither 404 nor 403 would be
             // true.
-            Obstacle::Failed(_) => Kind::File,
+            Obstacle::Failed(_) => PathKind::File,
+        }
+    }
+
+    /// The status that a request for the path gets.
+    pub(crate) fn status(&self) -> Status {
+        match self {
+            Obstacle::Missing => Status::NOT_FOUND,
+            Obstacle::Forbidden => Status::FORBIDDEN,
+            Obstacle::Failed(_) => Status::SERVICE_UNAVAILABLE,
         }
     }
 }

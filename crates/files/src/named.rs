@@ -6,8 +6,8 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use howdah_htaccess::world::{Probe, ProbeKind};
-use howdah_site::{DocumentPath, Kind};
+use howdah_htaccess::host::{Probe, ProbeKind};
+use howdah_site::DocumentPath;
 use howdah_sys::stat::{FileType, Stat};
 use howdah_sys::{folder, open};
 
@@ -19,8 +19,6 @@ use crate::store::Store;
 /// What is remembered for directives that name files.
 #[derive(Default)]
 pub(crate) struct Named {
-    /// A path that is written anew for every question, so that asking allocates nothing.
-    path: Option<DocumentPath>,
     read: HashMap<Box<[u8]>, Read>,
     /// Bytes of what was read.
     memory: usize,
@@ -43,16 +41,8 @@ pub struct Listed {
 }
 
 impl Store {
-    /// What is at an absolute path, links followed. Below the root of what was asked for last, this
-    /// is answered from what is remembered, and remembered.
+    /// What is at an absolute path, links followed: asked of the disk, past every rule.
     pub(crate) fn probe_path(&mut self, absolute: &[u8]) -> Option<Probe> {
-        if let Some(path) = self.below_the_root(absolute) {
-            let answer = self.probe_below(&path, absolute.ends_with(b"/"));
-            self.named.path = Some(path);
-            if let Some(answer) = answer {
-                return answer;
-            }
-        }
         self.answer_unsteadily();
         Some(probe(&Stat::of_path(&CString::new(absolute).ok()?).ok()?))
     }
@@ -131,30 +121,16 @@ impl Store {
         Some(listed)
     }
 
-    /// What is known below the root; `None` where the disk is to be asked past the site's rule for
-    /// links, as Apache does for whatever a directive names.
-    fn probe_below(&mut self, path: &DocumentPath, slash: bool) -> Option<Option<Probe>> {
-        let Ok(place) = self.place(path) else {
-            return None;
-        };
+    /// What is at `path`, answered from what is remembered, and remembered; `None` where the disk
+    /// is to be asked past the site's rule for links.
+    pub(crate) fn probe_below(&mut self, path: &DocumentPath) -> Option<Option<Probe>> {
+        let place = self.place(path).ok()?;
         let entry = self.shelf.at(place)?;
         match (&entry.found, &entry.stat) {
             (Found::Missing, _) => Some(None),
-            // A slash behind a file names nothing.
-            (found, Some(_)) if slash && found.kind() != Kind::Directory => Some(None),
             (_, Some(stat)) => Some(Some(probe(stat))),
             (_, None) => None,
         }
-    }
-
-    fn below_the_root(&mut self, absolute: &[u8]) -> Option<DocumentPath> {
-        let kept = self.named.path.take();
-        let last = &self.shelf.at(self.last)?.path;
-        let mut path = match kept {
-            Some(path) if path.root() == last.root() && path.symlinks() == last.symlinks() => path,
-            _ => last.clone(),
-        };
-        path.set_absolute(absolute).then_some(path)
     }
 }
 

@@ -7,7 +7,7 @@ use hashbrown::HashTable;
 use howdah_site::{DocumentPath, Symlinks};
 
 use crate::entry::Entry;
-use crate::folders::Root;
+use crate::folders::{Root, UsedFolders};
 use crate::limits::Limits;
 
 /// Entries in numbered places, an index by path, and a clock that chooses who goes.
@@ -46,23 +46,22 @@ impl Shelf {
     }
 
     #[inline]
-    pub(crate) fn hash(&self, path: &DocumentPath, realm: u32) -> u64 {
-        self.hash_parts(path.root().as_os_str().as_bytes(), path.symlinks(), realm, path.relative())
+    pub(crate) fn hash(&self, path: &DocumentPath) -> u64 {
+        let root = path.root().as_os_str().as_bytes();
+        self.hash_parts(root, path.symlinks(), path.scope(), path.relative())
     }
 
-    /// The place of the entry for `path` in that realm, of which `hash` is the
-    /// [`hash`](Self::hash).
+    /// The place of the entry for `path`, of which `hash` is the [`hash`](Self::hash).
     #[inline]
-    pub(crate) fn find(&self, hash: u64, path: &DocumentPath, realm: u32) -> Option<u32> {
-        let found = self.index.find(hash, |&place| self.is_at(place, path, realm))?;
+    pub(crate) fn find(&self, hash: u64, path: &DocumentPath) -> Option<u32> {
+        let found = self.index.find(hash, |&place| self.is_at(place, path))?;
         Some(*found)
     }
 
     /// Whether the entry at `place` is that of `path`.
     #[inline]
-    pub(crate) fn is_at(&self, place: u32, path: &DocumentPath, realm: u32) -> bool {
-        matches!(self.entries.get(place as usize), Some(Some(entry))
-            if entry.root.realm() == realm && entry.path == *path)
+    pub(crate) fn is_at(&self, place: u32, path: &DocumentPath) -> bool {
+        matches!(self.entries.get(place as usize), Some(Some(entry)) if entry.path == *path)
     }
 
     /// The entry at a place that [`find`](Self::find) or [`insert`](Self::insert) answered, if it
@@ -120,7 +119,7 @@ impl Shelf {
 
     /// Takes away the entry for a path below that root; says whether there was one.
     pub(crate) fn remove_path(&mut self, root: &Root, relative: &[u8]) -> bool {
-        let hash = self.hash_parts(root.path(), root.symlinks(), root.realm(), relative);
+        let hash = self.hash_parts(root.path(), root.symlinks(), root.scope(), relative);
         let found = self.index.find(hash, |&place| {
             matches!(&self.entries[place as usize], Some(entry)
                 if entry.root.number() == root.number() && entry.path.relative() == relative)
@@ -139,6 +138,15 @@ impl Shelf {
             }
         }
         removed
+    }
+
+    /// The folders that lead to the entries.
+    pub(crate) fn used_folders(&self) -> UsedFolders {
+        let mut used = UsedFolders::default();
+        for entry in self.entries.iter().flatten() {
+            used.add(entry.root.number(), entry.path.relative());
+        }
+        used
     }
 
     /// Closes every file, for when the process has no descriptors left.
@@ -189,11 +197,11 @@ impl Shelf {
     }
 
     #[inline]
-    fn hash_parts(&self, root: &[u8], symlinks: Symlinks, realm: u32, relative: &[u8]) -> u64 {
+    fn hash_parts(&self, root: &[u8], symlinks: Symlinks, scope: u32, relative: &[u8]) -> u64 {
         let mut hasher = self.hasher.build_hasher();
         hasher.write(root);
         hasher.write(relative);
-        hasher.write_u64(u64::from(realm) << 8 | symlinks as u64);
+        hasher.write_u64(u64::from(scope) << 8 | symlinks as u64);
         hasher.finish()
     }
 }

@@ -4,15 +4,15 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use howdah_htaccess::world::Probe;
+use howdah_htaccess::host::Probe;
 use howdah_http::{Request, Status};
-use howdah_site::{Disk, DocumentPath, Kind, Look};
+use howdah_site::{DocumentHost, DocumentPath, FileHandle, Host, Look, PathKind};
 use howdah_sys::open::errno::{EMFILE, ENFILE};
 
 use crate::answer::{self, Answer, Manner};
+use crate::directive_cache::{self, DirectiveCache};
 use crate::entry::{Entry, Found};
 use crate::folders::{Folders, Root};
-use crate::library::{self, Library};
 use crate::limits::Limits;
 use crate::locate::{Obstacle, Reading, locate};
 use crate::media_type::{is_of_scripts, of_extension};
@@ -23,26 +23,17 @@ use crate::shelf::Shelf;
 /// it.
 pub struct Store {
     pub(crate) limits: Limits,
-    pub(crate) library: Option<Arc<Library>>,
+    pub(crate) directives: Option<Arc<DirectiveCache>>,
     pub(crate) shelf: Shelf,
     pub(crate) folders: Folders,
     /// Seconds since 1970, as of the last [`tick`](Store::tick).
     pub(crate) now: u64,
-    /// Whose directives are meant.
-    pub(crate) realm: u32,
-    /// Whether `.htaccess` files are read there.
-    pub(crate) reads: bool,
     /// Changes whenever an entry of a `.htaccess` file is taken away, and every second. Never 0.
     pub(crate) stamp: u64,
     /// How often the second has changed.
     ticks: u64,
     /// How often something was answered that will have to be looked up again.
     unsteady: u64,
-    /// The place of the entry that was last used: `answer` asks for what `kind` was asked for.
-    pub(crate) last: u32,
-    /// Whether the entry at `last` has been found to agree with the disk for the request that is
-    /// being served. So what cannot be watched is compared once per request, not twice.
-    vouched: bool,
     pub(crate) named: Named,
     pub(crate) figures: Figures,
 }
@@ -73,44 +64,35 @@ impl Store {
     pub fn new(limits: Limits) -> Store {
         Store {
             limits,
-            library: None,
+            directives: None,
             shelf: Shelf::new(limits),
             folders: Folders::new(limits),
             now: 0,
-            realm: 0,
-            reads: false,
             stamp: 1,
             ticks: 0,
             unsteady: 0,
-            last: u32::MAX,
-            vouched: false,
             named: Named::default(),
             figures: Figures::default(),
         }
     }
 
     /// An empty store that compiles directives with those of the other threads.
-    pub fn with_library(limits: Limits, library: Arc<Library>) -> Store {
-        let mut store = Store {
-            library: Some(library),
+    pub fn with_directives(limits: Limits, directives: Arc<DirectiveCache>) -> Store {
+        Store {
+            directives: Some(directives),
             ..Store::new(limits)
-        };
-        store.enter(0);
-        store
-    }
-
-    /// Says which site the questions to come are about, by its number. At first it is the first
-    /// one.
-    #[inline]
-    pub fn enter(&mut self, site: usize) {
-        if let Some(library) = &self.library {
-            self.realm = library.realm(site);
-            self.reads = library.reads_htaccess(self.realm);
         }
     }
 
     pub(crate) fn knows_directives(&self) -> bool {
-        self.library.is_some()
+        self.directives.is_some()
+    }
+
+    /// Whether `.htaccess` files are in force in the scope of `path`.
+    pub(crate) fn reads_htaccess(&self, path: &DocumentPath) -> bool {
+        self.directives
+            .as_ref()
+            .is_some_and(|directives| directives.reads_htaccess(path.scope()))
     }
 
     /// Tells the time, in seconds since 1970. To be called before each request is resolved (it
@@ -145,7 +127,6 @@ impl Store {
 
     /// Forgets everything that has changed. Never waits.
     pub fn drain_events(&mut self) {
-        self.vouched = false;
         match self.folders.read_changes() {
             Some(changes) => self.apply(changes),
             None => self.forget_all(),
@@ -153,45 +134,36 @@ impl Store {
         self.restamp();
     }
 
-    /// What `request`, a GET or HEAD, gets for the file at `path`.
+    /// Answers `request`, a GET or HEAD, from the file at `path`. `file` is what resolving found
+    /// there, in this request or in an earlier one of the same [epoch](DocumentHost::epoch).
     #[inline]
-    pub fn answer(&mut self, request: &Request, path: &DocumentPath) -> Answer {
+    pub fn answer(&mut self, request: &Request, path: &DocumentPath, file: FileHandle) -> Answer {
         let now = self.now;
-        match self.entry(path, false) {
+        match self.found(path, file) {
             Ok(Entry { found: Found::File(document), .. }) => {
                 answer::answer(document, request, now)
             }
-            // `site` asks for none of these to be sent. Were it mistaken, no script's source would
-            // leave through here.
-            Ok(Entry {
-                found: Found::Script | Found::Directives(..) | Found::Directory | Found::Forbidden,
-                ..
-            })
-            | Err(Obstacle::Forbidden) => Answer::Status(Status::FORBIDDEN),
-            Ok(Entry { found: Found::Missing, .. }) | Err(Obstacle::Missing) => {
-                Answer::Status(Status::NOT_FOUND)
-            }
-            Err(Obstacle::Failed(_)) => Answer::Status(Status::SERVICE_UNAVAILABLE),
+            Ok(entry) => Answer::Status(refusal(&entry.found)),
+            Err(obstacle) => Answer::Status(obstacle.status()),
         }
     }
 
-    /// The same where directives apply. An error's page is got whatever the method was; the content
-    /// is there for HEAD too, since what it would come to has to be told.
+    /// The same where directives apply. The page of an error is answered whatever the method was.
+    /// The content is there for HEAD too, since the head tells what filters would make of it.
     pub fn answer_in_manner(
         &mut self,
         request: &Request,
         path: &DocumentPath,
+        file: FileHandle,
         manner: Manner,
     ) -> Answer {
         let now = self.now;
-        match self.entry(path, false) {
+        match self.found(path, file) {
             Ok(Entry { found: Found::File(document), stat, .. }) => {
                 answer::answer_in_manner(document, stat.as_ref(), request, manner, now)
             }
-            Ok(entry) if matches!(entry.found, Found::Missing) => Answer::Status(Status::NOT_FOUND),
-            Ok(_) | Err(Obstacle::Forbidden) => Answer::Status(Status::FORBIDDEN),
-            Err(Obstacle::Missing) => Answer::Status(Status::NOT_FOUND),
-            Err(Obstacle::Failed(_)) => Answer::Status(Status::SERVICE_UNAVAILABLE),
+            Ok(entry) => Answer::Status(refusal(&entry.found)),
+            Err(obstacle) => Answer::Status(obstacle.status()),
         }
     }
 
@@ -207,43 +179,34 @@ impl Store {
         }
     }
 
-    /// The entry for `path`, which agrees with the disk. `counts` says whether this is a use of it;
-    /// making it is none, so that what is asked for once goes before what is asked for again.
+    /// The entry for `path`: the one that resolving found, or, where that is gone, what is there
+    /// now.
     #[inline]
-    pub(crate) fn entry(&mut self, path: &DocumentPath, counts: bool) -> Result<&Entry, Obstacle> {
-        let was_vouched = std::mem::take(&mut self.vouched);
-        let vouched = was_vouched && !counts;
-        // Whoever remembers what a request came to asks only for the file itself.
-        let is_use = counts || !was_vouched;
-        if !(self.shelf.is_at(self.last, path, self.realm)
-            && (self.is_fresh(self.last, is_use) || vouched))
-        {
-            let hash = self.shelf.hash(path, self.realm);
-            self.last = match self.shelf.find(hash, path, self.realm) {
-                Some(place) if self.is_fresh(place, is_use) => place,
-                found => self.ask(hash, path, found)?,
-            };
-        }
-        self.vouched = counts;
-        self.shelf.at(self.last).map(|entry| &*entry).ok_or(Obstacle::Missing)
+    fn found(&mut self, path: &DocumentPath, file: FileHandle) -> Result<&Entry, Obstacle> {
+        let place = match self.shelf.is_at(file.0, path) {
+            true => file.0,
+            false => self.place(path)?,
+        };
+        self.shelf.at(place).map(|entry| &*entry).ok_or(Obstacle::Missing)
     }
 
-    /// The place of the entry for `path`, which agrees with the disk. This is beside the request's
-    /// own path, whose entry stays the last.
+    /// The place of the entry for `path`, which agrees with the disk. Finding an entry is a use of
+    /// it, and making one is none: what is asked for once makes room before what is asked for again.
+    #[inline]
     pub(crate) fn place(&mut self, path: &DocumentPath) -> Result<u32, Obstacle> {
-        let hash = self.shelf.hash(path, self.realm);
-        match self.shelf.find(hash, path, self.realm) {
-            Some(place) if self.is_fresh(place, true) => Ok(place),
+        let hash = self.shelf.hash(path);
+        match self.shelf.find(hash, path) {
+            Some(place) if self.is_fresh(place) => Ok(place),
             found => self.ask(hash, path, found),
         }
     }
 
     /// Whether the entry at `place` can be used as it is.
     #[inline]
-    pub(crate) fn is_fresh(&mut self, place: u32, counts: bool) -> bool {
+    pub(crate) fn is_fresh(&mut self, place: u32) -> bool {
         let now = self.now;
         self.shelf.at(place).is_some_and(|entry| {
-            entry.used |= counts;
+            entry.used = true;
             entry.is_fresh(now)
         })
     }
@@ -268,7 +231,7 @@ impl Store {
     ) -> Result<u32, Obstacle> {
         let root = self.root(path)?;
         if let Some(place) = known
-            && self.shelf.is_at(place, path, self.realm)
+            && self.shelf.is_at(place, path)
         {
             if self.still_holds(place, &root) {
                 return Ok(place);
@@ -295,7 +258,7 @@ impl Store {
             return false;
         };
         let is_dated = matches!(&entry.found, Found::File(document) if document.is_dated());
-        let is_outdated = matches!(&entry.found, Found::Directives(compiled, _) if !library::still_holds(compiled));
+        let is_outdated = matches!(&entry.found, Found::Directives(compiled, _) if !directive_cache::still_holds(compiled));
         if entry.root.number() != root.number()
             || !entry.settled
             || is_dated
@@ -321,11 +284,24 @@ impl Store {
     }
 }
 
-impl Disk for Store {
+/// The status for what cannot be sent. Resolving asks for none of these; should it be mistaken, no
+/// source of a script leaves the server.
+fn refusal(found: &Found) -> Status {
+    match found {
+        Found::Missing => Status::NOT_FOUND,
+        Found::File(_)
+        | Found::Script
+        | Found::Directives(..)
+        | Found::Directory
+        | Found::Forbidden => Status::FORBIDDEN,
+    }
+}
+
+impl DocumentHost for Store {
     #[inline]
-    fn kind(&mut self, path: &DocumentPath) -> Kind {
-        match self.entry(path, true) {
-            Ok(entry) => entry.found.kind(),
+    fn kind(&mut self, path: &DocumentPath) -> PathKind {
+        match self.place(path) {
+            Ok(place) => self.shelf.at(place).map_or(PathKind::Missing, |entry| entry.found.kind()),
             Err(obstacle) => obstacle.kind(),
         }
     }
@@ -335,11 +311,22 @@ impl Disk for Store {
         self.look_with_rules(path)
     }
 
+    fn probe_document(&mut self, path: &DocumentPath) -> Option<Option<Probe>> {
+        self.probe_below(path)
+    }
+
     #[inline]
     fn epoch(&self) -> Option<u64> {
         Some(self.ticks + self.shelf.removed() + self.unsteady)
     }
 
+    fn media_type(extension: &[u8]) -> Option<&'static str> {
+        let extension = std::str::from_utf8(extension).ok();
+        extension.filter(|extension| !is_of_scripts(extension)).and_then(of_extension)
+    }
+}
+
+impl Host for Store {
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {
         self.probe_path(path)
     }
@@ -354,10 +341,5 @@ impl Disk for Store {
 
     fn entries(&mut self, folder: &[u8]) -> Vec<Box<[u8]>> {
         self.names_in(folder)
-    }
-
-    fn media_type(extension: &[u8]) -> Option<&'static str> {
-        let extension = std::str::from_utf8(extension).ok();
-        extension.filter(|extension| !is_of_scripts(extension)).and_then(of_extension)
     }
 }

@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use howdah_files::Limits;
-use howdah_site::Kind;
+use howdah_site::PathKind;
 use support::{Counter, Folder};
 
 #[test]
@@ -170,10 +170,10 @@ fn on_disk(folder: &Folder, name: &str) -> Content {
 fn in_store(counter: &mut Counter, name: &str) -> Content {
     counter.store.drain_events();
     match counter.kind(name) {
-        Kind::Directory => Content::Directory,
-        Kind::Missing => Content::Missing,
-        Kind::Forbidden => Content::Forbidden,
-        Kind::File => {
+        PathKind::Directory => Content::Directory,
+        PathKind::Missing => Content::Missing,
+        PathKind::Forbidden => Content::Forbidden,
+        PathKind::File => {
             let seen = counter.get_deaf(name);
             assert_eq!(seen.status, 200);
             assert_eq!(seen.field("content-length"), Some(&*seen.content.len().to_string()));

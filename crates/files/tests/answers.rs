@@ -5,7 +5,7 @@ mod support;
 
 use howdah_files::{Answer, Limits};
 use howdah_http::{Method, ResponseHead, Status, Version, h1};
-use howdah_site::{Disk, Kind};
+use howdah_site::{DocumentHost, FileHandle, PathKind};
 use support::{Counter, Folder, Seen, age};
 
 #[test]
@@ -34,37 +34,6 @@ fn an_empty_file_is_an_empty_200() {
     folder.file("empty.css", "");
     let seen = Counter::new(&folder).get("empty.css");
     assert_eq!((seen.brief(), seen.field("content-length")), ((200, ""), Some("0")));
-}
-
-#[test]
-fn the_prepared_head_says_what_the_encoder_would_say() {
-    let folder = Folder::new();
-    folder.file("a.html", "<p>x");
-    let mut counter = Counter::new(&folder);
-    let path = counter.path("a.html");
-    let Answer::Prepared { head, .. } = counter.store.answer(&howdah_http::Request::new(), &path)
-    else {
-        panic!()
-    };
-    let seen = Seen::of(counter.store.answer(&howdah_http::Request::new(), &path));
-    let mut same = ResponseHead::new(Status::OK);
-    for name in ["content-type", "last-modified", "etag", "accept-ranges"] {
-        same.fields.push(name.as_bytes(), seen.field(name).unwrap().as_bytes());
-    }
-    let mut encoded = Vec::new();
-    let date = howdah_http::date::format(1_000_000);
-    h1::encode_head(&mut encoded, Version::Http11, &same, h1::Framing::Length(4), true, &date);
-    let completed = [&head, &b"Date: "[..], &date, b"\r\n\r\n"].concat();
-    let lines = |bytes: &[u8]| {
-        let mut lines: Vec<String> = String::from_utf8(bytes.to_vec())
-            .unwrap()
-            .split("\r\n")
-            .map(str::to_lowercase)
-            .collect();
-        lines.sort();
-        lines
-    };
-    assert_eq!(lines(&completed), lines(&encoded));
 }
 
 #[test]
@@ -268,7 +237,7 @@ fn what_is_no_file() {
     let folder = Folder::new();
     folder.file("folder/a.txt", "x");
     let mut counter = Counter::new(&folder);
-    assert_eq!(counter.kind("folder"), Kind::Directory);
+    assert_eq!(counter.kind("folder"), PathKind::Directory);
     assert_eq!(counter.get("folder").status, 403);
     for name in [
         "none",
@@ -278,7 +247,7 @@ fn what_is_no_file() {
         &"long".repeat(100),
         &"a/".repeat(300),
     ] {
-        assert_eq!(counter.kind(name), Kind::Missing, "{name}");
+        assert_eq!(counter.kind(name), PathKind::Missing, "{name}");
         assert_eq!(counter.get(name).status, 404, "{name}");
     }
     assert_eq!(counter.request(Method::Post, "folder/a.txt", &[]).status, 405);
@@ -292,7 +261,7 @@ fn what_is_phps_is_never_sent() {
     folder.file("a.php.bak", "<?php");
     let mut counter = Counter::new(&folder);
     for name in names {
-        assert_eq!(counter.kind(name), Kind::File, "{name}");
+        assert_eq!(counter.kind(name), PathKind::File, "{name}");
         assert_eq!(counter.get(name).brief(), (403, ""), "{name}");
     }
     // As with Debian's Apache.
@@ -315,8 +284,8 @@ fn in_the_manner_of_directives() {
             request.fields.push(name.as_bytes(), value.as_bytes());
         }
         let manner = Manner { is_error_page, tag };
-        counter.store.kind(&path);
-        Seen::of(counter.store.answer_in_manner(&request, &path, manner))
+        let file = counter.store.look(&path).file;
+        Seen::of(counter.store.answer_in_manner(&request, &path, file, manner))
     };
     let own = answer(Method::Get, EtagParts::DEFAULT, false, &[]);
     let tag = own.field("etag").unwrap().to_owned();
@@ -348,4 +317,32 @@ fn in_the_manner_of_directives() {
     );
     assert_eq!(answer(Method::Post, EtagParts::DEFAULT, true, &[]).brief(), (200, "0123456789"));
     assert_eq!(answer(Method::Head, EtagParts::DEFAULT, true, &[]).brief(), (200, "0123456789"));
+}
+
+#[test]
+fn a_handle_is_good_for_its_own_file_only() {
+    let folder = Folder::new();
+    folder.file("a.txt", "a");
+    folder.file("b.txt", "b");
+    let mut counter = Counter::new(&folder);
+    let (a, b) = (counter.path("a.txt"), counter.path("b.txt"));
+    let look = counter.store.look(&a);
+    assert_ne!(look.file, FileHandle::NONE);
+    let text = |counter: &mut Counter, path| {
+        Seen::of(counter.store.answer(&howdah_http::Request::new(), path, look.file)).content
+    };
+    let before = counter.store.figures();
+    assert_eq!(text(&mut counter, &a), b"a");
+    assert_eq!(counter.store.figures(), before, "the disk is not asked again");
+    assert_eq!(text(&mut counter, &b), b"b");
+    folder.file("a.txt", "new");
+    counter.store.drain_events();
+    assert_eq!(text(&mut counter, &b), b"b");
+    assert_eq!(text(&mut counter, &a), b"new");
+    std::fs::remove_file(folder.at("a.txt")).unwrap();
+    counter.store.drain_events();
+    assert_eq!(
+        counter.store.answer(&howdah_http::Request::new(), &a, look.file).status(),
+        Status::NOT_FOUND
+    );
 }

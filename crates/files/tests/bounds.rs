@@ -105,15 +105,41 @@ fn roots() {
             request.target = b"/a.txt".to_vec();
             let site = sites.find(&request.authority).unwrap();
             let scratch = &mut howdah_site::Scratch::default();
-            let howdah_site::Resolution::File { path } =
+            let howdah_site::Resolution::File { path, file } =
                 howdah_site::resolve(site, &support::client(&request), &mut store, scratch)
                     .resolution
             else {
                 panic!()
             };
-            let seen = support::Seen::of(store.answer(&request, &path));
+            let seen = support::Seen::of(store.answer(&request, &path, file));
             assert_eq!(seen.text(), number.to_string());
             assert!(store.figures().entries <= 3);
         }
+    }
+}
+
+#[test]
+fn folders_without_entries_make_room() {
+    let folder = Folder::new();
+    for number in 0..40 {
+        folder.file(&format!("{number}/deep/a.txt"), number.to_string());
+    }
+    // The root and the two folders of each of four files, and of the one that comes.
+    let limits = Limits {
+        entries: 4,
+        folders: 12,
+        ..Limits::default()
+    };
+    let mut counter = Counter::with(&folder, "owner", limits);
+    for number in 0..40 {
+        counter.wait(1);
+        let name = format!("{number}/deep/a.txt");
+        assert_eq!(counter.get(&name).text(), number.to_string());
+        let figures = counter.store.figures();
+        assert!(figures.folders <= 12 && figures.watched <= 12, "{figures:?}");
+        // The newest is watched: a second request finds it without a look at the disk.
+        counter.get(&name);
+        let after = counter.store.figures();
+        assert_eq!((after.loads, after.checks), (figures.loads, figures.checks), "{name}");
     }
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 
 use howdah_files::Limits;
 use howdah_http::Method;
-use howdah_site::Kind;
+use howdah_site::{FileHandle, PathKind};
 use support::{Counter, Folder, age, append};
 
 const LARGE: usize = 100_000;
@@ -93,7 +93,7 @@ fn what_was_missing_appears() {
     fs::remove_file(folder.at("a.txt")).unwrap();
     folder.file("a.txt/x", "deep");
     assert_eq!(counter.get("a.txt/x").brief(), (200, "deep"));
-    assert_eq!(counter.kind("a.txt"), Kind::Directory);
+    assert_eq!(counter.kind("a.txt"), PathKind::Directory);
 }
 
 #[test]
@@ -279,10 +279,10 @@ fn without_watches_a_request_asks_once() {
     (0..10).for_each(|_| drop(counter.get("a.txt")));
     let after = counter.store.figures();
     assert_eq!((after.checks - before.checks, after.loads - before.loads), (10, 0));
-    // Without `kind`, `answer` asks itself.
+    // Without a look, `answer` asks itself.
     let path = counter.path("a.txt");
     fs::write(folder.at("a.txt"), "two").unwrap();
-    let answer = counter.store.answer(&howdah_http::Request::new(), &path);
+    let answer = counter.store.answer(&howdah_http::Request::new(), &path, FileHandle::NONE);
     assert_eq!(support::content(answer.body()), b"two");
 }
 
@@ -380,7 +380,7 @@ fn rights_are_taken_and_given() {
         folder.file(name, "x".repeat(length));
         assert_eq!(counter.get(name).status, 200);
         allow(name, 0o000);
-        assert_eq!((counter.get(name).status, counter.kind(name)), (403, Kind::Forbidden));
+        assert_eq!((counter.get(name).status, counter.kind(name)), (403, PathKind::Forbidden));
         allow(name, 0o400);
         assert_eq!(counter.get(name).status, 200);
         allow("a", 0o000);
@@ -396,12 +396,12 @@ fn rights_are_taken_and_given() {
         fs::set_permissions(folder.at(name), fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(folder.at(name), "new").unwrap();
         assert_eq!(counter.get_deaf(name).text(), "new");
-        assert_eq!(counter.kind("a"), Kind::Directory);
+        assert_eq!(counter.kind("a"), PathKind::Directory);
         allow("a", 0o700);
     }
     folder.file("a.php", "<?php");
     allow("a.php", 0o000);
-    assert_eq!(counter.kind("a.php"), Kind::File, "a script need not be readable for us");
+    assert_eq!(counter.kind("a.php"), PathKind::File, "a script need not be readable for us");
 }
 
 #[test]
@@ -414,7 +414,7 @@ fn a_file_that_is_cut_while_it_is_sent() {
         method: Method::Get,
         ..howdah_http::Request::new()
     };
-    let answer = counter.store.answer(&request, &document);
+    let answer = counter.store.answer(&request, &document, FileHandle::NONE);
     let howdah_files::FileBody::File { file, offset: 0, length: 1_000_000 } = answer.body() else {
         panic!()
     };
@@ -432,7 +432,7 @@ fn an_answer_keeps_what_it_promised_when_the_file_is_replaced() {
     let path = folder.file("large.bin", "1".repeat(LARGE));
     let mut counter = Counter::new(&folder);
     let document = counter.path("large.bin");
-    let answer = counter.store.answer(&howdah_http::Request::new(), &document);
+    let answer = counter.store.answer(&howdah_http::Request::new(), &document, FileHandle::NONE);
     fs::write(folder.outside("new"), "2").unwrap();
     fs::rename(folder.outside("new"), &path).unwrap();
     assert_eq!(counter.get("large.bin").text(), "2");

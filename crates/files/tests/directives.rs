@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use howdah_config::Config;
-use howdah_files::{Library, Limits, Store};
-use howdah_site::{Disk, Kind, Look, Rules, Sites};
+use howdah_files::{DirectiveCache, Limits, Store};
+use howdah_site::{DocumentHost, Look, PathKind, Rules, Sites};
 use support::{Counter, Folder, age};
 
 /// A store that knows of directives, and what was told of them.
@@ -35,14 +35,13 @@ impl Reader {
         let sites = Sites::compile(&Config::parse(&text, "test.toml").unwrap());
         let told: Arc<Mutex<Vec<String>>> = Arc::default();
         let tell = Arc::clone(&told);
-        let library = Library::new(
+        let directives = DirectiveCache::new(
             &sites,
             Box::new(move |_, what| tell.lock().unwrap().push(what.to_string())),
         );
-        let mut store = Store::with_library(limits, Arc::new(library));
+        let mut store = Store::with_directives(limits, Arc::new(directives));
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
         store.tick(now);
-        store.enter(0);
         Reader {
             store,
             counter: Counter::with(folder, "owner", limits),
@@ -272,15 +271,15 @@ fn what_cannot_be_read_closes_what_it_covers() {
             "root",
             "what is known is still told, for its ErrorDocument"
         );
-        assert_eq!(reader.look("file.txt").kind, Kind::Missing);
-        look.kind == Kind::Forbidden && reader.look("a/none").kind == Kind::Forbidden
+        assert_eq!(reader.look("file.txt").kind, PathKind::Missing);
+        look.kind == PathKind::Forbidden && reader.look("a/none").kind == PathKind::Forbidden
     };
-    assert_eq!(reader.look("a/b/file.txt").kind, Kind::File);
+    assert_eq!(reader.look("a/b/file.txt").kind, PathKind::File);
 
     fs::create_dir(&path).unwrap();
     assert!(forbidden(&mut reader), "a folder");
     fs::remove_dir(&path).unwrap();
-    assert_eq!(reader.look("a/b/file.txt").kind, Kind::File);
+    assert_eq!(reader.look("a/b/file.txt").kind, PathKind::File);
 
     let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
     assert!(made.success());
@@ -290,7 +289,7 @@ fn what_cannot_be_read_closes_what_it_covers() {
     std::os::unix::fs::symlink(".htaccess", &path).unwrap();
     assert!(forbidden(&mut reader), "a link to itself");
     fs::remove_file(&path).unwrap();
-    assert_eq!(reader.look("a/b/file.txt").kind, Kind::File);
+    assert_eq!(reader.look("a/b/file.txt").kind, PathKind::File);
 
     let told = reader.told();
     assert!(
@@ -303,7 +302,7 @@ fn what_cannot_be_read_closes_what_it_covers() {
         assert!(forbidden(&mut reader), "no right to read it");
         assert_eq!(reader.told().len(), 1);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        assert_eq!(reader.look("a/b/file.txt").kind, Kind::File);
+        assert_eq!(reader.look("a/b/file.txt").kind, PathKind::File);
     }
 }
 
@@ -383,8 +382,9 @@ fn threads_share_what_is_compiled() {
     let path = folder.file(".htaccess", index("x"));
     let text = format!("[[site]]\nroot = {:?}\n", folder.root().display().to_string());
     let sites = Sites::compile(&Config::parse(&text, "test.toml").unwrap());
-    let library = Arc::new(Library::new(&sites, Box::new(|_, _| {})));
-    let mut stores = [(); 2].map(|()| Store::with_library(Limits::default(), Arc::clone(&library)));
+    let directives = Arc::new(DirectiveCache::new(&sites, Box::new(|_, _| {})));
+    let mut stores =
+        [(); 2].map(|()| Store::with_directives(Limits::default(), Arc::clone(&directives)));
     let asked = Counter::new(&folder).path("file.txt");
     let own = |stores: &mut [Store; 2], at: usize| {
         stores[at].drain_events();
@@ -409,14 +409,13 @@ fn sites_with_other_directives_share_nothing() {
          [[site]]\nhosts = \"c\"\nroot = {root:?}\nrules = \"DirectoryIndex inline\"\nallow_override = \"None\"\n"
     );
     let sites = Sites::compile(&Config::parse(&text, "test.toml").unwrap());
-    let library = Arc::new(Library::new(&sites, Box::new(|_, _| {})));
-    let mut store = Store::with_library(Limits::default(), library);
-    let asked = Counter::new(&folder).path("none.txt");
+    let directives = Arc::new(DirectiveCache::new(&sites, Box::new(|_, _| {})));
+    let mut store = Store::with_directives(Limits::default(), directives);
+    let asked = [b"a", b"b", b"c"].map(|host| support::path_on(&sites, host, "none.txt"));
     for _ in 0..3 {
-        let found = [0, 1, 2].map(|site| {
-            store.enter(site);
-            store.look(&asked).rules.map(|rules| index_of(&rules))
-        });
+        let found = asked
+            .each_ref()
+            .map(|path| store.look(path).rules.map(|rules| index_of(&rules)));
         assert_eq!(found, [Some("file".to_owned()), None, Some("inline".to_owned())]);
     }
 }

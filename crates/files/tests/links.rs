@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use howdah_files::Limits;
-use howdah_site::Kind;
+use howdah_site::PathKind;
 use support::{Counter, Folder};
 
 fn counters(folder: &Folder) -> [(&'static str, Counter); 3] {
@@ -50,10 +50,10 @@ fn a_link_that_stays_inside_is_followed() {
                 assert_eq!(counter.get(name).brief(), (200, "inside"), "{rule} {name}");
             }
         }
-        assert_eq!(counter.kind("folder/deep"), Kind::Directory);
-        assert_eq!(counter.kind("folder/none"), Kind::Missing);
-        assert_eq!(counter.kind("file.txt/none"), Kind::Missing);
-        assert_eq!(counter.kind("folder"), Kind::Directory);
+        assert_eq!(counter.kind("folder/deep"), PathKind::Directory);
+        assert_eq!(counter.kind("folder/none"), PathKind::Missing);
+        assert_eq!(counter.kind("file.txt/none"), PathKind::Missing);
+        assert_eq!(counter.kind("folder"), PathKind::Directory);
     }
 }
 
@@ -77,7 +77,7 @@ fn a_link_that_leaves_the_root() {
             for name in names {
                 for _ in 0..2 {
                     assert_eq!(counter.get(name).status, status, "{rule} {name}");
-                    assert_eq!(counter.kind(name) == Kind::Forbidden, status == 403);
+                    assert_eq!(counter.kind(name) == PathKind::Forbidden, status == 403);
                 }
             }
         }
@@ -169,7 +169,7 @@ fn pipes_devices_and_sockets_are_refused_at_once() {
         for _ in 0..2 {
             assert_eq!(
                 (counter.kind(name), counter.get(name).status),
-                (Kind::Forbidden, 403),
+                (PathKind::Forbidden, 403),
                 "{name}"
             );
         }

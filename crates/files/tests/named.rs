@@ -6,12 +6,14 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use howdah_htaccess::world::{Probe, ProbeKind};
-use howdah_site::{Disk, Kind};
+use howdah_htaccess::host::{Probe, ProbeKind};
+use howdah_site::{DocumentHost, Host, PathKind};
 use support::{Counter, Folder, age};
 
 fn probe(counter: &mut Counter, path: impl AsRef<Path>) -> Option<(ProbeKind, u64)> {
-    let found: Option<Probe> = counter.store.probe(path.as_ref().as_os_str().as_bytes());
+    let mut below = counter.path("any");
+    let found: Option<Probe> =
+        counter.store.probe_absolute(&mut below, path.as_ref().as_os_str().as_bytes());
     found.map(|probe| (probe.kind, probe.size))
 }
 
@@ -23,7 +25,7 @@ fn anything_below_the_root_and_elsewhere() {
     folder.link("a", "inner");
     fs::write(folder.outside("secret"), "12").unwrap();
     let mut counter = Counter::new(&folder);
-    assert_eq!(counter.kind("a/file.txt"), Kind::File);
+    assert_eq!(counter.kind("a/file.txt"), PathKind::File);
     let slash = |name: &str| folder.root().join(name).display().to_string() + "/";
     let rows = [
         (folder.at("a/file.txt"), Some(ProbeKind::File)),

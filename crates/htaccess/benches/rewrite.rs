@@ -9,8 +9,7 @@ use std::time::Instant;
 
 use howdah_htaccess::modules::{alias, rewrite};
 use howdah_htaccess::transaction::Found;
-use howdah_htaccess::world::{Lookup, Probe, Verified};
-use howdah_htaccess::{Client, Settings, State, Surroundings, Transaction, World, compile};
+use howdah_htaccess::{Client, Host, Settings, State, Surroundings, Transaction, World, compile};
 use howdah_http::Request;
 
 fn main() {
@@ -112,30 +111,11 @@ fn measure(name: &str, path: &str, found: Found, evaluate: impl Fn(&mut Transact
 /// A world that needs not be asked: the file that the URL led to is known.
 struct Nothing;
 
+impl Host for Nothing {}
+
 impl World for Nothing {
-    fn probe(&mut self, _path: &[u8]) -> Option<Probe> {
-        None
-    }
-    fn probe_link(&mut self, _path: &[u8]) -> Option<Probe> {
-        None
-    }
-    fn read(&mut self, _path: &[u8]) -> Option<Arc<[u8]>> {
-        None
-    }
-    fn entries(&mut self, _folder: &[u8]) -> Vec<Box<[u8]>> {
-        Vec::new()
-    }
-    fn lookup(&mut self, _from: &mut Transaction<'_>, _uri: &[u8]) -> Lookup {
-        Lookup::default()
-    }
-    fn verify(&mut self, _hash: &[u8], _password: &[u8]) -> Verified {
-        Verified::No
-    }
-    fn variable(&mut self, _name: &[u8]) -> Option<Vec<u8>> {
-        None
-    }
-    fn zone(&mut self, _seconds: u64) -> i32 {
-        0
+    fn host(&mut self) -> &mut dyn Host {
+        self
     }
 }
 

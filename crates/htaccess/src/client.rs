@@ -28,6 +28,10 @@ pub struct Reads {
     fields: RefCell<Vec<Box<[u8]>>>,
 }
 
+/// The right to ask what holds for one request only: proof that the resolution cache was told.
+#[derive(Clone, Copy, Debug)]
+pub struct Unrepeatable(());
+
 impl<'r> Client<'r> {
     /// A request that came from `remote` to `local` at `time`, in microseconds since 1970.
     pub fn new(
@@ -56,12 +60,14 @@ impl<'r> Client<'r> {
         self.request
     }
 
-    /// Notes that something is asked of which no two requests need get the same answer.
+    /// Notes that a question is asked whose answer holds for this request only, and returns the
+    /// right to ask it ([`Host`](crate::Host)).
     #[inline]
-    pub fn depends_on_everything(&self) {
+    pub fn depends_on_everything(&self) -> Unrepeatable {
         if let Some(reads) = self.reads {
             reads.everything.set(true);
         }
+        Unrepeatable(())
     }
 
     /// The fields as sent, of which only those of that name are looked at.

@@ -20,6 +20,7 @@ pub mod directive;
 mod escape;
 mod excerpt;
 pub mod expression;
+pub mod host;
 pub mod language;
 pub mod lint;
 pub mod manual;
@@ -39,8 +40,9 @@ pub mod transaction;
 pub mod wildcard;
 pub mod world;
 
-pub use client::{Answers, Client, Reads};
+pub use client::{Answers, Client, Reads, Unrepeatable};
 pub use compile::{Compiled, Surroundings, compile};
+pub use host::Host;
 pub use mistake::{Complaint, Kind, Mistake, Place, Severity};
 pub use settings::Settings;
 pub use transaction::{State, Transaction};

@@ -1,14 +1,15 @@
 //! What tests of single modules need: the settings of a few lines, a request, and an empty world.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
-use howdah_http::{Request, Status};
+use howdah_http::Request;
 
+use crate::client::Unrepeatable;
 use crate::compile::{Surroundings, compile};
+use crate::host::{Host, Probe, ProbeKind, Verified};
 use crate::mistake::Complaint;
 use crate::transaction::Transaction;
-use crate::world::{Lookup, Probe, ProbeKind, Verified, World};
+use crate::world::World;
 use crate::{Client, Settings, State};
 
 /// Settings of a file that holds these lines, which are directives without sections and without
@@ -70,6 +71,12 @@ pub(crate) struct Nowhere {
 }
 
 impl World for Nowhere {
+    fn host(&mut self) -> &mut dyn Host {
+        self
+    }
+}
+
+impl Host for Nowhere {
     /// The n-th file has n bytes.
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {
         let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
@@ -84,28 +91,13 @@ impl World for Nowhere {
     fn probe_link(&mut self, _path: &[u8]) -> Option<Probe> {
         None
     }
-    fn read(&mut self, _path: &[u8]) -> Option<Arc<[u8]>> {
-        None
-    }
     fn entries(&mut self, _folder: &[u8]) -> Vec<Box<[u8]>> {
         self.names.iter().map(|name| name.as_bytes().into()).collect()
     }
-    fn lookup(&mut self, _from: &mut Transaction<'_>, _uri: &[u8]) -> Lookup {
-        Lookup {
-            status: Status::NOT_FOUND,
-            ..Lookup::default()
-        }
-    }
-    fn verify(&mut self, _hash: &[u8], _password: &[u8]) -> Verified {
+    fn verify(&mut self, _: Unrepeatable, _hash: &[u8], _password: &[u8]) -> Verified {
         Verified::No
     }
-    fn variable(&mut self, _name: &[u8]) -> Option<Vec<u8>> {
-        None
-    }
-    fn zone(&mut self, _seconds: u64) -> i32 {
-        0
-    }
-    fn elapsed(&mut self) -> u64 {
+    fn elapsed(&mut self, _: Unrepeatable) -> u64 {
         42
     }
 }

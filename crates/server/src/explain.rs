@@ -11,21 +11,22 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use howdah_config::{Config, HostPattern};
-use howdah_files::{Answer, Flaw, Library, Limits, Manner, Store};
+use howdah_files::{Answer, DirectiveCache, Flaw, Limits, Manner, Store};
+use howdah_htaccess::host::Verified;
 use howdah_htaccess::modules::auth::password;
 use howdah_htaccess::modules::core::EtagParts;
 use howdah_htaccess::modules::filter::Filter;
 use howdah_htaccess::response::About;
 use howdah_htaccess::trace::Event;
-use howdah_htaccess::world::Verified;
 use howdah_http::h1::{self, Progress};
 use howdah_http::{Request, ResponseHead, Scheme, Status};
 use howdah_site::{
-    Client, DocumentPath, Resolution, Resolved, Ruled, Scratch, Site, Sites, server_variables,
+    Client, DocumentPath, FileHandle, Resolution, Resolved, Ruled, Scratch, Site, Sites,
+    server_variables,
 };
 
 use crate::host::{FrontHost, Passwords};
-use crate::respond::wardrobe;
+use crate::respond::set_content_type;
 
 pub(crate) use show::{json, text};
 
@@ -92,15 +93,15 @@ pub(crate) fn explain(config: &Config, question: &Question) -> Result<Explanatio
         .find(request.host())
         .ok_or_else(|| format!("no site answers for the host {host}: it would get 421"))?;
     let told = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let library = {
+    let directives = {
         let told = Arc::clone(&told);
         let tell = move |_: &Site, flaw: &Flaw| {
             let mut told = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             told.push(flaw.to_string());
         };
-        Library::new(&sites, Box::new(tell))
+        DirectiveCache::new(&sites, Box::new(tell))
     };
-    let store = RefCell::new(Store::with_library(Limits::default(), Arc::new(library)));
+    let store = RefCell::new(Store::with_directives(Limits::default(), Arc::new(directives)));
     let mut bench = Bench {
         site,
         store,
@@ -161,7 +162,7 @@ impl Bench<'_> {
     fn resolve(&mut self) -> Resolved {
         loop {
             let resolved = {
-                let mut host = front_host(self.site, &self.store, &self.passwords);
+                let mut host = front_host(&self.store, &self.passwords);
                 howdah_site::explain(self.site, &self.client, &mut host, &mut self.scratch)
             };
             match &resolved.resolution {
@@ -183,9 +184,9 @@ impl Bench<'_> {
     ) {
         let mut about = About::default();
         match resolution {
-            Resolution::File { path } => {
+            Resolution::File { path, file } => {
                 to.outcome = Outcome::File(shown(&path));
-                to.head = self.file(&path, ruled.as_deref().map(Rc::as_ref));
+                to.head = self.file((&path, file), ruled.as_deref().map(Rc::as_ref));
                 about.is_error = !to.head.status.is_success();
             }
             Resolution::Php(script) => {
@@ -237,7 +238,7 @@ impl Bench<'_> {
             }
         }
         let Some(ruled) = ruled else { return };
-        let mut host = front_host(self.site, &self.store, &self.passwords);
+        let mut host = front_host(&self.store, &self.passwords);
         let client = &self.client;
         let chosen = howdah_site::respond(
             self.site,
@@ -255,14 +256,18 @@ impl Bench<'_> {
     }
 
     /// The head of a file before directives have changed it.
-    fn file(&self, path: &DocumentPath, ruled: Option<&Ruled>) -> ResponseHead {
+    fn file(
+        &self,
+        (path, file): (&DocumentPath, FileHandle),
+        ruled: Option<&Ruled>,
+    ) -> ResponseHead {
         let core = ruled.and_then(|ruled| ruled.settings.core.as_ref());
         let manner = Manner {
             is_error_page: ruled.is_some_and(|ruled| ruled.state.status != Status::OK),
             tag: core.map_or(EtagParts::DEFAULT, |core| core.etag_parts()),
         };
-        let mut host = front_host(self.site, &self.store, &self.passwords);
-        let answer = host.store.answer_in_manner(self.client.request(), path, manner);
+        let mut host = front_host(&self.store, &self.passwords);
+        let answer = host.store.answer_in_manner(self.client.request(), path, file, manner);
         let (document, tag) = match answer {
             Answer::Composed { head, .. } => return head,
             Answer::Status(status) => return ResponseHead::new(status),
@@ -276,20 +281,15 @@ impl Bench<'_> {
         }
         if let Some(ruled) = ruled {
             head.status = ruled.state.status;
-            wardrobe::set_content_type(&mut head, ruled);
+            set_content_type(&mut head, ruled);
         }
         head
     }
 }
 
-fn front_host<'b>(
-    site: &Site,
-    store: &'b RefCell<Store>,
-    passwords: &'b Passwords,
-) -> FrontHost<'b> {
+fn front_host<'b>(store: &'b RefCell<Store>, passwords: &'b Passwords) -> FrontHost<'b> {
     let mut store = store.borrow_mut();
     store.tick(now() / 1_000_000);
-    store.enter(site.number());
     FrontHost {
         store,
         passwords,

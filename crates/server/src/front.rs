@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use howdah_config::{Config, RootTemplate};
-use howdah_files::{Flaw, Library};
+use howdah_files::{DirectiveCache, Flaw};
 use howdah_htaccess::modules::auth::password;
 use howdah_php::{Pool, PoolEvent, PoolLimits};
 use howdah_site::{Site, Sites};
@@ -78,7 +78,7 @@ fn serve(
     let sites = Sites::compile(&config);
     let messages = Arc::default();
     let shared = Arc::new(Shared {
-        library: Arc::new(library(&sites, &log, &messages)),
+        directives: Arc::new(directives(&sites, &log, &messages)),
         messages,
         passwords: Passwords::new(password::fits, processors.div_ceil(2)),
         sites,
@@ -125,7 +125,11 @@ fn serve(
 }
 
 /// The directives of all sites. What is wrong with them is said when they are compiled.
-fn library(sites: &Sites, log: &Arc<ErrorLog>, messages: &Arc<Mutex<RecentMessages>>) -> Library {
+fn directives(
+    sites: &Sites,
+    log: &Arc<ErrorLog>,
+    messages: &Arc<Mutex<RecentMessages>>,
+) -> DirectiveCache {
     let (log, messages) = (Arc::clone(log), Arc::clone(messages));
     let tell = move |site: &Site, flaw: &Flaw| {
         if let Flaw::Mistake(mistake) = flaw {
@@ -136,7 +140,7 @@ fn library(sites: &Sites, log: &Arc<ErrorLog>, messages: &Arc<Mutex<RecentMessag
         }
         log.say(Level::Error, Some(site.name()), &flaw.to_string());
     };
-    Library::new(sites, Box::new(tell))
+    DirectiveCache::new(sites, Box::new(tell))
 }
 
 /// Says which sites will answer nothing but errors because the front's user may not enter their

@@ -13,9 +13,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use howdah_files::Store;
-use howdah_htaccess::world::{Load, LookedUp, Owners, Probe, Verified};
+use howdah_htaccess::Unrepeatable;
+use howdah_htaccess::host::{Load, LookedUp, Owners, Probe, Verified};
 use howdah_php::Pool;
-use howdah_site::{Disk, DocumentPath, Kind, Look};
+use howdah_site::{DocumentHost, DocumentPath, Host, Look, PathKind};
 use howdah_sys::zone;
 
 pub(crate) use self::passwords::Passwords;
@@ -30,9 +31,9 @@ pub(crate) struct FrontHost<'t> {
     pub(crate) pool: Option<&'t Pool>,
 }
 
-impl Disk for FrontHost<'_> {
+impl DocumentHost for FrontHost<'_> {
     #[inline]
-    fn kind(&mut self, path: &DocumentPath) -> Kind {
+    fn kind(&mut self, path: &DocumentPath) -> PathKind {
         self.store.kind(path)
     }
 
@@ -41,11 +42,21 @@ impl Disk for FrontHost<'_> {
         self.store.look(path)
     }
 
+    fn probe_document(&mut self, path: &DocumentPath) -> Option<Option<Probe>> {
+        self.store.probe_document(path)
+    }
+
     #[inline]
     fn epoch(&self) -> Option<u64> {
         self.store.epoch()
     }
 
+    fn media_type(extension: &[u8]) -> Option<&'static str> {
+        Store::media_type(extension)
+    }
+}
+
+impl Host for FrontHost<'_> {
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {
         self.store.probe(path)
     }
@@ -62,45 +73,41 @@ impl Disk for FrontHost<'_> {
         self.store.entries(folder)
     }
 
-    fn media_type(extension: &[u8]) -> Option<&'static str> {
-        Store::media_type(extension)
-    }
-
-    fn verify(&mut self, hash: &[u8], password: &[u8]) -> Verified {
-        self.passwords.known(hash, password, Instant::now())
-    }
-
-    fn host_name(&mut self, address: IpAddr) -> LookedUp<Vec<u8>> {
-        let list = self.store.read(names::LIST);
-        names::name_of(address, list.as_deref().unwrap_or_default())
-    }
-
-    fn addresses(&mut self, name: &[u8]) -> LookedUp<Vec<IpAddr>> {
-        let list = self.store.read(names::LIST);
-        names::addresses_of(name, list.as_deref().unwrap_or_default())
-    }
-
-    fn owners(&mut self, path: &[u8]) -> Option<Owners> {
-        owners::of(path, |list| self.store.read(list))
-    }
-
-    fn nonce_secret(&mut self) -> Option<[u8; 32]> {
-        nonces::secret()
-    }
-
     fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>> {
         std::env::var_os(std::ffi::OsStr::from_bytes(name)).map(OsStringExt::into_vec)
     }
 
-    fn zone(&mut self, seconds: u64) -> i32 {
+    fn verify(&mut self, _: Unrepeatable, hash: &[u8], password: &[u8]) -> Verified {
+        self.passwords.known(hash, password, Instant::now())
+    }
+
+    fn host_name(&mut self, _: Unrepeatable, address: IpAddr) -> LookedUp<Vec<u8>> {
+        let list = self.store.read(names::LIST);
+        names::name_of(address, list.as_deref().unwrap_or_default())
+    }
+
+    fn addresses(&mut self, _: Unrepeatable, name: &[u8]) -> LookedUp<Vec<IpAddr>> {
+        let list = self.store.read(names::LIST);
+        names::addresses_of(name, list.as_deref().unwrap_or_default())
+    }
+
+    fn owners(&mut self, _: Unrepeatable, path: &[u8]) -> Option<Owners> {
+        owners::of(path, |list| self.store.read(list))
+    }
+
+    fn nonce_secret(&mut self, _: Unrepeatable) -> Option<[u8; 32]> {
+        nonces::secret()
+    }
+
+    fn zone(&mut self, _: Unrepeatable, seconds: u64) -> i32 {
         zone::offset(i64::try_from(seconds).unwrap_or(i64::MAX))
     }
 
-    fn elapsed(&mut self) -> u64 {
+    fn elapsed(&mut self, _: Unrepeatable) -> u64 {
         u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    fn load(&mut self) -> Load {
+    fn load(&mut self, _: Unrepeatable) -> Load {
         load::of(self.pool)
     }
 }

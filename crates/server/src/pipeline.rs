@@ -107,7 +107,7 @@ async fn answer(
         let Resolved { resolution, mut ruled } = resolved;
         let rules = ruled.as_mut();
         let made = match resolution {
-            Resolution::File { path } => file::respond(context, site, rules, path),
+            Resolution::File { path, file } => file::respond(context, site, rules, (path, file)),
             Resolution::Php(found) => {
                 let made = script::respond(context, site, rules, &found, is_error).await;
                 context.scratch.paths.reuse(found.into_path());

@@ -5,11 +5,10 @@ mod call;
 pub(crate) mod file;
 pub(crate) mod listing;
 mod page;
-mod recent;
+mod prepared;
 pub(crate) mod script;
 pub(crate) mod upstream;
-pub(crate) mod wardrobe;
 
-pub(crate) use self::call::Calls;
+pub(crate) use self::file::set_content_type;
+pub(crate) use self::prepared::Prepared;
 pub(crate) use self::upstream::UpstreamError;
-pub(crate) use self::wardrobe::Wardrobe;

@@ -13,7 +13,8 @@ use howdah_config::{Config, RootTemplate, Site as SiteConfig};
 use howdah_htaccess::compile;
 use howdah_http::Request;
 use howdah_site::{
-    Client, Disk, DocumentPath, Kind, Look, Resolution, Rules, Scratch, Sites, resolve,
+    Client, DocumentHost, DocumentPath, FileHandle, Host, Look, PathKind, Resolution, Rules,
+    Scratch, Sites, resolve,
 };
 
 /// Every name with a dot is a file, every other a folder; `none` is missing.
@@ -21,19 +22,22 @@ struct Quick {
     rules: Option<Rc<Rules>>,
 }
 
-impl Disk for Quick {
-    fn kind(&mut self, path: &DocumentPath) -> Kind {
+impl Host for Quick {}
+
+impl DocumentHost for Quick {
+    fn kind(&mut self, path: &DocumentPath) -> PathKind {
         let name = path.file_name();
         match name {
-            b"none" => Kind::Missing,
-            _ if name.contains(&b'.') => Kind::File,
-            _ => Kind::Directory,
+            b"none" => PathKind::Missing,
+            _ if name.contains(&b'.') => PathKind::File,
+            _ => PathKind::Directory,
         }
     }
 
     fn look(&mut self, path: &DocumentPath) -> Look {
         Look {
             kind: self.kind(path),
+            file: FileHandle::NONE,
             rules: self.rules.clone(),
         }
     }
@@ -102,7 +106,7 @@ fn measure(name: &str, text: &str, target: &str) {
     let mut once = || {
         let resolved = resolve(site, black_box(&client), &mut disk, &mut scratch);
         match resolved.resolution {
-            Resolution::File { path } => scratch.reuse(path),
+            Resolution::File { path, .. } => scratch.reuse(path),
             Resolution::Php(script) => scratch.reuse(script.into_path()),
             _ => {}
         }

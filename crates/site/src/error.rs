@@ -5,7 +5,7 @@ use std::rc::Rc;
 use howdah_htaccess::Client;
 use howdah_http::Status;
 
-use crate::disk::Disk;
+use crate::documents::DocumentHost;
 use crate::path::Scratch;
 use crate::phases::Walk;
 use crate::resolution::Resolved;
@@ -20,12 +20,12 @@ pub fn error(
     client: &Client<'_>,
     ruled: Option<Rc<Ruled>>,
     status: Status,
-    disk: &mut impl Disk,
+    host: &mut impl DocumentHost,
     scratch: &mut Scratch,
 ) -> Resolved {
     match ruled {
         Some(ruled) => {
-            Walk::new(site, *client, disk, scratch).fail(Rc::unwrap_or_clone(ruled), status)
+            Walk::new(site, *client, host, scratch).fail(Rc::unwrap_or_clone(ruled), status)
         }
         None => Resolved::status(status),
     }

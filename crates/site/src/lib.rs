@@ -3,22 +3,21 @@
 //!
 //! ```text
 //! Host ── Sites::find ──> Site            names: exact, longest wildcard, default
-//! path ── resolve ──────> Resolution      decode once, normalise, map below the root, ask the Disk
-//!            └─ phases ──> and Ruled       where the Disk says that directives apply: in Apache's order
+//! path ── resolve ──────> Resolution      decode once, normalise, map below the root, ask the DocumentHost
+//!            └─ phases ──> and Ruled       where the DocumentHost says that directives apply: in Apache's order
 //! Script ── server_variables ──> $_SERVER
 //! ```
 //!
-//! The crate does no I/O. The file system is seen only through [`Disk`], which the caller
+//! The crate does no I/O. The file system is seen only through [`DocumentHost`], which the caller
 //! implements, so every rule is a table test. [`DocumentPath`] is the only type that names a file
 //! below a root, and only this crate makes one: it is decoded, holds no NUL, no `.` and no `..`.
 //! Which symbolic links are followed is decided where it is opened.
 
 #![forbid(unsafe_code)]
 
-mod disk;
+mod documents;
 mod error;
 mod host;
-mod memory;
 mod names;
 mod normal;
 mod path;
@@ -27,6 +26,7 @@ mod phases;
 pub mod properties;
 mod redirect;
 mod resolution;
+mod resolution_cache;
 mod resolve;
 mod ruled;
 mod rules;
@@ -34,15 +34,15 @@ mod sites;
 mod surroundings;
 mod variables;
 
-pub use disk::{Disk, Kind, Look};
+pub use documents::{DocumentHost, FileHandle, Look, PathKind};
 pub use error::error;
 pub use howdah_config::Symlinks;
-pub use howdah_htaccess::Client;
-pub use memory::Memory;
+pub use howdah_htaccess::{Client, Host};
 pub use path::{DocumentPath, Scratch};
 pub use phases::{ListingPage, list, respond};
 pub use resolution::{Resolution, Resolved, Script};
-pub use resolve::{explain, resolve, resolve_from_memory};
+pub use resolution_cache::{CachedResolution, ResolutionCache};
+pub use resolve::{explain, resolve, resolve_cached};
 pub use ruled::Ruled;
 pub use rules::Rules;
 pub use sites::{Site, Sites};

@@ -10,10 +10,10 @@ use howdah_config::Symlinks;
 /// A file or folder below a document root: decoded, normalised, without NUL, `.`, `..` or empty
 /// components.
 ///
-/// One value is one key: absolute path, where the root ends in it and how links are followed are
-/// hashed and compared together, so a cache of open files finds its entry with one look-up.
-/// `Borrow`-ing it as a bare path is not offered, since two sites may reach the same file under
-/// different rules.
+/// One value is one key: the absolute path, the end of the root in it, the rule for symbolic links
+/// and the scope of directives are hashed and compared together, so a cache of open files finds its
+/// entry with one look-up. `Borrow`-ing it as a bare path is not offered, since two sites may reach
+/// the same file under different rules.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct DocumentPath {
     /// Root (without a slash at its end), `/`, relative path, NUL.
@@ -21,6 +21,7 @@ pub struct DocumentPath {
     /// Length of the root in `bytes`; 0 for the root `/`.
     root: usize,
     symlinks: Symlinks,
+    scope: u32,
 }
 
 impl DocumentPath {
@@ -85,6 +86,7 @@ impl DocumentPath {
             bytes,
             root: self.root,
             symlinks: self.symlinks,
+            scope: self.scope,
         }
     }
 
@@ -114,6 +116,11 @@ impl DocumentPath {
         self.symlinks
     }
 
+    /// The [scope](crate::Site::scope) of directives that the path is served in.
+    pub fn scope(&self) -> u32 {
+        self.scope
+    }
+
     pub(crate) fn absolute_bytes(&self) -> &[u8] {
         &self.bytes[..self.bytes.len().saturating_sub(1)]
     }
@@ -125,6 +132,7 @@ impl DocumentPath {
             bytes: Vec::new(),
             root: 0,
             symlinks: Symlinks::Inside,
+            scope: 0,
         }
     }
 
@@ -135,6 +143,7 @@ impl DocumentPath {
         self.bytes.extend_from_slice(&other.bytes);
         self.root = other.root;
         self.symlinks = other.symlinks;
+        self.scope = other.scope;
     }
 
     pub(crate) fn root_bytes(&self) -> &[u8] {
@@ -146,13 +155,14 @@ impl DocumentPath {
     pub(crate) fn at_root(
         mut buffer: Vec<u8>,
         symlinks: Symlinks,
+        scope: u32,
         push_root: impl FnOnce(&mut Vec<u8>),
     ) -> Self {
         buffer.clear();
         push_root(&mut buffer);
         let root = buffer.len();
         buffer.extend_from_slice(b"/\0");
-        DocumentPath { bytes: buffer, root, symlinks }
+        DocumentPath { bytes: buffer, root, symlinks, scope }
     }
 
     /// Lets `write` add the bytes of the relative path, which must be a normal one. Only for a path
@@ -253,7 +263,7 @@ mod tests {
     use super::*;
 
     fn at(root: &str, relative: &str) -> DocumentPath {
-        let mut path = DocumentPath::at_root(Vec::new(), Symlinks::Owner, |bytes| {
+        let mut path = DocumentPath::at_root(Vec::new(), Symlinks::Owner, 0, |bytes| {
             bytes.extend_from_slice(root.as_bytes())
         });
         path.push_suffix(relative.as_bytes());

@@ -7,7 +7,8 @@ use howdah_config::{Config, HostPattern, RootTemplate, Site as SiteConfig, TrySt
 use howdah_htaccess::Client;
 use howdah_http::{Method, Request};
 
-use crate::disk::{Disk, Kind};
+use crate::Host;
+use crate::documents::{DocumentHost, PathKind};
 use crate::path::{DocumentPath, Scratch};
 use crate::resolution::Resolution;
 use crate::resolve::resolve;
@@ -43,15 +44,15 @@ pub fn resolution(data: &[u8]) {
             continue;
         };
         let resolved = |scratch: &mut Scratch| {
-            let mut disk = Answers { answers, asked: 0 };
-            resolve(site, &client, &mut disk, scratch).resolution
+            let mut outside = Answers { answers, asked: 0 };
+            resolve(site, &client, &mut outside, scratch).resolution
         };
         let used = resolved(&mut scratch);
         let fresh = resolved(&mut Scratch::default());
         assert_eq!(used, fresh);
         check(&used);
         match used {
-            Resolution::File { path } | Resolution::Directory { path } => scratch.reuse(path),
+            Resolution::File { path, .. } | Resolution::Directory { path } => scratch.reuse(path),
             Resolution::Php(script) => scratch.reuse(script.into_path()),
             _ => {}
         }
@@ -88,7 +89,7 @@ fn compile(site: SiteConfig) -> Sites {
 
 fn check(resolution: &Resolution) {
     match resolution {
-        Resolution::File { path } => {
+        Resolution::File { path, .. } => {
             check_path(path);
             let name = path.file_name().to_ascii_lowercase();
             for ending in [&b".php"[..], b".phtml", b".phar", b".phps"] {
@@ -148,14 +149,17 @@ struct Answers<'a> {
     asked: usize,
 }
 
-impl Disk for Answers<'_> {
-    fn kind(&mut self, path: &DocumentPath) -> Kind {
+impl Host for Answers<'_> {}
+
+impl DocumentHost for Answers<'_> {
+    fn kind(&mut self, path: &DocumentPath) -> PathKind {
         check_path(path);
         let answer = match self.answers.len() {
             0 => 0,
             length => self.answers[self.asked % length],
         };
         self.asked += 1;
-        [Kind::Missing, Kind::File, Kind::Directory, Kind::Forbidden][usize::from(answer & 3)]
+        [PathKind::Missing, PathKind::File, PathKind::Directory, PathKind::Forbidden]
+            [usize::from(answer & 3)]
     }
 }

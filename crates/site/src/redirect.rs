@@ -66,7 +66,7 @@ mod tests {
             (b"a", Some(b"x\r\ny z"), "/a/?x%0D%0Ay%20z"),
         ];
         for (relative, query, expected) in rows {
-            let mut path = DocumentPath::at_root(Vec::new(), Symlinks::Owner, |root| {
+            let mut path = DocumentPath::at_root(Vec::new(), Symlinks::Owner, 0, |root| {
                 root.extend_from_slice(b"/srv")
             });
             path.push_component(relative);

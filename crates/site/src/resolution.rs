@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use howdah_http::Status;
 
+use crate::documents::FileHandle;
 use crate::path::DocumentPath;
 use crate::ruled::Ruled;
 
@@ -33,6 +34,8 @@ pub enum Resolution {
     File {
         /// The file.
         path: DocumentPath,
+        /// Where the host keeps the file.
+        file: FileHandle,
     },
     /// A script to run.
     Php(Script),

@@ -16,14 +16,14 @@ use howdah_htaccess::{Client, Reads};
 use howdah_http::{Content, Method, Request, Status};
 use memchr::memrchr;
 
-use crate::disk::{Disk, Kind, Look};
-use crate::memory::{self, Memory};
+use crate::documents::{DocumentHost, FileHandle, Look, PathKind};
 use crate::names::FileClass;
 use crate::normal::normalize;
 use crate::path::{DocumentPath, Scratch};
 use crate::phases::{Start, Walk};
 use crate::redirect;
 use crate::resolution::{Resolution, Resolved, Script};
+use crate::resolution_cache::{CacheKey, CachedResolution, ResolutionCache};
 use crate::sites::Site;
 
 /// What the request of `client` stands for on `site`. Where no directive applies, the usual request
@@ -32,64 +32,63 @@ use crate::sites::Site;
 pub fn resolve(
     site: &Site,
     client: &Client<'_>,
-    disk: &mut impl Disk,
+    host: &mut impl DocumentHost,
     scratch: &mut Scratch,
 ) -> Resolved {
-    match unruled(site, client.request(), disk, scratch) {
+    match unruled(site, client.request(), host, scratch) {
         Unruled::Resolved(resolution) => Resolved { resolution, ruled: None },
-        Unruled::Ruled(start) => Walk::new(site, *client, disk, scratch).run(start, None),
+        Unruled::Ruled(start) => Walk::new(site, *client, host, scratch).run(start, None),
     }
 }
 
-/// The same, with the help of what earlier requests came to.
-pub fn resolve_from_memory(
+/// Resolves the request of `client` as [`resolve`] does, from `cache` where an earlier request agrees
+/// with this one.
+pub fn resolve_cached<P: Default>(
     site: &Site,
     client: &Client<'_>,
-    disk: &mut impl Disk,
+    host: &mut impl DocumentHost,
     scratch: &mut Scratch,
-    memory: &mut Memory,
-) -> Resolved {
+    cache: &mut ResolutionCache<P>,
+) -> CachedResolution<P> {
+    let uncached = |resolved| CachedResolution { resolved, prepared: None };
     let reads_only =
         matches!(client.method(), Method::Get | Method::Head) && client.content() == Content::None;
-    let Some(epoch) = disk.epoch().filter(|_| reads_only) else {
-        return resolve(site, client, disk, scratch);
+    let Some(epoch) = host.epoch().filter(|_| reads_only) else {
+        return uncached(resolve(site, client, host, scratch));
     };
     let mut asked = match Asked::new(site, client.request(), scratch) {
         Ok(asked) => asked,
-        Err(status) => return Resolved::status(status),
+        Err(status) => return uncached(Resolved::status(status)),
     };
     let query = asked.query;
-    let hash = memory.hash(&asked.path, query);
-    let kept = hash.and_then(|hash| memory.recall(hash, client, asked.question(), epoch));
-    if let Some(kept) = kept {
-        return kept.resolved(&mut asked.path);
+    let hash = cache.hash(&asked.path, query);
+    let entry = hash.and_then(|hash| cache.find(hash, client, asked.cache_key(), epoch));
+    if let Some(entry) = entry {
+        return entry.resolved(&mut asked.path);
     }
-    let start = match asked.find(disk, scratch) {
+    let start = match asked.find(host, scratch) {
         Unruled::Ruled(start) => start,
         Unruled::Resolved(resolution) => {
-            return Resolved { resolution, ruled: None };
+            return uncached(Resolved { resolution, ruled: None });
         }
     };
     let hash = hash.or_else(|| {
-        memory.begin();
-        memory.hash(&again(site, client)?.path, query)
+        cache.begin();
+        cache.hash(&again(site, client)?.path, query)
     });
-    match hash.filter(|hash| memory.wants(*hash)) {
-        None => Walk::new(site, *client, disk, scratch).run(start, None),
-        Some(hash) => {
-            let reads = Reads::default();
-            let resolved = Walk::new(site, client.noting(&reads), disk, scratch).run(start, None);
-            if disk.epoch() == Some(epoch)
-                && let Some(asked) = again(site, client)
-            {
-                memory.keep(hash, client, asked.question(), &reads, epoch, &resolved);
-            }
-            resolved
-        }
-    }
+    let Some(hash) = hash.filter(|hash| cache.wants(*hash)) else {
+        return uncached(Walk::new(site, *client, host, scratch).run(start, None));
+    };
+    let reads = Reads::default();
+    let resolved = Walk::new(site, client.noting(&reads), host, scratch).run(start, None);
+    // Otherwise something changed meanwhile, or an answer holds for this moment only.
+    let asked = again(site, client).filter(|_| host.epoch() == Some(epoch));
+    let prepared = asked
+        .and_then(|asked| cache.keep(hash, client, asked.cache_key(), &reads, epoch, &resolved));
+    CachedResolution { resolved, prepared }
 }
 
-/// A request's path anew: what was made of it first has become something else.
+/// The path of the request once more: the evaluation has used up the first one.
 #[cold]
 fn again<'a>(site: &'a Site, client: &Client<'a>) -> Option<Asked<'a>> {
     Asked::new(site, client.request(), &mut Scratch::default()).ok()
@@ -100,12 +99,12 @@ fn again<'a>(site: &'a Site, client: &Client<'a>) -> Option<Asked<'a>> {
 pub fn explain(
     site: &Site,
     client: &Client<'_>,
-    disk: &mut impl Disk,
+    host: &mut impl DocumentHost,
     scratch: &mut Scratch,
 ) -> Resolved {
     match without_path(client.request()) {
         Some(resolution) => Resolved { resolution, ruled: None },
-        None => Walk::new(site, *client, disk, scratch).run(None, Some(Box::default())),
+        None => Walk::new(site, *client, host, scratch).run(None, Some(Box::default())),
     }
 }
 
@@ -126,12 +125,17 @@ enum Unruled {
     Ruled(Option<Start>),
 }
 
-fn unruled(site: &Site, request: &Request, disk: &mut impl Disk, scratch: &mut Scratch) -> Unruled {
+fn unruled(
+    site: &Site,
+    request: &Request,
+    host: &mut impl DocumentHost,
+    scratch: &mut Scratch,
+) -> Unruled {
     if let Some(resolution) = without_path(request) {
         return Unruled::Resolved(resolution);
     }
     match Asked::new(site, request, scratch) {
-        Ok(asked) => asked.find(disk, scratch),
+        Ok(asked) => asked.find(host, scratch),
         Err(status) => Unruled::Resolved(Resolution::Status(status)),
     }
 }
@@ -155,6 +159,8 @@ struct Asked<'a> {
     /// Set where directives apply to something that the disk was asked about. Then nothing found
     /// here counts.
     ruled: Option<Look>,
+    /// The answer to the last question.
+    file: FileHandle,
     /// How often the disk was asked.
     questions: u32,
 }
@@ -188,14 +194,14 @@ impl<'a> Asked<'a> {
             redirect_url: None,
             dotted: shape.dotted,
             ruled: None,
+            file: FileHandle::NONE,
             questions: 0,
         })
     }
 
-    /// The question that it is to the memory.
     #[inline]
-    fn question(&self) -> memory::Asked<'_> {
-        memory::Asked {
+    fn cache_key(&self) -> CacheKey<'_> {
+        CacheKey {
             site: self.site.number(),
             path: &self.path,
             slash: self.slash,
@@ -204,9 +210,9 @@ impl<'a> Asked<'a> {
     }
 
     /// What it comes to, as long as no directive is met.
-    fn find(mut self, disk: &mut impl Disk, scratch: &mut Scratch) -> Unruled {
+    fn find(mut self, host: &mut impl DocumentHost, scratch: &mut Scratch) -> Unruled {
         let length = self.path.relative().len();
-        let verdict = self.verdict(disk);
+        let verdict = self.verdict(host);
         let Some(look) = self.ruled else {
             return Unruled::Resolved(self.finish(verdict));
         };
@@ -227,34 +233,35 @@ impl<'a> Asked<'a> {
     /// What is at the path. Where rules are in force for that, it is as good as forbidden, which
     /// ends every attempt.
     #[inline]
-    fn kind(&mut self, disk: &mut impl Disk) -> Kind {
+    fn kind(&mut self, host: &mut impl DocumentHost) -> PathKind {
         if !self.path.fits() {
-            return Kind::Missing;
+            return PathKind::Missing;
         }
         self.questions += 1;
-        let look = disk.look(&self.path);
+        let look = host.look(&self.path);
+        self.file = look.file;
         if look.rules.is_some() {
             self.ruled = Some(look);
-            return Kind::Forbidden;
+            return PathKind::Forbidden;
         }
         look.kind
     }
 
-    fn verdict(&mut self, disk: &mut impl Disk) -> Verdict {
+    fn verdict(&mut self, host: &mut impl DocumentHost) -> Verdict {
         if let Some((start, status)) = self.refusal {
             // An ErrorDocument may be in force where the refused name is, or would be.
-            self.kind(disk);
+            self.kind(host);
             // In PATH_INFO any name may stand: `/wiki.php/.htaccess` is a page about that file.
-            return self.script_before(start, disk).unwrap_or(Verdict::Status(status));
+            return self.script_before(start, host).unwrap_or(Verdict::Status(status));
         }
         let site = self.site;
         let mut bare_folder = false;
         for step in site.steps() {
             let verdict = match step {
-                TryStep::Uri => self.uri(disk, &mut bare_folder),
-                TryStep::UriDirectory => self.uri_directory(disk),
-                TryStep::UriSuffix(suffix) => self.uri_suffix(suffix.as_bytes(), disk),
-                TryStep::Path(path) => self.fixed(path.as_bytes(), disk),
+                TryStep::Uri => self.uri(host, &mut bare_folder),
+                TryStep::UriDirectory => self.uri_directory(host),
+                TryStep::UriSuffix(suffix) => self.uri_suffix(suffix.as_bytes(), host),
+                TryStep::Path(path) => self.fixed(path.as_bytes(), host),
                 TryStep::Status(code) => {
                     Some(Verdict::Status(Status::new(*code).unwrap_or(Status::NOT_FOUND)))
                 }
@@ -265,7 +272,9 @@ impl<'a> Asked<'a> {
         }
         // A root that was taken to be there may be missing, as for a host of mass hosting without a
         // folder.
-        if bare_folder && (!self.path.relative().is_empty() || self.kind(disk) == Kind::Directory) {
+        if bare_folder
+            && (!self.path.relative().is_empty() || self.kind(host) == PathKind::Directory)
+        {
             return self.folder();
         }
         Verdict::Status(Status::NOT_FOUND)
@@ -273,42 +282,42 @@ impl<'a> Asked<'a> {
 
     /// `$uri`.
     #[inline]
-    fn uri(&mut self, disk: &mut impl Disk, bare_folder: &mut bool) -> Option<Verdict> {
+    fn uri(&mut self, host: &mut impl DocumentHost, bare_folder: &mut bool) -> Option<Verdict> {
         if self.path.relative().is_empty() {
             // The root is nearly always there, so the front page asks for its index file at once.
             *bare_folder = true;
-            return self.index(disk);
+            return self.index(host);
         }
-        match self.kind(disk) {
-            Kind::File if !self.slash => Some(Verdict::FILE),
+        match self.kind(host) {
+            PathKind::File if !self.slash => Some(Verdict::FILE),
             // `/script.php/` has the PATH_INFO `/`; behind any other file there is nothing.
-            Kind::File if self.site.names.runs(self.path.file_name()) => {
+            PathKind::File if self.site.names.runs(self.path.file_name()) => {
                 Some(Verdict::File { path_info: b"/".to_vec() })
             }
-            Kind::File => None,
-            Kind::Directory => {
+            PathKind::File => None,
+            PathKind::Directory => {
                 *bare_folder = true;
-                self.index(disk)
+                self.index(host)
             }
-            Kind::Missing => self.script_before(self.path.relative().len(), disk),
-            Kind::Forbidden => Some(Verdict::FORBIDDEN),
+            PathKind::Missing => self.script_before(self.path.relative().len(), host),
+            PathKind::Forbidden => Some(Verdict::FORBIDDEN),
         }
     }
 
     /// The first index file of the folder that the path is.
-    fn index(&mut self, disk: &mut impl Disk) -> Option<Verdict> {
+    fn index(&mut self, host: &mut impl DocumentHost) -> Option<Verdict> {
         let site = self.site;
         let length = self.path.relative().len();
         for name in site.index() {
             self.path.push_component(name.as_bytes());
-            match self.kind(disk) {
-                Kind::File if self.slash => return Some(Verdict::FILE),
-                Kind::File => {
+            match self.kind(host) {
+                PathKind::File if self.slash => return Some(Verdict::FILE),
+                PathKind::File => {
                     self.path.truncate_relative(length);
                     return Some(Verdict::AddSlash);
                 }
-                Kind::Forbidden => return Some(Verdict::FORBIDDEN),
-                Kind::Directory | Kind::Missing => self.path.truncate_relative(length),
+                PathKind::Forbidden => return Some(Verdict::FORBIDDEN),
+                PathKind::Directory | PathKind::Missing => self.path.truncate_relative(length),
             }
         }
         None
@@ -318,7 +327,7 @@ impl<'a> Asked<'a> {
     /// Only components before `limit` are looked at, and only those that are called like a script:
     /// what follows any other file is 404 as well as what follows nothing, so the disk need not be
     /// asked about them.
-    fn script_before(&mut self, limit: usize, disk: &mut impl Disk) -> Option<Verdict> {
+    fn script_before(&mut self, limit: usize, host: &mut impl DocumentHost) -> Option<Verdict> {
         let mut end = limit;
         while let Some(at) = memrchr(b'/', &self.path.relative()[..end]) {
             end = at;
@@ -329,16 +338,16 @@ impl<'a> Asked<'a> {
             }
             let mut rest = self.path.relative()[at..].to_vec();
             self.path.truncate_relative(at);
-            match self.kind(disk) {
-                Kind::File => {
+            match self.kind(host) {
+                PathKind::File => {
                     if self.slash {
                         rest.push(b'/');
                     }
                     return Some(Verdict::File { path_info: rest });
                 }
-                Kind::Forbidden => return Some(Verdict::FORBIDDEN),
-                Kind::Missing => self.path.push_suffix(&rest),
-                Kind::Directory => {
+                PathKind::Forbidden => return Some(Verdict::FORBIDDEN),
+                PathKind::Missing => self.path.push_suffix(&rest),
+                PathKind::Directory => {
                     self.path.push_suffix(&rest);
                     return None;
                 }
@@ -348,11 +357,11 @@ impl<'a> Asked<'a> {
     }
 
     /// `$uri/`.
-    fn uri_directory(&mut self, disk: &mut impl Disk) -> Option<Verdict> {
-        match self.kind(disk) {
-            Kind::Directory => Some(self.index(disk).unwrap_or_else(|| self.folder())),
-            Kind::Forbidden => Some(Verdict::FORBIDDEN),
-            Kind::File | Kind::Missing => None,
+    fn uri_directory(&mut self, host: &mut impl DocumentHost) -> Option<Verdict> {
+        match self.kind(host) {
+            PathKind::Directory => Some(self.index(host).unwrap_or_else(|| self.folder())),
+            PathKind::Forbidden => Some(Verdict::FORBIDDEN),
+            PathKind::File | PathKind::Missing => None,
         }
     }
 
@@ -362,20 +371,20 @@ impl<'a> Asked<'a> {
     }
 
     /// `$uri.html`.
-    fn uri_suffix(&mut self, suffix: &[u8], disk: &mut impl Disk) -> Option<Verdict> {
+    fn uri_suffix(&mut self, suffix: &[u8], host: &mut impl DocumentHost) -> Option<Verdict> {
         let length = self.path.relative().len();
         if self.slash || length == 0 {
             return None;
         }
         self.path.push_suffix(suffix);
-        match self.kind(disk) {
+        match self.kind(host) {
             // `/secret` must not reach a `secret.html` that is refused by its whole name.
-            Kind::File => match self.site.names.refusal(self.path.file_name(), false) {
+            PathKind::File => match self.site.names.refusal(self.path.file_name(), false) {
                 Some((_, status)) => Some(Verdict::Status(status)),
                 None => Some(Verdict::FILE),
             },
-            Kind::Forbidden => Some(Verdict::FORBIDDEN),
-            Kind::Directory | Kind::Missing => {
+            PathKind::Forbidden => Some(Verdict::FORBIDDEN),
+            PathKind::Directory | PathKind::Missing => {
                 self.path.truncate_relative(length);
                 None
             }
@@ -383,20 +392,20 @@ impl<'a> Asked<'a> {
     }
 
     /// A file or script that stands in for the URL. `target` starts with `/`.
-    fn fixed(&mut self, target: &[u8], disk: &mut impl Disk) -> Option<Verdict> {
+    fn fixed(&mut self, target: &[u8], host: &mut impl DocumentHost) -> Option<Verdict> {
         let mut asked_for = self.path.url_path().to_vec();
         self.path.truncate_relative(0);
         self.path.push_suffix(&target[1..]);
-        match self.kind(disk) {
-            Kind::File => {
+        match self.kind(host) {
+            PathKind::File => {
                 if self.slash && asked_for != b"/" {
                     asked_for.push(b'/');
                 }
                 self.redirect_url = Some(asked_for);
                 Some(Verdict::FILE)
             }
-            Kind::Forbidden => Some(Verdict::FORBIDDEN),
-            Kind::Directory | Kind::Missing => {
+            PathKind::Forbidden => Some(Verdict::FORBIDDEN),
+            PathKind::Directory | PathKind::Missing => {
                 self.path.truncate_relative(0);
                 self.path.push_suffix(&asked_for[1..]);
                 None
@@ -418,7 +427,10 @@ impl<'a> Asked<'a> {
                     path_info,
                     redirect_url: self.redirect_url,
                 }),
-                FileClass::Plain => self.plain(|path| Resolution::File { path }),
+                FileClass::Plain => {
+                    let file = self.file;
+                    self.plain(|path| Resolution::File { path, file })
+                }
                 FileClass::Refused => Resolution::Status(Status::FORBIDDEN),
             },
         }

@@ -11,7 +11,7 @@ use howdah_htaccess::{Compiled, Mistake, Settings};
 use crate::phases::handler::ABOVE;
 
 /// What is in force in a folder: its own file of directives merged with those of the folders above,
-/// up to the site's own rules. Made by the [`Disk`](crate::Disk), which keeps it for as long as
+/// up to the site's own rules. Made by the [`DocumentHost`](crate::DocumentHost), which keeps it for as long as
 /// none of these files changes. So nothing is merged twice: neither the folders on the way, nor the
 /// sections that apply to a file.
 #[derive(Debug)]

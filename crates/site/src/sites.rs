@@ -26,6 +26,7 @@ pub struct Sites {
 #[derive(Clone, Debug)]
 pub struct Site {
     number: usize,
+    scope: u32,
     config: Arc<howdah_config::Site>,
     root: Root,
     pub(crate) names: Names,
@@ -55,6 +56,8 @@ impl Sites {
             wildcards: HashMap::new(),
             default: None,
         };
+        // The first site of each scope.
+        let mut scopes: Vec<usize> = Vec::new();
         for (number, site) in config.sites.iter().enumerate() {
             for pattern in &site.hosts {
                 match pattern {
@@ -69,7 +72,14 @@ impl Sites {
                     }
                 }
             }
-            sites.sites.push(Site::new(number, site));
+            let mut site = Site::new(number, site);
+            let same = scopes.iter().position(|first| site.has_directives_of(&sites.sites[*first]));
+            let scope = same.unwrap_or_else(|| {
+                scopes.push(number);
+                scopes.len() - 1
+            });
+            site.scope = scope as u32;
+            sites.sites.push(site);
         }
         sites
     }
@@ -130,6 +140,7 @@ impl Site {
         };
         Site {
             number,
+            scope: 0,
             config: Arc::new(config.clone()),
             root,
             names: Names::new(config),
@@ -141,6 +152,12 @@ impl Site {
     /// Its place in the configuration, from 0.
     pub fn number(&self) -> usize {
         self.number
+    }
+
+    /// The number of the site's scope of directives, from 0. Sites on which directives mean the same
+    /// have the same scope and share what is known of them.
+    pub fn scope(&self) -> u32 {
+        self.scope
     }
 
     /// What logs call it.
@@ -184,13 +201,15 @@ impl Site {
     /// name has no root: 404, as for a folder that is not there.
     pub(crate) fn root(&self, host: &[u8], buffer: Vec<u8>) -> Result<DocumentPath, Status> {
         match &self.root {
-            Root::Fixed(root) => Ok(DocumentPath::at_root(buffer, self.symlinks(), |bytes| {
-                bytes.extend_from_slice(root)
-            })),
+            Root::Fixed(root) => {
+                Ok(DocumentPath::at_root(buffer, self.symlinks(), self.scope, |bytes| {
+                    bytes.extend_from_slice(root)
+                }))
+            }
             Root::PerHost { before, after } => {
                 let name = HostName::new(host).ok_or(Status::NOT_FOUND)?;
                 let component = name.as_component().ok_or(Status::NOT_FOUND)?;
-                Ok(DocumentPath::at_root(buffer, self.symlinks(), |bytes| {
+                Ok(DocumentPath::at_root(buffer, self.symlinks(), self.scope, |bytes| {
                     for part in [before, component, after] {
                         bytes.extend_from_slice(part);
                     }

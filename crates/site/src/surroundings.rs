@@ -58,8 +58,8 @@ impl Site {
         upstreams.map(|upstream| upstream.to_string().into()).collect()
     }
 
-    /// Whether directives mean the same on both sites, so that what is known of them can be shared.
-    pub fn has_directives_of(&self, other: &Site) -> bool {
+    /// Whether directives mean the same on both sites.
+    pub(crate) fn has_directives_of(&self, other: &Site) -> bool {
         let (ours, theirs) = (self.config(), other.config());
         ours.rules.is_none()
             && theirs.rules.is_none()

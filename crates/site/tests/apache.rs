@@ -17,7 +17,8 @@ use std::path::Path;
 use howdah_config::{Config, RootTemplate, Site as SiteConfig, TryStep};
 use howdah_http::{Limits, Request, h1};
 use howdah_site::{
-    Client, Disk, DocumentPath, Kind, Resolution, Scratch, Sites, resolve, server_variables,
+    Client, DocumentHost, DocumentPath, Host, PathKind, Resolution, Scratch, Sites, resolve,
+    server_variables,
 };
 
 use server::{Apache, Ends, Reply};
@@ -35,13 +36,15 @@ enum Outcome {
 
 struct RealDisk;
 
-impl Disk for RealDisk {
-    fn kind(&mut self, path: &DocumentPath) -> Kind {
+impl Host for RealDisk {}
+
+impl DocumentHost for RealDisk {
+    fn kind(&mut self, path: &DocumentPath) -> PathKind {
         match fs::metadata(path.absolute()) {
-            Ok(found) if found.is_dir() => Kind::Directory,
-            Ok(found) if found.is_file() => Kind::File,
-            Ok(_) => Kind::Forbidden,
-            Err(_) => Kind::Missing,
+            Ok(found) if found.is_dir() => PathKind::Directory,
+            Ok(found) if found.is_file() => PathKind::File,
+            Ok(_) => PathKind::Forbidden,
+            Err(_) => PathKind::Missing,
         }
     }
 }

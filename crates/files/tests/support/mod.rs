@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use howdah_config::Config;
-use howdah_files::{Answer, FileBody, Limits, Store};
-use howdah_http::{Method, Request};
-use howdah_site::{Client, Disk, DocumentPath, Kind, Scratch, Sites};
+use howdah_files::{Answer, FileBody, Limits, Representation, Store};
+use howdah_http::{Method, Request, ResponseHead};
+use howdah_site::{Client, DocumentHost, DocumentPath, Host, PathKind, Scratch, Sites};
 
 /// A folder that is removed at the end of the test, with a document root `www` in it.
 pub struct Folder(PathBuf);
@@ -106,7 +106,7 @@ impl Counter {
         self.store.tick(self.now);
     }
 
-    pub fn kind(&mut self, name: &str) -> Kind {
+    pub fn kind(&mut self, name: &str) -> PathKind {
         let path = self.path(name);
         self.store.kind(&path)
     }
@@ -129,26 +129,33 @@ impl Counter {
         fields
             .iter()
             .for_each(|(name, value)| request.fields.push(name.as_bytes(), value.as_bytes()));
-        self.store.kind(&path);
-        Seen::of(self.store.answer(&request, &path))
+        let file = self.store.look(&path).file;
+        Seen::of(self.store.answer(&request, &path, file))
     }
 
     /// The path that `site` asks the disk for.
     pub fn path(&self, name: &str) -> DocumentPath {
-        struct Asked(Option<DocumentPath>);
-        impl Disk for Asked {
-            fn kind(&mut self, path: &DocumentPath) -> Kind {
-                self.0.get_or_insert_with(|| path.clone());
-                Kind::File
-            }
-        }
-        let mut asked = Asked(None);
-        let mut request = Request::new();
-        request.target = format!("/{name}").into_bytes();
-        let site = self.sites.find(b"").unwrap();
-        howdah_site::resolve(site, &client(&request), &mut asked, &mut Scratch::default());
-        asked.0.unwrap_or_else(|| panic!("nobody asks the disk about {name}"))
+        path_on(&self.sites, b"", name)
     }
+}
+
+/// The path that the site of `host` asks the disk for.
+pub fn path_on(sites: &Sites, host: &[u8], name: &str) -> DocumentPath {
+    struct Asked(Option<DocumentPath>);
+    impl Host for Asked {}
+
+    impl DocumentHost for Asked {
+        fn kind(&mut self, path: &DocumentPath) -> PathKind {
+            self.0.get_or_insert_with(|| path.clone());
+            PathKind::File
+        }
+    }
+    let mut asked = Asked(None);
+    let mut request = Request::new();
+    request.target = format!("/{name}").into_bytes();
+    let site = sites.find(host).unwrap();
+    howdah_site::resolve(site, &client(&request), &mut asked, &mut Scratch::default());
+    asked.0.unwrap_or_else(|| panic!("nobody asks the disk about {name}"))
 }
 
 /// A client of this machine with that request.
@@ -174,22 +181,15 @@ impl Seen {
         let content = content(answer.body());
         let from_memory = matches!(answer.body(), FileBody::Memory(..));
         let (fields, length) = match &answer {
-            Answer::Prepared { head, .. } => (prepared_fields(head), None),
-            Answer::Retagged { head, tag, .. } => {
-                let mut fields = prepared_fields(head);
+            Answer::Whole { representation, .. } => (whole_fields(representation), None),
+            Answer::Retagged { representation, tag, .. } => {
+                let mut fields = whole_fields(representation);
                 fields.retain(|field| field.0 != "etag");
                 let tag = tag.as_ref().map(|tag| String::from_utf8(tag.to_vec()).unwrap());
                 fields.extend(tag.map(|tag| ("etag".to_owned(), tag)));
                 (fields, None)
             }
-            Answer::Composed { head, length, .. } => {
-                let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-                let fields = head
-                    .fields
-                    .iter()
-                    .map(|(name, value)| (text(name).to_lowercase(), text(value)));
-                (fields.collect(), Some(*length))
-            }
+            Answer::Composed { head, length, .. } => (fields_of(head), Some(*length)),
             Answer::Status(_) => (Vec::new(), None),
         };
         Seen {
@@ -215,14 +215,18 @@ impl Seen {
     }
 }
 
-fn prepared_fields(head: &[u8]) -> Vec<(String, String)> {
-    let head = std::str::from_utf8(head).unwrap();
-    let mut lines = head.strip_suffix("\r\n").unwrap().split("\r\n");
-    assert_eq!(lines.next(), Some("HTTP/1.1 200 OK"));
-    lines
-        .map(|line| line.split_once(": ").unwrap())
-        .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
-        .collect()
+/// The fields of a file's plain 200, its length among them.
+fn whole_fields(representation: &Representation) -> Vec<(String, String)> {
+    let shared = representation.head();
+    let mut fields = fields_of(shared.head());
+    fields.push(("content-length".to_owned(), shared.length().to_string()));
+    fields
+}
+
+fn fields_of(head: &ResponseHead) -> Vec<(String, String)> {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let fields = head.fields.iter();
+    fields.map(|(name, value)| (text(name).to_lowercase(), text(value))).collect()
 }
 
 /// Takes a body through a socket.

@@ -7,11 +7,12 @@ use howdah_http::Method;
 
 use super::scan::Order;
 use super::tree::{Condition, Shell, Test, Word};
+use crate::host::ProbeKind;
 use crate::modules::rewrite::ahead;
 use crate::pattern::{Captures, Exhausted, Pattern};
 use crate::transaction::Transaction;
 use crate::wildcard;
-use crate::world::{ProbeKind, World};
+use crate::world::World;
 
 /// An evaluation on its way.
 pub(super) struct Evaluation<'e, 'r> {
@@ -145,8 +146,12 @@ impl Evaluation<'_, '_> {
             Test::FileNotEmpty => world
                 .probe(word)
                 .is_some_and(|probe| probe.kind == ProbeKind::File && probe.size > 0),
-            Test::Link => world.probe_link(word).is_some_and(|probe| probe.kind == ProbeKind::Link),
-            Test::Executable => world.probe_link(word).is_some_and(|probe| probe.mode & 0o111 != 0),
+            Test::Link => {
+                world.host().probe_link(word).is_some_and(|probe| probe.kind == ProbeKind::Link)
+            }
+            Test::Executable => {
+                world.host().probe_link(word).is_some_and(|probe| probe.mode & 0o111 != 0)
+            }
             Test::AccessibleFile => ahead::is_file(self.transaction, word, world),
             Test::AccessibleUrl => ahead::is_url(self.transaction, word, world),
         }

@@ -75,12 +75,19 @@ impl Variable {
             Variable::LastModified => {
                 let sent = state.fields.value(b"Last-Modified").and_then(date::parse);
                 let seconds = sent.unwrap_or(0);
-                let zone = evaluation.world.zone(seconds);
+                let zone = evaluation
+                    .world
+                    .host()
+                    .zone(transaction.client.depends_on_everything(), seconds);
                 digits(seconds.saturating_add_signed(i64::from(zone))).into()
             }
             Variable::Status => state.status.code().to_string().into_bytes().into(),
             Variable::User | Variable::Group => {
-                let owners = evaluation.world.owners(&state.filename).unwrap_or_default();
+                let owners = evaluation
+                    .world
+                    .host()
+                    .owners(transaction.client.depends_on_everything(), &state.filename)
+                    .unwrap_or_default();
                 let name = if *self == Variable::User {
                     owners.user
                 } else {

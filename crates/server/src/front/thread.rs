@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use howdah_config::Config;
-use howdah_files::{CompressedBudget, Library, Store};
+use howdah_files::{CompressedBudget, DirectiveCache, Store};
 use howdah_http::{Limits, Status};
 use howdah_php::{Desk, Encoder, Pool};
-use howdah_site::{Memory, Site, Sites};
+use howdah_site::{ResolutionCache, Site, Sites};
 use howdah_sys::readiness::Readable;
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, watch};
@@ -26,7 +26,7 @@ use crate::net::{SWEEP, Watches};
 use crate::observe::{
     AccessLog, DirectiveMessage, RecentMessages, Record, RequestError, RespondError,
 };
-use crate::respond::{Calls, Wardrobe};
+use crate::respond::Prepared;
 
 /// What all threads of the front share.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     pub(crate) config: Arc<Config>,
     pub(crate) sites: Sites,
     /// The directives that have been compiled.
-    pub(crate) library: Arc<Library>,
+    pub(crate) directives: Arc<DirectiveCache>,
     pub(crate) passwords: Passwords,
     /// The messages of directives that were logged lately.
     pub(crate) messages: Arc<Mutex<RecentMessages>>,
@@ -77,9 +77,7 @@ pub(crate) struct Thread {
     limits: Limits,
     spool: SpoolLimits,
     store: RefCell<Store>,
-    memory: RefCell<Memory>,
-    wardrobe: RefCell<Wardrobe>,
-    calls: RefCell<Calls>,
+    resolution_cache: RefCell<ResolutionCache<Prepared>>,
     compressed: CompressedBudget,
     desks: Vec<Option<Rc<Desk>>>,
     encoder: RefCell<Encoder>,
@@ -172,13 +170,11 @@ impl Thread {
             number,
             limits,
             spool,
-            store: RefCell::new(Store::with_library(
+            store: RefCell::new(Store::with_directives(
                 howdah_files::Limits::default(),
-                Arc::clone(&shared.library),
+                Arc::clone(&shared.directives),
             )),
-            memory: RefCell::default(),
-            wardrobe: RefCell::default(),
-            calls: RefCell::default(),
+            resolution_cache: RefCell::default(),
             compressed: CompressedBudget::new(MOST_COMPRESSED),
             desks,
             encoder: RefCell::new(Encoder::default()),
@@ -215,27 +211,17 @@ impl Thread {
     /// What resolving a request for `site` asks of the outside, that request having come at
     /// `since`.
     pub(crate) fn host(&self, site: &Site, since: Instant) -> FrontHost<'_> {
-        let mut store = self.store();
-        store.enter(site.number());
         FrontHost {
-            store,
+            store: self.store(),
             passwords: &self.shared.passwords,
             since,
             pool: self.shared.pools.get(site.number()).and_then(Option::as_deref),
         }
     }
 
-    /// What requests came to that directives had a say in.
-    pub(crate) fn memory(&self) -> RefMut<'_, Memory> {
-        self.memory.borrow_mut()
-    }
-
-    pub(crate) fn calls(&self) -> RefMut<'_, Calls> {
-        self.calls.borrow_mut()
-    }
-
-    pub(crate) fn wardrobe(&self) -> RefMut<'_, Wardrobe> {
-        self.wardrobe.borrow_mut()
+    /// The resolutions of earlier requests that directives apply to.
+    pub(crate) fn resolution_cache(&self) -> RefMut<'_, ResolutionCache<Prepared>> {
+        self.resolution_cache.borrow_mut()
     }
 
     /// The memory that compressed content of files may take.

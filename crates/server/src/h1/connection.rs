@@ -227,6 +227,7 @@ impl<T: Transport> Connection<T> {
             stream: &mut stream,
             scratch: &mut work.scratch,
             phase: Cell::new(Phase::Resolving),
+            prepared: None,
             is_content_discarded: false,
         };
         let Served { response, site, user } = pipeline::serve(&mut context).await;

@@ -53,3 +53,49 @@ fn encode_shared(
     let length = Some(shared.length());
     Framing::of(&request.method, request.version, shared.head().status, length)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use howdah_http::{Method, Status, date};
+
+    use super::*;
+    use crate::body::Body;
+
+    fn lines(bytes: &[u8]) -> Vec<String> {
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        let mut lines: Vec<String> = text.split("\r\n").map(str::to_lowercase).collect();
+        lines.sort();
+        lines
+    }
+
+    #[test]
+    fn a_shared_head_is_encoded_as_the_same_head_of_one_response() {
+        let mut head = ResponseHead::new(Status::OK);
+        head.fields.push(b"Content-Type", b"text/html");
+        head.fields.push(b"ETag", b"\"x\"");
+        let shared = Head::Shared(Rc::new(SharedHead::new(head.clone(), 4)));
+        let shared = Response::new(shared, Body::whole((*b"1234").into()));
+        let own = Response::new(Head::Own(head), Body::whole((*b"1234").into()));
+        let date = date::format(1_000_000);
+        for method in [Method::Get, Method::Head] {
+            for version in [Version::Http10, Version::Http11] {
+                for is_persistent in [false, true] {
+                    let request = Request {
+                        method: method.clone(),
+                        version,
+                        ..Request::default()
+                    };
+                    let encode = |response| {
+                        let mut out = Vec::new();
+                        let framing =
+                            super::encode(&mut out, response, &request, is_persistent, &date);
+                        (lines(&out), framing)
+                    };
+                    assert_eq!(encode(&shared), encode(&own), "{request:?} {is_persistent}");
+                }
+            }
+        }
+    }
+}

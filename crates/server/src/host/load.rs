@@ -1,6 +1,6 @@
 //! How busy we are (`Header set X-Load "%l %i %b"`).
 
-use howdah_htaccess::world::Load;
+use howdah_htaccess::host::Load;
 use howdah_php::Pool;
 
 /// The machine's load averages, and how many of a site's PHP workers wait and serve. Files need

@@ -4,7 +4,7 @@
 
 use std::net::IpAddr;
 
-use howdah_htaccess::world::LookedUp;
+use howdah_htaccess::host::LookedUp;
 
 /// Where the list is.
 pub(super) const LIST: &[u8] = b"/etc/hosts";

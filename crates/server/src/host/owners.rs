@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 
-use howdah_htaccess::world::Owners;
+use howdah_htaccess::host::Owners;
 
 /// The names of a file's user and group. They are looked up in the machine's own lists, not in
 /// directories on the network, which would have everything wait. `read` gives the content of a

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use howdah_htaccess::world::Verified;
+use howdah_htaccess::host::Verified;
 use tokio::sync::Semaphore;
 
 /// How long an answer is remembered. A password that was changed or taken away has another hash, or

@@ -12,6 +12,7 @@ use crate::body::{BodyError, Keep, Received, RequestStream};
 use crate::front::{Now, Thread};
 use crate::net::Peer;
 use crate::observe::{Phase, Situation};
+use crate::respond::Prepared;
 
 /// A request, and all that a step may ask about how it came. It knows the protocol only as a
 /// [`RequestStream`].
@@ -29,6 +30,9 @@ pub(crate) struct RequestContext<'t, 'c> {
     pub(crate) scratch: &'c mut ScratchBuffers,
     /// The step that the request is in, for the log.
     pub(crate) phase: Cell<Phase>,
+    /// What was prepared for requests that resolve alike; `None` where the resolution is not
+    /// cached.
+    pub(crate) prepared: Option<Rc<Prepared>>,
     /// Some or all of the content was received and discarded.
     pub(crate) is_content_discarded: bool,
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use howdah_htaccess::response::About;
 use howdah_http::Status;
-use howdah_site::{Resolution, Resolved, Ruled, Site};
+use howdah_site::{CachedResolution, Resolution, Resolved, Ruled, Site};
 
 use super::context::RequestContext;
 use super::response::{Head, Response};
@@ -20,13 +20,14 @@ pub(super) async fn resolve(context: &mut RequestContext<'_, '_>, site: &Site) -
     let thread = context.thread;
     thread.store().tick(context.arrival.began.seconds());
     for _ in 0..MOST_PASSWORDS {
-        let resolved = {
+        let CachedResolution { resolved, prepared } = {
             let client = context.peer.client(context.request, context.arrival.began.microseconds);
             let mut host = thread.host(site, context.arrival.started);
-            let mut memory = thread.memory();
+            let mut cache = thread.resolution_cache();
             let scratch = &mut context.scratch.paths;
-            howdah_site::resolve_from_memory(site, &client, &mut host, scratch, &mut memory)
+            howdah_site::resolve_cached(site, &client, &mut host, scratch, &mut cache)
         };
+        context.prepared = prepared;
         match resolved.resolution {
             Resolution::Verify { hash, password } => {
                 if !thread.passwords().find_out(hash, password).await {
@@ -50,6 +51,7 @@ pub(super) fn error(
     ruled: Option<Rc<Ruled>>,
     status: Status,
 ) -> Resolved {
+    context.prepared = None;
     let client = context.peer.client(context.request, context.arrival.began.microseconds);
     let mut host = context.thread.host(site, context.arrival.started);
     howdah_site::error(site, &client, ruled, status, &mut host, &mut context.scratch.paths)

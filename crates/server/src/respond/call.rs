@@ -10,7 +10,7 @@ use howdah_site::{
     Client, Environment, Ruled, Script, common_variables, own_variables, server_variables,
 };
 
-use super::recent::Recent;
+use super::prepared::Prepared;
 
 /// A script, and the request that it is run for.
 #[derive(Clone, Copy)]
@@ -19,15 +19,9 @@ pub(crate) struct Call<'c> {
     pub(crate) script: &'c Script,
 }
 
-/// What calls of remembered requests have in common, encoded.
-#[derive(Debug, Default)]
-pub(crate) struct Calls {
-    recent: Recent<Box<Common>>,
-}
-
-/// The parts of a call that are the same each time.
+/// The parts of a call that are the same for all requests of a cached resolution, encoded once.
 #[derive(Debug)]
-struct Common {
+pub(crate) struct CommonCall {
     /// The server's variables that do not depend on the single request.
     first: Block,
     /// What directives have set: variables, as far as the server has none of these names, and ini
@@ -35,34 +29,8 @@ struct Common {
     last: Block,
 }
 
-impl Calls {
-    /// Encodes a call as directives have left it.
-    pub(crate) fn encode(&mut self, encoder: &mut Encoder, call: &Call<'_>, ruled: &Rc<Ruled>) {
-        if self.recent.find(ruled).is_none() {
-            self.recent.note(ruled, || Box::new(Common::of(call, ruled)));
-        }
-        let Some(common) = self.recent.find(ruled) else {
-            return call.encode(encoder, Some(ruled));
-        };
-        let environment = Environment::of(ruled);
-        let mut is_apart = true;
-        call.begin(encoder, Some(ruled));
-        let entries = encoder.entries();
-        entries.add(&common.first);
-        own_variables(&call.client, Some(ruled), &mut |name, value| {
-            is_apart &= !environment.has(name);
-            entries.variable(name, value);
-        });
-        if is_apart {
-            entries.add(&common.last);
-        } else {
-            call.encode(encoder, Some(ruled));
-        }
-    }
-}
-
-impl Common {
-    fn of(call: &Call<'_>, ruled: &Ruled) -> Common {
+impl CommonCall {
+    fn of(call: &Call<'_>, ruled: &Ruled) -> CommonCall {
         let mut environment = Environment::of(ruled);
         let (mut first, mut last) = (Block::default(), Block::default());
         common_variables(&call.client, call.script, Some(ruled), &mut |name, value| {
@@ -72,13 +40,46 @@ impl Common {
         let count = environment.give(|name, value| last.variable(name, value));
         last.environment(count);
         add_ini(&mut last, ruled);
-        Common { first, last }
+        CommonCall { first, last }
     }
 }
 
 impl Call<'_> {
-    /// Encodes it from its first byte to its content.
-    pub(crate) fn encode(&self, encoder: &mut Encoder, ruled: Option<&Ruled>) {
+    /// Encodes the call from its first byte to its content. What all requests of a cached
+    /// resolution have in common is taken from `prepared`.
+    pub(crate) fn encode(
+        &self,
+        encoder: &mut Encoder,
+        ruled: Option<&Rc<Ruled>>,
+        prepared: Option<&Prepared>,
+    ) {
+        let ruled = ruled.map(Rc::as_ref);
+        if let (Some(ruled), Some(prepared)) = (ruled, prepared) {
+            let common = prepared.call.get_or_init(|| Box::new(CommonCall::of(self, ruled)));
+            if self.encode_own(encoder, ruled, common) {
+                return;
+            }
+        }
+        self.encode_all(encoder, ruled);
+    }
+
+    /// Encodes `common` and what the request has of its own. `false`: the request has a variable
+    /// that a directive has set, so the call has to be encoded anew.
+    fn encode_own(&self, encoder: &mut Encoder, ruled: &Ruled, common: &CommonCall) -> bool {
+        let environment = Environment::of(ruled);
+        let mut is_apart = true;
+        self.begin(encoder, Some(ruled));
+        let entries = encoder.entries();
+        entries.add(&common.first);
+        own_variables(&self.client, Some(ruled), &mut |name, value| {
+            is_apart &= !environment.has(name);
+            entries.variable(name, value);
+        });
+        entries.add(&common.last);
+        is_apart
+    }
+
+    fn encode_all(&self, encoder: &mut Encoder, ruled: Option<&Ruled>) {
         self.begin(encoder, ruled);
         let entries = encoder.entries();
         let count = server_variables(&self.client, self.script, ruled, &mut |name, value| {

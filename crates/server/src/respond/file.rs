@@ -2,14 +2,15 @@
 
 use std::rc::Rc;
 
-use howdah_files::{self as files, FileBody, Manner};
+use howdah_files::{self as files, FileBody, Manner, Representation};
 use howdah_htaccess::modules::core::EtagParts;
-use howdah_htaccess::response::passes_filters;
+use howdah_htaccess::modules::mime;
+use howdah_htaccess::response::{self, passes_filters};
 use howdah_http::conditional::{self, Decision, Validators};
 use howdah_http::{Request, ResponseHead, Status, Text, date};
-use howdah_site::{DocumentPath, Ruled, Site};
+use howdah_site::{DocumentPath, FileHandle, Ruled, Site};
 
-use super::wardrobe;
+use super::prepared::Conditions;
 use crate::body::{Body, coding};
 use crate::observe::RespondError;
 use crate::pipeline::{Head, RequestContext, Response, adjust};
@@ -22,12 +23,12 @@ pub(crate) fn respond(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
     ruled: Option<&mut Rc<Ruled>>,
-    path: DocumentPath,
+    (path, file): (DocumentPath, FileHandle),
 ) -> Result<Response, RespondError> {
     if let Some(ruled) = ruled {
-        return respond_ruled(context, site, ruled, path);
+        return respond_ruled(context, site, ruled, (path, file));
     }
-    let answer = context.thread.store().answer(context.request, &path);
+    let answer = context.thread.store().answer(context.request, &path, file);
     context.scratch.paths.reuse(path);
     match answer {
         files::Answer::Whole { representation, body }
@@ -46,7 +47,7 @@ fn respond_ruled(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
     ruled: &mut Rc<Ruled>,
-    path: DocumentPath,
+    (path, file): (DocumentPath, FileHandle),
 ) -> Result<Response, RespondError> {
     let core = ruled.settings.core.as_ref();
     let manner = Manner {
@@ -55,7 +56,7 @@ fn respond_ruled(
     };
     let ask = |context: &RequestContext<'_, '_>, manner| {
         let mut host = context.thread.host(site, context.arrival.started);
-        host.store.answer_in_manner(context.request, &path, manner)
+        host.store.answer_in_manner(context.request, &path, file, manner)
     };
     let mut found = ask(context, manner);
     let status = found.status();
@@ -84,7 +85,6 @@ fn adjusted(
     ruled: &mut Rc<Ruled>,
     found: files::Answer,
 ) -> Result<Response, RespondError> {
-    let thread = context.thread;
     let (document, tag, body) = match found {
         files::Answer::Whole { representation, body } => (representation, Tag::Own, body),
         files::Answer::Retagged { representation, tag, body } => {
@@ -100,23 +100,17 @@ fn adjusted(
     let fields = &context.request.fields;
     let is_plain =
         !is_error_page && !fields.contains(b"if-none-match") && !fields.contains(b"range");
-    if is_plain && let Some(head) = thread.wardrobe().find_recent(&document, ruled, second) {
-        return Ok(Response::new(Head::Shared(head), body.into()));
+    let prepared = context.prepared.clone().filter(|_| is_plain);
+    let known = prepared.as_ref().and_then(|prepared| {
+        prepared.file(&document, ruled, context.request, second, || body.clone().into())
+    });
+    if let Some(response) = known {
+        return Ok(response);
     }
-    if matches!(tag, Tag::Own) && wardrobe::is_left_alone(ruled, &document) {
+    if matches!(tag, Tag::Own) && is_left_alone(ruled, &document) {
         return Ok(Response::new(Head::File(document), body.into()));
     }
-    if is_plain
-        && let Some((head, filters)) =
-            thread.wardrobe().find(&document, ruled, context.request, second)
-    {
-        let compressed = coding(filters).and_then(|coding| document.compressed(coding));
-        if filters.is_empty() || compressed.is_some() {
-            let body = compressed.map_or_else(|| body.into(), Body::whole);
-            return Ok(Response::new(Head::Shared(head), body));
-        }
-    }
-    let dress = wardrobe::Dress::of(ruled, context.request).filter(|_| is_plain);
+    let conditions = Conditions::of(ruled, context.request, second);
     let length = body.length();
     let mut head = document.head().head().clone();
     head.status = ruled.state.status;
@@ -124,25 +118,25 @@ fn adjusted(
         head.fields.remove(b"etag");
         tag.iter().for_each(|tag| head.fields.push(b"ETag", tag));
     }
-    wardrobe::set_content_type(&mut head, ruled);
+    set_content_type(&mut head, ruled);
     let mut response = Response::new(Head::Own(head), body.into());
     response.modified = response.last_modified();
     let response = adjust(context, site, Some(ruled), response)?;
-    let Head::Own(head) = &response.head else {
-        return Ok(response);
-    };
     // What has passed filters can be kept once it has, which it has not at first.
-    let compressed = coding(&response.filters).and_then(|coding| document.compressed(coding));
-    if let Some(dress) = dress
-        && (response.filters.is_empty() || compressed.is_some())
-    {
-        let length = compressed.as_ref().map_or(length, |compressed| compressed.len() as u64);
-        let mut wardrobe = thread.wardrobe();
-        let head = wardrobe.keep(&document, ruled, dress, second, head, length, &response.filters);
-        let body = compressed.map_or(response.body, Body::whole);
-        return Ok(Response::new(Head::Shared(head), body));
-    }
-    if !response.filters.is_empty() && is_known_compressed(context.request, head) {
+    let coding = coding(&response.filters);
+    let compressed = coding.and_then(|coding| document.compressed(coding));
+    let is_settled = response.filters.is_empty() || compressed.is_some();
+    let (head, body) = match (response.head, prepared.zip(conditions).filter(|_| is_settled)) {
+        (Head::Own(head), Some((prepared, conditions))) => {
+            let length = compressed.as_ref().map_or(length, |content| content.len() as u64);
+            let body = compressed.map_or(response.body, Body::whole);
+            let head = prepared.keep_head(document, conditions, head, length, coding);
+            return Ok(Response::new(Head::Shared(head), body));
+        }
+        (head, _) => (head, response.body),
+    };
+    let response = Response { head, body, ..response };
+    if !response.filters.is_empty() && is_known_compressed(context.request, response.head.get()) {
         return Ok(not_modified(response));
     }
     Ok(Response {
@@ -173,7 +167,7 @@ fn composed(
     }
     let in_parts = matches!(body, FileBody::Multipart(_));
     if head.status.is_success() && !in_parts {
-        wardrobe::set_content_type(&mut head, ruled);
+        set_content_type(&mut head, ruled);
     }
     let mut response = Response::new(Head::Own(head), body.into());
     response.modified = response.last_modified();
@@ -212,4 +206,33 @@ impl Response {
         let seconds = date::parse(self.head.get().fields.value(b"last-modified")?)?;
         i64::try_from(seconds).ok()?.checked_mul(1_000_000)
     }
+}
+
+/// Whether the directives have nothing to say about the head of a file, which has that media type
+/// by itself.
+fn is_left_alone(ruled: &Ruled, document: &Representation) -> bool {
+    let state = &ruled.state;
+    state.status == Status::OK
+        && state.charset.is_none()
+        && (is_by_name(ruled)
+            || state.content_type.as_deref()
+                == document.head().head().fields.value(b"content-type"))
+        && response::is_left_alone(state, &ruled.settings)
+}
+
+/// Whether no directive has anything to say about the media type.
+fn is_by_name(ruled: &Ruled) -> bool {
+    ruled.settings.mime.is_none() && ruled.state.content_type.is_none()
+}
+
+/// Sets the media type that the directives have found. A file without one is sent as bytes that no
+/// browser guesses at.
+pub(crate) fn set_content_type(head: &mut ResponseHead, ruled: &Ruled) {
+    if is_by_name(ruled) {
+        return;
+    }
+    let found = mime::content_type_field(&ruled.state);
+    head.fields.remove(b"content-type");
+    let value = found.as_deref().filter(|value| howdah_http::is_field_value(value));
+    head.fields.push(b"Content-Type", value.unwrap_or(b"application/octet-stream"));
 }

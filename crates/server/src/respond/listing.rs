@@ -3,9 +3,9 @@
 use std::rc::Rc;
 
 use howdah_files::Listed;
+use howdah_htaccess::host::{Probe, ProbeKind};
 use howdah_htaccess::modules::autoindex::Entry;
 use howdah_htaccess::modules::core::EtagParts;
-use howdah_htaccess::world::{Probe, ProbeKind};
 use howdah_http::{ResponseHead, Status, date, etag};
 use howdah_site::{DocumentPath, Ruled, Site};
 

@@ -2,7 +2,6 @@
 
 use std::future::{Future, poll_fn};
 use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -10,7 +9,7 @@ use std::task::{Context, Poll};
 use howdah_htaccess::modules::filter;
 use howdah_http::{Fields, ResponseHead, Status};
 use howdah_php::{Body as Input, Encoder, Exchange, Failure, Kind, decode_head};
-use howdah_site::{Disk, Ruled, Script, Site};
+use howdah_site::{DocumentHost, Ruled, Script, Site};
 
 use super::call::Call;
 use crate::body::{Body, PAUSE, Received};
@@ -40,14 +39,9 @@ pub(crate) async fn respond(
             Received::Memory(bytes) => Input::Memory(bytes),
             Received::File(file, length) => Input::File(file.as_fd(), *length),
         };
-        let client = context.client();
-        let encode = |encoder: &mut Encoder| {
-            let call = Call { client, script };
-            match ruled.as_deref() {
-                Some(ruled) => thread.calls().encode(encoder, &call, ruled),
-                None => call.encode(encoder, None),
-            }
-        };
+        let call = Call { client: context.client(), script };
+        let prepared = context.prepared.as_deref();
+        let encode = |encoder: &mut Encoder| call.encode(encoder, ruled.as_deref(), prepared);
         // A request that leaves the queue makes room in it, so here a closed connection is enough.
         let dispatch = desk.dispatch(thread.encoder(), encode, input);
         let is_gone = |poll: &mut Context<'_>| context.stream.poll_closed(poll);
@@ -127,8 +121,8 @@ fn modified(
     script: &Script,
 ) -> Option<i64> {
     ruled.settings.expires.as_ref().filter(|expires| expires.is_active())?;
-    let path = script.path().absolute().as_os_str().as_bytes();
-    let probe = context.thread.host(site, context.arrival.started).probe(path)?;
+    let mut host = context.thread.host(site, context.arrival.started);
+    let probe = host.probe_document(script.path())??;
     Some(probe.modified)
 }
 

@@ -6,17 +6,17 @@ use howdah_htaccess::modules::authz::{self, Refusal};
 use howdah_htaccess::modules::setenvif;
 use howdah_http::Status;
 
-use super::outside::Outside;
+use super::world::RequestWorld;
 use super::{Asked, Stop, Walk, shown, step};
-use crate::disk::Disk;
+use crate::documents::DocumentHost;
 use crate::ruled::Passed;
 
-impl<'r, D: Disk> Walk<'_, 'r, D> {
+impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
     /// SetEnvIf and its relatives.
     pub(super) fn parse_headers(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
         if let Some(config) = asked.settings.setenvif.clone() {
-            let mut outside = Outside::new(self, &asked.path, asked.kind);
-            setenvif::header_parser(&mut asked.tx, &config, &mut outside)?;
+            let mut world = RequestWorld::new(self, &asked.path, asked.kind);
+            setenvif::header_parser(&mut asked.tx, &config, &mut world)?;
         }
         Ok(())
     }
@@ -51,8 +51,9 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         asked.tx.state.user = None;
         asked.tx.state.auth_type = None;
         let settings = Arc::clone(&asked.settings);
-        let mut outside = Outside::new(self, &asked.path, asked.kind).under(&settings, asked.slash);
-        authz::check(&mut asked.tx, &settings, &mut outside).map_err(|refusal| match refusal {
+        let mut world =
+            RequestWorld::new(self, &asked.path, asked.kind).under(&settings, asked.slash);
+        authz::check(&mut asked.tx, &settings, &mut world).map_err(|refusal| match refusal {
             Refusal::Status(status) => Stop::Status(status),
             Refusal::Later => Stop::Later,
         })

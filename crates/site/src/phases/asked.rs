@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use howdah_htaccess::{Client, Settings, State, Transaction};
 
-use crate::disk::{Kind, Look};
+use crate::documents::{FileHandle, Look, PathKind};
 use crate::path::DocumentPath;
 use crate::rules::Rules;
 
@@ -32,8 +32,10 @@ pub(crate) struct Asked<'r> {
     pub(super) slash: bool,
     /// Whether some component of the path starts with a dot.
     pub(super) dotted: bool,
-    /// What is at `path`; never [`Kind::Forbidden`].
-    pub(super) kind: Kind,
+    /// What is at `path`; never [`PathKind::Forbidden`].
+    pub(super) kind: PathKind,
+    /// Where the host keeps what is at `path`.
+    pub(super) file: FileHandle,
     /// What is at `path`, where that is known before the phases begin.
     pub(super) look: Option<Look>,
     /// The rules of the folder.
@@ -65,7 +67,8 @@ impl<'r> Asked<'r> {
             path: DocumentPath::nowhere(),
             slash: false,
             dotted: false,
-            kind: Kind::Missing,
+            kind: PathKind::Missing,
+            file: FileHandle::NONE,
             look: None,
             rules: None,
             settings: Arc::clone(settings),

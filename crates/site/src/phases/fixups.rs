@@ -5,9 +5,9 @@ use howdah_htaccess::modules::{alias, auth, env, headers, negotiation, rewrite};
 use howdah_htaccess::transaction::Found;
 
 use super::handler::options_of;
-use super::outside::Outside;
+use super::world::RequestWorld;
 use super::{Asked, Stop, Walk, shown, step, target};
-use crate::disk::{Disk, Kind};
+use crate::documents::{DocumentHost, PathKind};
 
 /// The handler of PHP scripts, as mod_php calls it.
 pub(super) const PHP: &[u8] = b"application/x-httpd-php";
@@ -15,7 +15,7 @@ pub(super) const PHP: &[u8] = b"application/x-httpd-php";
 /// The handler of what is handed on, as mod_proxy calls it.
 pub(super) const PROXY: &[u8] = b"proxy-server";
 
-impl<'r, D: Disk> Walk<'_, 'r, D> {
+impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
     /// All fixups, in the order of a Debian Apache's modules.
     pub(super) fn fix_up(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
         self.set_handler(asked)?;
@@ -33,10 +33,10 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
     fn set_handler(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
         let settings = asked.settings.clone();
         if let Some(config) = &settings.core {
-            let mut outside = Outside::new(self, &asked.path, asked.kind);
-            core::fixup(&mut asked.tx, config, &mut outside)?;
+            let mut world = RequestWorld::new(self, &asked.path, asked.kind);
+            core::fixup(&mut asked.tx, config, &mut world)?;
         }
-        let is_name = asked.kind != Kind::Directory || !asked.slash;
+        let is_name = asked.kind != PathKind::Directory || !asked.slash;
         if is_name && !asked.section_sets_handler && self.site.names.runs(asked.path.file_name()) {
             let mime = asked.settings.mime.as_ref();
             let is_taken_away =
@@ -59,14 +59,14 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         let options = options_of(asked);
         asked.tx.state.links_forbidden = !options.has(Options::FOLLOW_SYM_LINKS)
             && !options.has(Options::SYM_LINKS_IF_OWNER_MATCH);
-        let mut outside =
-            Outside::new(self, &asked.path, asked.kind).under(&asked.settings, asked.slash);
-        match rewrite::fixup(&mut asked.tx, &config, &mut outside) {
+        let mut world =
+            RequestWorld::new(self, &asked.path, asked.kind).under(&asked.settings, asked.slash);
+        match rewrite::fixup(&mut asked.tx, &config, &mut world) {
             rewrite::Outcome::Declined => Ok(()),
             rewrite::Outcome::Continue => {
                 // With `H=` a rule leads to that handler and to a file that is not there.
                 if asked.tx.state.found == Found::Missing {
-                    asked.kind = Kind::Missing;
+                    asked.kind = PathKind::Missing;
                 }
                 Ok(())
             }
@@ -112,8 +112,8 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         let Some(config) = asked.settings.alias.clone() else {
             return Ok(());
         };
-        let mut outside = Outside::new(self, &asked.path, asked.kind);
-        match alias::fixup(&mut asked.tx, &config, &mut outside) {
+        let mut world = RequestWorld::new(self, &asked.path, asked.kind);
+        match alias::fixup(&mut asked.tx, &config, &mut world) {
             None => Ok(()),
             Some(alias::Outcome::Status(status)) => Err(Stop::Status(status)),
             Some(alias::Outcome::Redirect { status, location }) => {
@@ -126,16 +126,16 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
     /// SetEnv, PassEnv, UnsetEnv.
     fn set_environment(&mut self, asked: &mut Asked<'r>) {
         if let Some(config) = asked.settings.env.clone() {
-            let mut outside = Outside::new(self, &asked.path, asked.kind);
-            env::fixup(&mut asked.tx, &config, &mut outside);
+            let mut world = RequestWorld::new(self, &asked.path, asked.kind);
+            env::fixup(&mut asked.tx, &config, &mut world);
         }
     }
 
     /// AuthBasicFake.
     fn fake_authorization(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
         if let Some(config) = asked.settings.auth.clone() {
-            let mut outside = Outside::new(self, &asked.path, asked.kind);
-            auth::fixup(&mut asked.tx, &config, &mut outside)?;
+            let mut world = RequestWorld::new(self, &asked.path, asked.kind);
+            auth::fixup(&mut asked.tx, &config, &mut world)?;
         }
         Ok(())
     }
@@ -144,8 +144,8 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
     fn change_request(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
         let settings = asked.settings.clone();
         if let Some(config) = settings.headers.as_ref().filter(|config| config.changes_requests()) {
-            let mut outside = Outside::new(self, &asked.path, asked.kind);
-            headers::request_fixup(&mut asked.tx, config, &mut outside)?;
+            let mut world = RequestWorld::new(self, &asked.path, asked.kind);
+            headers::request_fixup(&mut asked.tx, config, &mut world)?;
         }
         Ok(())
     }

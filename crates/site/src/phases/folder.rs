@@ -9,16 +9,16 @@ use howdah_http::{Method, Status};
 use super::handler::has_stray_path_info;
 use super::lookup::overlay;
 use super::{Asked, Stop, Walk, shown, step, target};
-use crate::disk::{Disk, Kind};
+use crate::documents::{DocumentHost, PathKind};
 use crate::redirect;
 
-impl<'r, D: Disk> Walk<'_, 'r, D> {
+impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
     /// Finds what is served instead of a folder, or of what is not there.
     pub(super) fn fix_up_folder(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
         match asked.kind {
-            Kind::Directory => self.serve_folder(asked)?,
-            Kind::Missing => self.fall_back(asked)?,
-            Kind::File | Kind::Forbidden => {}
+            PathKind::Directory => self.serve_folder(asked)?,
+            PathKind::Missing => self.fall_back(asked)?,
+            PathKind::File | PathKind::Forbidden => {}
         }
         if asked.internal.is_none() && asked.proxied.is_none() && !asked.tx.state.is_subrequest {
             self.try_steps(asked)?;
@@ -69,7 +69,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             let passed = self.passed(asked);
             let uri = target::join(name, asked.tx.state.args.as_deref());
             let (found, status) = self.sub_request(&mut asked.tx.state, &uri, Some(&passed));
-            if status == Status::OK && (found.kind == Kind::File || found.proxied.is_some()) {
+            if status == Status::OK && (found.kind == PathKind::File || found.proxied.is_some()) {
                 return self.take_index(asked, found);
             }
             let is_final =
@@ -107,7 +107,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         }
         let length = asked.path.relative().len();
         asked.path.push_component(name);
-        let missing = !asked.path.fits() || self.disk.kind(&asked.path) == Kind::Missing;
+        let missing = !asked.path.fits() || self.host.kind(&asked.path) == PathKind::Missing;
         asked.path.truncate_relative(length);
         missing
     }
@@ -138,7 +138,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         let uri = target::join(fallback, asked.tx.state.args.as_deref());
         let passed = self.passed(asked);
         let (found, status) = self.sub_request(&mut asked.tx.state, &uri, Some(&passed));
-        if status == Status::OK && found.kind == Kind::File {
+        if status == Status::OK && found.kind == PathKind::File {
             asked.tx.trace(|| {
                 step("fallback", shown(&found.tx.state.uri), "stands for what is missing")
             });
@@ -156,12 +156,12 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         let site = self.site;
         for try_step in site.steps() {
             let (uri, is_other) = match try_step {
-                TryStep::Uri if asked.kind == Kind::File && !has_stray_path_info(asked) => {
+                TryStep::Uri if asked.kind == PathKind::File && !has_stray_path_info(asked) => {
                     return Ok(());
                 }
-                TryStep::UriDirectory if asked.kind == Kind::Directory => return Ok(()),
+                TryStep::UriDirectory if asked.kind == PathKind::Directory => return Ok(()),
                 TryStep::Uri | TryStep::UriDirectory => continue,
-                TryStep::UriSuffix(_) if asked.slash || asked.kind != Kind::Missing => continue,
+                TryStep::UriSuffix(_) if asked.slash || asked.kind != PathKind::Missing => continue,
                 TryStep::UriSuffix(suffix) => {
                     let mut uri = Vec::new();
                     target::escape(&asked.tx.state.uri, &mut uri);
@@ -177,7 +177,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             let passed = self.passed(asked);
             let uri = target::join(&uri, asked.tx.state.args.as_deref());
             let (found, status) = self.sub_request(&mut asked.tx.state, &uri, Some(&passed));
-            if found.kind == Kind::File {
+            if found.kind == PathKind::File {
                 if status != Status::OK {
                     return Err(self.pass_on(asked, found, status));
                 }
@@ -197,6 +197,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         let old = std::mem::replace(&mut asked.path, found.path);
         self.scratch.reuse(old);
         asked.kind = found.kind;
+        asked.file = found.file;
         asked.slash = found.slash;
         asked.dotted = found.dotted;
         asked.rules = found.rules;

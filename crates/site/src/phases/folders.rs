@@ -1,14 +1,14 @@
-//! The first phases: from a URL's path to what is there on disk, and to the rules of its folder
+//! The first phases: from a URL's path to what is there on host, and to the rules of its folder
 //! (`ap_core_translate`, `ap_directory_walk`).
 
 use howdah_htaccess::transaction::Found;
 use memchr::memchr;
 
 use super::{Asked, Stop, Walk, shown, step};
-use crate::disk::{Disk, Kind, Look};
+use crate::documents::{DocumentHost, FileHandle, Look, PathKind};
 use crate::normal::normalize;
 
-impl<'r, D: Disk> Walk<'_, 'r, D> {
+impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
     /// Makes `path`, as a URL has it, the request's.
     pub(super) fn translate(&mut self, asked: &mut Asked<'r>, path: &[u8]) -> Result<(), Stop> {
         asked.path = self.site.root(self.client.host(), self.scratch.take())?;
@@ -25,11 +25,12 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         asked.tx.state.path_info.clear();
         let known = asked.look.take();
         let mut look = known.unwrap_or_else(|| self.look(asked));
-        if look.kind == Kind::Missing && memchr(b'/', asked.path.relative()).is_some() {
+        if look.kind == PathKind::Missing && memchr(b'/', asked.path.relative()).is_some() {
             look = self.walk_down(asked);
         }
         asked.rules = look.rules;
         asked.kind = look.kind;
+        asked.file = look.file;
         if let Some(rules) = &asked.rules {
             asked.settings.clone_from(rules.settings());
         } else {
@@ -37,7 +38,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         }
         self.note_filename(asked);
         note_files(asked);
-        if asked.kind == Kind::Forbidden {
+        if asked.kind == PathKind::Forbidden {
             let path = asked.path.absolute().display();
             asked.tx.complain(
                 None,
@@ -60,9 +61,13 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
 
     fn look(&mut self, asked: &Asked<'r>) -> Look {
         if asked.path.fits() {
-            self.disk.look(&asked.path)
+            self.host.look(&asked.path)
         } else {
-            Look { kind: Kind::Missing, rules: None }
+            Look {
+                kind: PathKind::Missing,
+                file: FileHandle::NONE,
+                rules: None,
+            }
         }
     }
 
@@ -75,7 +80,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             let end = memchr(b'/', &whole[start..]).map_or(whole.len(), |at| start + at);
             asked.path.push_component(&whole[start..end]);
             let look = self.look(asked);
-            if look.kind != Kind::Directory || end == whole.len() {
+            if look.kind != PathKind::Directory || end == whole.len() {
                 asked.tx.state.path_info.extend_from_slice(&whole[end..]);
                 return look;
             }
@@ -88,15 +93,15 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         state.filename.clear();
         state.filename.extend_from_slice(asked.path.absolute_bytes());
         state.found = match asked.kind {
-            Kind::File => Found::File,
-            Kind::Directory => Found::Directory,
-            Kind::Missing | Kind::Forbidden => Found::Missing,
+            PathKind::File => Found::File,
+            PathKind::Directory => Found::Directory,
+            PathKind::Missing | PathKind::Forbidden => Found::Missing,
         };
         if !asked.slash {
             return;
         }
         match asked.kind {
-            Kind::Directory if state.path_info.is_empty() => {
+            PathKind::Directory if state.path_info.is_empty() => {
                 if !state.filename.ends_with(b"/") {
                     state.filename.push(b'/');
                 }
@@ -126,10 +131,10 @@ fn note_files(asked: &mut Asked<'_>) {
     }
     let state = &asked.tx.state;
     let found = match asked.kind {
-        Kind::File => "a file",
-        Kind::Directory => "a folder",
-        Kind::Missing => "nothing is there",
-        Kind::Forbidden => "may not be read",
+        PathKind::File => "a file",
+        PathKind::Directory => "a folder",
+        PathKind::Missing => "nothing is there",
+        PathKind::Forbidden => "may not be read",
     };
     let mut event = step("path", shown(&state.filename), found);
     event.facts.push(("url", shown(&state.uri)));

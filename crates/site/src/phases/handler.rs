@@ -8,7 +8,7 @@ use super::content;
 use super::folder::FOLDER;
 use super::lookup::each_once;
 use super::{Asked, Stop, Walk, shown, target};
-use crate::disk::{Disk, Kind};
+use crate::documents::{DocumentHost, PathKind};
 use crate::names::FileClass;
 use crate::resolution::{Resolution, Script};
 use crate::resolve::{ALLOW_FILE, options};
@@ -69,7 +69,7 @@ impl Handler {
     }
 }
 
-impl<'r, D: Disk> Walk<'_, 'r, D> {
+impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
     /// What is sent.
     pub(super) fn handle(&mut self, asked: &mut Asked<'r>) -> Result<Handled, Stop> {
         if let Some((uri, args)) = asked.internal.take() {
@@ -81,7 +81,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         let resolution = match Handler::of(asked) {
             Handler::Php => self.run_script(asked),
             Handler::Default => self.send_file(asked),
-            Handler::Refused if asked.kind != Kind::File => self.send_file(asked),
+            Handler::Refused if asked.kind != PathKind::File => self.send_file(asked),
             Handler::Refused => {
                 let handler = asked.tx.state.handler.as_deref().unwrap_or_default();
                 let text = format!(
@@ -98,9 +98,9 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
 
     fn run_script(&mut self, asked: &mut Asked<'r>) -> Result<Resolution, Stop> {
         match asked.kind {
-            Kind::File => {}
-            Kind::Missing => return Err(Stop::Status(Status::NOT_FOUND)),
-            Kind::Directory | Kind::Forbidden => return Err(Stop::FORBIDDEN),
+            PathKind::File => {}
+            PathKind::Missing => return Err(Stop::Status(Status::NOT_FOUND)),
+            PathKind::Directory | PathKind::Forbidden => return Err(Stop::FORBIDDEN),
         }
         if !asked.tx.state.path_info.is_empty() && accepts_path_info(asked) == AcceptPathInfo::Off {
             return Err(Stop::Status(Status::NOT_FOUND));
@@ -127,7 +127,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
     fn send_file(&mut self, asked: &mut Asked<'r>) -> Result<Resolution, Stop> {
         let handler = asked.tx.state.handler.as_deref();
         let is_listed = handler.is_none_or(|name| name == FOLDER || name.is_empty());
-        if asked.kind == Kind::Directory && is_listed && asked.reads() {
+        if asked.kind == PathKind::Directory && is_listed && asked.reads() {
             return self.list(asked);
         }
         self.discard_content(asked)?;
@@ -136,7 +136,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             Method::Options => return Ok(options(ALLOW_FILE)),
             _ => return Err(Stop::Status(Status::METHOD_NOT_ALLOWED)),
         }
-        if asked.kind != Kind::File {
+        if asked.kind != PathKind::File {
             return Err(Stop::Status(Status::NOT_FOUND));
         }
         if has_stray_path_info(asked) {
@@ -146,7 +146,10 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             return Err(Stop::Status(Status::METHOD_NOT_ALLOWED));
         }
         match self.site.names.class(asked.path.file_name()) {
-            FileClass::Plain => Ok(Resolution::File { path: asked.take_path() }),
+            FileClass::Plain => Ok(Resolution::File {
+                path: asked.take_path(),
+                file: asked.file,
+            }),
             FileClass::Php | FileClass::Refused => {
                 let text = format!(
                     "{}: the source of a program is not sent",

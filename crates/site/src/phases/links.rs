@@ -1,16 +1,16 @@
 //! Symbolic links where `Options` does not say FollowSymLinks (`resolve_symlink`).
 
 use howdah_config::Symlinks;
+use howdah_htaccess::host::ProbeKind;
 use howdah_htaccess::modules::core::Options;
-use howdah_htaccess::world::ProbeKind;
 use memchr::memchr;
 
 use super::handler::ABOVE;
 use super::{Asked, Stop, Walk, shown};
-use crate::disk::Disk;
+use crate::documents::{DocumentHost, FileHandle};
 use crate::rules::Rules;
 
-impl<'r, D: Disk> Walk<'_, 'r, D> {
+impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
     /// Whether every link on the way may be followed under the options of the folder that it is in.
     /// Directives can only forbid: what the site's own `symlinks` does not allow is never followed.
     /// A link with another owner than its target is followed under SymLinksIfOwnerMatch if it stays
@@ -24,7 +24,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         let mut start = 0;
         asked.path.truncate_relative(0);
         while start < whole.len() && outcome.is_ok() {
-            let options = options_of(self.disk.look(&asked.path).rules.as_deref());
+            let options = options_of(self.host.look(&asked.path).rules.as_deref());
             let end = memchr(b'/', &whole[start..]).map_or(whole.len(), |at| start + at);
             asked.path.push_component(&whole[start..end]);
             outcome = self.check_link(asked, options);
@@ -44,10 +44,12 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         if by_owner {
             if self.site.config().symlinks == Symlinks::Follow {
                 asked.path.restrict_symlinks(Symlinks::Owner);
+                // What was found was found under a weaker rule.
+                asked.file = FileHandle::NONE;
             }
             return Ok(());
         }
-        let found = self.disk.probe_link(asked.path.absolute_bytes());
+        let found = self.host.probe_link(asked.path.absolute_bytes());
         if found.is_none_or(|found| found.kind != ProbeKind::Link) {
             return Ok(());
         }

@@ -1,15 +1,15 @@
 //! mod_autoindex: the page that lists a folder. Each entry is asked for as a sub-request, so that
 //! what the client may not see is not told.
 
+use howdah_htaccess::host::Probe;
 use howdah_htaccess::modules::autoindex::{self, Entry, Insert, Listing};
 use howdah_htaccess::modules::core::ServerSignature;
-use howdah_htaccess::world::Probe;
 use howdah_htaccess::{Client, State, Transaction};
 use howdah_http::Status;
 
-use super::outside::Outside;
+use super::world::RequestWorld;
 use super::{Walk, target};
-use crate::disk::{Disk, Kind};
+use crate::documents::{DocumentHost, PathKind};
 use crate::path::{DocumentPath, Scratch};
 use crate::ruled::Ruled;
 use crate::sites::Site;
@@ -31,11 +31,11 @@ pub fn list(
     client: &Client<'_>,
     ruled: &mut Ruled,
     entries: Vec<Entry>,
-    disk: &mut impl Disk,
+    host: &mut impl DocumentHost,
     scratch: &mut Scratch,
 ) -> ListingPage {
     let config = ruled.settings.autoindex.clone().unwrap_or_default();
-    let mut walk = Walk::new(site, *client, disk, scratch);
+    let mut walk = Walk::new(site, *client, host, scratch);
     let state = &mut ruled.state;
     let listing = Listing {
         entries: walk.visible(state, entries, config.shows_forbidden()),
@@ -44,22 +44,22 @@ pub fn list(
         signature: signature(client, ruled),
     };
     let nowhere = DocumentPath::nowhere();
-    let mut outside = Outside::new(&mut walk, &nowhere, Kind::Forbidden);
+    let mut world = RequestWorld::new(&mut walk, &nowhere, PathKind::Forbidden);
     let tx = Transaction {
         client: *client,
         state: std::mem::take(&mut ruled.state),
     };
-    let content = autoindex::page(&tx, &ruled.settings, &mut outside, &listing);
+    let content = autoindex::page(&tx, &ruled.settings, &mut world, &listing);
     ruled.state = tx.state;
     let filename = &ruled.state.filename;
     ListingPage {
         content_type: config.content_type(),
         content,
-        tracked: config.tracks_modified().then(|| disk.probe(filename)).flatten(),
+        tracked: config.tracks_modified().then(|| walk.probe(filename)).flatten(),
     }
 }
 
-impl<D: Disk> Walk<'_, '_, D> {
+impl<H: DocumentHost> Walk<'_, '_, H> {
     fn visible(
         &mut self,
         state: &mut State,
@@ -90,7 +90,7 @@ impl<D: Disk> Walk<'_, '_, D> {
                 continue;
             }
             if !entry.is_directory {
-                entry.content_type = seen.content_type.or_else(|| media_type::<D>(&entry.name));
+                entry.content_type = seen.content_type.or_else(|| media_type::<H>(&entry.name));
                 entry.encoding = seen.encoding;
             }
             visible.push(entry);
@@ -103,12 +103,12 @@ impl<D: Disk> Walk<'_, '_, D> {
         let (found, status) = self.sub_request(state, name, None);
         let (kind, seen) = (found.kind, found.tx.state);
         self.scratch.reuse(found.path);
-        if status != Status::OK || kind != Kind::File {
+        if status != Status::OK || kind != PathKind::File {
             return None;
         }
         let name =
             &seen.filename[memchr::memrchr(b'/', &seen.filename).map_or(0, |slash| slash + 1)..];
-        let content_type = seen.content_type.or_else(|| media_type::<D>(name))?;
+        let content_type = seen.content_type.or_else(|| media_type::<H>(name))?;
         // A script is no text, and its source is not for everybody.
         if seen.handler.is_some()
             || self.site.names.runs(name)
@@ -116,7 +116,7 @@ impl<D: Disk> Walk<'_, '_, D> {
         {
             return None;
         }
-        let content = self.disk.read(&seen.filename)?.to_vec();
+        let content = self.host.read(&seen.filename)?.to_vec();
         Some(match content_type.starts_with(b"text/html") {
             true => Insert::Html(content),
             false => Insert::Text(content),
@@ -125,9 +125,9 @@ impl<D: Disk> Walk<'_, '_, D> {
 }
 
 /// By the last extension, where no directive says more.
-fn media_type<D: Disk>(name: &[u8]) -> Option<Vec<u8>> {
+fn media_type<H: DocumentHost>(name: &[u8]) -> Option<Vec<u8>> {
     let dot = memchr::memrchr(b'.', name)?;
-    let media_type = D::media_type(&name[dot + 1..].to_ascii_lowercase())?;
+    let media_type = H::media_type(&name[dot + 1..].to_ascii_lowercase())?;
     Some(media_type.as_bytes().to_vec())
 }
 

@@ -9,10 +9,10 @@ use howdah_http::{Fields, Method, Status};
 
 use super::rounds::MOST_REDIRECTS;
 use super::{Asked, Stop, Walk, shown, step, target};
-use crate::disk::Disk;
+use crate::documents::DocumentHost;
 use crate::ruled::Passed;
 
-impl<'r, D: Disk> Walk<'_, 'r, D> {
+impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
     /// What a rule or a condition learns of `uri`.
     pub(super) fn lookup(
         &mut self,

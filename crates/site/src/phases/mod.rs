@@ -25,12 +25,12 @@ pub(crate) mod handler;
 mod links;
 mod listing;
 mod lookup;
-mod outside;
 mod respond;
 mod rounds;
 mod sections;
 mod target;
 mod types;
+mod world;
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ use howdah_htaccess::trace::Event;
 use howdah_htaccess::{Client, Settings};
 use howdah_http::Status;
 
-use crate::disk::{Disk, Kind};
+use crate::documents::{DocumentHost, PathKind};
 use crate::path::{DocumentPath, Scratch};
 use crate::ruled::Passed;
 use crate::sites::Site;
@@ -48,10 +48,10 @@ pub use listing::{ListingPage, list};
 pub use respond::respond;
 
 /// What all requests have in common that are made for one of a client.
-pub(crate) struct Walk<'a, 'r, D> {
+pub(crate) struct Walk<'a, 'r, H> {
     pub(crate) site: &'a Site,
     pub(crate) client: Client<'r>,
-    pub(crate) disk: &'a mut D,
+    pub(crate) host: &'a mut H,
     pub(crate) scratch: &'a mut Scratch,
     /// How many internal redirects there have been.
     redirects: usize,
@@ -87,17 +87,17 @@ impl From<Status> for Stop {
     }
 }
 
-impl<'a, 'r, D: Disk> Walk<'a, 'r, D> {
+impl<'a, 'r, H: DocumentHost> Walk<'a, 'r, H> {
     pub(crate) fn new(
         site: &'a Site,
         client: Client<'r>,
-        disk: &'a mut D,
+        host: &'a mut H,
         scratch: &'a mut Scratch,
-    ) -> Walk<'a, 'r, D> {
+    ) -> Walk<'a, 'r, H> {
         Walk {
             site,
             client,
-            disk,
+            host,
             scratch,
             redirects: 0,
             depth: 0,
@@ -116,10 +116,10 @@ impl<'a, 'r, D: Disk> Walk<'a, 'r, D> {
         &self,
         settings: &Arc<Settings>,
         path: &DocumentPath,
-        kind: Kind,
+        kind: PathKind,
         slash: bool,
     ) -> Passed {
-        let is_name = kind != Kind::Directory || !slash;
+        let is_name = kind != PathKind::Directory || !slash;
         Passed {
             settings: Arc::clone(settings),
             is_script: is_name && self.site.names.runs(path.file_name()),

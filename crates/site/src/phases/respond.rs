@@ -9,8 +9,8 @@ use howdah_htaccess::{Client, Transaction};
 use howdah_http::{ResponseHead, Status};
 
 use super::Walk;
-use super::outside::Outside;
-use crate::disk::{Disk, Kind};
+use super::world::RequestWorld;
+use crate::documents::{DocumentHost, PathKind};
 use crate::path::{DocumentPath, Scratch};
 use crate::ruled::Ruled;
 use crate::sites::Site;
@@ -26,16 +26,16 @@ pub fn respond(
     ruled: &mut Rc<Ruled>,
     head: &mut ResponseHead,
     about: About,
-    disk: &mut impl Disk,
+    host: &mut impl DocumentHost,
     scratch: &mut Scratch,
 ) -> Result<Vec<Filter>, Status> {
     if response::respond_plainly(&ruled.state, &ruled.settings, head, about.is_error) {
         return Ok(Vec::new());
     }
     let settings = Arc::clone(&ruled.settings);
-    let mut walk = Walk::new(site, *client, disk, scratch);
+    let mut walk = Walk::new(site, *client, host, scratch);
     let nowhere = DocumentPath::nowhere();
-    let mut outside = Outside::new(&mut walk, &nowhere, Kind::Forbidden);
+    let mut world = RequestWorld::new(&mut walk, &nowhere, PathKind::Forbidden);
     let state = match Rc::get_mut(ruled) {
         Some(ruled) => std::mem::take(&mut ruled.state),
         // It is remembered for other requests.
@@ -43,7 +43,7 @@ pub fn respond(
     };
     let client = *client;
     let mut tx = Transaction { client, state };
-    let filters = response::respond(&mut tx, &settings, &mut outside, head, about);
+    let filters = response::respond(&mut tx, &settings, &mut world, head, about);
     match Rc::get_mut(ruled) {
         Some(ruled) => ruled.state = tx.state,
         None if tx.state.complaints.is_empty() => {}

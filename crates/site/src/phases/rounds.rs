@@ -11,14 +11,14 @@ use howdah_http::{Fields, Method, Status};
 
 use super::content;
 use super::handler::Handled;
-use super::outside::Outside;
+use super::world::RequestWorld;
 use super::{Asked, Start, Stop, Walk, shown, step, target};
-use crate::disk::Disk;
+use crate::documents::DocumentHost;
 use crate::resolution::{Resolution, Resolved};
 use crate::resolve::ALLOW_FILE;
 use crate::ruled::{Passed, Ruled};
 
-impl<'r, D: Disk> Walk<'_, 'r, D> {
+impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
     /// Serves the client's request.
     pub(crate) fn run(mut self, start: Option<Start>, trace: Option<Box<Trace>>) -> Resolved {
         let state = State {
@@ -145,8 +145,8 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         let text = match document {
             ErrorDocument::Default => None,
             ErrorDocument::Message(text) | ErrorDocument::Url(text) => {
-                let mut outside = Outside::new(self, &asked.path, asked.kind);
-                match text.render(&mut asked.tx, &mut outside) {
+                let mut world = RequestWorld::new(self, &asked.path, asked.kind);
+                match text.render(&mut asked.tx, &mut world) {
                     Ok(text) => Some(text.into_owned()),
                     Err(error) => {
                         asked.tx.complain(None, format!("ErrorDocument {status}: {error}"));

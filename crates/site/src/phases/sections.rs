@@ -11,12 +11,12 @@ use howdah_htaccess::wildcard;
 use howdah_http::Fields;
 use memchr::{memchr, memmem, memrchr};
 
-use super::outside::Outside;
+use super::world::RequestWorld;
 use super::{Asked, Walk};
-use crate::disk::Disk;
+use crate::documents::DocumentHost;
 use crate::rules::{InForce, NO_BRANCH, Rules};
 
-impl<'r, D: Disk> Walk<'_, 'r, D> {
+impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
     /// Merges the sections that apply into the request's settings.
     pub(super) fn walk_sections(&mut self, asked: &mut Asked<'r>) {
         let Some(rules) = asked.rules.clone() else {
@@ -69,9 +69,8 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             let holds = match &branch.condition {
                 None => true,
                 Some(condition) => {
-                    let mut outside = Outside::new(self, &asked.path, asked.kind);
-                    let held =
-                        condition.holds(&mut asked.tx, &mut outside, &mut Captures::default());
+                    let mut world = RequestWorld::new(self, &asked.path, asked.kind);
+                    let held = condition.holds(&mut asked.tx, &mut world, &mut Captures::default());
                     held.unwrap_or_else(|error| {
                         let text = format!("the condition cannot be evaluated: {error}");
                         asked.tx.complain(Some(&branch.place), text);

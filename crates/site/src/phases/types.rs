@@ -7,22 +7,22 @@ use howdah_htaccess::modules::{mime, negotiation};
 use howdah_http::Status;
 
 use super::handler::options_of;
-use super::outside::Outside;
+use super::world::RequestWorld;
 use super::{Asked, Stop, Walk, target};
-use crate::disk::{Disk, Kind};
+use crate::documents::{DocumentHost, PathKind};
 
-impl<'r, D: Disk> Walk<'_, 'r, D> {
+impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
     /// Media type, charset, encoding, languages and the handler that goes with an extension. Where
     /// no directive says anything about extensions, whoever sends the file knows its type.
     pub(super) fn find_type(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
-        if asked.kind == Kind::Missing
+        if asked.kind == PathKind::Missing
             && options_of(asked).has(Options::MULTI_VIEWS)
             && self.choose(asked)?
         {
             return Ok(());
         }
         if asked.settings.mime.is_some() {
-            mime::find_type(&mut asked.tx, &asked.settings, &D::media_type);
+            mime::find_type(&mut asked.tx, &asked.settings, &H::media_type);
         }
         Ok(())
     }
@@ -31,8 +31,9 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
     fn choose(&mut self, asked: &mut Asked<'r>) -> Result<bool, Stop> {
         let settings = Arc::clone(&asked.settings);
         let fields = asked.tx.state.error_fields.clone();
-        let mut outside = Outside::new(self, &asked.path, asked.kind).under(&settings, asked.slash);
-        let name = negotiation::choose(&mut asked.tx, &settings, &mut outside, &D::media_type)?;
+        let mut world =
+            RequestWorld::new(self, &asked.path, asked.kind).under(&settings, asked.slash);
+        let name = negotiation::choose(&mut asked.tx, &settings, &mut world, &H::media_type)?;
         let Some(name) = name else { return Ok(false) };
         let uri = target::join(&variant(asked, &name), asked.tx.state.args.as_deref());
         let passed = self.passed(asked);

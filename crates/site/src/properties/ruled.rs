@@ -3,12 +3,13 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use howdah_htaccess::world::{Probe, ProbeKind, Verified};
+use howdah_htaccess::Unrepeatable;
+use howdah_htaccess::host::{Host, Probe, ProbeKind, Verified};
 use howdah_htaccess::{Client, Surroundings, compile};
 use howdah_http::{Method, Request};
 
 use super::{check, check_path, one_root};
-use crate::disk::{Disk, Kind, Look};
+use crate::documents::{DocumentHost, FileHandle, Look, PathKind};
 use crate::path::{DocumentPath, Scratch};
 use crate::resolution::Resolution;
 use crate::rules::Rules;
@@ -38,14 +39,14 @@ pub fn directives(data: &[u8]) {
     let Some(site) = sites.find(b"example.org") else {
         return;
     };
-    let mut disk = Ruled::new(root, folder);
+    let mut host = Ruled::new(root, folder);
     let mut scratch = Scratch::default();
-    let first = crate::resolve(site, &client, &mut disk, &mut scratch).resolution;
-    assert!(disk.asked < MOST_QUESTIONS, "the disk was asked {} times", disk.asked);
+    let first = crate::resolve(site, &client, &mut host, &mut scratch).resolution;
+    assert!(host.asked < MOST_QUESTIONS, "the disk was asked {} times", host.asked);
     check_ruled(&first);
-    let again = crate::resolve(site, &client, &mut disk, &mut scratch).resolution;
+    let again = crate::resolve(site, &client, &mut host, &mut scratch).resolution;
     assert_eq!(first, again);
-    let explained = crate::explain(site, &client, &mut disk, &mut Scratch::default());
+    let explained = crate::explain(site, &client, &mut host, &mut Scratch::default());
     assert_eq!(first, explained.resolution);
 }
 
@@ -79,14 +80,14 @@ impl Ruled {
     }
 }
 
-impl Disk for Ruled {
-    fn kind(&mut self, path: &DocumentPath) -> Kind {
+impl DocumentHost for Ruled {
+    fn kind(&mut self, path: &DocumentPath) -> PathKind {
         self.asked += 1;
         check_path(path);
         match path.file_name() {
-            b"" | [_] => Kind::Directory,
-            name if name.contains(&b'.') => Kind::File,
-            _ => Kind::Missing,
+            b"" | [_] => PathKind::Directory,
+            name if name.contains(&b'.') => PathKind::File,
+            _ => PathKind::Missing,
         }
     }
 
@@ -94,9 +95,15 @@ impl Disk for Ruled {
         let is_below = path.relative() == b"a" || path.relative().starts_with(b"a/");
         let rules = if is_below { &self.folder } else { &self.root };
         let rules = Some(Rc::clone(rules));
-        Look { kind: self.kind(path), rules }
+        Look {
+            kind: self.kind(path),
+            file: FileHandle::NONE,
+            rules,
+        }
     }
+}
 
+impl Host for Ruled {
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {
         self.asked += 1;
         Some(Probe {
@@ -115,7 +122,7 @@ impl Disk for Ruled {
         [&b"x.html"[..], b"x.de.html", b"index.php"].map(Box::from).to_vec()
     }
 
-    fn verify(&mut self, hash: &[u8], password: &[u8]) -> Verified {
+    fn verify(&mut self, _: Unrepeatable, hash: &[u8], password: &[u8]) -> Verified {
         if hash == password { Verified::Yes } else { Verified::No }
     }
 }

@@ -374,7 +374,7 @@ fn mass_hosting() {
             &mut Tree::new(&["a.example/web//", "a.example/web/x.txt"]),
             &mut Scratch::default(),
         ) {
-            Resolution::File { path } | Resolution::Directory { path } => {
+            Resolution::File { path, .. } | Resolution::Directory { path } => {
                 format!("{} {}", path.root().display(), String::from_utf8_lossy(path.relative()))
             }
             other => shown(&other),
@@ -413,7 +413,7 @@ fn a_reused_buffer_is_not_allocated_again() {
     let mut scratch = Scratch::default();
     let mut places = Vec::new();
     for _ in 0..3 {
-        let Resolution::File { path } =
+        let Resolution::File { path, .. } =
             resolution(sites.find(b"h").unwrap(), &request, &mut Tree::new(&TREE), &mut scratch)
         else {
             panic!("a file was expected");

@@ -103,3 +103,19 @@ fn per_host(before: &str, after: &str) -> RootTemplate {
         after: after.to_owned(),
     }
 }
+
+#[test]
+fn sites_on_which_directives_mean_the_same_have_one_scope() {
+    let text = "[[site]]\nhosts = \"a\"\nroot = \"/srv/a\"\n\
+         [[site]]\nhosts = \"b\"\nroot = \"/srv/b\"\nhtaccess = false\n\
+         [[site]]\nhosts = \"c\"\nroot = \"/srv/c\"\n\
+         [[site]]\nhosts = \"d\"\nroot = \"/srv/d\"\nrules = \"DirectoryIndex a\"\n\
+         [[site]]\nhosts = \"e\"\nroot = \"/srv/e\"\nhtaccess = false\n";
+    let sites = Sites::compile(&Config::parse(text, "test.toml").unwrap());
+    let scopes: Vec<u32> = sites.iter().map(Site::scope).collect();
+    assert_eq!(scopes, [0, 1, 0, 2, 1]);
+    for site in sites.iter() {
+        let path = site.root(b"x", Vec::new()).unwrap();
+        assert_eq!(path.scope(), site.scope());
+    }
+}

@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::disk::{Disk, Kind};
+use crate::Host;
+use crate::documents::{DocumentHost, PathKind};
 use crate::path::{DocumentPath, Scratch};
 use crate::resolution::Resolution;
 use crate::sites::Sites;
@@ -10,12 +11,14 @@ use howdah_http::Method;
 
 struct OnlyScripts;
 
-impl Disk for OnlyScripts {
-    fn kind(&mut self, path: &DocumentPath) -> Kind {
+impl Host for OnlyScripts {}
+
+impl DocumentHost for OnlyScripts {
+    fn kind(&mut self, path: &DocumentPath) -> PathKind {
         if path.relative().ends_with(b".php") {
-            Kind::File
+            PathKind::File
         } else {
-            Kind::Missing
+            PathKind::Missing
         }
     }
 }

@@ -1,14 +1,33 @@
 //! What the tested expressions look at.
 
-use std::sync::Arc;
-
+use crate::client::Unrepeatable;
+use crate::host::{Host, Owners, Probe, ProbeKind};
 use crate::transaction::Transaction;
-use crate::world::{Lookup, Owners, Probe, ProbeKind, Verified, World};
+use crate::world::{Lookup, World};
 
 /// `/files` with some things in it, and `OS` in the environment.
 pub(super) struct Disk;
 
 impl World for Disk {
+    fn host(&mut self) -> &mut dyn Host {
+        self
+    }
+    fn lookup(&mut self, _from: &mut Transaction<'_>, uri: &[u8]) -> Lookup {
+        let status = match uri {
+            b"/there" => 200,
+            b"/moved" => 302,
+            b"/refused" => 403,
+            _ => 404,
+        };
+        Lookup {
+            status: howdah_http::Status::new(status).unwrap(),
+            uri: uri.to_vec(),
+            ..Lookup::default()
+        }
+    }
+}
+
+impl Host for Disk {
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {
         let (kind, size, mode) = match path {
             b"/files" | b"/files/folder" => (ProbeKind::Directory, 4096, 0o755),
@@ -33,42 +52,20 @@ impl World for Disk {
         };
         match path {
             b"/files/link" | b"/files/dangling" => Some(link),
-            path => self.probe(path),
+            path => Host::probe(self, path),
         }
     }
-    fn read(&mut self, _path: &[u8]) -> Option<Arc<[u8]>> {
-        panic!("no expression reads a file")
-    }
-    fn entries(&mut self, _folder: &[u8]) -> Vec<Box<[u8]>> {
-        panic!("no expression lists a folder")
-    }
-    fn lookup(&mut self, _from: &mut Transaction<'_>, uri: &[u8]) -> Lookup {
-        let status = match uri {
-            b"/there" => 200,
-            b"/moved" => 302,
-            b"/refused" => 403,
-            _ => 404,
-        };
-        Lookup {
-            status: howdah_http::Status::new(status).unwrap(),
-            uri: uri.to_vec(),
-            ..Lookup::default()
-        }
-    }
-    fn owners(&mut self, path: &[u8]) -> Option<Owners> {
+    fn owners(&mut self, _: Unrepeatable, path: &[u8]) -> Option<Owners> {
         let owners = Owners {
             user: Some((*b"somebody").into()),
             group: None,
         };
         (path == b"/srv/folder/page.php").then_some(owners)
     }
-    fn verify(&mut self, _hash: &[u8], _password: &[u8]) -> Verified {
-        panic!("no expression checks a password")
-    }
     fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>> {
         (name == b"OS").then(|| b"from outside".to_vec())
     }
-    fn zone(&mut self, _seconds: u64) -> i32 {
+    fn zone(&mut self, _: Unrepeatable, _seconds: u64) -> i32 {
         3600
     }
 }

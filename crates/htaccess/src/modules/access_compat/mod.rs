@@ -5,12 +5,13 @@ use std::sync::Arc;
 use howdah_http::Status;
 
 use crate::directive::{Arguments, Call, Directive, Overrides, Support};
+use crate::host::LookedUp;
 use crate::mistake::{Complaint, Place};
 use crate::modules::authz::{BadSubnet, MethodSet, Refusal, Subnet, in_domain};
 use crate::settings::{Merge, Settings};
 use crate::trace::Event;
 use crate::transaction::Transaction;
-use crate::world::{LookedUp, World};
+use crate::world::World;
 
 /// What the module's directives have set. A folder that has one of them has none of those above it.
 #[derive(Clone, Debug, Default)]
@@ -120,7 +121,10 @@ fn matches(
             Clients::All => true,
             Clients::Address(subnet) => subnet.contains(tx.client.remote().ip()),
             Clients::Variable(is_set, name) => tx.state.env.contains(name) == *is_set,
-            Clients::Host(domain) => match world.host_name(tx.client.remote().ip()) {
+            Clients::Host(domain) => match world
+                .host()
+                .host_name(tx.client.depends_on_everything(), tx.client.remote().ip())
+            {
                 LookedUp::Found(host) => in_domain(domain, &host),
                 LookedUp::Nothing => false,
                 LookedUp::Later => return Err(Refusal::Later),

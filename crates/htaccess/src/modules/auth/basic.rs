@@ -5,11 +5,12 @@ use md5::{Digest, Md5};
 
 use super::files::{self, hash_of, realm_hash_of};
 use super::{ask, base64, note, password, realm, rendered, shown};
+use crate::host::Verified;
 use crate::modules::authz::Refusal;
 use crate::modules::core::Text;
 use crate::settings::Merge;
 use crate::transaction::Transaction;
-use crate::world::{Verified, World};
+use crate::world::World;
 
 /// What the module's directives have set.
 #[derive(Clone, Debug, Default)]
@@ -109,10 +110,13 @@ fn verified(
                 format!("the hash of user {user} is in a form that is not supported"),
             );
         }
-        match world.verify(hash, password) {
+        match world.host().verify(tx.client.depends_on_everything(), hash, password) {
             Verified::Yes => true,
             Verified::No => false,
-            Verified::Later => return Err(Refusal::Later),
+            Verified::Later => {
+                world.await_password(hash, password);
+                return Err(Refusal::Later);
+            }
         }
     };
     Ok(if fits { Ok(()) } else { Err("password mismatch") })

@@ -37,7 +37,9 @@ pub(super) fn authenticate(
     config: &super::Config,
     world: &mut dyn World,
 ) -> Result<(), Refusal> {
-    let (Some(realm), Some(secret)) = (realm(tx, config, world), world.nonce_secret()) else {
+    let (Some(realm), Some(secret)) =
+        (realm(tx, config, world), world.host().nonce_secret(tx.client.depends_on_everything()))
+    else {
         tx.complain(None, "AuthType Digest needs an AuthName, and a server that makes nonces");
         return Err(Refusal::Status(Status::INTERNAL_SERVER_ERROR));
     };
@@ -63,7 +65,7 @@ pub(super) fn challenge_anew(
     realm: &[u8],
     world: &mut dyn World,
 ) -> Status {
-    let Some(secret) = world.nonce_secret() else {
+    let Some(secret) = world.host().nonce_secret(tx.client.depends_on_everything()) else {
         return Status::UNAUTHORIZED;
     };
     let check = Check {

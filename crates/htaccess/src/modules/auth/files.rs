@@ -59,7 +59,7 @@ pub(super) fn read(
             "{directive} {shown}: the path is not absolute, and Howdah has no ServerRoot that it could be relative to"
         ));
     }
-    let file = world.read(path);
+    let file = world.host().read(path);
     file.ok_or_else(|| format!("{directive} {shown} cannot be read"))
 }
 

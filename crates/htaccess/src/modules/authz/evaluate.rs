@@ -4,13 +4,14 @@ use std::net::IpAddr;
 
 use howdah_http::{Scheme, Status};
 
+use crate::host::LookedUp;
 use crate::modules::auth;
 use crate::modules::core::Text;
 use crate::pattern::Captures;
 use crate::settings::Settings;
 use crate::trace::Event;
 use crate::transaction::Transaction;
-use crate::world::{LookedUp, World};
+use crate::world::World;
 
 use super::Refusal;
 use super::methods::MethodSet;
@@ -163,8 +164,12 @@ impl Judge<'_, '_> {
         })
     }
 
-    fn owners(&mut self, section: &Section) -> Result<crate::world::Owners, Refusal> {
-        match self.world.owners(&self.tx.state.filename) {
+    fn owners(&mut self, section: &Section) -> Result<crate::host::Owners, Refusal> {
+        match self
+            .world
+            .host()
+            .owners(self.tx.client.depends_on_everything(), &self.tx.state.filename)
+        {
             Some(owners) => Ok(owners),
             None => Err(self.failed(section, "the owner of the file cannot be found out")),
         }
@@ -177,7 +182,8 @@ impl Judge<'_, '_> {
         remote: IpAddr,
         is_inverted: bool,
     ) -> Result<Verdict, Refusal> {
-        let host = match self.world.host_name(remote) {
+        let host = match self.world.host().host_name(self.tx.client.depends_on_everything(), remote)
+        {
             LookedUp::Found(host) => host,
             LookedUp::Later => return Err(Refusal::Later),
             LookedUp::Never if is_inverted => return Err(self.failed(section, NO_NAMES)),
@@ -198,7 +204,7 @@ impl Judge<'_, '_> {
         is_inverted: bool,
     ) -> Result<Verdict, Refusal> {
         for name in self.hosts(section, names) {
-            match self.world.addresses(&name) {
+            match self.world.host().addresses(self.tx.client.depends_on_everything(), &name) {
                 LookedUp::Found(addresses) => {
                     let remote = remote.to_canonical();
                     if addresses.iter().any(|address| address.to_canonical() == remote) {

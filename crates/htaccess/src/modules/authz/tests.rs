@@ -11,11 +11,13 @@ use howdah_http::{Method, Request, Scheme, Status};
 use super::{Refusal, check};
 use crate::Client;
 use crate::Settings;
+use crate::client::Unrepeatable;
+use crate::host::{Host, LookedUp, Owners, Verified};
 use crate::modules::auth::password;
 use crate::testing::{request, settings, transaction};
 use crate::trace::Trace;
 use crate::transaction::Transaction;
-use crate::world::{LookedUp, Lookup, Owners, Probe, Verified, World};
+use crate::world::World;
 
 /// A world with files of users and groups, in which 192.0.2.1 is `client.example.org`.
 #[derive(Default)]
@@ -34,12 +36,12 @@ const GROUPS: &[u8] = b"admins: ann\nstaff: ann bob\nwww-data: bob\n";
 const DIGESTS: &[u8] = b"ann:Realm:ca111ad04a5b32af87475db6564b8cc9\n";
 
 impl World for Site {
-    fn probe(&mut self, _path: &[u8]) -> Option<Probe> {
-        None
+    fn host(&mut self) -> &mut dyn Host {
+        self
     }
-    fn probe_link(&mut self, _path: &[u8]) -> Option<Probe> {
-        None
-    }
+}
+
+impl Host for Site {
     fn read(&mut self, path: &[u8]) -> Option<Arc<[u8]>> {
         let content = match path {
             b"/users" => USERS,
@@ -49,47 +51,35 @@ impl World for Site {
         };
         Some(content.into())
     }
-    fn entries(&mut self, _folder: &[u8]) -> Vec<Box<[u8]>> {
-        Vec::new()
-    }
-    fn lookup(&mut self, _from: &mut Transaction<'_>, _uri: &[u8]) -> Lookup {
-        Lookup::default()
-    }
-    fn verify(&mut self, hash: &[u8], password: &[u8]) -> Verified {
+    fn verify(&mut self, _: Unrepeatable, hash: &[u8], password: &[u8]) -> Verified {
         match password::fits(hash, password) {
             _ if self.is_slow => Verified::Later,
             true => Verified::Yes,
             false => Verified::No,
         }
     }
-    fn host_name(&mut self, address: IpAddr) -> LookedUp<Vec<u8>> {
+    fn host_name(&mut self, _: Unrepeatable, address: IpAddr) -> LookedUp<Vec<u8>> {
         match address.to_string().as_str() {
             _ if self.nameless => LookedUp::Never,
             "192.0.2.1" => LookedUp::Found(b"client.example.org".to_vec()),
             _ => LookedUp::Nothing,
         }
     }
-    fn addresses(&mut self, name: &[u8]) -> LookedUp<Vec<IpAddr>> {
+    fn addresses(&mut self, _: Unrepeatable, name: &[u8]) -> LookedUp<Vec<IpAddr>> {
         match name {
             _ if self.nameless => LookedUp::Never,
             b"home.example" => LookedUp::Found(vec!["192.0.2.1".parse().unwrap()]),
             _ => LookedUp::Nothing,
         }
     }
-    fn owners(&mut self, _path: &[u8]) -> Option<Owners> {
+    fn owners(&mut self, _: Unrepeatable, _path: &[u8]) -> Option<Owners> {
         Some(Owners {
             user: Some((*b"ann").into()),
             group: Some((*b"www-data").into()),
         })
     }
-    fn nonce_secret(&mut self) -> Option<[u8; 32]> {
+    fn nonce_secret(&mut self, _: Unrepeatable) -> Option<[u8; 32]> {
         Some([7; 32])
-    }
-    fn variable(&mut self, _name: &[u8]) -> Option<Vec<u8>> {
-        None
-    }
-    fn zone(&mut self, _seconds: u64) -> i32 {
-        0
     }
 }
 

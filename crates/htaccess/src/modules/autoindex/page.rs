@@ -6,12 +6,14 @@ use super::order::{Order, Row};
 use super::query::Wanted;
 use super::table::{self, Widths};
 use super::{Config, Entry, Insert, Listing};
+use crate::client::Client;
 use crate::escape;
 use crate::transaction::Transaction;
 use crate::world::World;
 
 /// What every part of the page needs.
 pub(super) struct Maker<'m> {
+    pub client: Client<'m>,
     pub config: &'m Config,
     pub wanted: Wanted,
     pub out: Vec<u8>,
@@ -40,6 +42,7 @@ pub(super) fn page(
     listing: &Listing,
 ) -> Vec<u8> {
     let mut maker = Maker {
+        client: tx.client,
         config,
         wanted: Wanted::of(config, tx.state.args.as_deref()),
         out: Vec::new(),

@@ -325,7 +325,8 @@ fn name(maker: &mut Maker<'_>, row: &Row<'_>, index: usize, anchor: &[u8], width
 /// `2024-05-31 12:00`, in local time; `31-May-2024 12:00` with UseOldDateFormat.
 fn date_of(maker: &Maker<'_>, world: &mut dyn World, modified: i64) -> Vec<u8> {
     let seconds = u64::try_from(modified / 1_000_000).unwrap_or_default();
-    let local = seconds.saturating_add_signed(i64::from(world.zone(seconds)));
+    let zone = world.host().zone(maker.client.depends_on_everything(), seconds);
+    let local = seconds.saturating_add_signed(i64::from(zone));
     // `Fri, 31 May 2024 12:00:00 GMT`
     let text = date::format(local);
     let (day, month, year, clock) = (&text[5..7], &text[8..11], &text[12..16], &text[17..22]);

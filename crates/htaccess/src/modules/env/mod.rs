@@ -81,7 +81,7 @@ impl Variable {
 pub fn fixup(tx: &mut Transaction<'_>, config: &Config, world: &mut dyn World) {
     for (at, variable) in config.variables.iter().enumerate() {
         let passed = |variable: &Variable, world: &mut dyn World| match variable.value {
-            None => world.variable(&variable.name),
+            None => world.host().variable(&variable.name),
             Some(_) => None,
         };
         let value = match &variable.value {
@@ -94,7 +94,7 @@ pub fn fixup(tx: &mut Transaction<'_>, config: &Config, world: &mut dyn World) {
                 continue;
             }
             Some(value) => value.to_vec(),
-            None => match world.variable(&variable.name) {
+            None => match world.host().variable(&variable.name) {
                 Some(value) => value,
                 None => continue,
             },

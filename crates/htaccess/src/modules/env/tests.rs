@@ -1,35 +1,21 @@
 use super::fixup;
+use crate::host::Host;
 use crate::settings::Merge;
 use crate::testing::{request, settings, transaction};
 use crate::world::World;
 
 /// The server's own environment has `HOME`.
-struct Server(crate::testing::Nowhere);
+struct Server;
 
 impl World for Server {
-    fn probe(&mut self, path: &[u8]) -> Option<crate::world::Probe> {
-        self.0.probe(path)
+    fn host(&mut self) -> &mut dyn Host {
+        self
     }
-    fn probe_link(&mut self, path: &[u8]) -> Option<crate::world::Probe> {
-        self.0.probe_link(path)
-    }
-    fn read(&mut self, path: &[u8]) -> Option<std::sync::Arc<[u8]>> {
-        self.0.read(path)
-    }
-    fn entries(&mut self, folder: &[u8]) -> Vec<Box<[u8]>> {
-        self.0.entries(folder)
-    }
-    fn lookup(&mut self, from: &mut crate::Transaction<'_>, uri: &[u8]) -> crate::world::Lookup {
-        self.0.lookup(from, uri)
-    }
-    fn verify(&mut self, hash: &[u8], password: &[u8]) -> crate::world::Verified {
-        self.0.verify(hash, password)
-    }
+}
+
+impl Host for Server {
     fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>> {
         (name == b"HOME").then(|| b"/home".to_vec())
-    }
-    fn zone(&mut self, seconds: u64) -> i32 {
-        self.0.zone(seconds)
     }
 }
 
@@ -43,7 +29,7 @@ fn variables(files: &[&str]) -> String {
     let request = request("/", "");
     let mut transaction = transaction(&request);
     transaction.state.env.push(b"SEEN", b"before");
-    fixup(&mut transaction, &merged, &mut Server(crate::testing::Nowhere::default()));
+    fixup(&mut transaction, &merged, &mut Server);
     let pairs = transaction.state.env.iter().map(|(name, value)| [name, b"=", value].concat());
     String::from_utf8(pairs.collect::<Vec<_>>().join(&b' ')).unwrap()
 }

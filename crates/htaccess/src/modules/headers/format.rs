@@ -113,13 +113,20 @@ fn render_part(part: &Part, tx: &Transaction<'_>, world: &mut dyn World, out: &m
     let _ = match part {
         Part::Text(text) => out.write_all(text),
         Part::Time => write!(out, "t={}", tx.client.time()),
-        Part::Duration => write!(out, "D={}", world.elapsed()),
+        Part::Duration => {
+            write!(out, "D={}", world.host().elapsed(tx.client.depends_on_everything()))
+        }
         Part::Load => {
-            let [one, five, fifteen] = world.load().averages;
+            let [one, five, fifteen] =
+                world.host().load(tx.client.depends_on_everything()).averages;
             write!(out, "l={one:.2}/{five:.2}/{fifteen:.2}")
         }
-        Part::Idle => write!(out, "i={}", world.load().idle),
-        Part::Busy => write!(out, "b={}", world.load().busy),
+        Part::Idle => {
+            write!(out, "i={}", world.host().load(tx.client.depends_on_everything()).idle)
+        }
+        Part::Busy => {
+            write!(out, "b={}", world.host().load(tx.client.depends_on_everything()).busy)
+        }
         Part::Environment(name) => {
             let value = tx.state.env.value(name).unwrap_or(b"(null)");
             out.extend(value.iter().map(|&byte| match byte {

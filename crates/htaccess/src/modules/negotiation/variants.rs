@@ -7,9 +7,10 @@ use howdah_http::Status;
 use super::accept::{Item, SCRIPT};
 use crate::Settings;
 use crate::escape;
+use crate::host::ProbeKind;
 use crate::modules::mime::{self, Description};
 use crate::transaction::Transaction;
-use crate::world::{ProbeKind, World};
+use crate::world::World;
 
 /// A file that a name may stand for, and how well it suits the client.
 #[derive(Clone, Debug)]
@@ -73,7 +74,7 @@ pub(super) fn gather(
         |entry: &[u8]| entry.strip_prefix(name).is_some_and(|rest| rest.first() == Some(&b'.'));
     let mut found = false;
     let mut variants = Vec::new();
-    for entry in world.entries(folder).iter().filter(|entry| begins(entry)) {
+    for entry in world.host().entries(folder).iter().filter(|entry| begins(entry)) {
         let path = [folder, entry].concat();
         let Some(probe) = world.probe(&path).filter(|probe| probe.kind != ProbeKind::Directory)
         else {

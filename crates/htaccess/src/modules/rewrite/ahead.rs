@@ -99,7 +99,7 @@ impl Ahead {
         Cow::Borrowed(match variable {
             Variable::Environment(name) => match found.env.value(name) {
                 Some(value) => value,
-                None => return world.variable(name).unwrap_or_default().into(),
+                None => return world.host().variable(name).unwrap_or_default().into(),
             },
             Variable::Server(Server::Filename) => &found.filename,
             Variable::Server(Server::Uri) => &found.uri,

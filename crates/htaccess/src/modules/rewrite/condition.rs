@@ -8,10 +8,11 @@ use super::arguments::{self, number};
 use super::situation::{Failure, Situation};
 use super::template::Template;
 use crate::expression::Expression;
+use crate::host::ProbeKind;
 use crate::mistake::{Complaint, Place};
 use crate::pattern::{Captures, Pattern};
 use crate::transaction::Found;
-use crate::world::{ProbeKind, World};
+use crate::world::World;
 
 /// A condition, compiled.
 #[derive(Debug)]
@@ -291,9 +292,10 @@ fn file(test: FileTest, path: &[u8], known: &Known<'_>, world: &mut dyn World) -
     match test {
         FileTest::File => world.kind(&absolute) == Some(ProbeKind::File),
         FileTest::Directory => world.kind(&absolute) == Some(ProbeKind::Directory),
-        FileTest::Link => {
-            world.probe_link(&absolute).is_some_and(|probe| probe.kind == ProbeKind::Link)
-        }
+        FileTest::Link => world
+            .host()
+            .probe_link(&absolute)
+            .is_some_and(|probe| probe.kind == ProbeKind::Link),
         FileTest::NotEmpty => world
             .probe(&absolute)
             .is_some_and(|probe| probe.kind == ProbeKind::File && probe.size > 0),

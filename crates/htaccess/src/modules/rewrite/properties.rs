@@ -9,9 +9,10 @@ use howdah_http::{Request, Status};
 use super::{Outcome, fixup, url};
 use crate::client::Client;
 use crate::compile::{Surroundings, compile};
+use crate::host::{Host, Probe, ProbeKind};
 use crate::trace::Trace;
 use crate::transaction::{Found, State, Transaction};
-use crate::world::{Lookup, Probe, ProbeKind, Verified, World};
+use crate::world::{Lookup, World};
 
 /// A file of directives, a path, a query and a request field's value, with zero bytes between them.
 /// The rules end within a second or two, with results of bounded size, of which nothing can forge a
@@ -97,22 +98,8 @@ fn state(path: &[u8], query: &[u8]) -> State {
 struct Half;
 
 impl World for Half {
-    fn probe(&mut self, path: &[u8]) -> Option<Probe> {
-        (path.len().is_multiple_of(2)).then_some(Probe {
-            kind: ProbeKind::File,
-            size: path.len() as u64,
-            modified: 0,
-            mode: 0o644,
-        })
-    }
-    fn probe_link(&mut self, path: &[u8]) -> Option<Probe> {
-        self.probe(path)
-    }
-    fn read(&mut self, _path: &[u8]) -> Option<Arc<[u8]>> {
-        None
-    }
-    fn entries(&mut self, _folder: &[u8]) -> Vec<Box<[u8]>> {
-        Vec::new()
+    fn host(&mut self) -> &mut dyn Host {
+        self
     }
     fn lookup(&mut self, _from: &mut Transaction<'_>, uri: &[u8]) -> Lookup {
         Lookup {
@@ -126,14 +113,16 @@ impl World for Half {
             ..Lookup::default()
         }
     }
-    fn verify(&mut self, _hash: &[u8], _password: &[u8]) -> Verified {
-        Verified::No
-    }
-    fn variable(&mut self, _name: &[u8]) -> Option<Vec<u8>> {
-        None
-    }
-    fn zone(&mut self, _seconds: u64) -> i32 {
-        0
+}
+
+impl Host for Half {
+    fn probe(&mut self, path: &[u8]) -> Option<Probe> {
+        (path.len().is_multiple_of(2)).then_some(Probe {
+            kind: ProbeKind::File,
+            size: path.len() as u64,
+            modified: 0,
+            mode: 0o644,
+        })
     }
 }
 

@@ -192,7 +192,7 @@ impl Variable {
             Variable::Field(name) => field_value(transaction, name),
             Variable::Environment(name) => match transaction.state.env.value(name) {
                 Some(value) => Cow::Borrowed(value),
-                None => world.variable(name).unwrap_or_default().into(),
+                None => world.host().variable(name).unwrap_or_default().into(),
             },
             Variable::OfUrl(variable) => situation.ahead.value(false, variable, situation, world),
             Variable::OfFile(variable) => situation.ahead.value(true, variable, situation, world),
@@ -320,7 +320,10 @@ fn owner(which: Server, transaction: &Transaction<'_>, world: &mut dyn World) ->
         Found::Missing => memchr::memrchr(b'/', &state.filename).unwrap_or_default(),
         Found::File | Found::Directory => state.filename.len(),
     };
-    let owners = world.owners(&state.filename[..end]).unwrap_or_default();
+    let owners = world
+        .host()
+        .owners(transaction.client.depends_on_everything(), &state.filename[..end])
+        .unwrap_or_default();
     let name = if which == Server::Owner {
         owners.user
     } else {
@@ -335,7 +338,9 @@ fn is_ipv6(address: IpAddr) -> bool {
 
 fn time(part: Time, transaction: &Transaction<'_>, world: &mut dyn World) -> Vec<u8> {
     let seconds = transaction.client.time() / 1_000_000;
-    let local = seconds.saturating_add_signed(i64::from(world.zone(seconds)));
+    let local = seconds.saturating_add_signed(i64::from(
+        world.host().zone(transaction.client.depends_on_everything(), seconds),
+    ));
     // Such as `Sun, 06 Nov 1994 08:49:37 GMT`.
     let text = date::format(local);
     let weekday = place_of(&text[..3], WEEKDAYS);

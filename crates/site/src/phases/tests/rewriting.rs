@@ -232,3 +232,29 @@ fn look_aheads() {
     );
     check(&mut tree, &[("/b", "403"), ("/u", "file there.txt"), ("/v", "404"), ("/loop", "404")]);
 }
+
+/// `/s<n>` reaches its end after n internal redirects.
+fn steps(end: &str) -> String {
+    let steps = (1..=12).map(|number| match number {
+        1 => format!("RewriteRule ^s1$ {end} [L]\n"),
+        _ => format!("RewriteRule ^s{number}$ /s{} [L]\n", number - 1),
+    });
+    "RewriteEngine On\n".to_owned() + &steps.collect::<String>()
+}
+
+#[test]
+fn ten_internal_redirects_and_no_more() {
+    let rules = steps("/end.txt");
+    let mut tree = Tree::new("end.txt", &[("", &rules)]);
+    let rows = [("/s1", "file end.txt"), ("/s9", "file end.txt"), ("/s10", "file end.txt")];
+    check(&mut tree, &rows);
+    check(&mut tree, &[("/s11", "500"), ("/s12", "500")]);
+}
+
+#[test]
+fn after_the_last_internal_redirect_nothing_is_looked_up() {
+    let rules = steps("/dir/");
+    let mut tree = Tree::new("dir/index.php", &[("", &rules)]);
+    check(&mut tree, &[("/dir/", "php dir/index.php"), ("/s9", "php dir/index.php")]);
+    check(&mut tree, &[("/s10", "500"), ("/s11", "500")]);
+}

@@ -8,14 +8,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use howdah_config::{Config, RootTemplate, Site as SiteConfig};
-use howdah_htaccess::world::{Probe, ProbeKind, Verified};
+use howdah_htaccess::Unrepeatable;
+use howdah_htaccess::host::{Host, Probe, ProbeKind, Verified};
 use howdah_htaccess::{Client, compile};
 use howdah_http::{Method, Request, Status};
 
-use crate::disk::{Disk, Kind, Look};
-use crate::memory::Memory;
+use crate::documents::{DocumentHost, FileHandle, Look, PathKind};
 use crate::path::{DocumentPath, Scratch};
 use crate::resolution::{Resolution, Resolved};
+use crate::resolution_cache::ResolutionCache;
 use crate::ruled::Ruled;
 use crate::rules::Rules;
 use crate::sites::{Site, Sites};
@@ -27,7 +28,7 @@ pub const ROOT: &str = "/srv/www";
 /// none.
 pub struct Tree {
     pub sites: Sites,
-    kinds: BTreeMap<String, Kind>,
+    kinds: BTreeMap<String, PathKind>,
     htaccess: HashMap<String, String>,
     rules: RefCell<HashMap<String, Option<Rc<Rules>>>>,
     /// What directives may read.
@@ -38,7 +39,7 @@ pub struct Tree {
     pub asked: usize,
     /// Changes with the files.
     pub epoch: u64,
-    pub memory: Memory,
+    pub cache: ResolutionCache<()>,
 }
 
 impl Tree {
@@ -62,14 +63,14 @@ impl Tree {
         change(&mut site);
         let mut tree = Tree {
             sites: Sites::compile(&Config { sites: vec![site], ..Config::default() }),
-            kinds: BTreeMap::from([(String::new(), Kind::Directory)]),
+            kinds: BTreeMap::from([(String::new(), PathKind::Directory)]),
             htaccess: HashMap::new(),
             rules: RefCell::default(),
             contents: HashMap::new(),
             links: HashSet::new(),
             asked: 0,
             epoch: 0,
-            memory: Memory::new(),
+            cache: ResolutionCache::new(),
         };
         files.split_whitespace().for_each(|name| tree.add(name));
         for (folder, text) in htaccess {
@@ -89,20 +90,20 @@ impl Tree {
     pub fn add(&mut self, name: &str) {
         self.epoch += 1;
         for (at, _) in name.match_indices('/') {
-            self.kinds.insert(name[..at].to_owned(), Kind::Directory);
+            self.kinds.insert(name[..at].to_owned(), PathKind::Directory);
         }
         if let Some(name) = name.strip_suffix('@') {
             self.links.insert(name.trim_end_matches('/').to_owned());
             let kind = if name.ends_with('/') {
-                Kind::Directory
+                PathKind::Directory
             } else {
-                Kind::File
+                PathKind::File
             };
             self.kinds.insert(name.trim_end_matches('/').to_owned(), kind);
         } else if let Some(name) = name.strip_suffix('!') {
-            self.kinds.insert(name.to_owned(), Kind::Forbidden);
+            self.kinds.insert(name.to_owned(), PathKind::Forbidden);
         } else if !name.ends_with('/') {
-            self.kinds.insert(name.to_owned(), Kind::File);
+            self.kinds.insert(name.to_owned(), PathKind::File);
         }
     }
 
@@ -166,23 +167,24 @@ impl Tree {
             crate::explain(site, &client, self, scratch)
         } else {
             let resolved = crate::resolve(site, &client, self, scratch);
-            self.ask_memory(site, &client, scratch, &resolved);
+            self.ask_cached(site, &client, scratch, &resolved);
             resolved
         }
     }
 
-    /// Whoever remembers comes to the same: at first, when it takes note, and when it knows.
-    fn ask_memory(
+    /// A cache gives the same: before there is an entry, when one is made, and from the entry.
+    fn ask_cached(
         &mut self,
         site: &Site,
         client: &Client<'_>,
         scratch: &mut Scratch,
         expected: &Resolved,
     ) {
-        let mut memory = std::mem::take(&mut self.memory);
+        let mut cache = std::mem::take(&mut self.cache);
         let asked = self.asked;
         for round in 1..=3 {
-            let resolved = crate::resolve_from_memory(site, client, self, scratch, &mut memory);
+            let cached = crate::resolve_cached(site, client, self, scratch, &mut cache);
+            let resolved = cached.resolved;
             assert_eq!(
                 format!("{resolved:?}"),
                 format!("{expected:?}"),
@@ -191,7 +193,7 @@ impl Tree {
             );
         }
         self.asked = asked;
-        self.memory = memory;
+        self.cache = cache;
     }
 }
 
@@ -219,50 +221,48 @@ pub fn client(request: &Request) -> Client<'_> {
     )
 }
 
-impl Disk for Tree {
+impl DocumentHost for Tree {
     fn epoch(&self) -> Option<u64> {
         Some(self.epoch)
     }
 
-    fn kind(&mut self, path: &DocumentPath) -> Kind {
+    fn kind(&mut self, path: &DocumentPath) -> PathKind {
         self.asked += 1;
         let name = std::str::from_utf8(path.relative()).unwrap_or("?");
-        self.kinds.get(name).copied().unwrap_or(Kind::Missing)
+        self.kinds.get(name).copied().unwrap_or(PathKind::Missing)
     }
 
     fn look(&mut self, path: &DocumentPath) -> Look {
         let kind = self.kind(path);
         let mut folder = std::str::from_utf8(path.relative()).unwrap_or("?");
-        while self.kinds.get(folder) != Some(&Kind::Directory) {
+        while self.kinds.get(folder) != Some(&PathKind::Directory) {
             folder = folder.rsplit_once('/').map_or("", |(above, _)| above);
         }
-        Look { kind, rules: self.rules(folder) }
+        Look {
+            kind,
+            file: FileHandle::NONE,
+            rules: self.rules(folder),
+        }
     }
 
+    fn media_type(extension: &[u8]) -> Option<&'static str> {
+        match extension {
+            b"html" => Some("text/html"),
+            b"txt" => Some("text/plain"),
+            _ => None,
+        }
+    }
+}
+
+impl Host for Tree {
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {
         let path = std::str::from_utf8(path).ok()?.strip_prefix(ROOT)?.trim_matches('/');
         let kind = match self.kinds.get(path)? {
-            Kind::File => ProbeKind::File,
-            Kind::Directory => ProbeKind::Directory,
-            Kind::Missing | Kind::Forbidden => return None,
+            PathKind::File => ProbeKind::File,
+            PathKind::Directory => ProbeKind::Directory,
+            PathKind::Missing | PathKind::Forbidden => return None,
         };
         Some(Probe { kind, size: 1, modified: 0, mode: 0o644 })
-    }
-
-    fn entries(&mut self, folder: &[u8]) -> Vec<Box<[u8]>> {
-        let folder = std::str::from_utf8(folder)
-            .unwrap_or("?")
-            .strip_prefix(ROOT)
-            .unwrap_or("?")
-            .trim_matches('/');
-        let names = self
-            .kinds
-            .keys()
-            .filter(|name| name.rsplit_once('/').map_or("", |(above, _)| above) == folder);
-        let names = names.filter(|name| !name.is_empty());
-        names
-            .map(|name| name.rsplit('/').next().unwrap_or(name).as_bytes().into())
-            .collect()
     }
 
     fn probe_link(&mut self, path: &[u8]) -> Option<Probe> {
@@ -281,16 +281,24 @@ impl Disk for Tree {
         Some(content.as_bytes().into())
     }
 
-    fn media_type(extension: &[u8]) -> Option<&'static str> {
-        match extension {
-            b"html" => Some("text/html"),
-            b"txt" => Some("text/plain"),
-            _ => None,
-        }
+    fn entries(&mut self, folder: &[u8]) -> Vec<Box<[u8]>> {
+        let folder = std::str::from_utf8(folder)
+            .unwrap_or("?")
+            .strip_prefix(ROOT)
+            .unwrap_or("?")
+            .trim_matches('/');
+        let names = self
+            .kinds
+            .keys()
+            .filter(|name| name.rsplit_once('/').map_or("", |(above, _)| above) == folder);
+        let names = names.filter(|name| !name.is_empty());
+        names
+            .map(|name| name.rsplit('/').next().unwrap_or(name).as_bytes().into())
+            .collect()
     }
 
     /// A password fits its hash where it is the same.
-    fn verify(&mut self, hash: &[u8], password: &[u8]) -> Verified {
+    fn verify(&mut self, _: Unrepeatable, hash: &[u8], password: &[u8]) -> Verified {
         if hash == password { Verified::Yes } else { Verified::No }
     }
 }
@@ -305,7 +313,7 @@ pub fn shown(resolved: &Resolved) -> String {
         _ => String::new(),
     };
     match &resolved.resolution {
-        Resolution::File { path } => format!("{status}file {}", text(path.relative())),
+        Resolution::File { path, .. } => format!("{status}file {}", text(path.relative())),
         Resolution::Directory { path } => format!("{status}folder {}", text(path.relative())),
         Resolution::Listing { path } => format!("{status}listing {}", text(path.relative())),
         Resolution::Page { status, body } => format!("{} page {}", status.code(), text(body)),

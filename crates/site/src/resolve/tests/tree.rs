@@ -2,25 +2,26 @@
 
 use std::collections::HashMap;
 
-use crate::disk::{Disk, Kind};
+use crate::Host;
+use crate::documents::{DocumentHost, PathKind};
 use crate::path::DocumentPath;
 use crate::resolution::Resolution;
 
 /// A file system in memory: folders end in `/`, `!` marks what is forbidden. It counts how often it
 /// is asked.
 pub(super) struct Tree {
-    kinds: HashMap<String, Kind>,
+    kinds: HashMap<String, PathKind>,
     pub(super) asked: usize,
 }
 
 impl Tree {
     pub(super) fn new(names: &[&str]) -> Tree {
-        let mut kinds = HashMap::from([("/srv/".to_owned(), Kind::Directory)]);
+        let mut kinds = HashMap::from([("/srv/".to_owned(), PathKind::Directory)]);
         for name in names {
             let (name, kind) = match (name.strip_suffix('/'), name.strip_suffix('!')) {
-                (Some(name), _) => (name, Kind::Directory),
-                (None, Some(name)) => (name, Kind::Forbidden),
-                (None, None) => (*name, Kind::File),
+                (Some(name), _) => (name, PathKind::Directory),
+                (None, Some(name)) => (name, PathKind::Forbidden),
+                (None, None) => (*name, PathKind::File),
             };
             kinds.insert(format!("/srv/{name}"), kind);
         }
@@ -28,11 +29,13 @@ impl Tree {
     }
 }
 
-impl Disk for Tree {
-    fn kind(&mut self, path: &DocumentPath) -> Kind {
+impl Host for Tree {}
+
+impl DocumentHost for Tree {
+    fn kind(&mut self, path: &DocumentPath) -> PathKind {
         self.asked += 1;
         let name = String::from_utf8_lossy(path.absolute_bytes());
-        self.kinds.get(name.as_ref()).copied().unwrap_or(Kind::Missing)
+        self.kinds.get(name.as_ref()).copied().unwrap_or(PathKind::Missing)
     }
 }
 
@@ -41,7 +44,7 @@ impl Disk for Tree {
 pub(super) fn shown(resolution: &Resolution) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     match resolution {
-        Resolution::File { path } => format!("file {}", text(path.relative())),
+        Resolution::File { path, .. } => format!("file {}", text(path.relative())),
         Resolution::Directory { path } => format!("folder {}", text(path.relative())),
         Resolution::Php(script) => {
             let mut line = format!("php {}", text(script.path().relative()));

@@ -1,12 +1,12 @@
 //! Rules on requests. The expected answers are what Apache 2.4.71 does in a folder's file.
 
-use std::sync::Arc;
-
+use crate::client::Unrepeatable;
+use crate::host::{Host, Probe, ProbeKind};
 use crate::modules::rewrite::{self, Outcome};
 use crate::testing::{request, settings, transaction};
 use crate::trace::Trace;
 use crate::transaction::{Found, Transaction};
-use crate::world::{Lookup, Probe, ProbeKind, Verified, World};
+use crate::world::{Lookup, World};
 use crate::{Settings, State};
 
 mod conditions;
@@ -38,23 +38,8 @@ fn kind(path: &[u8]) -> Option<ProbeKind> {
 }
 
 impl World for Tree {
-    fn probe(&mut self, path: &[u8]) -> Option<Probe> {
-        self.asked.push(String::from_utf8_lossy(path).into_owned());
-        kind(path).map(|kind| Probe {
-            kind,
-            size: if path.ends_with(b"b.html") { 0 } else { 7 },
-            modified: 0,
-            mode: if path.ends_with(b".php") { 0o755 } else { 0o644 },
-        })
-    }
-    fn probe_link(&mut self, path: &[u8]) -> Option<Probe> {
-        self.probe(path)
-    }
-    fn read(&mut self, _path: &[u8]) -> Option<Arc<[u8]>> {
-        None
-    }
-    fn entries(&mut self, _folder: &[u8]) -> Vec<Box<[u8]>> {
-        Vec::new()
+    fn host(&mut self) -> &mut dyn Host {
+        self
     }
     fn lookup(&mut self, _from: &mut Transaction<'_>, uri: &[u8]) -> Lookup {
         self.asked.push(format!("lookup {}", String::from_utf8_lossy(uri)));
@@ -67,13 +52,22 @@ impl World for Tree {
             ..Lookup::default()
         }
     }
-    fn verify(&mut self, _hash: &[u8], _password: &[u8]) -> Verified {
-        Verified::No
+}
+
+impl Host for Tree {
+    fn probe(&mut self, path: &[u8]) -> Option<Probe> {
+        self.asked.push(String::from_utf8_lossy(path).into_owned());
+        kind(path).map(|kind| Probe {
+            kind,
+            size: if path.ends_with(b"b.html") { 0 } else { 7 },
+            modified: 0,
+            mode: if path.ends_with(b".php") { 0o755 } else { 0o644 },
+        })
     }
     fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>> {
         (name == b"OF_THE_SERVER").then(|| b"its own".to_vec())
     }
-    fn zone(&mut self, _seconds: u64) -> i32 {
+    fn zone(&mut self, _: Unrepeatable, _seconds: u64) -> i32 {
         3600
     }
 }

@@ -1,0 +1,303 @@
+//! Compiled directives, shared by all threads: each content is compiled once.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fmt;
+use std::hash::{BuildHasher, Hasher};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use howdah_htaccess::compile::compile_asking;
+use howdah_htaccess::{Compiled, Kind, Mistake, Place, Settings, Surroundings};
+use howdah_site::{Site, Sites};
+
+/// Hears what is wrong with a site's directives.
+pub type Tell = Box<dyn Fn(&Site, &Flaw) + Send + Sync>;
+
+/// What is wrong with a file of directives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Flaw {
+    /// The first mistake in it.
+    Mistake(Box<Mistake>),
+    /// It cannot be read.
+    Unreadable(String),
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Flaw::Mistake(mistake) => mistake.fmt(f),
+            Flaw::Unreadable(what) => f.write_str(what),
+        }
+    }
+}
+
+/// The directives that the threads of a front have compiled, each content once.
+///
+/// Bounded in files and in bytes of their content; where room is needed, files that no thread asked
+/// for since room was last made go first. A thread keeps what it uses: an entry that is evicted is
+/// compiled again only when another thread asks for it.
+pub struct DirectiveCache {
+    /// The first site of each scope.
+    scopes: Vec<Site>,
+    shards: Vec<Mutex<Shard>>,
+    /// With keys that nobody outside knows: who writes files cannot make two of them look alike.
+    hashers: [foldhash::quality::RandomState; 2],
+    tell: Tell,
+}
+
+/// A part of the cache, by scope and folder.
+#[derive(Default)]
+struct Shard {
+    entries: HashMap<Box<[u8]>, Entry>,
+    /// Bytes of the contents that the entries were compiled from.
+    bytes: usize,
+}
+
+struct Entry {
+    digest: u128,
+    /// Bytes of the content.
+    size: usize,
+    /// Whether a thread has asked for it since room was last made.
+    was_asked: bool,
+    compiled: Arc<Compiled>,
+}
+
+impl DirectiveCache {
+    /// An empty cache for these sites.
+    pub fn new(sites: &Sites, tell: Tell) -> DirectiveCache {
+        let mut scopes: Vec<Site> = Vec::new();
+        for site in sites.iter() {
+            if site.scope() as usize == scopes.len() {
+                scopes.push(site.clone());
+            }
+        }
+        DirectiveCache {
+            scopes,
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            hashers: Default::default(),
+            tell,
+        }
+    }
+
+    /// Whether `.htaccess` files are read in that scope.
+    pub(crate) fn reads_htaccess(&self, scope: u32) -> bool {
+        self.scopes.get(scope as usize).is_some_and(Site::reads_htaccess)
+    }
+
+    /// The directives of `content`, which is that of the `.htaccess` file in `folder`: absolute,
+    /// with a slash at its end.
+    pub(crate) fn htaccess(
+        &self,
+        scope: u32,
+        folder: &[u8],
+        content: &[u8],
+    ) -> Option<Arc<Compiled>> {
+        let site = self.scopes.get(scope as usize)?;
+        Some(self.compiled(site, scope, folder, content, || site.htaccess_surroundings(folder)))
+    }
+
+    /// The directives of the configuration itself, where `root` is the document root, with a slash
+    /// at its end.
+    pub(crate) fn rules(&self, scope: u32, root: &[u8]) -> Option<Arc<Compiled>> {
+        let site = self.scopes.get(scope as usize)?;
+        let (rules, surroundings) = site.rules(root)?;
+        // No folder begins like this.
+        let key = [b"rules", root].concat();
+        Some(self.compiled(site, scope, &key, rules.as_bytes(), || surroundings))
+    }
+
+    /// What stands for a `.htaccess` file that is larger than any that is meant.
+    pub(crate) fn too_large(&self, scope: u32, folder: &[u8], most: u64) -> Option<Arc<Compiled>> {
+        let site = self.scopes.get(scope as usize)?;
+        let file = site.htaccess_surroundings(folder).file;
+        let mistake = Mistake {
+            place: Place {
+                file: Arc::clone(&file),
+                line: 1,
+                column: 1,
+            },
+            line: String::new(),
+            message: format!("the file is larger than {} MiB", most >> 20),
+            hint: None,
+            kind: Kind::Refused,
+        };
+        let mistake = Box::new(mistake);
+        (self.tell)(site, &Flaw::Mistake(mistake.clone()));
+        Some(Arc::new(Compiled {
+            file,
+            settings: Settings::default(),
+            mistake: Some(mistake),
+            remarks: Vec::new(),
+            asked: Vec::new(),
+        }))
+    }
+
+    /// Tells that a `.htaccess` file cannot be read.
+    pub(crate) fn unreadable(&self, scope: u32, file: &Path, why: &str) {
+        if let Some(site) = self.scopes.get(scope as usize) {
+            let file = file.display();
+            let what = format!(
+                "{file}: it cannot be read ({why}), so what it covers is answered with 403"
+            );
+            (self.tell)(site, &Flaw::Unreadable(what));
+        }
+    }
+
+    fn compiled(
+        &self,
+        site: &Site,
+        scope: u32,
+        folder: &[u8],
+        content: &[u8],
+        surroundings: impl FnOnce() -> Surroundings,
+    ) -> Arc<Compiled> {
+        let key: Box<[u8]> = [&scope.to_ne_bytes(), folder].concat().into();
+        let digest = self.digest(content);
+        // Compiling takes place under the lock: who else wants this waits for less time than it
+        // would take itself.
+        let mut shard = self.shard(&key);
+        if let Some(entry) = shard.entries.get_mut(&key)
+            && entry.digest == digest
+            && still_holds(&entry.compiled)
+        {
+            entry.was_asked = true;
+            return Arc::clone(&entry.compiled);
+        }
+        let compiled = Arc::new(compile_asking(content, &surroundings(), &mut exists));
+        let entry = Entry {
+            digest,
+            size: content.len(),
+            was_asked: false,
+            compiled: Arc::clone(&compiled),
+        };
+        shard.insert(key, entry);
+        drop(shard);
+        if let Some(mistake) = &compiled.mistake {
+            (self.tell)(site, &Flaw::Mistake(mistake.clone()));
+        }
+        compiled
+    }
+
+    fn digest(&self, content: &[u8]) -> u128 {
+        let [high, low] = self.hashers.each_ref().map(|hasher| {
+            let mut hasher = hasher.build_hasher();
+            hasher.write(content);
+            hasher.write_usize(content.len());
+            u128::from(hasher.finish())
+        });
+        high << 64 | low
+    }
+
+    fn shard(&self, key: &[u8]) -> MutexGuard<'_, Shard> {
+        let number = self.hashers[0].hash_one(key) as usize % self.shards.len();
+        // What is in a shard is whole at any moment: an entry is put in when it is complete.
+        self.shards[number].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether `<IfFile>` would still be told the same.
+pub(crate) fn still_holds(compiled: &Compiled) -> bool {
+    compiled.asked.iter().all(|(path, there)| exists(path) == *there)
+}
+
+fn exists(path: &[u8]) -> bool {
+    Path::new(OsStr::from_bytes(path)).exists()
+}
+
+impl Shard {
+    fn insert(&mut self, key: Box<[u8]>, entry: Entry) {
+        self.remove(&key);
+        if !self.has_room(entry.size) {
+            self.retain(|entry| std::mem::take(&mut entry.was_asked));
+        }
+        if !self.has_room(entry.size) {
+            self.retain(|_| false);
+        }
+        self.bytes += entry.size;
+        self.entries.insert(key, entry);
+    }
+
+    fn has_room(&self, size: usize) -> bool {
+        self.entries.len() < MOST_FILES / SHARDS && self.bytes + size <= MOST_BYTES / SHARDS
+    }
+
+    fn remove(&mut self, key: &[u8]) {
+        if let Some(entry) = self.entries.remove(key) {
+            self.bytes -= entry.size;
+        }
+    }
+
+    fn retain(&mut self, mut keep: impl FnMut(&mut Entry) -> bool) {
+        self.entries.retain(|_, entry| keep(entry));
+        self.bytes = self.entries.values().map(|entry| entry.size).sum();
+    }
+}
+
+impl fmt::Debug for DirectiveCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DirectiveCache")
+            .field("scopes", &self.scopes.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Parts that are locked separately.
+const SHARDS: usize = 16;
+
+/// Files that are kept, of all shards together.
+const MOST_FILES: usize = 4096;
+
+/// Bytes of their contents, of all shards together. A single content that is larger than a shard's
+/// share is kept alone in its shard.
+const MOST_BYTES: usize = 32 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(size: usize) -> Entry {
+        Entry {
+            digest: 0,
+            size,
+            was_asked: false,
+            compiled: Arc::new(compile_asking(b"", &Surroundings::default(), &mut |_| false)),
+        }
+    }
+
+    fn key(number: usize) -> Box<[u8]> {
+        number.to_ne_bytes().into()
+    }
+
+    #[test]
+    fn a_shard_is_bounded_in_files_and_bytes() {
+        let mut shard = Shard::default();
+        for number in 0..3 * MOST_FILES / SHARDS {
+            shard.insert(key(number), entry(10));
+            assert!(shard.entries.len() <= MOST_FILES / SHARDS);
+            assert_eq!(shard.bytes, 10 * shard.entries.len());
+            shard.insert(key(number), entry(10));
+            assert_eq!(shard.bytes, 10 * shard.entries.len(), "replaced");
+        }
+        for number in 0..10 {
+            shard.insert(key(number), entry(MOST_BYTES / SHARDS / 3));
+            assert!(shard.bytes <= MOST_BYTES / SHARDS);
+        }
+        shard.insert(key(1), entry(MOST_BYTES));
+        assert_eq!(shard.entries.len(), 1);
+    }
+
+    #[test]
+    fn what_is_asked_for_again_stays() {
+        let mut shard = Shard::default();
+        for number in 0..2 * MOST_FILES / SHARDS {
+            shard.insert(key(number), entry(1));
+            if let Some(entry) = shard.entries.get_mut(&key(7)) {
+                entry.was_asked = true;
+            }
+        }
+        assert!(shard.entries.contains_key(&key(7)));
+        assert!(!shard.entries.contains_key(&key(8)));
+    }
+}

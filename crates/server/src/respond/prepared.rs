@@ -1,0 +1,132 @@
+//! What is prepared for the requests of a cached resolution. It belongs to the entry of the
+//! resolution cache and is dropped with it.
+
+use std::borrow::Cow;
+use std::cell::{OnceCell, RefCell};
+use std::rc::Rc;
+
+use howdah_files::{Coding, Representation};
+use howdah_htaccess::State;
+use howdah_htaccess::response::passes_filters;
+use howdah_http::{Request, ResponseHead, SharedHead};
+use howdah_site::Ruled;
+
+use super::call::CommonCall;
+use crate::body::Body;
+use crate::pipeline::{Head, Response};
+
+/// The prepared parts of the answers to requests of one cached resolution.
+#[derive(Debug, Default)]
+pub(crate) struct Prepared {
+    /// Of a file: the head that directives left the last time.
+    head: RefCell<Option<PreparedHead>>,
+    /// Of a script: what all calls have in common.
+    pub(super) call: OnceCell<Box<CommonCall>>,
+}
+
+/// The head of a file as directives left it.
+#[derive(Debug)]
+struct PreparedHead {
+    representation: Rc<Representation>,
+    conditions: Conditions,
+    head: Rc<SharedHead>,
+    /// The coding of the content.
+    coding: Option<Coding>,
+}
+
+/// What a head of a file depends on, besides the file and the cached resolution.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Conditions {
+    /// The second since 1970, where Expires tells the time.
+    second: Option<u64>,
+    /// Accept-Encoding, where content may be compressed.
+    accepts: Option<Box<[u8]>>,
+}
+
+impl Conditions {
+    /// The conditions of a request that directives left as `ruled`. `None`: the head depends on
+    /// more, and cannot be prepared.
+    pub(super) fn of(ruled: &Ruled, request: &Request, second: u64) -> Option<Conditions> {
+        let (state, settings) = (&ruled.state, &ruled.settings);
+        let headers = settings.headers.as_ref();
+        if !headers.is_none_or(|headers| headers.is_constant()) || state.trace.is_some() {
+            return None;
+        }
+        let by_type = settings.filter.as_ref().is_none_or(|filter| filter.is_by_type());
+        let is_filtered = passes_filters(state, settings);
+        if is_filtered && !by_type {
+            return None;
+        }
+        let tells_time = settings.expires.as_ref().is_some_and(|expires| expires.is_active());
+        Some(Conditions {
+            second: tells_time.then_some(second),
+            accepts: is_filtered.then(|| accepts(state, request).into()),
+        })
+    }
+
+    fn hold(&self, ruled: &Ruled, request: &Request, second: u64) -> bool {
+        self.second.is_none_or(|known| known == second)
+            && self
+                .accepts
+                .as_ref()
+                .is_none_or(|known| **known == *accepts(&ruled.state, request))
+    }
+}
+
+impl Prepared {
+    /// The whole response with `representation`, whose plain content is `body`, if its head was
+    /// prepared.
+    #[inline]
+    pub(super) fn file(
+        &self,
+        representation: &Rc<Representation>,
+        ruled: &Ruled,
+        request: &Request,
+        second: u64,
+        body: impl FnOnce() -> Body,
+    ) -> Option<Response> {
+        let prepared = self.head.borrow();
+        let prepared = prepared.as_ref().filter(|prepared| {
+            Rc::ptr_eq(&prepared.representation, representation)
+                && prepared.conditions.hold(ruled, request, second)
+        })?;
+        let body = match prepared.coding {
+            None => body(),
+            Some(coding) => Body::whole(representation.compressed(coding)?),
+        };
+        Some(Response::new(Head::Shared(Rc::clone(&prepared.head)), body))
+    }
+
+    /// Keeps a head for content of `length` bytes, and returns it as it is kept.
+    pub(super) fn keep_head(
+        &self,
+        representation: Rc<Representation>,
+        conditions: Conditions,
+        head: ResponseHead,
+        length: u64,
+        coding: Option<Coding>,
+    ) -> Rc<SharedHead> {
+        let head = Rc::new(SharedHead::new(head, length));
+        let kept = PreparedHead {
+            representation,
+            conditions,
+            head: Rc::clone(&head),
+            coding,
+        };
+        *self.head.borrow_mut() = Some(kept);
+        head
+    }
+}
+
+/// All lines of Accept-Encoding, as the directives have left them.
+fn accepts<'r>(state: &'r State, request: &'r Request) -> Cow<'r, [u8]> {
+    let fields = state.request_fields.as_ref().unwrap_or(&request.fields);
+    let mut values = fields.values(b"accept-encoding");
+    match (values.next(), values.next()) {
+        (Some(first), Some(second)) => {
+            let all: Vec<&[u8]> = [first, second].into_iter().chain(values).collect();
+            all.join(&b","[..]).into()
+        }
+        (only, _) => only.unwrap_or_default().into(),
+    }
+}

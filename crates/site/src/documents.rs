@@ -1,0 +1,100 @@
+//! The document roots, as resolving a URL asks about them.
+
+use std::rc::Rc;
+
+use howdah_htaccess::Host;
+use howdah_htaccess::host::{Probe, ProbeKind};
+
+use crate::path::DocumentPath;
+use crate::rules::Rules;
+
+/// What is at a document path, links followed as its [`symlinks`](DocumentPath::symlinks) rule
+/// allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathKind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Directory,
+    /// Nothing, also where a component on the way is a file or a name is too long.
+    Missing,
+    /// Something that may not be served: no permission on the way, a link that the rule forbids, a
+    /// loop of links, a device, socket or pipe.
+    Forbidden,
+}
+
+/// The host's own note of the place where it keeps what it found at a path. The handle travels with
+/// the resolution, so that the host answers from the file without a second look-up. This crate
+/// only hands it on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileHandle(pub u32);
+
+impl FileHandle {
+    /// The handle of a host that keeps nothing: the path has to be looked up.
+    pub const NONE: FileHandle = FileHandle(u32::MAX);
+}
+
+/// What is at a document path, and which rules are in force there.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// What is there.
+    pub kind: PathKind,
+    /// Where the host keeps what is there.
+    pub file: FileHandle,
+    /// The rules of the folder that the path is in; of the folder itself where the path is one;
+    /// where nothing is there, of the last existing folder on the way. `None`: there are no
+    /// directives in any folder from the root down to that one, nor for the site as a whole. Then
+    /// no phase of the directives is entered.
+    pub rules: Option<Rc<Rules>>,
+}
+
+/// A [`Host`] that knows the document roots. Resolving asks as few questions as possible; the usual
+/// request asks one. A host that knows of no directives needs [`kind`](DocumentHost::kind) only.
+pub trait DocumentHost: Host {
+    /// Returns what is at `path`.
+    fn kind(&mut self, path: &DocumentPath) -> PathKind;
+
+    /// Returns what is at `path`, and which rules are in force there.
+    fn look(&mut self, path: &DocumentPath) -> Look {
+        Look {
+            kind: self.kind(path),
+            file: FileHandle::NONE,
+            rules: None,
+        }
+    }
+
+    /// Returns what is known of `path` without leaving the document root: `Some(None)` where nothing
+    /// is there. `None`: [`Host::probe`] has to answer, past the rule for symbolic links, as Apache
+    /// does for paths that directives name.
+    fn probe_document(&mut self, _path: &DocumentPath) -> Option<Option<Probe>> {
+        None
+    }
+
+    /// Returns what is at an absolute path, links followed: from what is known below the document
+    /// root where the path is below it. `below` is any path below that root; its memory is used.
+    fn probe_absolute(&mut self, below: &mut DocumentPath, absolute: &[u8]) -> Option<Probe> {
+        if below.set_absolute(absolute)
+            && let Some(known) = self.probe_document(below)
+        {
+            // A slash after the name of a file names nothing.
+            return known
+                .filter(|probe| probe.kind == ProbeKind::Directory || !absolute.ends_with(b"/"));
+        }
+        self.probe(absolute)
+    }
+
+    /// Returns a number that stays the same for as long as every question asked since it was
+    /// reached would get the same answer again. `None`: the host cannot tell.
+    fn epoch(&self) -> Option<u64> {
+        None
+    }
+
+    /// Returns the media type of an extension, which is in lower case and has no dot (Apache's
+    /// TypesConfig). `None` also for the extensions of PHP, which are no types.
+    fn media_type(_extension: &[u8]) -> Option<&'static str>
+    where
+        Self: Sized,
+    {
+        None
+    }
+}

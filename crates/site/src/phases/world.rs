@@ -1,0 +1,86 @@
+//! One request's evaluation, as its directives see it.
+
+use std::sync::Arc;
+
+use howdah_htaccess::host::{Host, Probe, ProbeKind};
+use howdah_htaccess::world::{Lookup, World};
+use howdah_htaccess::{Settings, Transaction};
+
+use super::Walk;
+use crate::documents::{DocumentHost, PathKind};
+use crate::path::DocumentPath;
+
+/// One request's evaluation, as its directives see it.
+pub(super) struct RequestWorld<'w, 'a, 'r, H> {
+    walk: &'w mut Walk<'a, 'r, H>,
+    path: &'w DocumentPath,
+    kind: PathKind,
+    /// The settings in force for the request, and whether its URL ends with a slash.
+    under: Option<(&'w Arc<Settings>, bool)>,
+}
+
+impl<'w, 'a, 'r, H: DocumentHost> RequestWorld<'w, 'a, 'r, H> {
+    pub(super) fn new(
+        walk: &'w mut Walk<'a, 'r, H>,
+        path: &'w DocumentPath,
+        kind: PathKind,
+    ) -> Self {
+        RequestWorld { walk, path, kind, under: None }
+    }
+
+    /// For a request that has been let through under these settings. Its sub-requests under the same
+    /// settings are let through as well.
+    pub(super) fn under(mut self, settings: &'w Arc<Settings>, slash: bool) -> Self {
+        self.under = Some((settings, slash));
+        self
+    }
+}
+
+impl<H: DocumentHost> World for RequestWorld<'_, '_, '_, H> {
+    fn host(&mut self) -> &mut dyn Host {
+        self.walk.host
+    }
+
+    fn probe(&mut self, path: &[u8]) -> Option<Probe> {
+        self.walk.probe(path)
+    }
+
+    fn kind(&mut self, path: &[u8]) -> Option<ProbeKind> {
+        // Nearly every question is whether the file is there that the URL names, which is known.
+        let own = self.path.absolute_bytes();
+        let is_own = match path.strip_prefix(own) {
+            Some(b"") => true,
+            Some(b"/") => self.kind == PathKind::Directory,
+            _ => false,
+        };
+        match self.kind {
+            PathKind::File if is_own => Some(ProbeKind::File),
+            PathKind::Directory if is_own => Some(ProbeKind::Directory),
+            PathKind::Missing if is_own => None,
+            _ => self.probe(path).map(|probe| probe.kind),
+        }
+    }
+
+    fn lookup(&mut self, from: &mut Transaction<'_>, uri: &[u8]) -> Lookup {
+        let passed = self
+            .under
+            .map(|(settings, slash)| self.walk.passed_as(settings, self.path, self.kind, slash));
+        self.walk.lookup(from, uri, passed.as_ref())
+    }
+
+    fn await_password(&mut self, hash: &[u8], password: &[u8]) {
+        self.walk.unverified = Some((hash.to_vec(), password.to_vec()));
+    }
+}
+
+impl<H: DocumentHost> Walk<'_, '_, H> {
+    /// Returns what is at an absolute path, links followed.
+    pub(super) fn probe(&mut self, absolute: &[u8]) -> Option<Probe> {
+        let Ok(mut path) = self.site.root(self.client.host(), self.scratch.take()) else {
+            return self.host.probe(absolute);
+        };
+        let probe = self.host.probe_absolute(&mut path, absolute);
+        self.scratch.reuse(path);
+        probe
+    }
+}

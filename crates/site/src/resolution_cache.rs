@@ -1,0 +1,304 @@
+//! The resolution cache: one entry per request, reused by requests that agree in everything that the
+//! evaluation read.
+//!
+//! Directives are evaluated for the first and for the second request for a URL. The second
+//! evaluation notes what it reads: single fields of the request, the client's address, the file
+//! system. Until the host's epoch changes, a later request for that URL that has the same there
+//! resolves to the same, so nothing is evaluated. An evaluation that reads what no two requests
+//! share (the time, a password) is never kept.
+//!
+//! An entry has room for what the server prepares of its answer (`P`): a head, the call of a script.
+//! The prepared answer belongs to the entry and is dropped with it.
+
+use std::hash::{BuildHasher, Hasher};
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use howdah_htaccess::{Answers, Client, Reads};
+use howdah_http::{Method, Scheme, Version};
+
+use crate::path::DocumentPath;
+use crate::resolution::{Resolution, Resolved};
+use crate::ruled::Ruled;
+
+/// The resolutions of requests that directives apply to. Every thread has its own cache.
+#[derive(Debug)]
+pub struct ResolutionCache<P> {
+    hasher: foldhash::fast::RandomState,
+    /// By the last bits of the hash. Empty until there is something to keep.
+    slots: Box<[Slot<P>]>,
+}
+
+/// A place for one request.
+#[derive(Debug)]
+struct Slot<P> {
+    /// The hash of the last request for this place that was not kept.
+    seen: u64,
+    /// Requests that are still to be evaluated without being kept.
+    wait: u8,
+    /// The next `wait`, should the next entry be of no use either.
+    patience: u8,
+    entry: Option<Box<Entry<P>>>,
+}
+
+/// The resolution of one request.
+#[derive(Debug)]
+pub(crate) struct Entry<P> {
+    hash: u64,
+    question: Question,
+    answers: Answers,
+    epoch: u64,
+    was_used: bool,
+    resolution: Resolution,
+    ruled: Option<Rc<Ruled>>,
+    prepared: Rc<P>,
+}
+
+/// A request as the cache resolved it.
+#[derive(Debug)]
+pub struct CachedResolution<P> {
+    /// The resolution.
+    pub resolved: Resolved,
+    /// What the server has prepared for requests of this entry; at first the default of `P`, which
+    /// the server fills through interior mutability. It goes with `resolved` as that is here: once
+    /// the [`Ruled`] in it has been changed, the prepared answer does not apply. `None`: the
+    /// request is not in the cache.
+    pub prepared: Option<Rc<P>>,
+}
+
+/// The part of a request that is compared before its fields are.
+#[derive(Debug)]
+struct Question {
+    site: usize,
+    path: DocumentPath,
+    slash: bool,
+    query: Option<Box<[u8]>>,
+    is_head: bool,
+    scheme: Scheme,
+    version: Version,
+    authority: Box<[u8]>,
+    local: SocketAddr,
+}
+
+/// The URL of a request below its site's root.
+#[derive(Clone, Copy)]
+pub(crate) struct CacheKey<'p> {
+    pub(crate) site: usize,
+    pub(crate) path: &'p DocumentPath,
+    /// Whether a slash followed in the URL.
+    pub(crate) slash: bool,
+    pub(crate) query: Option<&'p [u8]>,
+}
+
+impl Question {
+    fn new(client: &Client<'_>, key: CacheKey<'_>) -> Question {
+        Question {
+            site: key.site,
+            path: key.path.clone(),
+            slash: key.slash,
+            query: key.query.map(Box::from),
+            is_head: *client.method() == Method::Head,
+            scheme: client.scheme(),
+            version: client.version(),
+            authority: client.authority().into(),
+            local: client.local(),
+        }
+    }
+
+    #[inline]
+    fn is(&self, client: &Client<'_>, key: CacheKey<'_>) -> bool {
+        self.path == *key.path
+            && self.query.as_deref() == key.query
+            && *self.authority == *client.authority()
+            && self.slash == key.slash
+            && self.is_head == (*client.method() == Method::Head)
+            && self.site == key.site
+            && self.scheme == client.scheme()
+            && self.version == client.version()
+            && self.local == client.local()
+    }
+}
+
+impl<P> Entry<P> {
+    /// The resolution, with its path in the memory of `path`.
+    #[inline]
+    pub(crate) fn resolved(&self, path: &mut DocumentPath) -> CachedResolution<P> {
+        let resolution = match &self.resolution {
+            Resolution::File { path: known, file } => {
+                path.assign(known);
+                Resolution::File {
+                    path: std::mem::replace(path, DocumentPath::nowhere()),
+                    file: *file,
+                }
+            }
+            Resolution::Php(script) => {
+                path.assign(&script.path);
+                Resolution::Php(script.at(std::mem::replace(path, DocumentPath::nowhere())))
+            }
+            other => other.clone(),
+        };
+        CachedResolution {
+            resolved: Resolved { resolution, ruled: self.ruled.clone() },
+            prepared: Some(Rc::clone(&self.prepared)),
+        }
+    }
+}
+
+impl<P: Default> ResolutionCache<P> {
+    /// An empty cache.
+    pub fn new() -> ResolutionCache<P> {
+        ResolutionCache {
+            hasher: foldhash::fast::RandomState::default(),
+            slots: Box::default(),
+        }
+    }
+
+    /// The hash of a request, which the other methods take. `None`: nothing has been
+    /// [begun](Self::begin).
+    #[inline]
+    pub(crate) fn hash(&self, path: &DocumentPath, query: Option<&[u8]>) -> Option<u64> {
+        if self.slots.is_empty() {
+            return None;
+        }
+        let mut hasher = self.hasher.build_hasher();
+        hasher.write(path.absolute_bytes());
+        if let Some(query) = query {
+            hasher.write(query);
+        }
+        Some(hasher.finish())
+    }
+
+    /// Makes room, for the first request that directives apply to.
+    pub(crate) fn begin(&mut self) {
+        if self.slots.is_empty() {
+            self.slots = (0..SLOTS).map(|_| Slot::default()).collect();
+        }
+    }
+
+    /// The entry for the request of `client`, if there is one and it holds.
+    #[inline]
+    pub(crate) fn find(
+        &mut self,
+        hash: u64,
+        client: &Client<'_>,
+        key: CacheKey<'_>,
+        epoch: u64,
+    ) -> Option<&Entry<P>> {
+        let entry = self.slot(hash).entry.as_deref_mut()?;
+        if entry.epoch != epoch
+            || !entry.question.is(client, key)
+            || !entry.answers.are_those_of(client)
+        {
+            return None;
+        }
+        entry.was_used = true;
+        Some(entry)
+    }
+
+    /// Whether the resolution of this request should be kept: the request has been seen before, and
+    /// the entry in its place does not hold any more.
+    pub(crate) fn wants(&mut self, hash: u64) -> bool {
+        let slot = self.slot(hash);
+        let before = std::mem::replace(&mut slot.seen, hash);
+        let is_known =
+            before == hash || slot.entry.as_ref().is_some_and(|entry| entry.hash == hash);
+        if is_known && slot.wait == 0 {
+            return true;
+        }
+        slot.wait = slot.wait.saturating_sub(u8::from(is_known));
+        false
+    }
+
+    /// Keeps the resolution of the request of `client`, which read `reads` at that epoch of the
+    /// host. Returns what is to be prepared for the entry; `None` where the resolution cannot be
+    /// kept.
+    pub(crate) fn keep(
+        &mut self,
+        hash: u64,
+        client: &Client<'_>,
+        key: CacheKey<'_>,
+        reads: &Reads,
+        epoch: u64,
+        resolved: &Resolved,
+    ) -> Option<Rc<P>> {
+        let slot = self.slot(hash);
+        let was_of_use = slot.entry.as_ref().is_some_and(|entry| entry.was_used);
+        slot.patience = match was_of_use || slot.entry.is_none() {
+            true => 0,
+            false => (2 * slot.patience + 1).min(MOST_PATIENCE),
+        };
+        slot.wait = slot.patience;
+        let Some(answers) = reads.answers(client).filter(|_| can_be_kept(resolved)) else {
+            slot.entry = None;
+            // Such a request is not likely to become one that can be kept.
+            slot.wait = MOST_PATIENCE;
+            return None;
+        };
+        let prepared = Rc::<P>::default();
+        slot.entry = Some(Box::new(Entry {
+            hash,
+            question: Question::new(client, key),
+            answers,
+            epoch,
+            was_used: false,
+            resolution: resolved.resolution.clone(),
+            ruled: resolved.ruled.clone(),
+            prepared: Rc::clone(&prepared),
+        }));
+        Some(prepared)
+    }
+
+    /// The place of a request, once there is room.
+    #[inline]
+    fn slot(&mut self, hash: u64) -> &mut Slot<P> {
+        &mut self.slots[hash as usize % SLOTS]
+    }
+}
+
+impl<P: Default> Default for ResolutionCache<P> {
+    fn default() -> ResolutionCache<P> {
+        ResolutionCache::new()
+    }
+}
+
+impl<P> Default for Slot<P> {
+    fn default() -> Slot<P> {
+        Slot {
+            seen: 0,
+            wait: 0,
+            patience: 0,
+            entry: None,
+        }
+    }
+}
+
+fn can_be_kept(resolved: &Resolved) -> bool {
+    let is_settled = match &resolved.resolution {
+        Resolution::File { .. }
+        | Resolution::Php(_)
+        | Resolution::Redirect { .. }
+        | Resolution::Status(_)
+        | Resolution::Allow { .. } => true,
+        Resolution::Directory { .. }
+        | Resolution::Listing { .. }
+        | Resolution::Page { .. }
+        | Resolution::Proxy { .. }
+        | Resolution::Verify { .. }
+        | Resolution::Discard { .. } => false,
+    };
+    // Complaints are logged for every request.
+    is_settled
+        && resolved
+            .ruled
+            .as_ref()
+            .is_none_or(|ruled| ruled.state.complaints.is_empty() && ruled.state.trace.is_none())
+}
+
+/// Requests that can be kept at a time.
+const SLOTS: usize = 1024;
+
+/// The largest number of requests that are evaluated before a useless entry is replaced.
+const MOST_PATIENCE: u8 = 63;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+use std::cell::OnceCell;
+use std::rc::Rc;
+
+use howdah_http::{Method, Request, Scheme, Version};
+
+use super::{CachedResolution, MOST_PATIENCE};
+use crate::phases::tests::tree::{Tree, client};
+use crate::{Client, Resolved, Scratch};
+
+/// The server's part of an entry is a word.
+type ResolutionCache = super::ResolutionCache<OnceCell<&'static str>>;
+
+const FILES: &str = "index.php a.txt b.txt wp/";
+const RULES: &str = "RewriteEngine On\n\
+    RewriteRule .* - [E=auth:%{HTTP:Authorization}]\n\
+    RewriteCond %{HTTP_USER_AGENT} bad\n\
+    RewriteRule ^ - [F]\n\
+    RewriteCond %{REQUEST_FILENAME} !-f\n\
+    RewriteRule . /index.php [L]";
+
+fn request(method: &str, target: &str, fields: &str) -> Request {
+    let mut request = Request {
+        method: Method::from_bytes(method.as_bytes()).unwrap(),
+        target: target.into(),
+        authority: b"example.org".to_vec(),
+        ..Request::default()
+    };
+    for line in fields.lines() {
+        let (name, value) = line.split_once(": ").unwrap();
+        request.fields.push(name.as_bytes(), value.as_bytes());
+    }
+    request
+}
+
+type Cached = CachedResolution<OnceCell<&'static str>>;
+
+/// Resolves, and counts the questions to the disk: none for a request that is in the cache.
+fn resolve(tree: &mut Tree, cache: &mut ResolutionCache, client: &Client<'_>) -> (Cached, usize) {
+    let before = tree.asked;
+    let sites = tree.sites.clone();
+    let site = sites.iter().next().unwrap();
+    let cached = crate::resolve_cached(site, client, tree, &mut Scratch::default(), cache);
+    (cached, tree.asked - before)
+}
+
+fn ask(tree: &mut Tree, cache: &mut ResolutionCache, request: &Request) -> (Resolved, usize) {
+    let (cached, asked) = resolve(tree, cache, &client(request));
+    (cached.resolved, asked)
+}
+
+fn is_known(
+    tree: &mut Tree,
+    cache: &mut ResolutionCache,
+    method: &str,
+    target: &str,
+    fields: &str,
+) -> bool {
+    ask(tree, cache, &request(method, target, fields)).1 == 0
+}
+
+#[test]
+fn the_third_request_asks_nobody() {
+    for target in ["/a.txt", "/some/page", "/a.txt?v=1", "/b.txt", "/"] {
+        let (mut tree, mut cache) = (Tree::new(FILES, &[("", RULES)]), ResolutionCache::new());
+        let known = [(); 4].map(|()| is_known(&mut tree, &mut cache, "GET", target, ""));
+        assert_eq!(known, [false, false, true, true], "{target}");
+    }
+}
+
+#[test]
+fn another_request_is_another() {
+    let rows = [
+        ("GET", "/a.txt", "User-Agent: good", true),
+        ("GET", "/a.txt", "User-Agent: good\nAccept: x", true),
+        ("GET", "/%61.txt", "User-Agent: good", true),
+        ("HEAD", "/a.txt", "User-Agent: good", false),
+        ("GET", "/a.txt", "User-Agent: bad", false),
+        ("GET", "/a.txt", "", false),
+        ("GET", "/a.txt", "User-Agent: good\nAuthorization: x", false),
+        ("GET", "/a.txt?", "User-Agent: good", false),
+        ("GET", "/a.txt/", "User-Agent: good", false),
+        ("POST", "/a.txt", "User-Agent: good", false),
+    ];
+    for (method, target, fields, expected) in rows {
+        let (mut tree, mut cache) = (Tree::new(FILES, &[("", RULES)]), ResolutionCache::new());
+        for _ in 0..2 {
+            ask(&mut tree, &mut cache, &request("GET", "/a.txt", "User-Agent: good"));
+        }
+        let known = is_known(&mut tree, &mut cache, method, target, fields);
+        assert_eq!(known, expected, "{method} {target} {fields}");
+    }
+}
+
+#[test]
+fn a_change_on_disk_is_seen() {
+    let (mut tree, mut cache) = (Tree::new(FILES, &[("", RULES)]), ResolutionCache::new());
+    let shown = |(resolved, _): (Resolved, usize)| format!("{:?}", resolved.resolution);
+    let before =
+        [(); 3].map(|()| shown(ask(&mut tree, &mut cache, &request("GET", "/new.txt", ""))));
+    tree.add("new.txt");
+    let after = shown(ask(&mut tree, &mut cache, &request("GET", "/new.txt", "")));
+    assert!(before.iter().all(|shown| shown.contains("index.php")), "{before:?}");
+    assert!(after.contains("new.txt"), "{after}");
+    assert!(is_known(&mut tree, &mut cache, "GET", "/new.txt", ""));
+}
+
+#[test]
+fn who_says_who_he_is_is_not_remembered() {
+    for field in ["Authorization: Basic eDp5", "Cookie: a=b"] {
+        let rules = "RewriteEngine On\n\
+            RewriteCond %{HTTP:Authorization}%{HTTP_COOKIE} nobody\n\
+            RewriteRule ^ - [F]";
+        let (mut tree, mut cache) = (Tree::new(FILES, &[("", rules)]), ResolutionCache::new());
+        for _ in 0..4 {
+            assert!(!is_known(&mut tree, &mut cache, "GET", "/a.txt", field), "{field}");
+        }
+        let debug = format!("{cache:?}");
+        assert!(!debug.contains("eDp5") && !debug.contains("a=b"));
+    }
+}
+
+#[test]
+fn where_no_directive_applies_there_is_nothing_to_remember() {
+    let (mut tree, mut cache) = (Tree::new(FILES, &[]), ResolutionCache::new());
+    for _ in 0..3 {
+        ask(&mut tree, &mut cache, &request("GET", "/a.txt", ""));
+    }
+    assert!(cache.slots.is_empty());
+}
+
+#[test]
+fn what_is_of_no_use_is_tried_less_and_less_often() {
+    let (mut tree, mut cache) = (Tree::new(FILES, &[("", RULES)]), ResolutionCache::new());
+    let mut kept = 0;
+    for number in 0..1000 {
+        let request = request("GET", "/a.txt", &format!("User-Agent: {number}"));
+        assert!(ask(&mut tree, &mut cache, &request).1 > 0);
+        let mut all = cache.slots.iter().filter_map(|slot| slot.entry.as_ref());
+        kept += usize::from(all.any(|entry| entry.answers.are_those_of(&client(&request))));
+    }
+    assert!(kept < 4 * 1000 / usize::from(MOST_PATIENCE), "{kept} of 1000");
+    // Who asks for the same again and again is remembered before long.
+    let again = (0..=2 * usize::from(MOST_PATIENCE))
+        .filter(|_| is_known(&mut tree, &mut cache, "GET", "/a.txt", "User-Agent: x"))
+        .count();
+    assert!(again > 0);
+}
+
+#[test]
+fn another_version_scheme_or_address_of_ours_is_another_request() {
+    let get = || request("GET", "/a.txt", "");
+    let rows: [(&str, Request, u16, bool); 5] = [
+        ("the same", get(), 80, true),
+        ("version", Request { version: Version::Http10, ..get() }, 80, false),
+        ("scheme", Request { scheme: Scheme::Https, ..get() }, 80, false),
+        (
+            "authority",
+            Request {
+                authority: b"example.com".to_vec(),
+                ..get()
+            },
+            80,
+            false,
+        ),
+        ("our port", get(), 81, false),
+    ];
+    for (what, other, port, expected) in rows {
+        let (mut tree, mut cache) = (Tree::new(FILES, &[("", RULES)]), ResolutionCache::new());
+        for _ in 0..3 {
+            resolve(&mut tree, &mut cache, &client(&get()));
+        }
+        let known = client(&other);
+        let mut local = known.local();
+        local.set_port(port);
+        let other = Client::new(&other, known.remote(), local, known.time());
+        let asked = resolve(&mut tree, &mut cache, &other).1;
+        assert_eq!(asked == 0, expected, "{what}");
+    }
+}
+
+#[test]
+fn what_the_server_prepares_stays_with_the_entry() {
+    let (mut tree, mut cache) = (Tree::new(FILES, &[("", RULES)]), ResolutionCache::new());
+    let request = request("GET", "/a.txt", "");
+    let mut prepared = || resolve(&mut tree, &mut cache, &client(&request)).0.prepared;
+    assert!(prepared().is_none(), "the first request is not kept");
+    let kept = prepared().unwrap();
+    kept.set("a head").unwrap();
+    let found = prepared().unwrap();
+    assert_eq!(found.get(), Some(&"a head"));
+    tree.add("b.html");
+    let after = resolve(&mut tree, &mut cache, &client(&request)).0.prepared.unwrap();
+    assert!(after.get().is_none() && !Rc::ptr_eq(&after, &found), "evaluated anew");
+}
