@@ -1,17 +1,17 @@
 //! What a directive is: its name, where it may stand, what it takes and what it does.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use crate::compile::Scope;
+use crate::merge::Shared;
 use crate::mistake::{Complaint, Place};
-use crate::settings::Settings;
+use crate::scope::Scope;
 
-/// One directive. Each module lists its own in a constant `DIRECTIVES`; [`all`] lists them
-/// together, and the manual is generated from them.
+/// One directive. `A` is its function: [`Apply`] in a module's own table `DIRECTIVES`, a function
+/// on the settings of all modules in the [registry](crate::registry). The manual is generated from
+/// these.
 #[derive(Clone, Copy, Debug)]
-pub struct Directive {
+pub struct Directive<A> {
     /// As Apache's manual spells it; names are compared without case.
     pub name: &'static str,
     /// The module that has it, as `<IfModule>` names it: `mod_rewrite`, `core`.
@@ -24,9 +24,12 @@ pub struct Directive {
     pub summary: &'static str,
     /// How far it is supported.
     pub support: Support,
-    /// Reads the arguments, whose number is right, into `settings`.
-    pub apply: fn(&Call<'_>, &mut Settings) -> Result<(), Complaint>,
+    /// Reads the arguments, whose number is right, into the configuration.
+    pub apply: A,
 }
+
+/// Reads the arguments of a directive into its module's configuration `C`.
+pub type Apply<C> = fn(&Call<'_>, &mut Shared<C>) -> Result<(), Complaint>;
 
 /// A set of the classes of `AllowOverride`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,22 +183,4 @@ impl Call<'_> {
     pub fn kept_place(&self) -> Arc<Place> {
         Arc::new(self.place.clone())
     }
-}
-
-/// Every directive, module by module.
-pub fn all() -> impl Iterator<Item = &'static Directive> {
-    crate::modules::TABLES.iter().flat_map(|table| table.iter())
-}
-
-/// The directive of that name, in any case; a section's begins with `<`.
-pub fn find(name: &str) -> Option<&'static Directive> {
-    static INDEX: OnceLock<HashMap<String, &'static Directive>> = OnceLock::new();
-    let index = INDEX.get_or_init(|| {
-        let mut index = HashMap::new();
-        for directive in all() {
-            index.entry(directive.name.to_ascii_lowercase()).or_insert(directive);
-        }
-        index
-    });
-    index.get(&name.to_ascii_lowercase()).copied()
 }

@@ -23,13 +23,16 @@ pub mod expression;
 pub mod language;
 pub mod lint;
 pub mod manual;
+pub mod merge;
 pub mod mistake;
 pub mod modules;
 #[cfg(test)]
 mod mutation;
 mod near;
 pub mod pattern;
+pub mod registry;
 pub mod response;
+pub mod scope;
 pub mod settings;
 #[cfg(any(test, fuzzing))]
 #[cfg_attr(fuzzing, allow(dead_code))] // Tests need more of it.
@@ -40,8 +43,9 @@ pub mod wildcard;
 pub mod world;
 
 pub use client::{Answers, Client, Reads};
-pub use compile::{Compiled, Surroundings, compile};
+pub use compile::{Compiled, compile};
 pub use mistake::{Complaint, Kind, Mistake, Place, Severity};
+pub use scope::Surroundings;
 pub use settings::Settings;
 pub use transaction::{State, Transaction};
 pub use world::World;

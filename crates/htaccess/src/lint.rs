@@ -15,10 +15,11 @@ mod rewriting;
 mod tests;
 mod values;
 
-use crate::compile::{Answers, Surroundings, compile_asking};
+use crate::compile::{Answers, compile_asking};
 use crate::excerpt::Excerpt;
 use crate::language::{Item, parse, words};
 use crate::mistake::{Complaint, Kind, Mistake};
+use crate::scope::Surroundings;
 
 /// Everything there is to say about a file, in the order of its lines: the
 /// [remarks](crate::Compiled::remarks) of compiling it, and what only somebody who looks for it

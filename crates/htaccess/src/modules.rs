@@ -1,4 +1,7 @@
-//! Apache's modules, one folder or file each: directives, merging, and the functions of the phases.
+//! Apache's modules, one file or folder each: directives, merging, and the functions of the phases.
+//!
+//! A module depends on what a directive and a request are and never on another module. Phases that
+//! need several modules are in [`phases`](crate::phases) and [`response`](crate::response).
 
 pub mod access_compat;
 pub mod alias;
@@ -19,27 +22,48 @@ pub mod setenvif;
 pub mod ssl;
 pub mod substitute;
 
-use crate::directive::Directive;
-
-/// The directives of every module.
-pub(crate) const TABLES: &[&[Directive]] = &[
-    crate::compile::DIRECTIVES,
-    core::DIRECTIVES,
-    rewrite::DIRECTIVES,
-    alias::DIRECTIVES,
-    dir::DIRECTIVES,
-    authz::DIRECTIVES,
-    access_compat::DIRECTIVES,
-    ssl::DIRECTIVES,
-    auth::DIRECTIVES,
-    headers::DIRECTIVES,
-    expires::DIRECTIVES,
-    filter::DIRECTIVES,
-    substitute::DIRECTIVES,
-    mime::DIRECTIVES,
-    negotiation::DIRECTIVES,
-    setenvif::DIRECTIVES,
-    env::DIRECTIVES,
-    autoindex::DIRECTIVES,
-    php::DIRECTIVES,
-];
+/// Calls the macro `$with` with the list of all modules, a line each: the field of
+/// [`Settings`](crate::Settings) with its documentation, and the module.
+macro_rules! all_modules {
+    ($with:ident) => {
+        $with! {
+            /// `core`: Options, ErrorDocument, FileETag, AcceptPathInfo…
+            core: core,
+            /// mod_rewrite.
+            rewrite: rewrite,
+            /// mod_alias.
+            alias: alias,
+            /// mod_dir.
+            dir: dir,
+            /// mod_authz_core and its providers.
+            authz: authz,
+            /// mod_access_compat.
+            access: access_compat,
+            /// mod_ssl.
+            ssl: ssl,
+            /// mod_authn_core, mod_auth_basic, mod_auth_digest, mod_authn_file, mod_authz_groupfile.
+            auth: auth,
+            /// mod_headers.
+            headers: headers,
+            /// mod_expires.
+            expires: expires,
+            /// mod_filter, mod_deflate, mod_brotli, and core's output filters.
+            filter: filter,
+            /// mod_substitute.
+            substitute: substitute,
+            /// mod_mime.
+            mime: mime,
+            /// mod_negotiation.
+            negotiation: negotiation,
+            /// mod_setenvif.
+            setenvif: setenvif,
+            /// mod_env.
+            env: env,
+            /// mod_autoindex.
+            autoindex: autoindex,
+            /// mod_php.
+            php: php,
+        }
+    };
+}
+pub(crate) use all_modules;

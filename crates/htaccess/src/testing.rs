@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use howdah_http::{Request, Status};
 
-use crate::compile::{Surroundings, compile};
 use crate::mistake::Complaint;
 use crate::transaction::Transaction;
 use crate::world::{Lookup, Probe, ProbeKind, Verified, World};
 use crate::{Client, Settings, State};
+use crate::{Surroundings, compile};
 
 /// Settings of a file that holds these lines, which are directives without sections and without
 /// continuation lines.

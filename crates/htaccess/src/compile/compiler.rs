@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use super::{MOST_REMARKS, SECTIONS, Scope, Surroundings, arguments, elsewhere, sections};
-use crate::directive::{self, Arguments, Call, Directive, Edge, Overrides, Support};
+use super::{MOST_REMARKS, SECTIONS, arguments, elsewhere, sections};
+use crate::directive::{Arguments, Call, Edge, Overrides, Support};
 use crate::excerpt::Excerpt;
 use crate::language::{Item, Parsed};
 use crate::mistake::{Complaint, Kind, Mistake, Place, Severity};
 use crate::near::nearest;
+use crate::registry::{self, Registered};
+use crate::scope::{Scope, Surroundings};
 use crate::settings::Settings;
 
 pub(super) struct Compiler<'c> {
@@ -78,7 +80,7 @@ impl<'c> Compiler<'c> {
     }
 
     fn item(&mut self, item: &Item, settings: &mut Settings, within: &Within<'_>) {
-        if let Some(directive) = directive::find(&item.name) {
+        if let Some(directive) = registry::find(&item.name) {
             if self.is_allowed(item, directive.name, directive.overrides, within) {
                 self.directive(directive, item, settings, within);
             }
@@ -159,7 +161,7 @@ impl<'c> Compiler<'c> {
 
     fn directive(
         &mut self,
-        directive: &'static Directive,
+        directive: &'static Registered,
         item: &Item,
         settings: &mut Settings,
         within: &Within<'_>,
@@ -254,28 +256,8 @@ impl<'c> Compiler<'c> {
 }
 
 fn known_names() -> impl Iterator<Item = &'static str> {
-    directive::all()
+    registry::all()
+        .iter()
         .map(|directive| directive.name)
         .chain(SECTIONS.iter().map(|section| section.name))
-}
-
-/// What the language itself has: `Error`.
-pub(crate) const DIRECTIVES: &[Directive] = &[Directive {
-    name: "Error",
-    module: "core",
-    overrides: Overrides::ALL,
-    arguments: Arguments::Raw,
-    summary: "Makes the file a mistake, with this message.",
-    support: Support::Full,
-    apply: error,
-}];
-
-fn error(call: &Call<'_>, _settings: &mut Settings) -> Result<(), Complaint> {
-    let raw = call.raw;
-    let message = match raw {
-        [] => b"The Error directive was used with no message.",
-        [first @ (b'"' | b'\''), inner @ .., last] if first == last => inner,
-        _ => raw,
-    };
-    Err(Complaint::new(String::from_utf8_lossy(message)))
 }

@@ -4,11 +4,12 @@
 use std::cmp::Ordering;
 
 use super::elsewhere::server_directive;
+use super::is_provided;
 use super::sections::{self, ends_at, is_section};
-use super::{Surroundings, is_provided};
-use crate::directive;
 use crate::language::{Conditions, Item, word, words};
 use crate::pattern::Pattern;
+use crate::registry;
+use crate::scope::Surroundings;
 
 /// The version of Apache that `<IfVersion>` compares with: the one whose behaviour is followed.
 pub const VERSION: (u32, u32, u32) = (2, 4, 71);
@@ -50,7 +51,7 @@ impl<'a> Answers<'a> {
 
     fn holds(&mut self, section: &str, argument: &[u8]) -> bool {
         let known = |name: &str| {
-            directive::find(name).is_some() || is_section(name) || server_directive(name).is_some()
+            registry::find(name).is_some() || is_section(name) || server_directive(name).is_some()
         };
         let defines = &self.surroundings.defines;
         match section {

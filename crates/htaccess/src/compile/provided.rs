@@ -1,6 +1,6 @@
 //! The modules that `<IfModule>` finds.
 
-use crate::directive;
+use crate::registry;
 
 /// A module of Apache's whose work Howdah does.
 #[derive(Clone, Copy, Debug)]
@@ -71,5 +71,5 @@ pub fn is_provided(name: &[u8]) -> bool {
     PROVIDED
         .iter()
         .find(is)
-        .is_some_and(|module| module.shown_by.is_none_or(|name| directive::find(name).is_some()))
+        .is_some_and(|module| module.shown_by.is_none_or(|name| registry::find(name).is_some()))
 }

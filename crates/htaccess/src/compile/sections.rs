@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use super::compiler::{Compiler, Within};
-use super::{Branch, ConditionalSection, FilesSection, Names, methods};
 use crate::directive::Overrides;
 use crate::expression::Expression;
 use crate::language::{Item, word, words};
 use crate::mistake::{Complaint, Kind};
 use crate::pattern::Pattern;
-use crate::settings::Settings;
+use crate::scope;
+use crate::settings::{Branch, ConditionalSection, FilesSection, Names, Settings};
 
 /// A section of the language, for the manual and `<IfSection>`.
 #[derive(Clone, Copy, Debug)]
@@ -155,7 +155,7 @@ impl Compiler<'_> {
         settings: &mut Settings,
         within: &Within<'_>,
     ) {
-        match methods::limit(section.name, list, within.scope.methods.as_ref()) {
+        match scope::limit(section.name, list, within.scope.methods.as_ref()) {
             Ok(methods) => {
                 let mut inside = within.inside(section.name);
                 inside.scope.methods = Some(methods);

@@ -1,6 +1,7 @@
-use super::{Names, Surroundings, compile, compile_asking};
+use super::{Surroundings, compile, compile_asking};
 use crate::directive::Overrides;
 use crate::mistake::Kind;
+use crate::settings::Names;
 use crate::settings::Settings;
 
 fn surroundings() -> Surroundings {
@@ -367,7 +368,7 @@ fn chains_of_conditions() {
 
 #[test]
 fn every_module_with_directives_is_provided() {
-    for directive in crate::directive::all() {
+    for directive in crate::registry::all() {
         let file = match directive.module {
             "core" => "core.c".to_owned(),
             module => format!("{module}.c"),

@@ -2,9 +2,9 @@
 //! fuzz target asserts, and a short run of it with every test.
 
 use super::{Conditions, Item, parse, word};
-use crate::compile::{Surroundings, compile};
 use crate::lint;
 use crate::mistake::{Mistake, Severity};
+use crate::{Surroundings, compile};
 
 #[cfg(test)]
 mod smoke;

@@ -1,7 +1,7 @@
 use super::check;
 use super::regex::is_explosive;
-use crate::compile::Surroundings;
 use crate::mistake::Kind;
+use crate::scope::Surroundings;
 
 /// What is said, as `line:column kind message` up to the first colon or comma.
 fn said(text: &str) -> Vec<String> {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use howdah_http::Status;
 
-use crate::directive::{Arguments, Call, Directive, Overrides, Support};
+use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::merge::{Merge, Shared, edit};
 use crate::mistake::{Complaint, Place};
 use crate::modules::authz::{BadSubnet, MethodSet, Refusal, Subnet, in_domain};
-use crate::settings::{Merge, Settings};
 use crate::trace::Event;
 use crate::transaction::Transaction;
 use crate::world::{LookedUp, World};
@@ -164,7 +164,7 @@ impl Rule {
 }
 
 /// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive] = &[
+pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     Directive {
         name: "Order",
         module: "mod_access_compat",
@@ -207,11 +207,7 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
     },
 ];
 
-fn edit(settings: &mut Settings) -> &mut Config {
-    Settings::edit(&mut settings.access)
-}
-
-fn order(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+fn order(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let order = match &call.word(0).to_ascii_lowercase()[..] {
         b"allow,deny" => Order::AllowDeny,
         b"deny,allow" => Order::DenyAllow,
@@ -222,19 +218,19 @@ fn order(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
             return Err(complaint.hint("there is no space behind the comma"));
         }
     };
-    edit(settings).orders.push((MethodSet::within(call.scope), order));
+    edit(shared).orders.push((MethodSet::within(call.scope), order));
     Ok(())
 }
 
-fn allow(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+fn allow(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let rules = rules(call)?;
-    edit(settings).allows.extend(rules);
+    edit(shared).allows.extend(rules);
     Ok(())
 }
 
-fn deny(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+fn deny(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let rules = rules(call)?;
-    edit(settings).denies.extend(rules);
+    edit(shared).denies.extend(rules);
     Ok(())
 }
 
@@ -283,9 +279,9 @@ fn clients(word: &[u8]) -> Result<Clients, String> {
     }
 }
 
-fn satisfy(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+fn satisfy(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let methods = MethodSet::within(call.scope);
-    let config = edit(settings);
+    let config = edit(shared);
     config.any = match &call.word(0).to_ascii_lowercase()[..] {
         b"any" => config.any.with(methods),
         b"all" => config.any.without(methods),

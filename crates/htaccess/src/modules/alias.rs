@@ -12,7 +12,7 @@ use std::sync::Arc;
 use howdah_http::Status;
 
 use crate::expression::Expression;
-use crate::settings::Merge;
+use crate::merge::Merge;
 pub(crate) use directives::DIRECTIVES;
 pub use fixup::fixup;
 use list::List;

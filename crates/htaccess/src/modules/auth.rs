@@ -12,9 +12,10 @@ pub mod password;
 
 use howdah_http::Status;
 
+use crate::merge::Merge;
 use crate::modules::authz::Refusal;
 use crate::modules::core::Text;
-use crate::settings::{Merge, Settings};
+use crate::settings::Settings;
 use crate::trace::Event;
 use crate::transaction::Transaction;
 use crate::world::World;

@@ -13,9 +13,9 @@ use std::sync::Arc;
 
 use howdah_http::Status;
 
-use crate::directive::{Arguments, Call, Directive, Edge, Overrides, Support};
+use crate::directive::{Apply, Arguments, Call, Directive, Edge, Overrides, Support};
+use crate::merge::{Merge, Shared, edit};
 use crate::mistake::Complaint;
-use crate::settings::{Merge, Settings};
 
 pub(crate) use evaluate::in_domain;
 pub use methods::MethodSet;
@@ -110,7 +110,7 @@ impl Config {
 }
 
 /// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive] = &[
+pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     Directive {
         name: "Require",
         module: "mod_authz_core",
@@ -154,7 +154,11 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
     },
 ];
 
-const fn container(name: &'static str, summary: &'static str, apply: Apply) -> Directive {
+const fn container(
+    name: &'static str,
+    summary: &'static str,
+    apply: Apply<Config>,
+) -> Directive<Apply<Config>> {
     Directive {
         name,
         module: "mod_authz_core",
@@ -166,28 +170,26 @@ const fn container(name: &'static str, summary: &'static str, apply: Apply) -> D
     }
 }
 
-type Apply = fn(&Call<'_>, &mut Settings) -> Result<(), Complaint>;
-
-fn require_all(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    contain(call, settings, Logic::All, false)
+fn require_all(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    contain(call, shared, Logic::All, false)
 }
 
-fn require_any(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    contain(call, settings, Logic::Any, false)
+fn require_any(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    contain(call, shared, Logic::Any, false)
 }
 
-fn require_none(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    contain(call, settings, Logic::Any, true)
+fn require_none(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    contain(call, shared, Logic::Any, true)
 }
 
 /// A container begins: what follows goes into it. It ends: it goes into what it stands in.
 fn contain(
     call: &Call<'_>,
-    settings: &mut Settings,
+    shared: &mut Shared<Config>,
     logic: Logic,
     is_negated: bool,
 ) -> Result<(), Complaint> {
-    let config: &mut Config = Settings::edit(&mut settings.authz);
+    let config: &mut Config = edit(shared);
     if call.edge == Edge::Open {
         let section = Section::container(Some(call.kept_place()), logic, is_negated);
         config.outer.push(config.section.replace(Arc::new(section)));
@@ -203,9 +205,9 @@ fn contain(
     config.add(Arc::unwrap_or_clone(inner))
 }
 
-fn require(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+fn require(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let (is_negated, requirement) = Requirement::parse(call)?;
-    let config: &mut Config = Settings::edit(&mut settings.authz);
+    let config: &mut Config = edit(shared);
     config.add(Section {
         place: Some(call.kept_place()),
         methods: MethodSet::within(call.scope),
@@ -214,23 +216,23 @@ fn require(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
     })
 }
 
-fn auth_merging(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+fn auth_merging(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let merging = match &call.word(0).to_ascii_lowercase()[..] {
         b"off" => Merging::Off,
         b"and" => Merging::With(Logic::All),
         b"or" => Merging::With(Logic::Any),
         _ => return Err(Complaint::about(0, "AuthMerging is Off, And or Or")),
     };
-    let config: &mut Config = Settings::edit(&mut settings.authz);
+    let config: &mut Config = edit(shared);
     config.merging = Some(merging);
     Ok(())
 }
 
 fn authz_send_forbidden_on_failure(
     call: &Call<'_>,
-    settings: &mut Settings,
+    shared: &mut Shared<Config>,
 ) -> Result<(), Complaint> {
-    let config: &mut Config = Settings::edit(&mut settings.authz);
+    let config: &mut Config = edit(shared);
     config.forbidden_on_failure = Some(call.flag());
     Ok(())
 }

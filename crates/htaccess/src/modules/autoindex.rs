@@ -12,7 +12,7 @@ mod table;
 use std::sync::Arc;
 
 use crate::Settings;
-use crate::settings::Merge;
+use crate::merge::Merge;
 use crate::transaction::Transaction;
 use crate::world::World;
 

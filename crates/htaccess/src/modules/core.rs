@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use howdah_http::Status;
 
+use crate::merge::Merge;
 use crate::mistake::Place;
 use crate::modules::mime;
-use crate::settings::Merge;
 use crate::trace::Event;
 use crate::transaction::Transaction;
 use crate::world::World;

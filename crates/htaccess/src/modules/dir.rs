@@ -2,10 +2,10 @@
 
 use howdah_http::Status;
 
-use crate::directive::{Arguments, Call, Directive, Overrides, Support};
+use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::merge::{Merge, Shared, edit};
 use crate::mistake::Complaint;
 use crate::modules::core::number;
-use crate::settings::{Merge, Settings};
 
 /// What the module's directives have set. What is `None` is not configured.
 #[derive(Clone, Debug, Default)]
@@ -58,7 +58,7 @@ impl Merge for Config {
 }
 
 /// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive] = &[
+pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     Directive {
         name: "DirectoryIndex",
         module: "mod_dir",
@@ -106,15 +106,11 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
     },
 ];
 
-fn edit(settings: &mut Settings) -> &mut Config {
-    Settings::edit(&mut settings.dir)
-}
-
 /// So many index files may be named in one file: each is looked for at a request for a folder.
 const MOST_NAMES: usize = 1000;
 
-fn directory_index(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    let config = edit(settings);
+fn directory_index(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    let config = edit(shared);
     let names = call.words.iter().take_while(|word| !word.is_empty());
     let mut names: Vec<Box<[u8]>> = names.map(|word| word[..].into()).collect();
     let is_disabled = matches!(&names[..], [only] if only.eq_ignore_ascii_case(b"disabled"));
@@ -131,17 +127,17 @@ fn directory_index(call: &Call<'_>, settings: &mut Settings) -> Result<(), Compl
     Ok(())
 }
 
-fn directory_slash(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    edit(settings).slash = Some(call.flag());
+fn directory_slash(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    edit(shared).slash = Some(call.flag());
     Ok(())
 }
 
-fn directory_check_handler(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    edit(settings).check_handler = Some(call.flag());
+fn directory_check_handler(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    edit(shared).check_handler = Some(call.flag());
     Ok(())
 }
 
-fn directory_index_redirect(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+fn directory_index_redirect(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let word = call.word(0);
     let redirect = match &word.to_ascii_lowercase()[..] {
         b"off" => IndexRedirect::Off,
@@ -161,12 +157,12 @@ fn directory_index_redirect(call: &Call<'_>, settings: &mut Settings) -> Result<
             return Err(Complaint::about(0, message));
         }
     };
-    edit(settings).index_redirect = Some(redirect);
+    edit(shared).index_redirect = Some(redirect);
     Ok(())
 }
 
-fn fallback_resource(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    edit(settings).fallback = Some(call.word(0).into());
+fn fallback_resource(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    edit(shared).fallback = Some(call.word(0).into());
     Ok(())
 }
 

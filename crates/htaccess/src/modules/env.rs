@@ -5,9 +5,9 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::directive::{Arguments, Call, Directive, Overrides, Support};
+use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::merge::{Merge, Shared, edit};
 use crate::mistake::{Complaint, Place};
-use crate::settings::{Merge, Settings};
 use crate::trace::Event;
 use crate::transaction::Transaction;
 use crate::world::World;
@@ -117,7 +117,7 @@ fn event(variable: &Variable, value: &[u8]) -> Event {
 }
 
 /// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive] = &[
+pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     Directive {
         name: "SetEnv",
         module: "mod_env",
@@ -147,8 +147,8 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
     },
 ];
 
-fn set_env(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    Settings::edit(&mut settings.env).set(Variable {
+fn set_env(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    edit(shared).set(Variable {
         name: call.word(0).into(),
         place: call.kept_place(),
         value: Some(call.word(1).into()),
@@ -156,8 +156,8 @@ fn set_env(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
     Ok(())
 }
 
-fn unset_env(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    let config = Settings::edit(&mut settings.env);
+fn unset_env(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    let config = edit(shared);
     for name in call.words {
         config.remove(name);
         config.unset.push(name[..].into());
@@ -165,8 +165,8 @@ fn unset_env(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> 
     Ok(())
 }
 
-fn pass_env(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    let (config, place) = (Settings::edit(&mut settings.env), call.kept_place());
+fn pass_env(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    let (config, place) = (edit(shared), call.kept_place());
     for name in call.words {
         config.set(Variable {
             name: name[..].into(),

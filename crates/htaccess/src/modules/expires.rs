@@ -4,10 +4,10 @@ mod code;
 
 use howdah_http::{ResponseHead, date};
 
-use crate::directive::{Arguments, Call, Directive, Overrides, Support};
+use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::merge::{Merge, Shared, edit};
 use crate::mistake::Complaint;
 use crate::modules::headers::append;
-use crate::settings::{Merge, Settings};
 use crate::trace::Event;
 use crate::transaction::Transaction;
 use crate::world::World;
@@ -114,27 +114,27 @@ pub fn response(
     });
 }
 
-fn active(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    Settings::edit(&mut settings.expires).active = Some(call.flag());
+fn active(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    edit(shared).active = Some(call.flag());
     Ok(())
 }
 
-fn default(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+fn default(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let code = code::parse(call.word(0)).map_err(|message| Complaint::about(0, message))?;
-    Settings::edit(&mut settings.expires).default = Some(code);
+    edit(shared).default = Some(code);
     Ok(())
 }
 
 /// So many media types may be named in a file; beyond that it is a mistake. There are about 2,000.
 const MOST_TYPES: usize = 2000;
 
-fn by_type(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+fn by_type(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let media_type = call.word(0);
     if !media_type.contains(&b'/') {
         return Err(Complaint::about(0, "a media type has a slash in it"));
     }
     let code = code::parse(call.word(1)).map_err(|message| Complaint::about(1, message))?;
-    let config = Settings::edit(&mut settings.expires);
+    let config = edit(shared);
     if config.by_type.len() >= MOST_TYPES {
         return Err(Complaint::new(format!("more than {MOST_TYPES} media types")));
     }
@@ -145,7 +145,7 @@ fn by_type(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
 }
 
 /// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive] = &[
+pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     Directive {
         name: "ExpiresActive",
         module: "mod_expires",

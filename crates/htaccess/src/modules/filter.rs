@@ -13,8 +13,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::expression::Expression;
+use crate::merge::Merge;
 use crate::modules::substitute;
-use crate::settings::Merge;
 
 pub use choose::{TOO_SMALL, choose, may_choose};
 pub(crate) use directives::DIRECTIVES;

@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use howdah_http::{ResponseHead, Status};
 
-use crate::directive::{Arguments, Directive, Overrides, Support};
+use crate::directive::{Apply, Arguments, Directive, Overrides, Support};
+use crate::merge::Merge;
 use crate::response::with_head;
-use crate::settings::Merge;
 use crate::transaction::Transaction;
 use crate::world::World;
 
@@ -95,7 +95,7 @@ pub fn response(
 }
 
 /// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive] = &[
+pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     Directive {
         name: "Header",
         module: "mod_headers",

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::Settings;
-use crate::settings::Merge;
+use crate::merge::Merge;
 use crate::trace::Event;
 use crate::transaction::{Found, State, Transaction};
 

@@ -11,7 +11,7 @@ mod variants;
 use howdah_http::Status;
 
 use crate::Settings;
-use crate::settings::Merge;
+use crate::merge::Merge;
 use crate::trace::Event;
 use crate::transaction::Transaction;
 use crate::world::World;

@@ -1,9 +1,9 @@
 //! mod_php: settings of PHP for the scripts of a folder. The server hands them to the worker, which
 //! takes those that PHP lets a folder change (`PHP_INI_PERDIR`) and undoes them after the request.
 
-use crate::directive::{Arguments, Call, Directive, Overrides, Support};
+use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::merge::{Merge, Shared, edit};
 use crate::mistake::Complaint;
-use crate::settings::{Merge, Settings};
 
 /// What the module's directives have set.
 #[derive(Clone, Debug, Default)]
@@ -39,7 +39,7 @@ impl Merge for Config {
 }
 
 /// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive] = &[
+pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     Directive {
         name: "php_value",
         module: "mod_php",
@@ -93,20 +93,20 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
     },
 ];
 
-fn php_value(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+fn php_value(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let value = match call.word(1) {
         word if word.eq_ignore_ascii_case(b"none") => b"",
         word => word,
     };
-    let config: &mut Config = Settings::edit(&mut settings.php);
+    let config: &mut Config = edit(shared);
     config.set(call.word(0), value);
     few_enough(config)
 }
 
-fn php_flag(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+fn php_flag(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let word = call.word(1);
     let is_on = word.eq_ignore_ascii_case(b"on") || word == b"1";
-    let config: &mut Config = Settings::edit(&mut settings.php);
+    let config: &mut Config = edit(shared);
     config.set(call.word(0), if is_on { b"1" } else { b"0" });
     few_enough(config)
 }
@@ -124,7 +124,7 @@ fn few_enough(config: &mut Config) -> Result<(), Complaint> {
     Err(Complaint::new(format!("more than {MOST_SETTINGS} settings of PHP")))
 }
 
-fn not_allowed(call: &Call<'_>, _: &mut Settings) -> Result<(), Complaint> {
+fn not_allowed(call: &Call<'_>, _: &mut Shared<Config>) -> Result<(), Complaint> {
     Err(Complaint::new(format!("{} is not allowed here", call.name)))
 }
 

@@ -29,7 +29,7 @@ use std::sync::{Arc, OnceLock};
 
 use howdah_http::Status;
 
-use crate::settings::Merge;
+use crate::merge::Merge;
 pub(crate) use arguments::number;
 use condition::Condition;
 pub(crate) use directives::DIRECTIVES;

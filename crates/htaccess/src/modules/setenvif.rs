@@ -19,7 +19,7 @@ pub(crate) use directives::DIRECTIVES;
 use list::List;
 pub use run::header_parser;
 
-use crate::settings::Merge;
+use crate::merge::Merge;
 
 /// What the module's directives have set: a list for each file, outermost first.
 #[derive(Clone, Debug, Default)]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use howdah_http::{Scheme, Status};
 
-use crate::directive::{Arguments, Call, Directive, Overrides, Support};
+use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
 use crate::language::words;
+use crate::merge::{Merge, Shared, edit};
 use crate::mistake::{Complaint, Place};
-use crate::settings::{Merge, Settings};
 use crate::trace::Event;
 use crate::transaction::Transaction;
 
@@ -63,7 +63,7 @@ pub(crate) fn check(tx: &mut Transaction<'_>, config: &Config) -> Result<(), Sta
 }
 
 /// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive] = &[
+pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     Directive {
         name: "SSLRequireSSL",
         module: "mod_ssl",
@@ -111,7 +111,11 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
     },
 ];
 
-const fn refused(name: &'static str, arguments: Arguments, summary: &'static str) -> Directive {
+const fn refused(
+    name: &'static str,
+    arguments: Arguments,
+    summary: &'static str,
+) -> Directive<Apply<Config>> {
     Directive {
         name,
         module: "mod_ssl",
@@ -125,18 +129,18 @@ const fn refused(name: &'static str, arguments: Arguments, summary: &'static str
     }
 }
 
-fn nothing(_: &Call<'_>, _: &mut Settings) -> Result<(), Complaint> {
+fn nothing(_: &Call<'_>, _: &mut Shared<Config>) -> Result<(), Complaint> {
     Ok(())
 }
 
-fn ssl_require_ssl(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    let config: &mut Config = Settings::edit(&mut settings.ssl);
+fn ssl_require_ssl(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    let config: &mut Config = edit(shared);
     config.required = Some(call.kept_place());
     Ok(())
 }
 
-fn ssl_options(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    let config: &mut Config = Settings::edit(&mut settings.ssl);
+fn ssl_options(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    let config: &mut Config = edit(shared);
     for (index, word) in words(call.raw).iter().enumerate() {
         let word = &word.text;
         let (sign, name) = match word.split_first() {

@@ -5,8 +5,8 @@ mod transformer;
 
 use std::sync::Arc;
 
+use crate::merge::Merge;
 use crate::pattern::Pattern;
-use crate::settings::Merge;
 
 pub(crate) use directives::DIRECTIVES;
 pub use transformer::Transformer;

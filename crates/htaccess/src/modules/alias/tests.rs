@@ -99,7 +99,7 @@ fn paths_match_by_components() {
 
 #[test]
 fn the_closer_folder_comes_first() {
-    use crate::settings::Merge;
+    use crate::merge::Merge;
     let (base, add) =
         (settings("Redirect /q /base\nRedirectRelative On"), settings("Redirect /q /add"));
     let merged = alias::Config::merge(&base.alias.unwrap(), &add.alias.unwrap());

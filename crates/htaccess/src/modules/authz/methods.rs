@@ -2,7 +2,7 @@
 
 use howdah_http::Method;
 
-use crate::compile::Scope;
+use crate::scope::Scope;
 
 /// A set of methods, as httpd numbers them: HEAD is GET, and all methods that httpd does not know
 /// are one.

@@ -3,8 +3,8 @@
 use howdah_http::Status;
 
 use crate::directive::Call;
+use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
-use crate::settings::Settings;
 
 use super::number::leading_integer;
 use super::{Config, Text};
@@ -53,7 +53,7 @@ fn is_url(url: &[u8]) -> bool {
     scheme > 0 && url.get(scheme) == Some(&b':')
 }
 
-pub(super) fn apply(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+pub(super) fn apply(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let (code, text) = (call.word(0), call.word(1));
     let status = leading_integer(code)
         .and_then(|code| u16::try_from(code).ok())
@@ -76,7 +76,7 @@ pub(super) fn apply(call: &Call<'_>, settings: &mut Settings) -> Result<(), Comp
     } else {
         ErrorDocument::Url(Text::new(1, text)?)
     };
-    let config: &mut Config = Settings::edit(&mut settings.core);
+    let config: &mut Config = edit(shared);
     config.error_documents = with(&config.error_documents, status, document);
     Ok(())
 }

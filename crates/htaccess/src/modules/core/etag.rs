@@ -1,8 +1,8 @@
 //! `FileETag`: what the entity tag of a file is made of.
 
 use crate::directive::Call;
+use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
-use crate::settings::Settings;
 
 use super::Config;
 
@@ -91,8 +91,8 @@ impl EtagSetting {
     }
 }
 
-pub(super) fn apply(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    let config: &mut Config = Settings::edit(&mut settings.core);
+pub(super) fn apply(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    let config: &mut Config = edit(shared);
     let setting = &mut config.file_etag;
     let mut is_first_absolute = true;
     for (index, word) in call.words.iter().enumerate() {

@@ -1,10 +1,10 @@
 //! `Options`: what is switched on for a folder.
 
-use crate::compile::Surroundings;
 use crate::directive::Call;
 use crate::language::words;
+use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
-use crate::settings::Settings;
+use crate::scope::Surroundings;
 
 use super::Config;
 
@@ -115,9 +115,9 @@ impl OptionsSetting {
     }
 }
 
-pub(super) fn apply(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+pub(super) fn apply(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let allowed = allowed_options(call.scope.surroundings);
-    let config: &mut Config = Settings::edit(&mut settings.core);
+    let config: &mut Config = edit(shared);
     let setting = &mut config.options;
     let mut relative = false;
     let mut all_or_none = false;

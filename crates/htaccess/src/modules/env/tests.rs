@@ -1,5 +1,5 @@
 use super::fixup;
-use crate::settings::Merge;
+use crate::merge::Merge;
 use crate::testing::{request, settings, transaction};
 use crate::world::World;
 

@@ -8,10 +8,10 @@ use howdah_http::{Request, Status};
 
 use super::{Outcome, fixup, url};
 use crate::client::Client;
-use crate::compile::{Surroundings, compile};
 use crate::trace::Trace;
 use crate::transaction::{Found, State, Transaction};
 use crate::world::{Lookup, Probe, ProbeKind, Verified, World};
+use crate::{Surroundings, compile};
 
 /// A file of directives, a path, a query and a request field's value, with zero bytes between them.
 /// The rules end within a second or two, with results of bounded size, of which nothing can forge a

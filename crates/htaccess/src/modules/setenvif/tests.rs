@@ -1,7 +1,7 @@
 use howdah_http::Status;
 
 use super::header_parser;
-use crate::settings::Merge;
+use crate::merge::Merge;
 use crate::testing::{Nowhere, request, settings, transaction, try_settings};
 use crate::trace::Trace;
 use crate::transaction::Transaction;

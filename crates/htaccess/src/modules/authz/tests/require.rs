@@ -1,9 +1,9 @@
 //! Each thing that `Require` can ask for, and how they combine.
 
 use super::{Asked, Site, USERS_OF, code, merged, run};
-use crate::compile::{Surroundings, compile};
 use crate::modules::authz::check;
 use crate::testing::try_settings;
+use crate::{Surroundings, compile};
 
 #[test]
 fn what_needs_no_user() {

@@ -77,7 +77,7 @@ const KNOWN: &[&str] = &[
 ];
 
 /// What `<Limit GET POST>` within `outer` limits to. `list` is what stands before the `>`.
-pub(super) fn limit(
+pub(crate) fn limit(
     section: &str,
     list: &[u8],
     outer: Option<&Methods>,
