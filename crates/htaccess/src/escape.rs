@@ -33,24 +33,37 @@ pub(crate) fn path(path: &[u8]) -> Vec<u8> {
 
 /// A path as part of a URL (`ap_escape_uri`).
 pub(crate) fn uri(path: &[u8]) -> Vec<u8> {
-    percent(path, b"$-_.+!*'(),:;@&=/~")
+    percent(path, URI)
 }
 
+/// Appends a path as part of a URL: what `uri` returns.
+pub(crate) fn push_uri(path: &[u8], out: &mut Vec<u8>) {
+    push_percent(path, URI, out);
+}
+
+/// What stays as it is in a URL's path, besides letters and digits.
+const URI: &[u8] = b"$-_.+!*'(),:;@&=/~";
+
 fn percent(text: &[u8], allowed: &[u8]) -> Vec<u8> {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut out = Vec::with_capacity(text.len());
+    push_percent(text, allowed, &mut out);
+    out
+}
+
+fn push_percent(text: &[u8], allowed: &[u8], out: &mut Vec<u8>) {
     for &byte in text {
         if byte.is_ascii_alphanumeric() || allowed.contains(&byte) {
             out.push(byte);
         } else {
-            out.extend_from_slice(&[
-                b'%',
-                DIGITS[usize::from(byte >> 4)],
-                DIGITS[usize::from(byte & 15)],
-            ]);
+            push_byte(byte, out);
         }
     }
-    out
+}
+
+/// Appends `%xx`, with small letters as Apache has them.
+pub(crate) fn push_byte(byte: u8, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    out.extend_from_slice(&[b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use crate::pattern::Captures;
 use crate::transaction::Transaction;
 use crate::world::World;
 use evaluate::Evaluation;
+pub use text::Text;
 use tree::{Condition, Word};
 
 mod evaluate;
@@ -23,6 +24,7 @@ pub mod properties;
 mod scan;
 #[cfg(test)]
 mod tests;
+mod text;
 mod tree;
 mod variables;
 

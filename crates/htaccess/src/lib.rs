@@ -16,29 +16,40 @@
 
 mod client;
 pub mod compile;
+mod description;
 pub mod directive;
 mod escape;
 mod excerpt;
 pub mod expression;
+mod fields;
 pub mod language;
 pub mod lint;
 pub mod manual;
+mod media_type;
 pub mod merge;
+mod method_set;
 pub mod mistake;
 pub mod modules;
 #[cfg(test)]
 mod mutation;
 mod near;
+mod network;
+mod number;
 pub mod pattern;
+pub mod phases;
 pub mod registry;
 pub mod response;
 pub mod scope;
 pub mod settings;
+mod status;
+mod subrequest;
 #[cfg(any(test, fuzzing))]
 #[cfg_attr(fuzzing, allow(dead_code))] // Tests need more of it.
 mod testing;
 pub mod trace;
 pub mod transaction;
+pub mod transform;
+mod variables;
 pub mod wildcard;
 pub mod world;
 

@@ -14,6 +14,7 @@ mod engine;
 mod literals;
 #[cfg(any(test, fuzzing))]
 pub mod properties;
+mod replacement;
 mod required;
 mod set;
 mod shape;
@@ -22,6 +23,7 @@ mod syntax;
 mod tests;
 mod translate;
 
+pub(crate) use replacement::substitute;
 pub use set::{Candidates, PatternSet};
 
 use engine::Engine;

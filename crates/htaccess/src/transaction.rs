@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use howdah_http::{Fields, Method, Status};
+use howdah_http::{Fields, Method, ResponseHead, Status};
 
 use crate::client::Client;
+use crate::media_type::MediaType;
 use crate::mistake::Place;
 use crate::trace::Trace;
 
@@ -77,11 +78,20 @@ pub struct State {
     /// mod_rewrite refuses to work.
     pub links_forbidden: bool,
     /// What mod_rewrite remembers.
-    pub rewriting: crate::modules::rewrite::Notes,
+    pub rewriting: RewriteNotes,
     /// Lines for the error log: where, and what.
     pub complaints: Vec<(Option<Arc<Place>>, String)>,
     /// What `explain` collects.
     pub trace: Option<Box<Trace>>,
+}
+
+/// What mod_rewrite remembers of a request, across its internal redirects.
+#[derive(Clone, Debug, Default)]
+pub struct RewriteNotes {
+    /// Whether a rule with `END` has applied.
+    pub ended: bool,
+    /// The names of the cookies that rules have set.
+    pub cookies: Vec<Box<[u8]>>,
 }
 
 /// What a file name led to.
@@ -96,6 +106,16 @@ pub enum Found {
     Directory,
 }
 
+/// Why a request may not go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It is answered with this error.
+    Status(Status),
+    /// The answer needs something that takes time, such as a slow password hash: the request is to
+    /// be resolved again when it is known.
+    Later,
+}
+
 impl State {
     /// Sets a variable. One that is there already keeps its name's letters, and stays as it is
     /// where the value is the same.
@@ -106,6 +126,22 @@ impl State {
         let known = self.env.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         let known = known.map(|(known, _)| known.to_vec());
         self.env.set(known.as_deref().unwrap_or(name), value);
+    }
+
+    /// Returns the value of Content-Type: media type and charset.
+    pub fn content_type_field(&self) -> Option<Vec<u8>> {
+        let media_type = self.content_type.as_ref()?;
+        Some(match &self.charset {
+            Some(charset) => [&media_type[..], b"; charset=", charset].concat(),
+            None => media_type.clone(),
+        })
+    }
+
+    /// Replaces media type and charset by those of a Content-Type's value.
+    pub fn set_content_type(&mut self, value: &[u8]) {
+        let (media_type, charset) = MediaType::split(value);
+        self.content_type = Some(media_type.text);
+        self.charset = charset;
     }
 
     /// Notes in Vary that the response depends on a field of the request.
@@ -151,6 +187,35 @@ impl<'r> Transaction<'r> {
     pub fn edit_request_fields(&mut self) -> &mut Fields {
         let client = self.client;
         self.state.request_fields.get_or_insert_with(|| client.request().fields.clone())
+    }
+
+    /// Puts the head where expressions (`resp`, `%{CONTENT_TYPE}`, `%{REQUEST_STATUS}`) look for it, as
+    /// long as `work` lasts. `with_media_type`: the media type is not among the fields then, but in
+    /// `content_type` with its parameters.
+    pub(crate) fn with_head<T>(
+        &mut self,
+        head: &mut ResponseHead,
+        with_media_type: bool,
+        work: impl FnOnce(&mut Transaction<'r>) -> T,
+    ) -> T {
+        std::mem::swap(&mut self.state.fields, &mut head.fields);
+        self.state.status = head.status;
+        let own = with_media_type.then(|| {
+            let sent = self.state.fields.value(b"content-type").map(<[u8]>::to_vec);
+            self.state.fields.remove(b"content-type");
+            (std::mem::replace(&mut self.state.content_type, sent), self.state.charset.take())
+        });
+        let outcome = work(self);
+        std::mem::swap(&mut self.state.fields, &mut head.fields);
+        if let Some((content_type, charset)) = own {
+            let sent = std::mem::replace(&mut self.state.content_type, content_type);
+            self.state.charset = charset;
+            if let Some(sent) = sent.filter(|sent| !sent.is_empty()) {
+                self.state.error_fields.remove(b"content-type");
+                head.fields.set(b"Content-Type", &sent);
+            }
+        }
+        outcome
     }
 
     /// Notes a line for the error log.

@@ -7,8 +7,9 @@ use howdah_http::Method;
 
 use super::scan::Order;
 use super::tree::{Condition, Shell, Test, Word};
-use crate::modules::rewrite::ahead;
+use crate::number;
 use crate::pattern::{Captures, Exhausted, Pattern};
+use crate::subrequest;
 use crate::transaction::Transaction;
 use crate::wildcard;
 use crate::world::{ProbeKind, World};
@@ -77,7 +78,7 @@ impl Evaluation<'_, '_> {
             }
             Condition::Numbers(order, left, right) => {
                 let (right, left) = (self.value(right, depth)?, self.value(left, depth)?);
-                order.is(number(&left).cmp(&number(&right)))
+                order.is(number::saturating(&left).cmp(&number::saturating(&right)))
             }
             Condition::OneOf(word, words) => {
                 let word = self.value(word, depth)?;
@@ -147,8 +148,8 @@ impl Evaluation<'_, '_> {
                 .is_some_and(|probe| probe.kind == ProbeKind::File && probe.size > 0),
             Test::Link => world.probe_link(word).is_some_and(|probe| probe.kind == ProbeKind::Link),
             Test::Executable => world.probe_link(word).is_some_and(|probe| probe.mode & 0o111 != 0),
-            Test::AccessibleFile => ahead::is_file(self.transaction, word, world),
-            Test::AccessibleUrl => ahead::is_url(self.transaction, word, world),
+            Test::AccessibleFile => subrequest::is_file(self.transaction, word, world),
+            Test::AccessibleUrl => subrequest::is_url(self.transaction, word, world),
         }
     }
 
@@ -214,52 +215,8 @@ fn deeper(depth: u32) -> Evaluated<u32> {
     }
 }
 
-/// The integer that a text begins with, or 0; what is too large is the largest (`strtoll`).
-fn number(text: &[u8]) -> i64 {
-    let is_space = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
-    let begin = text.iter().take_while(|byte| is_space(byte)).count();
-    let (negative, digits) = match &text[begin..] {
-        [b'-', digits @ ..] => (true, digits),
-        [b'+', digits @ ..] => (false, digits),
-        digits => (false, digits),
-    };
-    let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
-    digits.fold(0i64, |value, digit| {
-        let digit = i64::from(digit - b'0');
-        let value = value.saturating_mul(10);
-        if negative {
-            value.saturating_sub(digit)
-        } else {
-            value.saturating_add(digit)
-        }
-    })
-}
-
 /// An address as it is written. Names are not looked up, as a server that waits for name servers
 /// can be stopped by them.
 fn address_of(text: &[u8]) -> Option<IpAddr> {
     std::str::from_utf8(text).ok()?.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::number;
-
-    #[test]
-    fn numbers_are_read_as_far_as_they_go() {
-        let rows: &[(&str, i64)] = &[
-            ("", 0),
-            ("12", 12),
-            (" \t\n\x0b\x0c\r-7x", -7),
-            ("+5", 5),
-            ("+-5", 0),
-            ("0x10", 0),
-            ("9223372036854775808", i64::MAX),
-            ("-9223372036854775809", i64::MIN),
-            ("007", 7),
-        ];
-        for (text, expected) in rows {
-            assert_eq!(number(text.as_bytes()), *expected, "{text}");
-        }
-    }
 }

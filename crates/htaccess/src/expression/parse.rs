@@ -6,7 +6,7 @@ use super::functions::Function;
 use super::scan::{Kind, Token, tokens};
 use super::tree::{Condition, Shell, Test, Word};
 use super::variables::Variable;
-use crate::modules::authz::Subnet;
+use crate::network::Subnet;
 use crate::pattern::Pattern;
 
 /// Parentheses and functions within each other; deeper ones are refused. (Apache evaluates no more

@@ -3,7 +3,7 @@
 use super::functions::Function;
 use super::scan::Order;
 use super::variables::Variable;
-use crate::modules::authz::Subnet;
+use crate::network::Subnet;
 use crate::pattern::Pattern;
 
 /// What holds or does not.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use howdah_http::date;
 
 use super::evaluate::Evaluation;
-use crate::modules::rewrite::variables::{Server, field, field_value, fixed};
+use crate::variables::{Server, field, field_value, fixed};
 
 /// A variable.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,9 +6,11 @@ use howdah_http::Status;
 
 use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
 use crate::merge::{Merge, Shared, edit};
+use crate::method_set::MethodSet;
 use crate::mistake::{Complaint, Place};
-use crate::modules::authz::{BadSubnet, MethodSet, Refusal, Subnet, in_domain};
+use crate::network::{BadSubnet, Subnet, in_domain};
 use crate::trace::Event;
+use crate::transaction::Refusal;
 use crate::transaction::Transaction;
 use crate::world::{LookedUp, World};
 

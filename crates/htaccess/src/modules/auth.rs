@@ -12,16 +12,14 @@ pub mod password;
 
 use howdah_http::Status;
 
+use crate::expression::Text;
 use crate::merge::Merge;
-use crate::modules::authz::Refusal;
-use crate::modules::core::Text;
-use crate::settings::Settings;
 use crate::trace::Event;
+use crate::transaction::Refusal;
 use crate::transaction::Transaction;
 use crate::world::World;
 
 pub(crate) use directives::DIRECTIVES;
-pub(crate) use files::groups_of;
 
 #[cfg(test)]
 pub(crate) use base64::encode as encoded;
@@ -39,13 +37,6 @@ pub struct Config {
     digest: Option<Box<digest::Config>>,
 }
 
-impl Config {
-    /// `AuthGroupFile`.
-    pub(crate) fn group_file(&self) -> Option<&[u8]> {
-        self.group_file.as_deref()
-    }
-}
-
 impl Merge for Config {
     fn merge(base: &Config, add: &Config) -> Config {
         Config {
@@ -59,14 +50,29 @@ impl Merge for Config {
     }
 }
 
+/// Returns the groups of a user, by AuthGroupFile.
+///
+/// # Errors
+/// A line for the log where no file is set, or the file cannot be read.
+pub(crate) fn groups_of(
+    config: Option<&Config>,
+    user: &[u8],
+    world: &mut dyn World,
+) -> Result<Vec<Vec<u8>>, String> {
+    match config.and_then(|config| config.group_file.as_deref()) {
+        None => Err("no AuthGroupFile is set".to_owned()),
+        Some(file) => files::groups_of(user, file, world),
+    }
+}
+
 /// How users authenticate here; `None` where they do not, and where the expression fails, which is
 /// logged.
 pub(crate) fn auth_type(
     tx: &mut Transaction<'_>,
-    settings: &Settings,
+    config: Option<&Config>,
     world: &mut dyn World,
 ) -> Option<Vec<u8>> {
-    let text = settings.auth.as_ref()?.auth_type.as_ref()?;
+    let text = config?.auth_type.as_ref()?;
     let auth_type = rendered(text, "AuthType", tx, world)?;
     Some(auth_type).filter(|auth_type| !auth_type.eq_ignore_ascii_case(b"none"))
 }
@@ -77,11 +83,10 @@ pub(crate) fn auth_type(
 /// 401 with a challenge, 400, 500; or that checking the password takes time.
 pub(crate) fn authenticate(
     tx: &mut Transaction<'_>,
-    settings: &Settings,
+    config: Option<&Config>,
     world: &mut dyn World,
 ) -> Result<(), Refusal> {
-    let config = settings.auth.as_deref();
-    let Some((config, auth_type)) = config.zip(auth_type(tx, settings, world)) else {
+    let Some((config, auth_type)) = config.zip(auth_type(tx, config, world)) else {
         tx.complain(None, "a user is required and AuthType does not say how one authenticates");
         return Err(Refusal::Status(Status::INTERNAL_SERVER_ERROR));
     };
@@ -105,11 +110,10 @@ pub(crate) fn authenticate(
 /// 401, or 500 where the challenge cannot be sent.
 pub(crate) fn challenge(
     tx: &mut Transaction<'_>,
-    settings: &Settings,
+    config: Option<&Config>,
     world: &mut dyn World,
 ) -> Status {
-    let config = settings.auth.as_deref();
-    let Some((config, auth_type)) = config.zip(auth_type(tx, settings, world)) else {
+    let Some((config, auth_type)) = config.zip(auth_type(tx, config, world)) else {
         return Status::UNAUTHORIZED;
     };
     let Some(realm) = realm(tx, config, world) else {

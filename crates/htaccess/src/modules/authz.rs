@@ -1,39 +1,21 @@
-//! mod_authz_core and its providers: `Require`, its containers, AuthMerging; and the phase that
-//! decides about access with all that mod_access_compat, mod_ssl and the authentication modules
-//! have to say.
+//! mod_authz_core and its providers: `Require`, its containers, AuthMerging.
 
 mod evaluate;
-mod methods;
-mod phase;
 mod requirement;
 mod section;
-mod subnet;
 
 use std::sync::Arc;
 
-use howdah_http::Status;
-
 use crate::directive::{Apply, Arguments, Call, Directive, Edge, Overrides, Support};
 use crate::merge::{Merge, Shared, edit};
-use crate::mistake::Complaint;
+use crate::method_set::MethodSet;
+use crate::mistake::{Complaint, Place};
+use crate::transaction::{Refusal, Transaction};
+use crate::world::World;
 
-pub(crate) use evaluate::in_domain;
-pub use methods::MethodSet;
-pub use phase::{check, inherit};
-pub use subnet::{BadSubnet, Subnet};
-
+use evaluate::{Groups, Judge, Verdict};
 use requirement::Requirement;
 use section::{Kind, Logic, Section};
-
-/// Why a request may not go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// It is answered with this error.
-    Status(Status),
-    /// The answer needs something that takes time, such as a slow password hash: the request is to
-    /// be resolved again when it is known.
-    Later,
-}
 
 /// What the module's directives have set.
 ///
@@ -107,6 +89,59 @@ impl Config {
             .get_or_insert_with(|| Arc::new(Section::container(None, Logic::Any, false)));
         Arc::make_mut(section).add(member)
     }
+}
+
+/// What the `Require` directives in force say about a request.
+#[derive(Debug)]
+pub(crate) enum Ruling<'c> {
+    /// No `Require` is in force. `is_cleared`: AuthMerging Off took away what the site itself says,
+    /// too.
+    Silent { is_cleared: bool },
+    /// The request may go on.
+    Granted,
+    /// Denied, and another answer is possible once a user has authenticated.
+    DeniedWithoutUser,
+    /// Denied to everyone, or to this user.
+    Denied {
+        /// The outermost container or the only `Require`.
+        place: Option<&'c Arc<Place>>,
+        /// AuthzSendForbiddenOnFailure: a user is answered with 403 and not with 401.
+        is_forbidden: bool,
+    },
+}
+
+/// Evaluates the `Require` directives in force. `groups` returns the groups of a user.
+///
+/// # Errors
+/// 500 where a directive cannot be evaluated; or the answer takes time.
+pub(crate) fn judge<'c>(
+    tx: &mut Transaction<'_>,
+    config: Option<&'c Config>,
+    method: MethodSet,
+    groups: &Groups<'_>,
+    world: &mut dyn World,
+) -> Result<Ruling<'c>, Refusal> {
+    let Some((config, section)) =
+        config.and_then(|config| Some((config, config.section.as_ref()?)))
+    else {
+        return Ok(Ruling::Silent {
+            is_cleared: config.is_some_and(Config::is_cleared),
+        });
+    };
+    let joins_site = config.joins_site();
+    if joins_site == Some(Logic::Any) {
+        return Ok(Ruling::Granted);
+    }
+    let mut judge = Judge { tx, groups, world, method };
+    Ok(match judge.section(section, Logic::All)? {
+        Verdict::Granted => Ruling::Granted,
+        Verdict::Neutral if joins_site == Some(Logic::All) => Ruling::Granted,
+        Verdict::DeniedWithoutUser => Ruling::DeniedWithoutUser,
+        Verdict::Denied | Verdict::Neutral => Ruling::Denied {
+            place: section.place.as_ref(),
+            is_forbidden: config.forbidden_on_failure == Some(true),
+        },
+    })
 }
 
 /// The module's directives.
@@ -236,6 +271,3 @@ fn authz_send_forbidden_on_failure(
     config.forbidden_on_failure = Some(call.flag());
     Ok(())
 }
-
-#[cfg(test)]
-pub(crate) mod tests;

@@ -11,7 +11,6 @@ mod table;
 
 use std::sync::Arc;
 
-use crate::Settings;
 use crate::merge::Merge;
 use crate::transaction::Transaction;
 use crate::world::World;
@@ -178,12 +177,12 @@ impl Merge for Config {
 /// `world` is asked for the local time's zone.
 pub fn page(
     tx: &Transaction<'_>,
-    settings: &Settings,
+    config: Option<&Config>,
     world: &mut dyn World,
     listing: &Listing,
 ) -> Vec<u8> {
     let nothing = Config::default();
-    let config = settings.autoindex.as_deref().unwrap_or(&nothing).settled();
+    let config = config.unwrap_or(&nothing).settled();
     page::page(tx, &config, world, listing)
 }
 

@@ -3,17 +3,15 @@
 mod directives;
 mod error_document;
 mod etag;
-pub(crate) mod number;
 mod options;
-mod text;
 
 use std::sync::Arc;
 
 use howdah_http::Status;
 
+use crate::expression::Text;
 use crate::merge::Merge;
 use crate::mistake::Place;
-use crate::modules::mime;
 use crate::trace::Event;
 use crate::transaction::Transaction;
 use crate::world::World;
@@ -22,7 +20,6 @@ pub(crate) use directives::DIRECTIVES;
 pub use error_document::{Destination, ErrorDocument, destination};
 pub use etag::EtagParts;
 pub use options::Options;
-pub use text::Text;
 
 /// What the module's directives have set. What is `None` is not configured.
 #[derive(Clone, Debug, Default)]
@@ -149,7 +146,7 @@ pub fn fixup(
         config.force_type.as_ref().filter(|(_, name)| **name != *b"none")
     {
         tx.trace(|| applied("ForceType", place, media_type));
-        mime::set_content_type(&mut tx.state, media_type);
+        tx.state.set_content_type(media_type);
     }
     let Some((place, handler)) = &config.handler else {
         return Ok(());

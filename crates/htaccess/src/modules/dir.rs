@@ -5,7 +5,7 @@ use howdah_http::Status;
 use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
 use crate::merge::{Merge, Shared, edit};
 use crate::mistake::Complaint;
-use crate::modules::core::number;
+use crate::number;
 
 /// What the module's directives have set. What is `None` is not configured.
 #[derive(Clone, Debug, Default)]

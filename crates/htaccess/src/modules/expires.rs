@@ -5,9 +5,9 @@ mod code;
 use howdah_http::{ResponseHead, date};
 
 use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::fields::append;
 use crate::merge::{Merge, Shared, edit};
 use crate::mistake::Complaint;
-use crate::modules::headers::append;
 use crate::trace::Event;
 use crate::transaction::Transaction;
 use crate::world::World;

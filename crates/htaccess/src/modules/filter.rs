@@ -4,7 +4,7 @@
 //! SetOutputFilter, then those of mod_filter's chain, to which AddOutputFilterByType adds. Whatever
 //! its place there, what changes the text comes before what compresses it.
 
-pub(crate) mod accept;
+mod accept;
 mod choose;
 mod directives;
 mod transform;
@@ -14,11 +14,11 @@ use std::sync::Arc;
 
 use crate::expression::Expression;
 use crate::merge::Merge;
-use crate::modules::substitute;
+use crate::transform::ContentFilter;
 
-pub use choose::{TOO_SMALL, choose, may_choose};
+pub use crate::transform::{Broken, Transform};
+pub use choose::{InForce, TOO_SMALL, choose};
 pub(crate) use directives::DIRECTIVES;
-pub use transform::{Broken, Transform};
 
 /// What the content of a response passes.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ pub enum Filter {
     /// mod_brotli's BROTLI_COMPRESS.
     Brotli,
     /// mod_substitute's SUBSTITUTE.
-    Substitute(Arc<substitute::Config>),
+    Substitute(Arc<dyn ContentFilter>),
 }
 
 /// A filter by its name.

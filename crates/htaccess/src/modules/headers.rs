@@ -17,13 +17,11 @@ use howdah_http::{ResponseHead, Status};
 
 use crate::directive::{Apply, Arguments, Directive, Overrides, Support};
 use crate::merge::Merge;
-use crate::response::with_head;
 use crate::transaction::Transaction;
 use crate::world::World;
 
 use rule::Rule;
 use run::Table;
-pub(crate) use run::{append, substitute};
 
 /// What the module's directives have set.
 #[derive(Clone, Debug, Default)]
@@ -85,7 +83,7 @@ pub fn response(
     if !config.changes_responses() {
         return Ok(());
     }
-    with_head(tx, head, config.needs_media_type(), |tx| {
+    tx.with_head(head, config.needs_media_type(), |tx| {
         run::apply(tx, &config.always, Table::Always, world)?;
         match error {
             false => run::apply(tx, &config.success, Table::Success, world),

@@ -7,20 +7,18 @@
 
 mod directives;
 mod extension;
-mod media_type;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::Settings;
+use crate::description::FileDescription;
+use crate::media_type::MediaType;
 use crate::merge::Merge;
 use crate::trace::Event;
 use crate::transaction::{Found, State, Transaction};
 
 pub(crate) use directives::DIRECTIVES;
-pub(crate) use extension::Description;
 use extension::{Aspect, Extension};
-use media_type::MediaType;
 
 /// What the module's directives have set.
 #[derive(Clone, Debug, Default)]
@@ -120,12 +118,12 @@ fn remove(extensions: &mut BTreeMap<Box<[u8]>, Extension>, removed: &[(Box<[u8]>
 }
 
 /// Sets media type, charset, encoding, languages, handler and filters from the file's name: the
-/// phase of the type checkers. What ForceType and SetHandler say comes after it, in
-/// [`core::fixup`](crate::modules::core::fixup). `base` knows the media types of extensions (lower
-/// case, without a dot) that no directive names, as Apache's TypesConfig does.
+/// phase of the type checkers. The fixup of core, with ForceType and SetHandler, comes after it.
+/// `base` knows the media types of extensions (lower case, without a dot) that no directive names,
+/// as Apache's TypesConfig does.
 pub fn find_type(
     tx: &mut Transaction<'_>,
-    settings: &Settings,
+    config: Option<&Config>,
     base: &dyn Fn(&[u8]) -> Option<&'static str>,
 ) {
     let state = &mut tx.state;
@@ -133,13 +131,14 @@ pub fn find_type(
         state.content_type = Some(DIRECTORY.to_vec());
         return;
     }
+    let is_configured = config.is_some();
     let nothing = Config::default();
-    let config = settings.mime.as_deref().unwrap_or(&nothing);
+    let config = config.unwrap_or(&nothing);
     let description = match config.use_path_info {
         Some(true) => describe(config, &[&state.filename[..], &state.path_info].concat(), base),
         _ => describe(config, &state.filename, base),
     };
-    if tx.is_traced() && settings.mime.is_some() {
+    if tx.is_traced() && is_configured {
         let (name, facts) = (shown(&tx.state.filename), description.facts());
         tx.trace(|| Event {
             step: "type",
@@ -153,8 +152,8 @@ pub fn find_type(
 }
 
 /// What a name says, and where it says nothing, what is there already.
-fn take(state: &mut State, config: &Config, description: Description) {
-    let Description {
+fn take(state: &mut State, config: &Config, description: FileDescription) {
+    let FileDescription {
         handler,
         filters,
         languages,
@@ -195,14 +194,14 @@ pub(crate) fn describe(
     config: &Config,
     path: &[u8],
     base: &dyn Fn(&[u8]) -> Option<&'static str>,
-) -> Description {
+) -> FileDescription {
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
     let dots = name.iter().take_while(|&&byte| byte == b'.').count();
     let stem = name[dots..]
         .iter()
         .position(|&byte| byte == b'.')
         .map_or(name.len(), |end| dots + end);
-    let mut description = Description::of(&name[..stem]);
+    let mut description = FileDescription::of(&name[..stem]);
     let extensions = name[stem..]
         .split(|&byte| byte == b'.')
         .filter(|extension| !extension.is_empty());
@@ -216,7 +215,7 @@ pub(crate) fn describe(
             found = true;
         }
         if let Some(extension) = extension {
-            found |= description.add(&extension, config.multiviews_match);
+            found |= extension.describe(&mut description, config.multiviews_match);
         }
         if found || config.multiviews_match.any {
             description.is_known = true;
@@ -225,22 +224,6 @@ pub(crate) fn describe(
         }
     }
     description
-}
-
-/// The value of Content-Type: media type and charset.
-pub fn content_type_field(state: &State) -> Option<Vec<u8>> {
-    let media_type = state.content_type.as_ref()?;
-    Some(match &state.charset {
-        Some(charset) => [&media_type[..], b"; charset=", charset].concat(),
-        None => media_type.clone(),
-    })
-}
-
-/// Replaces media type and charset by those of a Content-Type's value.
-pub fn set_content_type(state: &mut State, value: &[u8]) {
-    let (media_type, charset) = MediaType::split(value);
-    state.content_type = Some(media_type.text);
-    state.charset = charset;
 }
 
 fn shown(bytes: &[u8]) -> String {

@@ -10,7 +10,6 @@ mod variants;
 
 use howdah_http::Status;
 
-use crate::Settings;
 use crate::merge::Merge;
 use crate::trace::Event;
 use crate::transaction::Transaction;
@@ -18,6 +17,7 @@ use crate::world::World;
 
 use accept::Accepted;
 pub(crate) use directives::DIRECTIVES;
+pub(crate) use variants::Files;
 
 /// What the module's directives have set.
 #[derive(Clone, Debug, Default)]
@@ -56,8 +56,7 @@ impl Merge for Config {
 }
 
 /// Which file the missing `filename` of the transaction stands for: its name within the folder. To
-/// be asked where Options MultiViews is on; `settings` are the folder's. `base` knows the media
-/// types of extensions, as for [`find_type`](crate::modules::mime::find_type). Vary, TCN,
+/// be asked where Options MultiViews is on. Vary, TCN,
 /// Content-Location and Alternates go into `error_fields`, the list of variants for an error's page
 /// into the note `variant-list`.
 ///
@@ -66,17 +65,17 @@ impl Merge for Config {
 /// # Errors
 /// 404 where there are such files and none can be sent, 406 where none is acceptable, 300 where the
 /// client wants to choose.
-pub fn choose(
+pub(crate) fn choose(
     tx: &mut Transaction<'_>,
-    settings: &Settings,
+    config: Option<&Config>,
+    files: &Files<'_>,
     world: &mut dyn World,
-    base: &dyn Fn(&[u8]) -> Option<&'static str>,
 ) -> Result<Option<Vec<u8>>, Status> {
-    let Some(mut variants) = variants::gather(tx, settings, world, base)? else {
+    let Some(mut variants) = variants::gather(tx, files, world)? else {
         return Ok(None);
     };
     let nothing = Config::default();
-    let config = settings.negotiation.as_deref().unwrap_or(&nothing);
+    let config = config.unwrap_or(&nothing);
     let accepted = Accepted::of(tx);
     let best = best::best(tx, config, &accepted, &mut variants);
     tx.trace(|| Event {

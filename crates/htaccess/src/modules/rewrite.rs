@@ -5,7 +5,7 @@
 //! fixup ── Run: rules in order ──> Verdict ── what it means ──> Outcome
 //! ```
 
-pub(crate) mod ahead;
+mod ahead;
 mod alternatives;
 pub(crate) mod arguments;
 mod condition;
@@ -22,19 +22,17 @@ mod run;
 mod situation;
 mod template;
 mod trace;
-pub(crate) mod url;
-pub(crate) mod variables;
+mod url;
+mod variables;
 
 use std::sync::{Arc, OnceLock};
 
 use howdah_http::Status;
 
 use crate::merge::Merge;
-pub(crate) use arguments::number;
 use condition::Condition;
 pub(crate) use directives::DIRECTIVES;
 pub use fixup::fixup;
-pub(crate) use flags::is_known;
 use index::Index;
 use rule::Rule;
 
@@ -91,15 +89,6 @@ pub enum Outcome {
         /// An absolute URL with its query.
         url: Vec<u8>,
     },
-}
-
-/// What mod_rewrite remembers of a request, across its internal redirects.
-#[derive(Clone, Debug, Default)]
-pub struct Notes {
-    /// Whether a rule with `END` has applied.
-    pub ended: bool,
-    /// The names of the cookies that rules have set.
-    pub cookies: Vec<Box<[u8]>>,
 }
 
 /// A set of RewriteOptions.

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use crate::merge::Merge;
 use crate::pattern::Pattern;
+use crate::transform::{ContentFilter, Transform};
 
 pub(crate) use directives::DIRECTIVES;
-pub use transformer::Transformer;
+use transformer::Transformer;
 
 /// What the module's directives have set.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +19,12 @@ pub struct Config {
     /// SubstituteMaxLineLength in bytes.
     longest_line: Option<usize>,
     inherit_before: Option<bool>,
+}
+
+impl ContentFilter for Config {
+    fn transform(self: Arc<Self>) -> Box<dyn Transform> {
+        Box::new(Transformer::new(self))
+    }
 }
 
 /// One `Substitute`.

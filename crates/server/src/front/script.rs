@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use howdah_htaccess::modules::filter;
+use howdah_htaccess::response;
 use howdah_http::{Fields, ResponseHead, Status, Version};
 use howdah_php::{Body as Input, Encoder, Exchange, Failure, Kind, decode_head};
 use howdah_site::{Disk, Ruled, Script, Site};
@@ -113,7 +114,7 @@ fn body_limit(ruled: &Ruled) -> Option<u64> {
 /// The length of what the script says, if it says little and ends at once, and filters want to
 /// know.
 async fn short_length(ruled: Option<&Ruled>, exchange: &mut Exchange) -> Option<u64> {
-    ruled.filter(|ruled| filter::may_choose(&ruled.state, &ruled.settings))?;
+    ruled.filter(|ruled| response::passes_filters(&ruled.state, &ruled.settings))?;
     let known = poll_fn(|context| match exchange.poll_news(context) {
         Ok(news) if news.complete => Poll::Ready(Some(news.available as u64)),
         Ok(news) if news.available as u64 <= filter::TOO_SMALL => Poll::Pending,

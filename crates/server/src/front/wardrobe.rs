@@ -7,8 +7,8 @@ use std::hash::BuildHasher;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use howdah_htaccess::modules::filter;
 use howdah_htaccess::modules::filter::Filter;
-use howdah_htaccess::modules::{filter, mime};
 use howdah_htaccess::response::{self, passes_filters};
 use howdah_htaccess::{Settings, State};
 use howdah_http::h1::encode_kept_head;
@@ -252,7 +252,7 @@ pub(crate) fn set_content_type(head: &mut ResponseHead, ruled: &Ruled) {
     if is_by_name(ruled) {
         return;
     }
-    let found = mime::content_type_field(&ruled.state);
+    let found = ruled.state.content_type_field();
     head.fields.remove(b"content-type");
     let value = found.as_deref().filter(|value| howdah_http::is_field_value(value));
     head.fields.push(b"Content-Type", value.unwrap_or(b"application/octet-stream"));

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use howdah_htaccess::modules::authz::{self, Refusal};
 use howdah_htaccess::modules::setenvif;
+use howdah_htaccess::phases::access;
+use howdah_htaccess::transaction::Refusal;
 use howdah_http::Status;
 
 use super::outside::Outside;
@@ -43,7 +44,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
             // Who asked under the same rules has been let through; so a rule may lead where the URL
             // alone would not.
             if let Some(previous) = asked.tx.state.previous.take() {
-                authz::inherit(&mut asked.tx.state, &previous);
+                access::inherit(&mut asked.tx.state, &previous);
                 asked.tx.state.previous = Some(previous);
             }
             return Ok(());
@@ -52,7 +53,7 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         asked.tx.state.auth_type = None;
         let settings = Arc::clone(&asked.settings);
         let mut outside = Outside::new(self, &asked.path, asked.kind).under(&settings, asked.slash);
-        authz::check(&mut asked.tx, &settings, &mut outside).map_err(|refusal| match refusal {
+        access::check(&mut asked.tx, &settings, &mut outside).map_err(|refusal| match refusal {
             Refusal::Status(status) => Stop::Status(status),
             Refusal::Later => Stop::Later,
         })

@@ -9,6 +9,7 @@ use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
 use crate::expression::Expression;
 use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
+use crate::number;
 use crate::pattern::Pattern;
 
 const fn directive(
@@ -92,7 +93,7 @@ fn first(word: &[u8]) -> First {
         b"temp" => First::Redirect(302),
         b"seeother" => First::Redirect(303),
         b"gone" => First::Status(410),
-        [b'0'..=b'9', ..] => match crate::modules::rewrite::number(word) {
+        [b'0'..=b'9', ..] => match number::clamped(word) {
             code @ 300..400 => First::Redirect(code),
             code => First::Status(code),
         },

@@ -4,11 +4,12 @@ use howdah_http::Status;
 
 use super::redirect::{Failure, Redirect};
 use super::{Config, Outcome, target};
-use crate::modules::rewrite::url::can_be_sent;
-use crate::modules::rewrite::variables::origin;
+use crate::fields::can_be_sent;
 use crate::pattern::Captures;
+use crate::status;
 use crate::trace::Event;
 use crate::transaction::Transaction;
+use crate::variables::origin;
 use crate::world::World;
 
 /// What the redirects of a folder make of a request.
@@ -69,9 +70,7 @@ fn answer(
     if status == 0 {
         return None;
     }
-    let status = u16::try_from(status)
-        .ok()
-        .filter(|&code| crate::modules::rewrite::is_known(code));
+    let status = u16::try_from(status).ok().filter(|&code| status::is_known(code));
     let Some(status) = status.and_then(Status::new) else {
         transaction.complain(None, "mod_alias: a status that there is not");
         return Some(Outcome::Status(Status::INTERNAL_SERVER_ERROR));

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::target;
+use crate::escape::push_uri;
 use crate::mistake::Place;
-use crate::modules::rewrite::url::escape_path;
 use crate::pattern::{Captures, Exhausted, Pattern};
 
 /// One redirect.
@@ -56,7 +56,7 @@ impl Redirect {
         match &self.source {
             Source::Path(source) => Ok(matching_length(path, source).map(|length| {
                 let mut location = self.target.as_deref().unwrap_or_default().to_vec();
-                escape_path(&path[length..], &mut location);
+                push_uri(&path[length..], &mut location);
                 location
             })),
             Source::Pattern(pattern) => {

@@ -5,9 +5,9 @@ use md5::{Digest, Md5};
 
 use super::files::{self, hash_of, realm_hash_of};
 use super::{ask, base64, note, password, realm, rendered, shown};
+use crate::expression::Text;
 use crate::merge::Merge;
-use crate::modules::authz::Refusal;
-use crate::modules::core::Text;
+use crate::transaction::Refusal;
 use crate::transaction::Transaction;
 use crate::world::{Verified, World};
 

@@ -13,7 +13,7 @@ use super::basic::hexadecimal;
 use super::files::{self, realm_hash_of};
 use super::password::same;
 use super::{ask, base64, note, quoted, realm, shown};
-use crate::modules::authz::Refusal;
+use crate::transaction::Refusal;
 use crate::transaction::Transaction;
 use crate::world::World;
 

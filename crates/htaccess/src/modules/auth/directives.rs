@@ -1,9 +1,10 @@
 //! How users authenticate, and where their passwords are.
 
 use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::expression::Text;
 use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
-use crate::modules::core::{Text, number};
+use crate::number;
 
 use super::Config;
 use super::digest;

@@ -30,7 +30,7 @@ pub(super) fn realm_hash_of(user: &[u8], realm: &[u8], file: &[u8]) -> Option<Ve
 ///
 /// # Errors
 /// What the log says where the file cannot be read.
-pub(crate) fn groups_of(
+pub(super) fn groups_of(
     user: &[u8],
     path: &[u8],
     world: &mut dyn World,

@@ -4,8 +4,8 @@ use md5::{Digest, Md5};
 use super::basic::hexadecimal;
 use super::*;
 use crate::Client;
-use crate::modules::authz::check;
-use crate::modules::authz::tests::{Asked, Site, USERS_OF, code, merged, run};
+use crate::phases::access::check;
+use crate::phases::access::tests::{Asked, Site, USERS_OF, code, merged, run};
 use crate::testing::try_settings;
 
 /// What a request with that Authorization gets: the status and the challenge.

@@ -4,19 +4,16 @@ use std::net::IpAddr;
 
 use howdah_http::{Scheme, Status};
 
-use crate::modules::auth;
-use crate::modules::core::Text;
+use crate::expression::Text;
+use crate::method_set::MethodSet;
+use crate::network::{in_domain, is_local};
 use crate::pattern::Captures;
-use crate::settings::Settings;
 use crate::trace::Event;
-use crate::transaction::Transaction;
+use crate::transaction::{Refusal, Transaction};
 use crate::world::{LookedUp, World};
 
-use super::Refusal;
-use super::methods::MethodSet;
 use super::requirement::{Kind as Asked, Names, Requirement, split};
 use super::section::{Group, Kind, Logic, Section};
-use super::subnet::is_local;
 
 /// What one directive, or a container, comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,10 +26,13 @@ pub(super) enum Verdict {
     Neutral,
 }
 
+/// Returns the groups of a user. The error is for the log.
+pub(super) type Groups<'g> = dyn Fn(&[u8], &mut dyn World) -> Result<Vec<Vec<u8>>, String> + 'g;
+
 /// What a request is judged by.
 pub(super) struct Judge<'j, 'r> {
     pub tx: &'j mut Transaction<'r>,
-    pub settings: &'j Settings,
+    pub groups: &'j Groups<'j>,
     pub world: &'j mut dyn World,
     pub method: MethodSet,
 }
@@ -152,12 +152,7 @@ impl Judge<'_, '_> {
     }
 
     fn groups(&mut self, section: &Section, user: &[u8]) -> Vec<Vec<u8>> {
-        let file = self.settings.auth.as_ref().and_then(|config| config.group_file());
-        let found = match file {
-            None => Err("no AuthGroupFile is set".to_owned()),
-            Some(file) => auth::groups_of(user, file, self.world),
-        };
-        found.unwrap_or_else(|problem| {
+        (self.groups)(user, self.world).unwrap_or_else(|problem| {
             self.tx.complain(section.place.as_ref(), problem);
             Vec::new()
         })
@@ -270,15 +265,6 @@ impl Judge<'_, '_> {
             .into(),
         });
     }
-}
-
-/// Whether a host is a domain or lies in it.
-pub(crate) fn in_domain(domain: &[u8], host: &[u8]) -> bool {
-    let Some(at) = host.len().checked_sub(domain.len()) else {
-        return false;
-    };
-    let is_whole = at == 0 || domain.first() == Some(&b'.') || host[at - 1] == b'.';
-    is_whole && host[at..].eq_ignore_ascii_case(domain)
 }
 
 const NO_NAMES: &str = "host names are not looked up here; name addresses instead";

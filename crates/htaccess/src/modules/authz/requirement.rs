@@ -4,13 +4,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::directive::Call;
-use crate::expression::Expression;
+use crate::expression::{Expression, Text};
 use crate::language::{word, words};
+use crate::method_set::MethodSet;
 use crate::mistake::Complaint;
-use crate::modules::core::Text;
-
-use super::methods::MethodSet;
-use super::subnet::Subnet;
+use crate::network::Subnet;
 
 /// What one `Require` asks for.
 #[derive(Clone, Debug)]

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::method_set::MethodSet;
 use crate::mistake::{Complaint, Place};
 
-use super::methods::MethodSet;
 use super::requirement::Requirement;
 
 /// `Require`, or a container of such.

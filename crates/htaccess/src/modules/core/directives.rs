@@ -1,11 +1,13 @@
 //! What core understands in a folder.
 
 use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::expression::Text;
 use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
+use crate::number;
 
-use super::{AcceptPathInfo, Config, DefaultCharset, ServerSignature, Text};
-use super::{error_document, etag, number, options};
+use super::{AcceptPathInfo, Config, DefaultCharset, ServerSignature};
+use super::{error_document, etag, options};
 
 /// The module's directives.
 pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[

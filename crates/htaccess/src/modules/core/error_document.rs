@@ -6,8 +6,9 @@ use crate::directive::Call;
 use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
 
-use super::number::leading_integer;
-use super::{Config, Text};
+use super::Config;
+use crate::expression::Text;
+use crate::number::leading_integer;
 
 /// What an error is answered with.
 #[derive(Clone, Debug)]

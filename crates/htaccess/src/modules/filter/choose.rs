@@ -4,15 +4,25 @@ use std::sync::Arc;
 
 use howdah_http::{Fields, ResponseHead};
 
-use super::accept::{accepts, token};
-use super::{Filter, Kind, Protocol, Provider, Smart, When};
-use crate::Settings;
-use crate::modules::headers::append;
+use super::accept::accepts;
+use super::{Config, Filter, Kind, Protocol, Provider, Smart, When};
+use crate::fields::{append, token};
 use crate::pattern::Captures;
-use crate::response::with_head;
 use crate::trace::Event;
-use crate::transaction::{State, Transaction};
+use crate::transaction::Transaction;
+use crate::transform::ContentFilter;
 use crate::world::World;
+
+/// The directives in force that name filters.
+#[derive(Clone, Copy, Debug)]
+pub struct InForce<'s> {
+    /// SetOutputFilter: names, separated by `;`.
+    pub named: Option<&'s [u8]>,
+    /// mod_filter's chain.
+    pub chain: Option<&'s Config>,
+    /// What the filter SUBSTITUTE does.
+    pub substitutions: Option<&'s Arc<dyn ContentFilter>>,
+}
 
 /// Something that may act on the response.
 enum Candidate {
@@ -37,18 +47,18 @@ impl Candidate {
 /// redirects.
 pub fn choose(
     tx: &mut Transaction<'_>,
-    settings: &Settings,
+    in_force: &InForce<'_>,
     world: &mut dyn World,
     head: &mut ResponseHead,
     length: Option<u64>,
 ) -> Vec<Filter> {
-    let mut candidates = candidates(tx, settings);
+    let mut candidates = candidates(tx, in_force);
     candidates.sort_by_key(Candidate::rank);
     let mut filters = Vec::new();
     for candidate in candidates {
         // What another filter makes has a length that nobody knows yet.
         let length = length.filter(|_| filters.is_empty());
-        let outcome = consider(tx, settings, world, head, length, &candidate);
+        let outcome = consider(tx, in_force, world, head, length, &candidate);
         tx.trace(|| Event {
             step: "filter",
             place: None,
@@ -67,19 +77,10 @@ pub fn choose(
     filters
 }
 
-/// Whether [`choose`] may choose any filter at all.
-pub fn may_choose(state: &State, settings: &Settings) -> bool {
-    let core = settings.core.as_ref();
-    settings.filter.is_some()
-        || !state.output_filters.is_empty()
-        || core.is_some_and(|core| core.output_filters.is_some())
-}
-
-fn candidates(tx: &mut Transaction<'_>, settings: &Settings) -> Vec<Candidate> {
+fn candidates(tx: &mut Transaction<'_>, in_force: &InForce<'_>) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     let by_extension = std::mem::take(&mut tx.state.output_filters);
-    let by_folder = settings.core.as_ref().and_then(|core| core.output_filters.as_deref());
-    let by_folder = by_folder.into_iter().flat_map(|names| names.split(|&byte| byte == b';'));
+    let by_folder = in_force.named.into_iter().flat_map(|names| names.split(|&byte| byte == b';'));
     for name in by_extension
         .iter()
         .map(|name| &**name)
@@ -95,7 +96,7 @@ fn candidates(tx: &mut Transaction<'_>, settings: &Settings) -> Vec<Candidate> {
         }
     }
     tx.state.output_filters = by_extension;
-    let Some(config) = &settings.filter else {
+    let Some(config) = in_force.chain else {
         return candidates;
     };
     for name in config.chain() {
@@ -114,7 +115,7 @@ type Considered = Result<Filter, &'static str>;
 
 fn consider(
     tx: &mut Transaction<'_>,
-    settings: &Settings,
+    in_force: &InForce<'_>,
     world: &mut dyn World,
     head: &mut ResponseHead,
     length: Option<u64>,
@@ -137,7 +138,7 @@ fn consider(
         Kind::Inflate => inflate(tx, head),
         Kind::Substitute => {
             head.fields.remove(b"Content-Length");
-            let config = settings.substitute.as_ref().ok_or("there are no substitutions")?;
+            let config = in_force.substitutions.ok_or("there are no substitutions")?;
             Ok(Filter::Substitute(config.clone()))
         }
     }
@@ -161,9 +162,8 @@ fn provider<'s>(
             types.iter().any(|media_type| **media_type == value[..end])
         }),
         When::Expression(expression) => {
-            let outcome = with_head(tx, head, true, |tx| {
-                expression.holds(tx, world, &mut Captures::default())
-            });
+            let outcome = tx
+                .with_head(head, true, |tx| expression.holds(tx, world, &mut Captures::default()));
             outcome.unwrap_or_else(|error| {
                 tx.complain(None, format!("cannot evaluate FilterProvider's expression: {error}"));
                 false

@@ -2,7 +2,7 @@
 
 use howdah_http::{Method, members};
 
-use crate::modules::filter::accept::token;
+use crate::fields::token;
 use crate::transaction::Transaction;
 
 /// One member of an Accept field, or a media type with its parameters.

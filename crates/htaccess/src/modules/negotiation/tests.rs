@@ -1,4 +1,5 @@
 use super::*;
+use crate::phases::negotiation::choose;
 use crate::testing::{Nowhere, request, settings, transaction, try_settings};
 
 const LANGUAGES: &str =

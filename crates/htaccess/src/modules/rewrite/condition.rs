@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::arguments::{self, number};
+use super::arguments;
 use super::situation::{Failure, Situation};
 use super::template::Template;
 use crate::expression::Expression;
 use crate::mistake::{Complaint, Place};
+use crate::number;
 use crate::pattern::{Captures, Pattern};
 use crate::transaction::Found;
 use crate::world::{ProbeKind, World};
@@ -175,7 +176,9 @@ impl Condition {
                 // Apache's order of strings: the longer one is the greater.
                 subject.len().cmp(&text.len()).then_with(|| subject.cmp(text))
             }),
-            Test::Number(order, number_wanted) => order.holds(number(subject).cmp(number_wanted)),
+            Test::Number(order, number_wanted) => {
+                order.holds(number::clamped(subject).cmp(number_wanted))
+            }
             Test::Url | Test::SubrequestFile | Test::Expression(_) => return Ok(None),
         };
         Ok(Some(passes != self.negated))
@@ -226,7 +229,7 @@ fn expression(text: &[u8], no_vary: bool) -> Result<Test, Complaint> {
 /// (`-ne`).
 fn test(pattern: &[u8], caseless: bool) -> Result<(Test, bool), Complaint> {
     let text = |order, text: &[u8]| Test::Text { order, text: text.into(), caseless };
-    let integer = |order, text: &[u8]| Test::Number(order, number(text));
+    let integer = |order, text: &[u8]| Test::Number(order, number::clamped(text));
     let found = match pattern {
         [b'-', letter] => match letter {
             b'f' => Test::File(FileTest::File),

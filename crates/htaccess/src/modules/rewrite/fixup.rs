@@ -4,6 +4,8 @@ use howdah_http::Status;
 
 use super::run::{PASS_THROUGH, PROXY, Run, Verdict};
 use super::{Config, Options, Outcome, trace, url};
+use crate::escape;
+use crate::fields::can_be_sent;
 use crate::transaction::{Found, State, Transaction};
 use crate::world::World;
 
@@ -117,10 +119,10 @@ fn redirect(run: &mut Run<'_, '_>, config: &Config, scheme: url::Scheme, escape:
         if !escape || same_query {
             location.extend_from_slice(args);
         } else {
-            url::escape_path(args, &mut location);
+            escape::push_uri(args, &mut location);
         }
     }
-    if !url::can_be_sent(&location) {
+    if !can_be_sent(&location) {
         run.transaction
             .complain(None, "mod_rewrite: the redirect's URL has control characters in it");
         return Outcome::Status(Status::INTERNAL_SERVER_ERROR);
@@ -200,7 +202,7 @@ fn force_type(run: &mut Run<'_, '_>, outcome: Outcome) -> Outcome {
     let Some(kind) = run.kind.take() else {
         return outcome;
     };
-    if !url::can_be_sent(&kind) {
+    if !can_be_sent(&kind) {
         run.transaction
             .complain(None, "mod_rewrite: a type has control characters in it");
         return Outcome::Status(Status::INTERNAL_SERVER_ERROR);

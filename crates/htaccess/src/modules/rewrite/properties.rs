@@ -54,13 +54,13 @@ fn bounded(outcome: &Outcome, state: &State) {
     let (path, query) = (3 * 20_000, 3 * 70_000);
     assert!(state.args.as_ref().is_none_or(|args| args.len() <= query));
     for (_, line) in state.error_fields.iter() {
-        assert!(url::can_be_sent(line));
+        assert!(crate::fields::can_be_sent(line));
     }
     match outcome {
         Outcome::Internal { uri, .. } => assert!(uri.len() <= path),
         Outcome::Redirect { status, location } => {
             assert!(status.is_redirection() && location.len() <= path + query);
-            assert!(url::can_be_sent(location) && url::scheme(location).is_some());
+            assert!(crate::fields::can_be_sent(location) && url::scheme(location).is_some());
         }
         Outcome::Proxy { url } => assert!(url.len() <= path + query),
         Outcome::Declined | Outcome::Continue | Outcome::Status(_) => {}

@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 
 use super::situation::{Failure, Situation};
-use super::url::push_escaped;
 use super::variables::Variable;
+use crate::escape;
 use crate::world::World;
 
 /// A string to be expanded, taken apart.
@@ -291,7 +291,7 @@ fn captured(group: &[u8], escape: Option<&Escape>, out: &mut Vec<u8>) {
             b'_' => out.push(byte),
             byte if byte.is_ascii_alphanumeric() => out.push(byte),
             b' ' if !escape.no_plus => out.push(b'+'),
-            _ => push_escaped(byte, out),
+            _ => escape::push_byte(byte, out),
         }
     }
 }

@@ -6,10 +6,10 @@ use howdah_http::Status;
 
 use super::Config;
 use super::list::{Attribute, List, Rule, Run, Test};
-use crate::modules::rewrite::variables::field_value;
 use crate::pattern::{Candidates, Captures, Exhausted};
 use crate::trace::Event;
 use crate::transaction::Transaction;
+use crate::variables::field_value;
 use crate::world::World;
 
 /// Sets the variables of the rules that match, in the phase behind the folder walk

@@ -6,8 +6,7 @@ use super::{Config, Find, Replacement, Substitution};
 use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
 use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
-use crate::modules::headers;
-use crate::pattern::{Captures, Pattern};
+use crate::pattern::{Captures, Pattern, substitute as substitute_captures};
 
 type Outcome = Result<(), Complaint>;
 
@@ -65,7 +64,7 @@ fn replacement_of(find: &Find, text: &[u8]) -> Replacement {
         Find::Regex(_) if has_groups => Replacement::Template(text.into()),
         Find::Regex(_) => {
             let mut plain = Vec::new();
-            headers::substitute(text, &Captures::default(), &mut plain);
+            substitute_captures(text, &Captures::default(), &mut plain);
             Replacement::Constant(plain.into())
         }
     }

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use memchr::{memchr, memmem, memrchr};
 
 use super::{Config, Find, LONGEST_LINE, Replacement, Substitution};
-use crate::modules::filter::{Broken, Transform};
-use crate::modules::headers::substitute;
-use crate::pattern::{Captures, Pattern};
+use crate::pattern::{Captures, Pattern, substitute};
+use crate::transform::{Broken, Transform};
 
 /// Replaces text line by line; what has no line's end yet waits for the rest.
 #[derive(Debug)]

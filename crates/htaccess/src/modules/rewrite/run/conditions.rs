@@ -8,6 +8,7 @@ use crate::modules::rewrite::rule::Rule;
 use crate::modules::rewrite::situation::Failure;
 use crate::modules::rewrite::template::Template;
 use crate::modules::rewrite::trace;
+use crate::subrequest;
 
 impl Run<'_, '_> {
     /// Whether all conditions hold that have to.
@@ -96,8 +97,8 @@ impl Run<'_, '_> {
     /// A condition that takes a sub-request.
     fn subrequest(&mut self, condition: &Condition, subject: &[u8]) -> bool {
         let passes = match condition.test {
-            Test::Url => ahead::is_url(self.transaction, subject, self.world),
-            _ => ahead::is_file(self.transaction, subject, self.world),
+            Test::Url => subrequest::is_url(self.transaction, subject, self.world),
+            _ => subrequest::is_file(self.transaction, subject, self.world),
         };
         passes != condition.negated
     }

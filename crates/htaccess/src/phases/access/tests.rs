@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use howdah_http::{Method, Request, Scheme, Status};
 
-use super::{Refusal, check};
+use super::check;
 use crate::Client;
 use crate::Settings;
 use crate::modules::auth::password;
 use crate::testing::{request, settings, transaction};
 use crate::trace::Trace;
-use crate::transaction::Transaction;
+use crate::transaction::{Refusal, Transaction};
 use crate::world::{LookedUp, Lookup, Owners, Probe, Verified, World};
 
 /// A world with files of users and groups, in which 192.0.2.1 is `client.example.org`.

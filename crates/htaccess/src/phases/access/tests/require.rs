@@ -1,7 +1,7 @@
 //! Each thing that `Require` can ask for, and how they combine.
 
 use super::{Asked, Site, USERS_OF, code, merged, run};
-use crate::modules::authz::check;
+use crate::phases::access::check;
 use crate::testing::try_settings;
 use crate::{Surroundings, compile};
 

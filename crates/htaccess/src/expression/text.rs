@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::expression::Expression;
+use super::Expression;
 use crate::mistake::Complaint;
 use crate::pattern::Captures;
 use crate::transaction::Transaction;

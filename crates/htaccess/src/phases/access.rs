@@ -1,19 +1,14 @@
 //! Who may have what is asked for: the access, authentication and authorisation phases of
 //! `ap_process_request_internal`.
 
-use std::sync::Arc;
-
 use howdah_http::Status;
 
-use crate::mistake::Place;
+use crate::method_set::MethodSet;
+use crate::modules::authz::{self, Ruling};
 use crate::modules::{access_compat, auth, ssl};
 use crate::settings::Settings;
-use crate::transaction::{State, Transaction};
+use crate::transaction::{Refusal, State, Transaction};
 use crate::world::World;
-
-use super::evaluate::{Judge, Verdict};
-use super::section::Logic;
-use super::{Config, MethodSet, Refusal};
 
 /// Decides whether the request may go on. Sets the user and how they authenticated, and where they
 /// have to, the challenge in the fields of an error.
@@ -46,7 +41,7 @@ pub fn check(
             if settings.ssl.as_ref().is_some_and(|ssl| ssl.forbids_all(tx)) {
                 return Err(Refusal::Status(Status::FORBIDDEN));
             }
-            auth::authenticate(tx, settings, world)?;
+            auth::authenticate(tx, settings.auth.as_deref(), world)?;
             authorise(tx, settings, method, world, true).map(|_| ())
         }
     }
@@ -80,7 +75,8 @@ enum Outcome {
     NeedsUser,
 }
 
-/// `Require`: asked before anybody has authenticated, and where that is needed, again afterwards.
+/// `Require`: asked before the client has authenticated, and once more afterwards where that is
+/// needed.
 fn authorise(
     tx: &mut Transaction<'_>,
     settings: &Settings,
@@ -88,59 +84,44 @@ fn authorise(
     world: &mut dyn World,
     after_authentication: bool,
 ) -> Result<Outcome, Refusal> {
-    let config = settings.authz.as_deref();
-    let Some((config, section)) =
-        config.and_then(|config| Some((config, config.section.as_ref()?)))
-    else {
-        let is_cleared = config.is_some_and(Config::is_cleared);
-        if is_cleared && auth::auth_type(tx, settings, world).is_some() {
-            tx.complain(None, "AuthType is set and no Require says who is allowed");
-            return Err(Refusal::Status(Status::INTERNAL_SERVER_ERROR));
+    let auth = settings.auth.as_deref();
+    let groups = |user: &[u8], world: &mut dyn World| auth::groups_of(auth, user, world);
+    match authz::judge(tx, settings.authz.as_deref(), method, &groups, world)? {
+        Ruling::Silent { is_cleared } => {
+            if is_cleared && auth::auth_type(tx, auth, world).is_some() {
+                tx.complain(None, "AuthType is set and no Require says who is allowed");
+                return Err(Refusal::Status(Status::INTERNAL_SERVER_ERROR));
+            }
+            Ok(Outcome::Granted)
         }
-        return Ok(Outcome::Granted);
-    };
-    let joins_site = config.joins_site();
-    if joins_site == Some(Logic::Any) {
-        return Ok(Outcome::Granted);
-    }
-    let mut judge = Judge { tx, settings, world, method };
-    match judge.section(section, Logic::All)? {
-        Verdict::Granted => Ok(Outcome::Granted),
-        Verdict::Neutral if joins_site == Some(Logic::All) => Ok(Outcome::Granted),
-        Verdict::DeniedWithoutUser if !after_authentication => Ok(Outcome::NeedsUser),
-        Verdict::DeniedWithoutUser => Err(unauthorised(tx, settings, world)),
-        Verdict::Denied | Verdict::Neutral => {
-            Err(denied(tx, config, settings, world, section.place.as_ref(), after_authentication))
+        Ruling::Granted => Ok(Outcome::Granted),
+        Ruling::DeniedWithoutUser if !after_authentication => Ok(Outcome::NeedsUser),
+        Ruling::DeniedWithoutUser => Err(unauthorised(tx, auth, world)),
+        Ruling::Denied { place, is_forbidden } => {
+            if !after_authentication || auth::auth_type(tx, auth, world).is_none() {
+                let what = format!("{} is not for this client", shown(&tx.state.uri));
+                tx.complain(place, what);
+                return Err(Refusal::Status(Status::FORBIDDEN));
+            }
+            let user = shown(tx.state.user.as_deref().unwrap_or_default());
+            let what = format!("{} is not for user {user}", shown(&tx.state.uri));
+            tx.complain(place, what);
+            Err(match is_forbidden {
+                true => Refusal::Status(Status::FORBIDDEN),
+                false => unauthorised(tx, auth, world),
+            })
         }
     }
 }
 
-fn denied(
+/// 401. A user who has authenticated is asked again; others have been asked already.
+fn unauthorised(
     tx: &mut Transaction<'_>,
-    config: &Config,
-    settings: &Settings,
+    auth: Option<&auth::Config>,
     world: &mut dyn World,
-    place: Option<&Arc<Place>>,
-    after_authentication: bool,
 ) -> Refusal {
-    if !after_authentication || auth::auth_type(tx, settings, world).is_none() {
-        let what = format!("{} is not for this client", shown(&tx.state.uri));
-        tx.complain(place, what);
-        return Refusal::Status(Status::FORBIDDEN);
-    }
-    let user = shown(tx.state.user.as_deref().unwrap_or_default());
-    let what = format!("{} is not for user {user}", shown(&tx.state.uri));
-    tx.complain(place, what);
-    if config.forbidden_on_failure == Some(true) {
-        return Refusal::Status(Status::FORBIDDEN);
-    }
-    unauthorised(tx, settings, world)
-}
-
-/// 401. Who has authenticated is asked again; the others have been asked already.
-fn unauthorised(tx: &mut Transaction<'_>, settings: &Settings, world: &mut dyn World) -> Refusal {
     Refusal::Status(match tx.state.user {
-        Some(_) => auth::challenge(tx, settings, world),
+        Some(_) => auth::challenge(tx, auth, world),
         None => Status::UNAUTHORIZED,
     })
 }
@@ -148,3 +129,6 @@ fn unauthorised(tx: &mut Transaction<'_>, settings: &Settings, world: &mut dyn W
 fn shown(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

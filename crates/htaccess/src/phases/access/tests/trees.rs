@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Asked, Site, USERS_OF, code, merged};
-use crate::modules::authz::check;
+use crate::phases::access::check;
 
 /// A tree and what it should come to.
 enum Tree {

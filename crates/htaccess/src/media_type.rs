@@ -2,7 +2,7 @@
 
 /// A media type.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct MediaType {
+pub(crate) struct MediaType {
     /// Type, subtype and the parameters but charset.
     pub text: Vec<u8>,
     /// Whether it is one at all. What is none is sent as it stands, and gets no charset.
@@ -11,7 +11,7 @@ pub(super) struct MediaType {
 
 impl MediaType {
     /// The media type, and the charset where there is one.
-    pub(super) fn split(value: &[u8]) -> (MediaType, Option<Vec<u8>>) {
+    pub(crate) fn split(value: &[u8]) -> (MediaType, Option<Vec<u8>>) {
         match parts(value) {
             Some((text, charset)) => (MediaType { text, is_readable: true }, charset),
             None => {

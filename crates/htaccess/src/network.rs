@@ -1,4 +1,5 @@
-//! Addresses and networks, as `Require ip` and `Allow from` take them (`apr_ipsubnet_create`).
+//! Networks and domains that clients belong to, as `Require ip`, `Require host` and `Allow from`
+//! name them (`apr_ipsubnet_create`).
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -94,6 +95,15 @@ pub fn is_local(remote: IpAddr, local: IpAddr) -> bool {
         IpAddr::V6(Ipv6Addr::LOCALHOST) => true,
         _ => remote == local.to_canonical(),
     }
+}
+
+/// Whether a host is a domain or lies in it.
+pub(crate) fn in_domain(domain: &[u8], host: &[u8]) -> bool {
+    let Some(at) = host.len().checked_sub(domain.len()) else {
+        return false;
+    };
+    let is_whole = at == 0 || domain.first() == Some(&b'.') || host[at - 1] == b'.';
+    is_whole && host[at..].eq_ignore_ascii_case(domain)
 }
 
 fn looks_like_address(text: &[u8]) -> bool {
