@@ -1,11 +1,12 @@
 //! What a directive is: its name, where it may stand, what it takes and what it does.
 
-use std::fmt;
 use std::sync::Arc;
 
 use crate::merge::Shared;
 use crate::mistake::{Complaint, Place};
 use crate::scope::Scope;
+
+pub use crate::overrides::{CLASSES, Overrides};
 
 /// One directive. `A` is its function: [`Apply`] in a module's own table `DIRECTIVES`, a function
 /// on the settings of all modules in the [registry](crate::registry). The manual is generated from
@@ -30,67 +31,6 @@ pub struct Directive<A> {
 
 /// Reads the arguments of a directive into its module's configuration `C`.
 pub type Apply<C> = fn(&Call<'_>, &mut Shared<C>) -> Result<(), Complaint>;
-
-/// A set of the classes of `AllowOverride`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Overrides(pub u8);
-
-impl Default for Overrides {
-    fn default() -> Overrides {
-        Overrides::ALL
-    }
-}
-
-impl Overrides {
-    /// Authorisation and authentication.
-    pub const AUTH_CONFIG: Overrides = Overrides(1);
-    /// Types, rewriting, headers, environment.
-    pub const FILE_INFO: Overrides = Overrides(2);
-    /// Listings and index files.
-    pub const INDEXES: Overrides = Overrides(4);
-    /// Order, Allow, Deny.
-    pub const LIMIT: Overrides = Overrides(8);
-    /// Options and what needs it.
-    pub const OPTIONS: Overrides = Overrides(16);
-    /// Every class.
-    pub const ALL: Overrides = Overrides(31);
-    /// None of them.
-    pub const NONE: Overrides = Overrides(0);
-
-    /// Both sets together.
-    pub const fn or(self, other: Overrides) -> Overrides {
-        Overrides(self.0 | other.0)
-    }
-
-    /// Whether they have one in common.
-    pub const fn meets(self, other: Overrides) -> bool {
-        self.0 & other.0 != 0
-    }
-}
-
-impl fmt::Display for Overrides {
-    /// The classes as `AllowOverride` names them: `FileInfo or Limit`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut first = true;
-        for (class, name) in CLASSES {
-            if self.meets(*class) {
-                f.write_str(if first { "" } else { " or " })?;
-                f.write_str(name)?;
-                first = false;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The classes and their names.
-pub const CLASSES: &[(Overrides, &str)] = &[
-    (Overrides::AUTH_CONFIG, "AuthConfig"),
-    (Overrides::FILE_INFO, "FileInfo"),
-    (Overrides::INDEXES, "Indexes"),
-    (Overrides::LIMIT, "Limit"),
-    (Overrides::OPTIONS, "Options"),
-];
 
 /// What a directive takes (Apache's `cmd_how`). The words are split before, but for
 /// [`Raw`](Arguments::Raw).

@@ -35,6 +35,7 @@ mod mutation;
 mod near;
 mod network;
 mod number;
+mod overrides;
 pub mod pattern;
 pub mod phases;
 pub mod registry;

@@ -5,7 +5,7 @@ mod methods;
 
 use std::sync::Arc;
 
-use crate::directive::Overrides;
+use crate::overrides::Overrides;
 
 pub use methods::Methods;
 pub(crate) use methods::limit;

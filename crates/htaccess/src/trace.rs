@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::mistake::Place;
-use crate::transaction::Transaction;
 
 /// What happened, in order.
 #[derive(Clone, Debug, Default)]
@@ -26,20 +25,4 @@ pub struct Event {
     pub facts: Vec<(&'static str, String)>,
     /// What came of it: `matches`, `does not match`, `applies`, `403`…
     pub outcome: String,
-}
-
-impl Transaction<'_> {
-    /// Notes an event where somebody collects them. `event` is not called otherwise.
-    #[inline]
-    pub fn trace(&mut self, event: impl FnOnce() -> Event) {
-        if let Some(trace) = &mut self.state.trace {
-            trace.events.push(event());
-        }
-    }
-
-    /// Whether somebody collects events.
-    #[inline]
-    pub fn is_traced(&self) -> bool {
-        self.state.trace.is_some()
-    }
 }

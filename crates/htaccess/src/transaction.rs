@@ -7,7 +7,7 @@ use howdah_http::{Fields, Method, ResponseHead, Status};
 use crate::client::Client;
 use crate::media_type::MediaType;
 use crate::mistake::Place;
-use crate::trace::Trace;
+use crate::trace::{Event, Trace};
 
 /// A request on its way through the phases.
 #[derive(Debug)]
@@ -216,6 +216,20 @@ impl<'r> Transaction<'r> {
             }
         }
         outcome
+    }
+
+    /// Notes an event where somebody collects them. `event` is not called otherwise.
+    #[inline]
+    pub fn trace(&mut self, event: impl FnOnce() -> Event) {
+        if let Some(trace) = &mut self.state.trace {
+            trace.events.push(event());
+        }
+    }
+
+    /// Whether somebody collects events.
+    #[inline]
+    pub fn is_traced(&self) -> bool {
+        self.state.trace.is_some()
     }
 
     /// Notes a line for the error log.
