@@ -200,6 +200,12 @@ fn without_names_of_hosts_nobody_gets_in_by_one() {
         ("Require forward-dns home.example", 403),
         ("Require host example.org\nRequire ip 192.0.2.1", 200),
         ("<RequireAll>\nRequire all granted\nRequire not host evil.example\n</RequireAll>", 500),
+        // A negation in a negation: an unknown name lets nobody in.
+        (
+            "<RequireAll>\nRequire all granted\n<RequireNone>\n<RequireAll>\nRequire all granted\n\
+             Require not host evil.example\n</RequireAll>\n</RequireNone>\n</RequireAll>",
+            403,
+        ),
         (
             "<RequireAll>\nRequire all granted\nRequire not forward-dns evil.example\n</RequireAll>",
             500,
