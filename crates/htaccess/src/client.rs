@@ -1,11 +1,11 @@
-//! What came from the client, and what of it has been looked at.
+//! The client's request and connection, and which of their properties were read.
 
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
 
 use howdah_http::{Content, Fields, Method, Request, Scheme, Version};
 
-/// What does not change while a request is served.
+/// The request and its connection, which do not change while it is served.
 ///
 /// Everything that can differ between two requests for the same URL is reached by a method that
 /// notes the question, where somebody wants to know: an answer that was found without asking holds
@@ -19,8 +19,8 @@ pub struct Client<'r> {
     reads: Option<&'r Reads>,
 }
 
-/// What has been looked at of a request, besides its method, its URL without the spelling, its
-/// authority, scheme and version, whether it has content, and our end of the connection.
+/// The properties of a request that were read, besides its method, its URL without the spelling,
+/// its authority, scheme and version, whether it has content, and our end of the connection.
 #[derive(Debug, Default)]
 pub struct Reads {
     everything: Cell<bool>,
@@ -153,8 +153,8 @@ impl Reads {
         }
     }
 
-    /// What the same questions come to for `client`; `None` where they are too many, or such that
-    /// no two requests need agree.
+    /// Returns the values of the same properties for `client`. `None` where there are too many, or
+    /// where no two requests need to agree in them.
     pub fn answers(&self, client: &Client<'_>) -> Option<Answers> {
         if self.everything.get() {
             return None;
@@ -180,7 +180,7 @@ impl Reads {
     }
 }
 
-/// What the questions came to that were asked of a request.
+/// The values of the properties that were read of a request.
 #[derive(Debug)]
 pub struct Answers {
     remote: Option<IpAddr>,

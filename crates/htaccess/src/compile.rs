@@ -3,11 +3,11 @@
 mod arguments;
 mod compiler;
 mod conditional;
-mod elsewhere;
 mod provided;
 mod sections;
 #[cfg(test)]
 mod tests;
+mod unsupported;
 
 use std::sync::Arc;
 
@@ -19,29 +19,28 @@ pub use conditional::VERSION;
 pub use provided::{PROVIDED, Provided, is_provided};
 pub use sections::{SECTIONS, Section};
 
-pub(crate) use conditional::Answers;
+pub(crate) use conditional::ConditionAnswers;
 
-/// What a file of directives has become. Shared by all threads.
+/// A compiled file of directives, shared by all threads.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    /// The file, as people know it.
+    /// The name of the file in messages.
     pub file: Arc<str>,
-    /// What it sets for its folder.
+    /// The settings for the file's folder.
     pub settings: Settings,
-    /// The first thing wrong with it: then everything below its folder is answered with 500.
+    /// The first mistake. Where there is one, everything below the folder is answered with 500.
     pub mistake: Option<Box<Mistake>>,
-    /// Everything that is wrong with it or worth knowing, in the order of the lines: at most
-    /// [`MOST_REMARKS`].
+    /// Mistakes and remarks in the order of the lines: at most [`MOST_REMARKS`].
     pub remarks: Vec<Mistake>,
-    /// What `<IfFile>` asked for, and what the answer was. Where an answer has changed the file is
-    /// to be compiled again.
+    /// The paths that `<IfFile>` asked for, and the answers. Once an answer has changed, the file
+    /// has to be compiled again.
     pub asked: Vec<(Box<[u8]>, bool)>,
 }
 
-/// How many remarks are kept of a file; there are files with tens of thousands of lines.
+/// The remarks that are kept of a file; there are files with tens of thousands of lines.
 pub const MOST_REMARKS: usize = 1000;
 
-/// Compiles a file of directives; to `<IfFile>`, no file is there.
+/// Compiles a file of directives. For `<IfFile>`, no file exists.
 pub fn compile(source: &[u8], surroundings: &Surroundings) -> Compiled {
     compile_asking(source, surroundings, &mut |_| false)
 }
@@ -53,7 +52,7 @@ pub fn compile_asking(
     surroundings: &Surroundings,
     exists: &mut dyn FnMut(&[u8]) -> bool,
 ) -> Compiled {
-    let mut conditions = conditional::Answers::new(surroundings, exists);
+    let mut conditions = conditional::ConditionAnswers::new(surroundings, exists);
     let parsed = crate::language::parse(source, &mut conditions);
     let asked = conditions.asked;
     let mut compiler = compiler::Compiler::new(source, surroundings);

@@ -1,4 +1,4 @@
-//! What a directive is: its name, where it may stand, what it takes and what it does.
+//! Directives: their names, where they are allowed, their arguments and their functions.
 
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ pub use crate::overrides::{CLASSES, Overrides};
 /// these.
 #[derive(Clone, Copy, Debug)]
 pub struct Directive<A> {
-    /// As Apache's manual spells it; names are compared without case.
+    /// The name as Apache's manual spells it; names are compared without case.
     pub name: &'static str,
-    /// The module that has it, as `<IfModule>` names it: `mod_rewrite`, `core`.
+    /// The module of the directive, as `<IfModule>` names it: `mod_rewrite`, `core`.
     pub module: &'static str,
     /// The classes of `AllowOverride` of which one must be allowed.
     pub overrides: Overrides,
-    /// What it takes.
+    /// The arguments that it takes.
     pub arguments: Arguments,
-    /// One sentence for the manual.
+    /// A sentence for the manual.
     pub summary: &'static str,
-    /// How far it is supported.
+    /// The support that Howdah has for it.
     pub support: Support,
     /// Reads the arguments, whose number is right, into the configuration.
     pub apply: A,
@@ -32,21 +32,21 @@ pub struct Directive<A> {
 /// Reads the arguments of a directive into its module's configuration `C`.
 pub type Apply<C> = fn(&Call<'_>, &mut Shared<C>) -> Result<(), Complaint>;
 
-/// What a directive takes (Apache's `cmd_how`). The words are split before, but for
-/// [`Raw`](Arguments::Raw).
+/// The arguments of a directive (Apache's `cmd_how`). They are split into words before the
+/// directive sees them, except for [`Raw`](Arguments::Raw).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arguments {
-    /// Nothing.
+    /// No arguments.
     None,
-    /// The rest of the line as it stands: the directive splits it itself.
+    /// The rest of the line, unchanged: the directive splits it.
     Raw,
     /// `On` or `Off`.
     Flag,
-    /// At least so many words, at most so many; `u8::MAX` is any number.
+    /// At least and at most this many words; `u8::MAX` is any number.
     Words(u8, u8),
-    /// None, but other directives up to an end tag: `<RequireAll>`. The directive is applied when
-    /// it begins and when it ends ([`Call::edge`]), what stands inside in between, to the same
-    /// settings.
+    /// No arguments, but other directives up to an end tag: `<RequireAll>`. The directive is
+    /// applied when the section begins and when it ends ([`Call::edge`]). The directives inside are
+    /// applied in between, to the same settings.
     Section,
 }
 
@@ -63,63 +63,63 @@ impl Arguments {
     pub const ANY: Arguments = Arguments::Words(0, u8::MAX);
 }
 
-/// How far a directive is supported. The manual and `check` tell it.
+/// The support that Howdah has for a directive, as the manual and `check` show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Support {
     /// As in Apache.
     Full,
-    /// With a difference, which is named.
+    /// With the difference that is named.
     Differs(&'static str),
-    /// Read, checked and without effect, for this reason.
+    /// Read and checked; it has no effect, for this reason.
     Ignored(&'static str),
-    /// Cannot be honoured, for this reason, and what it covers must not be served as if it were not
-    /// there: 500.
+    /// Cannot be honoured, for this reason. Requests that it covers are answered with 500, since
+    /// serving them without the directive could be unsafe.
     Refused(&'static str),
 }
 
 /// One use of a directive.
 #[derive(Debug)]
 pub struct Call<'c> {
-    /// The directive as it was written.
+    /// The name as it was written.
     pub name: &'c str,
     /// The rest of the line, continuation lines joined, without white space at either end.
     pub raw: &'c [u8],
-    /// The words of `raw`, quotes removed; for [`Arguments::Flag`] one word, for [`Arguments::Raw`]
-    /// none. An optional argument given as `""` is left out, and of [`Arguments::SOME`] what
-    /// follows such a word: as Apache has it.
+    /// The words of `raw`, quotes removed: one for [`Arguments::Flag`], none for
+    /// [`Arguments::Raw`]. As in Apache, an optional argument given as `""` is left out, and with
+    /// [`Arguments::SOME`] such a word and all words after it.
     pub words: &'c [Vec<u8>],
-    /// Of a [section](Arguments::Section), whether it begins or ends.
+    /// Whether a [section](Arguments::Section) begins or ends.
     pub edge: Edge,
-    /// Where it stands.
+    /// The place of the directive.
     pub place: &'c Place,
-    /// What it stands in.
+    /// The sections around the directive.
     pub scope: &'c Scope<'c>,
 }
 
-/// Which end of a section a [`Call`] is for.
+/// The end of a section that a [`Call`] is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Edge {
-    /// It is no section.
+    /// The directive is no section.
     #[default]
     None,
-    /// It begins.
+    /// The section begins.
     Open,
-    /// It ends; what it holds has been applied.
+    /// The section ends; the directives inside have been applied.
     Close,
 }
 
 impl Call<'_> {
-    /// The word at `index`, empty where there is none.
+    /// Returns the word at `index`, or an empty one where there is none.
     pub fn word(&self, index: usize) -> &[u8] {
         self.words.get(index).map_or(b"", Vec::as_slice)
     }
 
-    /// For [`Arguments::Flag`]: whether it says `On`.
+    /// Whether the argument is `On`, for [`Arguments::Flag`].
     pub fn flag(&self) -> bool {
         self.word(0).eq_ignore_ascii_case(b"on")
     }
 
-    /// The place, to be kept.
+    /// Returns the place, to be kept beyond the call.
     pub fn kept_place(&self) -> Arc<Place> {
         Arc::new(self.place.clone())
     }

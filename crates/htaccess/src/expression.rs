@@ -42,12 +42,12 @@ enum Root {
     String(Word),
 }
 
-/// What is wrong with an expression.
+/// An error in an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadExpression {
-    /// What is wrong.
+    /// The message.
     pub message: String,
-    /// Where, in bytes.
+    /// The offset in bytes.
     pub offset: usize,
 }
 

@@ -36,28 +36,29 @@ pub struct Item {
     /// Where `raw` begins in the joined line; `None` where variables were put in, so that nothing
     /// stands where it stood.
     pub(crate) raw_at: Option<usize>,
-    /// What a section holds; `None` for a directive.
+    /// The items of a section; `None` for a directive.
     pub items: Option<Vec<Item>>,
 }
 
-/// What [`parse`] asks while it reads.
+/// The questions that [`parse`] asks while it reads.
 pub trait Conditions {
     /// Whether the content of a section like `<IfModule>` counts: `None` if `section` is not one
     /// that is decided while reading, an error if its arguments are wrong.
     fn decide(&mut self, section: &Item) -> Option<Result<bool, String>>;
 
-    /// What stands for `${name}`; `None` leaves it as it is.
+    /// Returns the value of `${name}`; `None` leaves the text as it is.
     fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>>;
 }
 
-/// What a file holds.
+/// The items of a file, and its faults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parsed {
     /// Directives and sections, in order.
     pub items: Vec<Item>,
-    /// What Apache would give up at; it would only tell of the first. Parsing goes on after each.
+    /// The faults at which Apache would give up. Apache reports the first only; parsing goes on
+    /// after each.
     pub faults: Vec<Fault>,
-    /// What Apache lets pass without a word though it cannot be meant.
+    /// Text that Apache accepts silently though it cannot be intended.
     pub doubts: Vec<Fault>,
 }
 
@@ -68,9 +69,9 @@ pub struct Fault {
     pub line: u32,
     /// From 1, in bytes.
     pub column: u32,
-    /// What is wrong, in Apache's words where it has some.
+    /// The message, in Apache's words where Apache has one.
     pub message: String,
-    /// What to do about it.
+    /// What to do.
     pub hint: Option<&'static str>,
 }
 

@@ -7,8 +7,8 @@
 //! Transaction + Settings ── modules::*::{phase functions} ────> what happens
 //! ```
 //!
-//! The crate does no I/O and asks no clock. What is on disk, what a sub-request would come to and
-//! whether a password fits is asked of the caller through [`World`]. The order of the phases, the
+//! The crate does no I/O and asks no clock. It asks the caller, through [`World`], for what is on
+//! disk, for the result of a sub-request and whether a password fits. The order of the phases, the
 //! walk down the folders, internal redirects and sub-requests are `howdah-site`'s, which calls the
 //! phase functions of the [modules] in Apache's order.
 
@@ -56,7 +56,7 @@ pub mod world;
 
 pub use client::{Answers, Client, Reads};
 pub use compile::{Compiled, compile};
-pub use mistake::{Complaint, Kind, Mistake, Place, Severity};
+pub use mistake::{Complaint, Mistake, MistakeKind, Place, Severity};
 pub use scope::Surroundings;
 pub use settings::Settings;
 pub use transaction::{State, Transaction};

@@ -1,5 +1,5 @@
-//! What `howdah check` finds in a file beyond its mistakes: directives that change nothing, can
-//! never act, or open a hole.
+//! Findings of `howdah check` beyond mistakes: directives that change nothing, can never act, or
+//! open a security hole.
 //!
 //! The checks read the directives as they are written, not what they compile to. Each tells only
 //! what is so whatever the request may be; a guess that is wrong costs more trust than ten that are
@@ -15,10 +15,10 @@ mod rewriting;
 mod tests;
 mod values;
 
-use crate::compile::{Answers, compile_asking};
+use crate::compile::{ConditionAnswers, compile_asking};
 use crate::excerpt::Excerpt;
 use crate::language::{Item, parse, words};
-use crate::mistake::{Complaint, Kind, Mistake};
+use crate::mistake::{Complaint, Mistake, MistakeKind};
 use crate::scope::Surroundings;
 
 /// Everything there is to say about a file, in the order of its lines: the
@@ -30,7 +30,7 @@ pub fn check(
     exists: &mut dyn FnMut(&[u8]) -> bool,
 ) -> Vec<Mistake> {
     let mut remarks = compile_asking(source, surroundings, exists).remarks;
-    let mut answers = Answers::new(surroundings, exists);
+    let mut answers = ConditionAnswers::new(surroundings, exists);
     let parsed = parse(source, &mut answers);
     let missing = answers.missing;
     let file = File::new(&parsed.items, surroundings);
@@ -56,7 +56,7 @@ pub fn protects(
     surroundings: &Surroundings,
     exists: &mut dyn FnMut(&[u8]) -> bool,
 ) -> bool {
-    let mut answers = Answers::new(surroundings, exists);
+    let mut answers = ConditionAnswers::new(surroundings, exists);
     let parsed = parse(source, &mut answers);
     let file = File::new(&parsed.items, surroundings);
     file.uses.iter().any(|directive| match &*directive.name {
@@ -86,7 +86,7 @@ struct Use<'f> {
     /// In small letters.
     name: String,
     words: Vec<Vec<u8>>,
-    /// What it stands in, in [`File::scopes`].
+    /// The index of its scope in [`File::scopes`].
     scope: usize,
 }
 
@@ -100,7 +100,7 @@ struct Scope<'f> {
     outer: usize,
 }
 
-/// What has been found.
+/// The findings so far.
 #[derive(Debug)]
 struct Report<'s> {
     excerpt: Excerpt<'s>,
@@ -181,7 +181,7 @@ impl Use<'_> {
 }
 
 impl Report<'_> {
-    fn say(&mut self, kind: Kind, item: &Item, complaint: Complaint) {
+    fn say(&mut self, kind: MistakeKind, item: &Item, complaint: Complaint) {
         let mistake = self.excerpt.mistake(item, kind, complaint);
         self.remarks.push(mistake);
     }

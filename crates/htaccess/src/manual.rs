@@ -6,7 +6,7 @@ use std::fmt::{self, Write};
 
 use crate::compile::{PROVIDED, SECTIONS, VERSION};
 use crate::directive::{Overrides, Support};
-use crate::mistake::Kind;
+use crate::mistake::MistakeKind;
 use crate::registry::{self, Registered};
 
 /// The command that writes the manual.
@@ -24,7 +24,7 @@ pub fn markdown() -> String {
 
 fn kinds(page: &mut String) -> fmt::Result {
     page.push_str(KINDS_INTRODUCTION);
-    for (kind, what) in Kind::ALL {
+    for (kind, what) in MistakeKind::ALL {
         writeln!(page, "| `{}` | {} | {what} |", kind.name(), kind.severity().name())?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The classes of directives that a site may allow in its `.htaccess` files.
+//! The classes of `AllowOverride`: the directives that a site allows in its `.htaccess` files.
 
 use std::fmt;
 
@@ -25,15 +25,15 @@ impl Overrides {
     pub const OPTIONS: Overrides = Overrides(16);
     /// Every class.
     pub const ALL: Overrides = Overrides(31);
-    /// None of them.
+    /// No class.
     pub const NONE: Overrides = Overrides(0);
 
-    /// Both sets together.
+    /// Returns the union of both sets.
     pub const fn or(self, other: Overrides) -> Overrides {
         Overrides(self.0 | other.0)
     }
 
-    /// Whether they have one in common.
+    /// Whether both sets have a class in common.
     pub const fn meets(self, other: Overrides) -> bool {
         self.0 & other.0 != 0
     }

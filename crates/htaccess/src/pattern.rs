@@ -35,7 +35,7 @@ pub struct Pattern {
     matcher: Matcher,
 }
 
-/// What a pattern is made of.
+/// The text and the flags of a pattern.
 struct Definition {
     text: Box<[u8]>,
     caseless: bool,
@@ -49,9 +49,9 @@ enum Matcher {
 /// A pattern that is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadPattern {
-    /// What is wrong, in PCRE2's words.
+    /// The message, in PCRE2's words.
     pub message: String,
-    /// Where in the pattern, in bytes.
+    /// The offset in the pattern, in bytes.
     pub offset: usize,
 }
 
@@ -59,8 +59,7 @@ pub struct BadPattern {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exhausted;
 
-/// What the groups of a match have captured: `$0` to `$9`. Used again and again, it allocates
-/// nothing.
+/// The texts that the groups of a match captured: `$0` to `$9`. Reused, it allocates nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Captures {
     subject: Vec<u8>,
@@ -182,7 +181,7 @@ impl Captures {
         self.spans.push(Some((0, 0)));
     }
 
-    /// What a group captured; empty where it took no part.
+    /// Returns the text that a group captured; empty where the group took no part.
     pub fn group(&self, number: usize) -> &[u8] {
         match self.spans.at.get(number) {
             Some(Some((start, end))) => {
@@ -198,7 +197,7 @@ impl Captures {
         self.spans.at[0].map_or((0, 0), |(start, end)| (start as usize, end as usize))
     }
 
-    /// What the pattern was matched with.
+    /// Returns the text that the pattern was matched against.
     pub fn subject(&self) -> &[u8] {
         &self.subject
     }

@@ -1,5 +1,5 @@
-//! What becomes of a response's head when it is about to be sent: the modules' output filters in
-//! Apache's order.
+//! The changes that modules make to a response's head before it is sent, in the order of Apache's
+//! output filters.
 //!
 //! ```text
 //! r->headers_out       State::fields, then what the handler (file, script) says: ResponseHead
@@ -22,7 +22,7 @@ use crate::transaction::{State, Transaction};
 use crate::transform::ContentFilter;
 use crate::world::World;
 
-/// What is known of a response besides its head.
+/// Properties of a response besides its head.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct About {
     /// The server makes its page: an error, or a redirect. Then `Header` without `always` does not
@@ -129,9 +129,8 @@ pub fn part_for_response(state: &State, settings: &Settings) -> State {
     }
 }
 
-/// What [`respond`] does where that depends on nothing but the head and takes no more than setting
-/// and unsetting fields, as it does for most sites. `false` where it takes more; then nothing is
-/// changed.
+/// Does what [`respond`] does where the result depends only on the head and the directives only set
+/// and unset fields, as on most sites. Returns `false`, and changes nothing, where more is needed.
 pub fn respond_plainly(
     state: &State,
     settings: &Settings,
@@ -166,7 +165,7 @@ fn gather(tx: &mut Transaction<'_>, head: &mut ResponseHead, is_error: bool) {
         true => std::mem::take(&mut state.error_fields),
         false => std::mem::take(&mut state.fields),
     };
-    // What the handler says wins; lines of the same name that modules have set all stand, such as
+    // The handler's fields win. Of the modules' fields all lines of one name are kept, such as
     // those of Set-Cookie.
     let own = head.fields.len();
     for (name, value) in set.iter() {

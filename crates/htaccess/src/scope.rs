@@ -10,28 +10,28 @@ use crate::overrides::Overrides;
 pub use methods::Methods;
 pub(crate) use methods::limit;
 
-/// What a file of directives is compiled for.
+/// The surroundings of a file of directives.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
-    /// The file, as people know it.
+    /// The name of the file in messages.
     pub file: Arc<str>,
-    /// The folder that the file stands in, absolute, with a slash at its end. For a site's inline
-    /// rules: its root.
+    /// The folder of the file, absolute, with a slash at its end. For a site's inline rules: the
+    /// site's root.
     pub folder: Box<[u8]>,
-    /// What a relative path in `<IfFile>` starts from (Apache's ServerRoot), absolute.
+    /// The folder that relative paths in `<IfFile>` start from (Apache's ServerRoot), absolute.
     pub root: Box<[u8]>,
-    /// What `AllowOverride` allows.
+    /// The classes that `AllowOverride` allows.
     pub overrides: Overrides,
-    /// The directives that `AllowOverrideList` allows besides.
+    /// The directives that `AllowOverrideList` allows, too.
     pub override_list: Vec<Box<str>>,
     /// The options that `AllowOverride Options=…` allows; `None` is all.
     pub options: Option<Vec<Box<str>>>,
-    /// What `<IfDefine>` finds defined.
+    /// The names that are defined for `<IfDefine>`.
     pub defines: Vec<Box<str>>,
-    /// What stands for `${name}`: Apache takes its `Define`s and the environment of the server.
+    /// The values of `${name}`. Apache takes its `Define`s and the server's environment.
     pub variables: Vec<Variable>,
-    /// The servers that rules may hand requests on to, as `http://host:port` or
-    /// `unix:/socket|http://host`, for [`lint`](crate::lint); `None` if that is not known.
+    /// The upstreams that rules may name, as `http://host:port` or `unix:/socket|http://host`, for
+    /// [`lint`](crate::lint); `None` if they are not known.
     pub upstreams: Option<Vec<Box<str>>>,
     /// Whether a directive that is not allowed is passed over with a warning: `AllowOverride
     /// Nonfatal=Override`.
@@ -41,11 +41,11 @@ pub struct Surroundings {
     pub nonfatal_unknown: bool,
 }
 
-/// The name and the value of what stands for `${name}`.
+/// The name and the value of `${name}`.
 pub type Variable = (Box<[u8]>, Box<[u8]>);
 
 impl Surroundings {
-    /// A file in a folder, where everything is allowed.
+    /// Returns the surroundings of a file in a folder where everything is allowed.
     pub fn new(file: impl Into<Arc<str>>, folder: &[u8]) -> Surroundings {
         Surroundings {
             file: file.into(),
@@ -55,26 +55,26 @@ impl Surroundings {
     }
 }
 
-/// What a directive stands in.
+/// The sections around a directive.
 #[derive(Clone, Debug)]
 pub struct Scope<'c> {
-    /// What the file is compiled for.
+    /// The surroundings of the file.
     pub surroundings: &'c Surroundings,
-    /// The methods that `<Limit>` names; `None` is all.
+    /// The methods of `<Limit>`; `None` is all.
     pub methods: Option<Methods>,
-    /// Whether it stands in `<Files>` or `<FilesMatch>`.
+    /// Whether the directive is in `<Files>` or `<FilesMatch>`.
     pub in_files: bool,
-    /// Whether it stands in `<If>`, `<ElseIf>` or `<Else>`.
+    /// Whether the directive is in `<If>`, `<ElseIf>` or `<Else>`.
     pub in_condition: bool,
-    /// Whether it stands in `<RequireAll>`, `<RequireAny>` or `<RequireNone>`.
+    /// Whether the directive is in `<RequireAll>`, `<RequireAny>` or `<RequireNone>`.
     pub in_requirement: bool,
-    /// What Apache takes for the folder of what stands here (`cmd->path`), with a slash at its end:
-    /// within sections that is what the section is about.
+    /// The folder of the directive, as Apache sees it (`cmd->path`), with a slash at its end.
+    /// Within sections it is the argument of the section.
     pub folder: Arc<[u8]>,
 }
 
 impl Scope<'_> {
-    /// Directly in the file.
+    /// Returns the scope of a directive outside of sections.
     pub fn new(surroundings: &Surroundings) -> Scope<'_> {
         Scope {
             surroundings,
@@ -86,7 +86,7 @@ impl Scope<'_> {
         }
     }
 
-    /// Whether what Apache does not let stand in `<Limit>` is wrong here (`NOT_IN_LIMIT`).
+    /// Whether a directive that Apache forbids in `<Limit>` is wrong here (`NOT_IN_LIMIT`).
     pub fn is_limited(&self) -> bool {
         self.methods.is_some() || self.in_requirement
     }

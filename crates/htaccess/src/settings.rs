@@ -1,4 +1,4 @@
-//! What is in force for a file: one configuration per module, as Apache's per-directory
+//! Settings in force for a file: one configuration per module, as Apache's per-directory
 //! configuration.
 
 mod sections;

@@ -22,7 +22,7 @@ const fn module(
     Provided { file, identifier, shown_by }
 }
 
-/// What `<IfModule>` holds for. Names are compared with case, as Apache does.
+/// The modules that `<IfModule>` finds. Names are compared with case, as Apache does.
 ///
 /// `prefork.c` is what an Apache with mod_php runs with. Not among them, so that their sections are
 /// passed over as on an Apache without them: other versions of PHP (`mod_php5.c`, `php7_module`),

@@ -1,4 +1,4 @@
-//! What a tree comes to for a request.
+//! Evaluation of a tree for a request.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -153,7 +153,7 @@ impl Evaluation<'_, '_> {
         }
     }
 
-    /// What a word stands for that stands so deep.
+    /// Returns the value of a word at that depth.
     fn value<'w>(&mut self, word: &'w Word, depth: u32) -> Evaluated<Cow<'w, [u8]>> {
         if let Word::Text(text) | Word::Number(text) = word {
             deeper(depth)?;

@@ -153,7 +153,7 @@ fn base64(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// What stands before the first byte that is not of the alphabet, decoded.
+/// Decodes the text before the first byte that is not of the alphabet.
 fn unbase64(text: &[u8]) -> Vec<u8> {
     let value = |byte: &u8| ALPHABET.iter().position(|letter| letter == byte);
     let values: Vec<u32> =

@@ -1,4 +1,4 @@
-//! Arguments that may hold `%{…}`.
+//! Arguments that may contain `%{…}`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::world::World;
 /// A string expression, or the literal that most of them are.
 #[derive(Clone, Debug)]
 pub enum Text {
-    /// The same for every request.
+    /// A text that is the same for every request.
     Literal(Box<[u8]>),
-    /// Made for each request.
+    /// An expression that is evaluated for each request.
     Expression(Arc<Expression>),
 }
 
 impl Text {
-    /// Compiles an argument, the one of that index.
+    /// Compiles the argument of that index.
     pub(crate) fn new(argument: usize, text: &[u8]) -> Result<Text, Complaint> {
         // A backslash escapes in a string expression, and $0 to $9 are captures.
         if !text.iter().any(|byte| b"%\\$\n".contains(byte)) {
@@ -33,7 +33,7 @@ impl Text {
         }
     }
 
-    /// As it was written.
+    /// Returns the text as it was written.
     pub fn source(&self) -> &[u8] {
         match self {
             Text::Literal(text) => text,
@@ -41,7 +41,7 @@ impl Text {
         }
     }
 
-    /// What it is for this request; an error is what Apache logs.
+    /// Returns the value for this request. An error is the message that Apache logs.
     pub fn render(
         &self,
         transaction: &mut Transaction<'_>,

@@ -28,7 +28,7 @@ pub(super) enum Variable {
     /// Whose the file is.
     User,
     Group,
-    /// What is never set here: CONTEXT_PREFIX, REMOTE_IDENT, the log's identifiers.
+    /// Variables that are never set: CONTEXT_PREFIX, REMOTE_IDENT, the log's identifiers.
     Empty,
     ApiVersion,
 }

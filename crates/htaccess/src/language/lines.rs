@@ -9,7 +9,7 @@ use super::is_space;
 /// A line, continuation lines joined, without white space at either end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogicalLine<'s> {
-    /// What it says.
+    /// The text, continuation lines joined.
     pub text: Cow<'s, [u8]>,
     /// Where its first line starts in the file.
     pub start: usize,

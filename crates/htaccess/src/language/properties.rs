@@ -1,5 +1,5 @@
-//! What holds for any bytes that somebody writes into a file of directives: the property that the
-//! fuzz target asserts, and a short run of it with every test.
+//! The properties that hold for any bytes in a file of directives. The fuzz target asserts them; a
+//! short run is among the tests.
 
 use super::{Conditions, Item, parse, word};
 use crate::lint;

@@ -1,5 +1,5 @@
-//! What each directive takes, as the manual writes it: words in capitals stand for something, `[…]`
-//! may be left out, `…` may be repeated.
+//! The arguments of each directive, as the manual writes them: words in capitals are placeholders,
+//! `[…]` may be left out, `…` may be repeated.
 
 /// The arguments of a directive; `None` where nobody has written them down.
 pub(super) fn of(name: &str) -> Option<&'static str> {

@@ -10,11 +10,11 @@ use crate::method_set::MethodSet;
 use crate::mistake::{Complaint, Place};
 use crate::network::{BadSubnet, Subnet, in_domain};
 use crate::trace::Event;
-use crate::transaction::Refusal;
+use crate::transaction::Denial;
 use crate::transaction::Transaction;
 use crate::world::{LookedUp, World};
 
-/// What the module's directives have set. A folder that has one of them has none of those above it.
+/// The module's configuration. A folder that has one of them has none of those above it.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// For which methods which order; what is closer to the end holds.
@@ -77,7 +77,7 @@ pub(crate) fn check(
     config: &Config,
     method: MethodSet,
     world: &mut dyn World,
-) -> Result<(), Refusal> {
+) -> Result<(), Denial> {
     let order = config.order(method);
     let is_allowed = match order {
         Order::DenyAllow => {
@@ -106,7 +106,7 @@ pub(crate) fn check(
     }
     let what = format!("{} is not for this client", String::from_utf8_lossy(&tx.state.uri));
     tx.complain(config.denies.first().map(|rule| &rule.place), what);
-    Err(Refusal::Status(Status::FORBIDDEN))
+    Err(Denial::Status(Status::FORBIDDEN))
 }
 
 /// Whether one of the rules is for the client.
@@ -116,7 +116,7 @@ fn matches(
     method: MethodSet,
     world: &mut dyn World,
     denies: bool,
-) -> Result<bool, Refusal> {
+) -> Result<bool, Denial> {
     for rule in rules.iter().filter(|rule| rule.methods.meets(method)) {
         let is_match = match &rule.clients {
             Clients::All => true,
@@ -125,14 +125,14 @@ fn matches(
             Clients::Host(domain) => match world.host_name(tx.client.remote().ip()) {
                 LookedUp::Found(host) => in_domain(domain, &host),
                 LookedUp::Nothing => false,
-                LookedUp::Later => return Err(Refusal::Later),
+                LookedUp::Later => return Err(Denial::Later),
                 LookedUp::Never => {
                     tx.complain(
                         Some(&rule.place),
                         "host names are not looked up here; name addresses instead",
                     );
                     if denies {
-                        return Err(Refusal::Status(Status::INTERNAL_SERVER_ERROR));
+                        return Err(Denial::Status(Status::INTERNAL_SERVER_ERROR));
                     }
                     false
                 }

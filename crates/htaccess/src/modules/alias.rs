@@ -17,7 +17,7 @@ pub(crate) use directives::DIRECTIVES;
 pub use fixup::fixup;
 use list::List;
 
-/// What the module's directives have set.
+/// The module's configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// `Redirect` with a path, and `RedirectMatch`.

@@ -15,7 +15,7 @@ use howdah_http::Status;
 use crate::expression::Text;
 use crate::merge::Merge;
 use crate::trace::Event;
-use crate::transaction::Refusal;
+use crate::transaction::Denial;
 use crate::transaction::Transaction;
 use crate::world::World;
 
@@ -24,7 +24,7 @@ pub(crate) use directives::DIRECTIVES;
 #[cfg(test)]
 pub(crate) use base64::encode as encoded;
 
-/// What the directives have set.
+/// The modules' configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     auth_type: Option<Text>,
@@ -85,10 +85,10 @@ pub(crate) fn authenticate(
     tx: &mut Transaction<'_>,
     config: Option<&Config>,
     world: &mut dyn World,
-) -> Result<(), Refusal> {
+) -> Result<(), Denial> {
     let Some((config, auth_type)) = config.zip(auth_type(tx, config, world)) else {
         tx.complain(None, "a user is required and AuthType does not say how one authenticates");
-        return Err(Refusal::Status(Status::INTERNAL_SERVER_ERROR));
+        return Err(Denial::Status(Status::INTERNAL_SERVER_ERROR));
     };
     let is_decided = if auth_type.eq_ignore_ascii_case(b"basic") {
         basic::authenticate(tx, config, &auth_type, world)?
@@ -103,7 +103,7 @@ pub(crate) fn authenticate(
     }
     let what = format!("AuthType {} could not find out who the user is", shown(&auth_type));
     tx.complain(None, what);
-    Err(Refusal::Status(Status::INTERNAL_SERVER_ERROR))
+    Err(Denial::Status(Status::INTERNAL_SERVER_ERROR))
 }
 
 /// Asks for another user than the one who has authenticated: sets WWW-Authenticate. The status is

@@ -10,14 +10,14 @@ use crate::directive::{Apply, Arguments, Call, Directive, Edge, Overrides, Suppo
 use crate::merge::{Merge, Shared, edit};
 use crate::method_set::MethodSet;
 use crate::mistake::{Complaint, Place};
-use crate::transaction::{Refusal, Transaction};
+use crate::transaction::{Denial, Transaction};
 use crate::world::World;
 
-use evaluate::{Groups, Judge, Verdict};
+use evaluate::{AuthzStatus, Evaluation, Groups};
 use requirement::Requirement;
-use section::{Kind, Logic, Section};
+use section::{Logic, Section, SectionKind};
 
-/// What the module's directives have set.
+/// The module's configuration.
 ///
 /// A site itself says `Require all granted`, as Debian's Apache does for the folder of its sites:
 /// so much is in force where nothing else is, and it is what AuthMerging in the topmost file joins.
@@ -93,7 +93,7 @@ impl Config {
 
 /// What the `Require` directives in force say about a request.
 #[derive(Debug)]
-pub(crate) enum Ruling<'c> {
+pub(crate) enum Decision<'c> {
     /// No `Require` is in force. `is_cleared`: AuthMerging Off took away what the site itself says,
     /// too.
     Silent { is_cleared: bool },
@@ -114,30 +114,30 @@ pub(crate) enum Ruling<'c> {
 ///
 /// # Errors
 /// 500 where a directive cannot be evaluated; or the answer takes time.
-pub(crate) fn judge<'c>(
+pub(crate) fn evaluate<'c>(
     tx: &mut Transaction<'_>,
     config: Option<&'c Config>,
     method: MethodSet,
     groups: &Groups<'_>,
     world: &mut dyn World,
-) -> Result<Ruling<'c>, Refusal> {
+) -> Result<Decision<'c>, Denial> {
     let Some((config, section)) =
         config.and_then(|config| Some((config, config.section.as_ref()?)))
     else {
-        return Ok(Ruling::Silent {
+        return Ok(Decision::Silent {
             is_cleared: config.is_some_and(Config::is_cleared),
         });
     };
     let joins_site = config.joins_site();
     if joins_site == Some(Logic::Any) {
-        return Ok(Ruling::Granted);
+        return Ok(Decision::Granted);
     }
-    let mut judge = Judge { tx, groups, world, method };
-    Ok(match judge.section(section, Logic::All)? {
-        Verdict::Granted => Ruling::Granted,
-        Verdict::Neutral if joins_site == Some(Logic::All) => Ruling::Granted,
-        Verdict::DeniedWithoutUser => Ruling::DeniedWithoutUser,
-        Verdict::Denied | Verdict::Neutral => Ruling::Denied {
+    let mut evaluate = Evaluation { tx, groups, world, method };
+    Ok(match evaluate.section(section, Logic::All)? {
+        AuthzStatus::Granted => Decision::Granted,
+        AuthzStatus::Neutral if joins_site == Some(Logic::All) => Decision::Granted,
+        AuthzStatus::DeniedWithoutUser => Decision::DeniedWithoutUser,
+        AuthzStatus::Denied | AuthzStatus::Neutral => Decision::Denied {
             place: section.place.as_ref(),
             is_forbidden: config.forbidden_on_failure == Some(true),
         },
@@ -247,7 +247,7 @@ fn require(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint
         place: Some(call.kept_place()),
         methods: MethodSet::within(call.scope),
         is_negated,
-        kind: Kind::Requirement(requirement),
+        kind: SectionKind::Requirement(requirement),
     })
 }
 

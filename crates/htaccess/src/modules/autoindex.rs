@@ -19,7 +19,7 @@ pub(crate) use directives::DIRECTIVES;
 use items::{Description, Item};
 use options::{Options, Width};
 
-/// What the module's directives have set.
+/// The module's configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     default_icon: Option<Box<[u8]>>,

@@ -21,7 +21,7 @@ pub use error_document::{Destination, ErrorDocument, destination};
 pub use etag::EtagParts;
 pub use options::Options;
 
-/// What the module's directives have set. What is `None` is not configured.
+/// The module's configuration. What is `None` is not configured.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     options: options::OptionsSetting,

@@ -7,7 +7,7 @@ use crate::merge::{Merge, Shared, edit};
 use crate::mistake::Complaint;
 use crate::number;
 
-/// What the module's directives have set. What is `None` is not configured.
+/// The module's configuration. What is `None` is not configured.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// `DirectoryIndex`: names or URL paths, tried in order. `disabled` is no name at all. Apache

@@ -12,7 +12,7 @@ use crate::trace::Event;
 use crate::transaction::Transaction;
 use crate::world::World;
 
-/// What the module's directives have set. Names are compared without case.
+/// The module's configuration. Names are compared without case.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     variables: Vec<Variable>,

@@ -13,7 +13,7 @@ use crate::transaction::Transaction;
 use crate::world::World;
 use code::{Base, Code};
 
-/// What the module's directives have set.
+/// The module's configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     active: Option<bool>,

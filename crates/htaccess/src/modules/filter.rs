@@ -35,26 +35,26 @@ pub enum Filter {
 
 /// A filter by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FilterKind {
     Deflate,
     Inflate,
     Brotli,
     Substitute,
 }
 
-/// What the module's directives have set.
+/// The module's configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// The filters that FilterDeclare, FilterProvider and AddOutputFilterByType have made, by name.
     /// Shared, since a closer folder replaces one as a whole.
-    smart: Vec<Arc<Smart>>,
+    smart: Vec<Arc<SmartFilter>>,
     /// Their names in the order in which they act. `None`: what stands before it does not count.
     chain: Vec<Option<Box<[u8]>>>,
 }
 
 /// A filter of mod_filter's, which acts as one of its providers.
 #[derive(Clone, Debug, Default)]
-struct Smart {
+struct SmartFilter {
     name: Box<[u8]>,
     /// Its place among the filters of a response.
     rank: u8,
@@ -64,7 +64,7 @@ struct Smart {
 
 #[derive(Clone, Debug)]
 struct Provider {
-    kind: Kind,
+    kind: FilterKind,
     when: When,
     protocol: Protocol,
 }
@@ -91,14 +91,14 @@ struct Protocol {
     no_cache: bool,
 }
 
-impl Kind {
+impl FilterKind {
     /// By Apache's name, in any case.
-    pub(crate) fn of(name: &[u8]) -> Option<Kind> {
+    pub(crate) fn of(name: &[u8]) -> Option<FilterKind> {
         match name.to_ascii_uppercase().as_slice() {
-            b"DEFLATE" => Some(Kind::Deflate),
-            b"INFLATE" => Some(Kind::Inflate),
-            b"BROTLI_COMPRESS" => Some(Kind::Brotli),
-            b"SUBSTITUTE" => Some(Kind::Substitute),
+            b"DEFLATE" => Some(FilterKind::Deflate),
+            b"INFLATE" => Some(FilterKind::Inflate),
+            b"BROTLI_COMPRESS" => Some(FilterKind::Brotli),
+            b"SUBSTITUTE" => Some(FilterKind::Substitute),
             _ => None,
         }
     }
@@ -106,9 +106,9 @@ impl Kind {
     /// Its place: what is smaller comes earlier (`ap_filter_type`).
     fn rank(self) -> u8 {
         match self {
-            Kind::Inflate => RESOURCE - 1,
-            Kind::Substitute => RESOURCE,
-            Kind::Deflate | Kind::Brotli => CONTENT_SET,
+            FilterKind::Inflate => RESOURCE - 1,
+            FilterKind::Substitute => RESOURCE,
+            FilterKind::Deflate | FilterKind::Brotli => CONTENT_SET,
         }
     }
 }
@@ -122,19 +122,19 @@ const RESOURCE: u8 = 10;
 /// `AP_FTYPE_CONTENT_SET`.
 const CONTENT_SET: u8 = 20;
 
-impl fmt::Display for Kind {
+impl fmt::Display for FilterKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Kind::Deflate => "DEFLATE",
-            Kind::Inflate => "INFLATE",
-            Kind::Brotli => "BROTLI_COMPRESS",
-            Kind::Substitute => "SUBSTITUTE",
+            FilterKind::Deflate => "DEFLATE",
+            FilterKind::Inflate => "INFLATE",
+            FilterKind::Brotli => "BROTLI_COMPRESS",
+            FilterKind::Substitute => "SUBSTITUTE",
         })
     }
 }
 
 impl Config {
-    fn smart(&self, name: &[u8]) -> Option<&Arc<Smart>> {
+    fn smart(&self, name: &[u8]) -> Option<&Arc<SmartFilter>> {
         self.smart.iter().find(|smart| *smart.name == *name)
     }
 

@@ -23,7 +23,7 @@ use crate::world::World;
 use rule::Rule;
 use run::Table;
 
-/// What the module's directives have set.
+/// The module's configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// RequestHeader.

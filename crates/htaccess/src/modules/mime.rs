@@ -20,7 +20,7 @@ use crate::transaction::{Found, State, Transaction};
 pub(crate) use directives::DIRECTIVES;
 use extension::{Aspect, Extension};
 
-/// What the module's directives have set.
+/// The module's configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// By extension, in lower case, without its dot.

@@ -19,7 +19,7 @@ use accept::Accepted;
 pub(crate) use directives::DIRECTIVES;
 pub(crate) use variants::Files;
 
-/// What the module's directives have set.
+/// The module's configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     language_priority: Option<Box<[Box<[u8]>]>>,

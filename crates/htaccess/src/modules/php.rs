@@ -5,7 +5,7 @@ use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
 use crate::merge::{Merge, Shared, edit};
 use crate::mistake::Complaint;
 
-/// What the module's directives have set.
+/// The module's configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// Names, as written, and values, in the order in which they were first named; each name once.

@@ -2,24 +2,24 @@
 //!
 //! ```text
 //! directives ── arguments, flags ──> Rule (Matcher, Condition…, Template, Effects)
-//! fixup ── Run: rules in order ──> Verdict ── what it means ──> Outcome
+//! fixup ── Run: rules in order ──> RulesOutcome ── what it means ──> Outcome
 //! ```
 
-mod ahead;
 mod alternatives;
 pub(crate) mod arguments;
 mod condition;
 mod cookie;
 mod directives;
 mod environment;
+mod expansion;
 mod fixup;
 mod flags;
 mod index;
+mod look_ahead;
 #[cfg(any(test, fuzzing))]
 pub mod properties;
 mod rule;
 mod run;
-mod situation;
 mod template;
 mod trace;
 mod url;
@@ -36,7 +36,7 @@ pub use fixup::fixup;
 use index::Index;
 use rule::Rule;
 
-/// What the module's directives have set.
+/// The module's configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     engine: Option<bool>,

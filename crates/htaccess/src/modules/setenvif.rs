@@ -21,7 +21,7 @@ pub use run::header_parser;
 
 use crate::merge::Merge;
 
-/// What the module's directives have set: a list for each file, outermost first.
+/// The module's configuration: a list for each file, outermost first.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     lists: Vec<Arc<List>>,

@@ -12,7 +12,7 @@ use crate::mistake::{Complaint, Place};
 use crate::trace::Event;
 use crate::transaction::Transaction;
 
-/// What the module's directives have set.
+/// The module's configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// SSLRequireSSL.

@@ -12,7 +12,7 @@ use crate::transform::{ContentFilter, Transform};
 pub(crate) use directives::DIRECTIVES;
 use transformer::Transformer;
 
-/// What the module's directives have set.
+/// The module's configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     substitutions: Vec<Arc<Substitution>>,

@@ -48,12 +48,12 @@ const STEPS_BACK_SHORT: u32 = 20_000;
 const STEPS_BACK_LONG: u32 = 5_000;
 /// Stack for what recurs deeply, in bytes.
 const DEEP_STACK: usize = 512 << 10;
-/// What PCRE2 may allocate where there is no JIT, in KiB.
+/// The memory that PCRE2 may allocate where there is no JIT, in KiB.
 const HEAP: u32 = 16 << 10;
 
 /// `PCRE2_ERROR_JIT_STACKLIMIT`.
 const STACK_LIMIT: i32 = -46;
-/// What says that a match was given up: the stack's limit and those of steps, memory, depth and
+/// Errors of PCRE2 for a match that was given up: the limits of the stack, steps, memory, depth and
 /// heap (`PCRE2_ERROR_MATCHLIMIT`, `NOMEMORY`, `DEPTHLIMIT`, `HEAPLIMIT`).
 const LIMITS: [i32; 5] = [STACK_LIMIT, -47, -48, -53, -63];
 

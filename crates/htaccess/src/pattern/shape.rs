@@ -1,5 +1,5 @@
-//! What files use most, matched without PCRE2 and with the same result: words, one of which must
-//! stand somewhere, at the beginning or at the end, with `.*` or `.+` before or after them.
+//! The patterns that files use most, matched without PCRE2 and with the same result: words, one of
+//! which must be somewhere, at the beginning or at the end, with `.*` or `.+` before or after them.
 //!
 //! `^$`, `^(.*)$`, `^index\.php$`, `^old/(.*)$`, `^(.+)\.html$`, `\.(css|js|png)$`,
 //! `bot|crawl|spider`, `^feed/?$`.

@@ -6,9 +6,9 @@
 
 use super::{BadPattern, Definition};
 
-/// What PCRE2 is given, without limits.
+/// The pattern that PCRE2 gets, without limits.
 pub(super) struct Source {
-    /// The settings that stand at the very beginning, such as `(*UTF)`.
+    /// The settings at the very beginning, such as `(*UTF)`.
     pub verbs: String,
     /// The rest.
     pub body: String,
@@ -91,8 +91,8 @@ fn leading_verbs(text: &[u8]) -> (String, usize, bool) {
     (verbs, at, utf)
 }
 
-/// What may stand at the beginning of a pattern (pcre2pattern(3), "Special start-of-pattern
-/// items"), without numbers.
+/// The verbs that are allowed at the beginning of a pattern (pcre2pattern(3), "Special
+/// start-of-pattern items"), without numbers.
 const VERBS: &[&str] = &[
     "UTF",
     "UTF8",
@@ -123,12 +123,12 @@ struct Translation<'t> {
     escape_high: bool,
     body: Vec<u8>,
     origins: Vec<u32>,
-    /// What is in force in each group that is open, the pattern itself first.
+    /// The modes of each open group, the pattern itself first.
     modes: Vec<Modes>,
     refers_back: bool,
 }
 
-/// What `(?m)` and `(?x)` have said.
+/// The modes that `(?m)` and `(?x)` set.
 #[derive(Clone, Copy)]
 struct Modes {
     multi_line: bool,

@@ -4,10 +4,10 @@
 use howdah_http::Status;
 
 use crate::method_set::MethodSet;
-use crate::modules::authz::{self, Ruling};
+use crate::modules::authz::{self, Decision};
 use crate::modules::{access_compat, auth, ssl};
 use crate::settings::Settings;
-use crate::transaction::{Refusal, State, Transaction};
+use crate::transaction::{Denial, State, Transaction};
 use crate::world::World;
 
 /// Decides whether the request may go on. Sets the user and how they authenticated, and where they
@@ -19,7 +19,7 @@ pub fn check(
     tx: &mut Transaction<'_>,
     settings: &Settings,
     world: &mut dyn World,
-) -> Result<(), Refusal> {
+) -> Result<(), Denial> {
     if settings.authz.is_none()
         && settings.access.is_none()
         && settings.auth.is_none()
@@ -32,14 +32,14 @@ pub fn check(
     let any_suffices = settings.access.as_ref().is_some_and(|access| access.any_suffices(method));
     match by_address {
         Ok(()) if any_suffices => return Ok(()),
-        Err(Refusal::Status(Status::FORBIDDEN)) if any_suffices => {}
+        Err(Denial::Status(Status::FORBIDDEN)) if any_suffices => {}
         outcome => outcome?,
     }
     match authorise(tx, settings, method, world, false)? {
         Outcome::Granted => Ok(()),
         Outcome::NeedsUser => {
             if settings.ssl.as_ref().is_some_and(|ssl| ssl.forbids_all(tx)) {
-                return Err(Refusal::Status(Status::FORBIDDEN));
+                return Err(Denial::Status(Status::FORBIDDEN));
             }
             auth::authenticate(tx, settings.auth.as_deref(), world)?;
             authorise(tx, settings, method, world, true).map(|_| ())
@@ -60,12 +60,12 @@ fn by_address(
     settings: &Settings,
     method: MethodSet,
     world: &mut dyn World,
-) -> Result<(), Refusal> {
+) -> Result<(), Denial> {
     if let Some(access) = &settings.access {
         access_compat::check(tx, access, method, world)?;
     }
     if let Some(ssl) = &settings.ssl {
-        ssl::check(tx, ssl).map_err(Refusal::Status)?;
+        ssl::check(tx, ssl).map_err(Denial::Status)?;
     }
     Ok(())
 }
@@ -83,31 +83,31 @@ fn authorise(
     method: MethodSet,
     world: &mut dyn World,
     after_authentication: bool,
-) -> Result<Outcome, Refusal> {
+) -> Result<Outcome, Denial> {
     let auth = settings.auth.as_deref();
     let groups = |user: &[u8], world: &mut dyn World| auth::groups_of(auth, user, world);
-    match authz::judge(tx, settings.authz.as_deref(), method, &groups, world)? {
-        Ruling::Silent { is_cleared } => {
+    match authz::evaluate(tx, settings.authz.as_deref(), method, &groups, world)? {
+        Decision::Silent { is_cleared } => {
             if is_cleared && auth::auth_type(tx, auth, world).is_some() {
                 tx.complain(None, "AuthType is set and no Require says who is allowed");
-                return Err(Refusal::Status(Status::INTERNAL_SERVER_ERROR));
+                return Err(Denial::Status(Status::INTERNAL_SERVER_ERROR));
             }
             Ok(Outcome::Granted)
         }
-        Ruling::Granted => Ok(Outcome::Granted),
-        Ruling::DeniedWithoutUser if !after_authentication => Ok(Outcome::NeedsUser),
-        Ruling::DeniedWithoutUser => Err(unauthorised(tx, auth, world)),
-        Ruling::Denied { place, is_forbidden } => {
+        Decision::Granted => Ok(Outcome::Granted),
+        Decision::DeniedWithoutUser if !after_authentication => Ok(Outcome::NeedsUser),
+        Decision::DeniedWithoutUser => Err(unauthorised(tx, auth, world)),
+        Decision::Denied { place, is_forbidden } => {
             if !after_authentication || auth::auth_type(tx, auth, world).is_none() {
                 let what = format!("{} is not for this client", shown(&tx.state.uri));
                 tx.complain(place, what);
-                return Err(Refusal::Status(Status::FORBIDDEN));
+                return Err(Denial::Status(Status::FORBIDDEN));
             }
             let user = shown(tx.state.user.as_deref().unwrap_or_default());
             let what = format!("{} is not for user {user}", shown(&tx.state.uri));
             tx.complain(place, what);
             Err(match is_forbidden {
-                true => Refusal::Status(Status::FORBIDDEN),
+                true => Denial::Status(Status::FORBIDDEN),
                 false => unauthorised(tx, auth, world),
             })
         }
@@ -119,8 +119,8 @@ fn unauthorised(
     tx: &mut Transaction<'_>,
     auth: Option<&auth::Config>,
     world: &mut dyn World,
-) -> Refusal {
-    Refusal::Status(match tx.state.user {
+) -> Denial {
+    Denial::Status(match tx.state.user {
         Some(_) => auth::challenge(tx, auth, world),
         None => Status::UNAUTHORIZED,
     })

@@ -8,18 +8,18 @@ use crate::mistake::Complaint;
 pub struct Methods {
     /// The methods that are named; `GET` means `HEAD` as well.
     pub names: Vec<Box<str>>,
-    /// Whether all others are meant.
+    /// Whether all other methods are meant.
     pub except: bool,
 }
 
 impl Methods {
-    /// Whether a request's method is meant.
+    /// Whether a request's method is among them.
     pub fn covers(&self, method: &[u8]) -> bool {
         let method = if method == b"HEAD" { b"GET" } else { method };
         self.names.iter().any(|name| name.as_bytes() == method) != self.except
     }
 
-    /// Those that both mean.
+    /// Returns the methods that are in both sets.
     fn within(self, outer: &Methods) -> Methods {
         let (names, except) = match (self.except, outer.except) {
             (true, true) => ([self.names, outer.names.clone()].concat(), true),
@@ -41,7 +41,7 @@ impl Methods {
     }
 }
 
-/// Those of `names` that `methods` means.
+/// Returns those of `names` that `methods` covers.
 fn without(names: &[Box<str>], methods: &Methods) -> Vec<Box<str>> {
     names.iter().filter(|name| methods.covers(name.as_bytes())).cloned().collect()
 }
@@ -76,7 +76,7 @@ const KNOWN: &[&str] = &[
     "MERGE",
 ];
 
-/// What `<Limit GET POST>` within `outer` limits to. `list` is what stands before the `>`.
+/// Returns the methods of `<Limit GET POST>` within `outer`. `list` is the text before the `>`.
 pub(crate) fn limit(
     section: &str,
     list: &[u8],

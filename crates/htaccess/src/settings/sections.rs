@@ -10,43 +10,43 @@ use crate::pattern::Pattern;
 /// `<Files>` or `<FilesMatch>`.
 #[derive(Clone, Debug)]
 pub struct FilesSection {
-    /// Where it begins.
+    /// The place where the section begins.
     pub place: Arc<Place>,
-    /// What it says, for people.
+    /// The section's tag, for messages.
     pub text: Box<str>,
-    /// Which names it is for.
+    /// The names that the section applies to.
     pub names: Names,
-    /// What it sets.
+    /// The settings inside.
     pub settings: Settings,
 }
 
-/// Which file names a section is for.
+/// The file names that a section applies to.
 #[derive(Clone, Debug)]
 pub enum Names {
-    /// This one.
+    /// This name.
     Exact(Box<[u8]>),
-    /// Those that the shell's pattern matches (`apr_fnmatch`).
+    /// The names that the shell's pattern matches (`apr_fnmatch`).
     Wildcard(Box<[u8]>),
-    /// Those that the expression matches.
+    /// The names that the regular expression matches.
     Regex(Arc<Pattern>),
 }
 
 /// `<If>`, with what follows it as `<ElseIf>` and `<Else>`.
 #[derive(Clone, Debug)]
 pub struct ConditionalSection {
-    /// In order; the first whose condition holds applies. `<Else>` has none.
+    /// The branches in order. The first whose condition holds applies; `<Else>` has no condition.
     pub branches: Vec<Branch>,
 }
 
 /// `<If>`, `<ElseIf>` or `<Else>`.
 #[derive(Clone, Debug)]
 pub struct Branch {
-    /// Where it begins.
+    /// The place where the section begins.
     pub place: Arc<Place>,
-    /// What it says, for people.
+    /// The section's tag, for messages.
     pub text: Box<str>,
-    /// When it applies; `None` is always.
+    /// The condition; `None` always holds.
     pub condition: Option<Arc<Expression>>,
-    /// What it sets.
+    /// The settings inside.
     pub settings: Settings,
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use howdah_htaccess::modules::setenvif;
 use howdah_htaccess::phases::access;
-use howdah_htaccess::transaction::Refusal;
+use howdah_htaccess::transaction::Denial;
 use howdah_http::Status;
 
 use super::outside::Outside;
@@ -53,9 +53,9 @@ impl<'r, D: Disk> Walk<'_, 'r, D> {
         asked.tx.state.auth_type = None;
         let settings = Arc::clone(&asked.settings);
         let mut outside = Outside::new(self, &asked.path, asked.kind).under(&settings, asked.slash);
-        access::check(&mut asked.tx, &settings, &mut outside).map_err(|refusal| match refusal {
-            Refusal::Status(status) => Stop::Status(status),
-            Refusal::Later => Stop::Later,
+        access::check(&mut asked.tx, &settings, &mut outside).map_err(|denial| match denial {
+            Denial::Status(status) => Stop::Status(status),
+            Denial::Later => Stop::Later,
         })
     }
 

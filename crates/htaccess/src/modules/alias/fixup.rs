@@ -2,7 +2,7 @@
 
 use howdah_http::Status;
 
-use super::redirect::{Failure, Redirect};
+use super::redirect::{Redirect, RedirectError};
 use super::{Config, Outcome, target};
 use crate::fields::can_be_sent;
 use crate::pattern::Captures;
@@ -46,10 +46,10 @@ pub fn fixup(
         }
         Err((redirect, failure)) => {
             let message = match failure {
-                Failure::Exhausted => {
+                RedirectError::Exhausted => {
                     "mod_alias: a pattern takes too many steps on this path".into()
                 }
-                Failure::TooLong => format!(
+                RedirectError::TooLong => format!(
                     "AH00672: Regex substitution in '{}' failed. Replacement too long?",
                     String::from_utf8_lossy(redirect.target.as_deref().unwrap_or_default())
                 ),

@@ -36,23 +36,23 @@ const LONGEST_TARGET: usize = 64 * 1024;
 
 /// Why a redirect that matches cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(super) enum RedirectError {
     /// The pattern tries too much on this path.
     Exhausted,
     /// The target is too long.
     TooLong,
 }
 
-impl From<Exhausted> for Failure {
-    fn from(_: Exhausted) -> Failure {
-        Failure::Exhausted
+impl From<Exhausted> for RedirectError {
+    fn from(_: Exhausted) -> RedirectError {
+        RedirectError::Exhausted
     }
 }
 
 impl Redirect {
     /// Where the redirect leads for a path, empty where it has no target; `None` where it is not
     /// for that path.
-    pub fn location(&self, path: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+    pub fn location(&self, path: &[u8]) -> Result<Option<Vec<u8>>, RedirectError> {
         match &self.source {
             Source::Path(source) => Ok(matching_length(path, source).map(|length| {
                 let mut location = self.target.as_deref().unwrap_or_default().to_vec();
@@ -68,7 +68,7 @@ impl Redirect {
                 };
                 let mut captures = Captures::default();
                 pattern.captures(path, &mut captures)?;
-                let text = substituted(target, &captures).ok_or(Failure::TooLong)?;
+                let text = substituted(target, &captures).ok_or(RedirectError::TooLong)?;
                 Ok(Some(target::escaped(&text)))
             }
         }

@@ -7,11 +7,11 @@ use super::files::{self, hash_of, realm_hash_of};
 use super::{ask, base64, note, password, realm, rendered, shown};
 use crate::expression::Text;
 use crate::merge::Merge;
-use crate::transaction::Refusal;
+use crate::transaction::Denial;
 use crate::transaction::Transaction;
 use crate::world::{Verified, World};
 
-/// What the module's directives have set.
+/// The module's configuration.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Config {
     pub authoritative: Option<bool>,
@@ -38,10 +38,10 @@ pub(super) fn authenticate(
     config: &super::Config,
     auth_type: &[u8],
     world: &mut dyn World,
-) -> Result<bool, Refusal> {
+) -> Result<bool, Denial> {
     let Some(realm) = realm(tx, config, world) else {
         tx.complain(None, "AuthType Basic needs an AuthName");
-        return Err(Refusal::Status(Status::INTERNAL_SERVER_ERROR));
+        return Err(Denial::Status(Status::INTERNAL_SERVER_ERROR));
     };
     // AUTH_TYPE is what the site wrote.
     tx.state.auth_type = Some(match auth_type {
@@ -50,7 +50,7 @@ pub(super) fn authenticate(
         _ => "Basic",
     });
     let Some((user, password)) = credentials(tx) else {
-        return Err(Refusal::Status(challenge(tx, &realm)));
+        return Err(Denial::Status(challenge(tx, &realm)));
     };
     tx.state.user = Some(user.clone());
     let outcome = match found(config, &user, &realm, world) {
@@ -61,7 +61,7 @@ pub(super) fn authenticate(
             if config.basic.authoritative == Some(false) {
                 return Ok(false);
             }
-            return Err(Refusal::Status(Status::INTERNAL_SERVER_ERROR));
+            return Err(Denial::Status(Status::INTERNAL_SERVER_ERROR));
         }
     };
     note(tx, &user, outcome.err().unwrap_or("authenticated"));
@@ -71,7 +71,7 @@ pub(super) fn authenticate(
         Err(what) => {
             let uri = shown(&tx.state.uri);
             tx.complain(None, format!("user {}: {what}: {uri}", shown(&user)));
-            Err(Refusal::Status(challenge(tx, &realm)))
+            Err(Denial::Status(challenge(tx, &realm)))
         }
     }
 }
@@ -97,7 +97,7 @@ fn verified(
     hash: &[u8],
     (user, realm, password): (&[u8], &[u8], &[u8]),
     world: &mut dyn World,
-) -> Result<Result<(), &'static str>, Refusal> {
+) -> Result<Result<(), &'static str>, Denial> {
     let fits = if config.basic.uses_digest == Some(true) {
         let digest = hexadecimal(&Md5::digest([user, b":", realm, b":", password].concat()));
         password::same(hash, &digest)
@@ -112,7 +112,7 @@ fn verified(
         match world.verify(hash, password) {
             Verified::Yes => true,
             Verified::No => false,
-            Verified::Later => return Err(Refusal::Later),
+            Verified::Later => return Err(Denial::Later),
         }
     };
     Ok(if fits { Ok(()) } else { Err("password mismatch") })

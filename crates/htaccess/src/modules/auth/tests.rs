@@ -207,7 +207,7 @@ fn without_a_secret_there_is_no_digest() {
         &merged(&[DIGEST]),
         &mut crate::testing::Nowhere::default(),
     );
-    assert_eq!(outcome, Err(Refusal::Status(Status::INTERNAL_SERVER_ERROR)));
+    assert_eq!(outcome, Err(Denial::Status(Status::INTERNAL_SERVER_ERROR)));
 }
 
 #[test]

@@ -15,11 +15,11 @@ use crate::network::Subnet;
 pub(super) struct Requirement {
     /// As it was written, without `not`.
     pub text: Box<str>,
-    pub kind: Kind,
+    pub kind: RequirementKind,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub(super) enum RequirementKind {
     /// `all granted` (true), `all denied`.
     All(bool),
     /// `ip`: the client is in one of these.
@@ -67,7 +67,7 @@ impl Requirement {
     pub(super) fn granted() -> Requirement {
         Requirement {
             text: "all granted".into(),
-            kind: Kind::All(true),
+            kind: RequirementKind::All(true),
         }
     }
 
@@ -86,18 +86,18 @@ impl Requirement {
         let kind = match &name[..] {
             b"all" => all(rest)?,
             b"ip" => addresses(rest)?,
-            b"host" => Kind::Host(Names::new(rest)?),
-            b"forward-dns" => Kind::ForwardDns(Names::new(rest)?),
-            b"local" => Kind::Local,
-            b"env" => Kind::Environment(split(rest)),
+            b"host" => RequirementKind::Host(Names::new(rest)?),
+            b"forward-dns" => RequirementKind::ForwardDns(Names::new(rest)?),
+            b"local" => RequirementKind::Local,
+            b"env" => RequirementKind::Environment(split(rest)),
             b"method" => methods(rest)?,
             b"expr" => expression(rest)?,
-            b"user" => Kind::User(Names::new(rest)?),
-            b"valid-user" => Kind::ValidUser,
-            b"group" => Kind::Group(Names::new(rest)?),
-            b"file-owner" => Kind::FileOwner,
-            b"file-group" => Kind::FileGroup,
-            b"ssl" if rest.is_empty() => Kind::Tls,
+            b"user" => RequirementKind::User(Names::new(rest)?),
+            b"valid-user" => RequirementKind::ValidUser,
+            b"group" => RequirementKind::Group(Names::new(rest)?),
+            b"file-owner" => RequirementKind::FileOwner,
+            b"file-group" => RequirementKind::FileGroup,
+            b"ssl" if rest.is_empty() => RequirementKind::Tls,
             other if ELSEWHERE.iter().any(|known| known.as_bytes() == other) => {
                 let message = format!("Howdah has nothing to answer \"Require {shown}\" with");
                 return Err(Complaint::new(message).refused());
@@ -152,15 +152,15 @@ fn first_word(line: &[u8]) -> (Vec<u8>, &[u8]) {
     (first, rest)
 }
 
-fn all(rest: &[u8]) -> Result<Kind, Complaint> {
+fn all(rest: &[u8]) -> Result<RequirementKind, Complaint> {
     match &rest.to_ascii_lowercase()[..] {
-        b"granted" => Ok(Kind::All(true)),
-        b"denied" => Ok(Kind::All(false)),
+        b"granted" => Ok(RequirementKind::All(true)),
+        b"denied" => Ok(RequirementKind::All(false)),
         _ => Err(Complaint::new("\"Require all\" is granted or denied")),
     }
 }
 
-fn addresses(rest: &[u8]) -> Result<Kind, Complaint> {
+fn addresses(rest: &[u8]) -> Result<RequirementKind, Complaint> {
     let subnets = split(rest)
         .iter()
         .map(|word| {
@@ -173,10 +173,10 @@ fn addresses(rest: &[u8]) -> Result<Kind, Complaint> {
     if subnets.is_empty() {
         return Err(Complaint::new("\"Require ip\" takes addresses"));
     }
-    Ok(Kind::Address(subnets))
+    Ok(RequirementKind::Address(subnets))
 }
 
-fn methods(rest: &[u8]) -> Result<Kind, Complaint> {
+fn methods(rest: &[u8]) -> Result<RequirementKind, Complaint> {
     let mut set = MethodSet::default();
     for word in split(rest) {
         let method = MethodSet::named(&word).ok_or_else(|| {
@@ -185,10 +185,10 @@ fn methods(rest: &[u8]) -> Result<Kind, Complaint> {
         })?;
         set = set.with(method);
     }
-    Ok(Kind::Method(set))
+    Ok(RequirementKind::Method(set))
 }
 
-fn expression(rest: &[u8]) -> Result<Kind, Complaint> {
+fn expression(rest: &[u8]) -> Result<RequirementKind, Complaint> {
     let text = match rest {
         [b'"', inner @ .., b'"'] => inner,
         whole => whole,
@@ -199,7 +199,7 @@ fn expression(rest: &[u8]) -> Result<Kind, Complaint> {
         .to_ascii_uppercase()
         .windows(USER_VARIABLE.len())
         .any(|part| part == USER_VARIABLE);
-    Ok(Kind::Expression {
+    Ok(RequirementKind::Expression {
         condition: Arc::new(condition),
         wants_user,
     })

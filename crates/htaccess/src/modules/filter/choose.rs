@@ -5,7 +5,7 @@ use std::sync::Arc;
 use howdah_http::{Fields, ResponseHead};
 
 use super::accept::accepts;
-use super::{Config, Filter, Kind, Protocol, Provider, Smart, When};
+use super::{Config, Filter, FilterKind, Protocol, Provider, SmartFilter, When};
 use crate::fields::{append, token};
 use crate::pattern::Captures;
 use crate::trace::Event;
@@ -27,16 +27,16 @@ pub struct InForce<'s> {
 /// Something that may act on the response.
 enum Candidate {
     /// By its name, from AddOutputFilter or SetOutputFilter.
-    Named(Kind),
+    Named(FilterKind),
     /// From mod_filter's chain.
-    Smart(Arc<Smart>),
+    SmartFilter(Arc<SmartFilter>),
 }
 
 impl Candidate {
     fn rank(&self) -> u8 {
         match self {
             Candidate::Named(kind) => kind.rank(),
-            Candidate::Smart(smart) => smart.rank,
+            Candidate::SmartFilter(smart) => smart.rank,
         }
     }
 }
@@ -64,7 +64,7 @@ pub fn choose(
             place: None,
             text: match &candidate {
                 Candidate::Named(kind) => kind.to_string(),
-                Candidate::Smart(smart) => String::from_utf8_lossy(&smart.name).into_owned(),
+                Candidate::SmartFilter(smart) => String::from_utf8_lossy(&smart.name).into_owned(),
             },
             facts: Vec::new(),
             outcome: match &outcome {
@@ -87,7 +87,7 @@ fn candidates(tx: &mut Transaction<'_>, in_force: &InForce<'_>) -> Vec<Candidate
         .chain(by_folder)
         .filter(|name| !name.is_empty())
     {
-        match Kind::of(name) {
+        match FilterKind::of(name) {
             Some(kind) => candidates.push(Candidate::Named(kind)),
             None => {
                 let name = String::from_utf8_lossy(name);
@@ -101,7 +101,7 @@ fn candidates(tx: &mut Transaction<'_>, in_force: &InForce<'_>) -> Vec<Candidate
     };
     for name in config.chain() {
         match config.smart(name) {
-            Some(smart) => candidates.push(Candidate::Smart(smart.clone())),
+            Some(smart) => candidates.push(Candidate::SmartFilter(smart.clone())),
             None => {
                 let name = String::from_utf8_lossy(name);
                 tx.complain(None, format!("FilterChain names {name}, which is not declared"));
@@ -123,7 +123,7 @@ fn consider(
 ) -> Considered {
     let kind = match candidate {
         Candidate::Named(kind) => *kind,
-        Candidate::Smart(smart) => {
+        Candidate::SmartFilter(smart) => {
             if !is_whole_or_part(head) && !tx.state.env.contains(b"filter-errordocs") {
                 return Err("the status is not 200");
             }
@@ -133,10 +133,10 @@ fn consider(
         }
     };
     match kind {
-        Kind::Deflate => deflate(tx, head, length),
-        Kind::Brotli => brotli(tx, head),
-        Kind::Inflate => inflate(tx, head),
-        Kind::Substitute => {
+        FilterKind::Deflate => deflate(tx, head, length),
+        FilterKind::Brotli => brotli(tx, head),
+        FilterKind::Inflate => inflate(tx, head),
+        FilterKind::Substitute => {
             head.fields.remove(b"Content-Length");
             let config = in_force.substitutions.ok_or("there are no substitutions")?;
             Ok(Filter::Substitute(config.clone()))
@@ -154,7 +154,7 @@ fn provider<'s>(
     tx: &mut Transaction<'_>,
     world: &mut dyn World,
     head: &mut ResponseHead,
-    smart: &'s Smart,
+    smart: &'s SmartFilter,
 ) -> Option<&'s Provider> {
     smart.providers.iter().rev().find(|provider| match &provider.when {
         When::Types(types) => head.fields.value(b"content-type").is_some_and(|value| {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Config, Kind, Protocol, Provider, RESOURCE, Smart, When};
+use super::{Config, FilterKind, Protocol, Provider, RESOURCE, SmartFilter, When};
 use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
 use crate::expression::Expression;
 use crate::merge::{Shared, edit};
@@ -76,7 +76,7 @@ fn filter_chain(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
 fn filter_protocol(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
     let provider = (call.words.len() > 2).then(|| call.word(1));
     let flags = call.words.last().map(Vec::as_slice).unwrap_or_default();
-    let kind = provider.and_then(Kind::of);
+    let kind = provider.and_then(FilterKind::of);
     let smart = edit(shared)
         .smart
         .iter_mut()
@@ -124,7 +124,7 @@ fn protocol(flags: &[u8]) -> Protocol {
 fn declare(shared: &mut Shared<Config>, name: &[u8], rank: u8) {
     let smart = &mut edit(shared).smart;
     smart.retain(|known| *known.name != *name);
-    smart.push(Arc::new(Smart {
+    smart.push(Arc::new(SmartFilter {
         name: name.into(),
         rank,
         providers: Vec::new(),
@@ -132,7 +132,7 @@ fn declare(shared: &mut Shared<Config>, name: &[u8], rank: u8) {
 }
 
 fn add_provider(shared: &mut Shared<Config>, name: &[u8], provider: &[u8], when: When) -> Outcome {
-    let kind = Kind::of(provider).ok_or_else(|| {
+    let kind = FilterKind::of(provider).ok_or_else(|| {
         let provider = String::from_utf8_lossy(provider);
         Complaint::new(format!("unknown filter provider {provider}"))
             .hint("there are DEFLATE, INFLATE, BROTLI_COMPRESS and SUBSTITUTE")

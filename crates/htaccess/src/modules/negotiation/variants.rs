@@ -4,7 +4,7 @@ use std::fmt;
 
 use howdah_http::Status;
 
-use super::accept::{Item, SCRIPT};
+use super::accept::{AcceptItem, SCRIPT};
 use crate::description::FileDescription;
 use crate::escape;
 use crate::transaction::Transaction;
@@ -146,7 +146,7 @@ fn variant(files: &Files<'_>, asked: &[u8], entry: &[u8], length: u64) -> Option
     if content_type == MAP || description.handler.as_deref() == Some(b"type-map") {
         return None;
     }
-    let item = Item::take(&mut &content_type[..]);
+    let item = AcceptItem::take(&mut &content_type[..]);
     Some(Variant {
         name: entry.to_vec(),
         media_type: item.name,

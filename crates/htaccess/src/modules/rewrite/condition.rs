@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::arguments;
-use super::situation::{Failure, Situation};
+use super::expansion::{Expansion, RewriteError};
 use super::template::Template;
 use crate::expression::Expression;
 use crate::mistake::{Complaint, Place};
@@ -146,10 +146,10 @@ impl Condition {
     /// The test string, expanded.
     pub fn subject<'s>(
         &'s self,
-        situation: &Situation<'s, '_>,
+        expansion: &Expansion<'s, '_>,
         world: &mut dyn World,
-    ) -> Result<Cow<'s, [u8]>, Failure> {
-        self.subject.expand(situation, world)
+    ) -> Result<Cow<'s, [u8]>, RewriteError> {
+        self.subject.expand(expansion, world)
     }
 
     /// Whether the condition holds for its expanded test string. `captures` are filled by a regular
@@ -161,7 +161,7 @@ impl Condition {
         found: &Known<'_>,
         world: &mut dyn World,
         captures: Option<&mut Captures>,
-    ) -> Result<Option<bool>, Failure> {
+    ) -> Result<Option<bool>, RewriteError> {
         let passes = match &self.test {
             Test::Regex(pattern) => match captures {
                 Some(captures) if !self.negated => pattern.captures(subject, captures)?,

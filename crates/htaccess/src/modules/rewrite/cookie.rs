@@ -2,14 +2,14 @@
 
 use howdah_http::date;
 
-use super::situation::Failure;
+use super::expansion::RewriteError;
 use crate::fields::can_be_sent;
 use crate::number;
 use crate::transaction::{State, Transaction};
 
 /// Adds `name:value:domain[:minutes[:path[:secure[:httponly[:samesite]]]]]`, once for a name and
 /// request. What begins with `;` is separated by `;`. Less than a domain is no cookie.
-pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), Failure> {
+pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), RewriteError> {
     let (separator, text) = match text {
         [b';', rest @ ..] => (b';', rest),
         whole => (b':', whole),
@@ -44,7 +44,7 @@ pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), 
         line.extend_from_slice(policy);
     }
     if !can_be_sent(&line) {
-        return Err(Failure::BadCookie);
+        return Err(RewriteError::BadCookie);
     }
     transaction.state.rewriting.cookies.push(name.into());
     transaction.state.error_fields.push(b"Set-Cookie", &line);

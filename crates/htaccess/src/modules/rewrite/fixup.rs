@@ -2,7 +2,7 @@
 
 use howdah_http::Status;
 
-use super::run::{PASS_THROUGH, PROXY, Run, Verdict};
+use super::run::{PASS_THROUGH, PROXY, RulesOutcome, Run};
 use super::{Config, Options, Outcome, trace, url};
 use crate::escape;
 use crate::fields::can_be_sent;
@@ -29,7 +29,7 @@ pub fn fixup(transaction: &mut Transaction<'_>, config: &Config, world: &mut dyn
     }
     let mut run = Run::new(transaction, config, world);
     match run.all() {
-        Ok(verdict) => result(&mut run, config, verdict),
+        Ok(outcome) => result(&mut run, config, outcome),
         Err(_) => Outcome::Status(Status::INTERNAL_SERVER_ERROR),
     }
 }
@@ -47,17 +47,17 @@ fn standing_off(state: &State, config: &Config) -> Option<&'static str> {
 }
 
 /// What the rules' result means.
-fn result(run: &mut Run<'_, '_>, config: &Config, verdict: Verdict) -> Outcome {
+fn result(run: &mut Run<'_, '_>, config: &Config, outcome: RulesOutcome) -> Outcome {
     let state = &run.transaction.state;
     let scheme = url::scheme(&state.filename);
-    let escape = match verdict {
-        Verdict::Unchanged => {
+    let escape = match outcome {
+        RulesOutcome::Unchanged => {
             return force_type(run, Outcome::Declined);
         }
-        Verdict::Changed { escape } => escape,
-        Verdict::Status(_) => false,
+        RulesOutcome::Changed { escape } => escape,
+        RulesOutcome::Status(_) => false,
     };
-    let will_escape = scheme.is_some() && verdict != (Verdict::Changed { escape: false });
+    let will_escape = scheme.is_some() && outcome != (RulesOutcome::Changed { escape: false });
     if !will_escape && state.args.as_deref().is_some_and(has_controls) {
         run.transaction.complain(
             None,
@@ -65,7 +65,7 @@ fn result(run: &mut Run<'_, '_>, config: &Config, verdict: Verdict) -> Outcome {
         );
         return Outcome::Status(Status::FORBIDDEN);
     }
-    if let Verdict::Status(status) = verdict {
+    if let RulesOutcome::Status(status) = outcome {
         // An error by a rule is a first error, also where the rule applies to an ErrorDocument.
         run.transaction.state.status = Status::OK;
         let status = Status::new(status).unwrap_or(Status::INTERNAL_SERVER_ERROR);

@@ -26,7 +26,7 @@ pub(super) struct Index {
 
 /// The rules that may match a path. Used again and again, it allocates nothing.
 #[derive(Debug, Default)]
-pub(super) struct Course {
+pub(super) struct MatchingRules {
     places: Vec<u32>,
     lower: Vec<u8>,
     candidates: Candidates,
@@ -62,8 +62,8 @@ impl Index {
     }
 
     /// Finds the rules that may match a path.
-    pub fn chart(&self, subject: &[u8], course: &mut Course) {
-        let Course { places, lower, candidates } = course;
+    pub fn chart(&self, subject: &[u8], matching: &mut MatchingRules) {
+        let MatchingRules { places, lower, candidates } = matching;
         lower.clear();
         lower.extend(subject.iter().map(u8::to_ascii_lowercase));
         places.clear();
@@ -75,11 +75,11 @@ impl Index {
     }
 
     /// The first rule from `at` on that may match.
-    pub fn next(&self, at: usize, course: &Course) -> Option<usize> {
+    pub fn next(&self, at: usize, matching: &MatchingRules) -> Option<usize> {
         if self.chained.get(at) == Some(&true) {
             return Some(at);
         }
-        let places = &course.places;
+        let places = &matching.places;
         let from = places.partition_point(|&place| (place as usize) < at);
         // What stands behind a `C` counts only when its chain gets there.
         let mut heads = places[from..].iter().map(|&place| place as usize);

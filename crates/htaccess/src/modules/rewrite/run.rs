@@ -4,11 +4,11 @@ mod conditions;
 mod effects;
 
 use crate::modules::rewrite::Config;
-use crate::modules::rewrite::ahead::Ahead;
 use crate::modules::rewrite::condition::Known;
-use crate::modules::rewrite::index::{Course, Index};
+use crate::modules::rewrite::expansion::{Expansion, RewriteError};
+use crate::modules::rewrite::index::{Index, MatchingRules};
+use crate::modules::rewrite::look_ahead::LookAhead;
 use crate::modules::rewrite::rule::{Rule, Switches};
-use crate::modules::rewrite::situation::{Failure, Situation};
 use crate::modules::rewrite::trace;
 use crate::pattern::{Candidates, Captures};
 use crate::transaction::{State, Transaction};
@@ -38,8 +38,8 @@ pub(super) struct Run<'a, 'r> {
     by_rule: Captures,
     by_condition: Captures,
     spare: Captures,
-    ahead: Ahead,
-    course: Course,
+    ahead: LookAhead,
+    matching: MatchingRules,
     candidates: Candidates,
     /// The conditions that held and whose request fields go into Vary.
     vary: Vec<usize>,
@@ -49,7 +49,7 @@ pub(super) struct Run<'a, 'r> {
 
 /// What came of all rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum RulesOutcome {
     /// None has changed the URL.
     Unchanged,
     /// The file name is another URL or path now; `escape` says that a redirect to it is to be
@@ -105,8 +105,8 @@ impl<'a, 'r> Run<'a, 'r> {
             by_rule: Captures::default(),
             by_condition: Captures::default(),
             spare: Captures::default(),
-            ahead: Ahead::default(),
-            course: Course::default(),
+            ahead: LookAhead::default(),
+            matching: MatchingRules::default(),
             candidates: Candidates::default(),
             vary: Vec::new(),
             work: MOST_WORK,
@@ -126,14 +126,14 @@ impl<'a, 'r> Run<'a, 'r> {
     }
 
     /// Says where the rules were given up.
-    fn complain(&mut self, rule: &Rule, failure: Failure) -> Failure {
+    fn complain(&mut self, rule: &Rule, failure: RewriteError) -> RewriteError {
         let message = format!("mod_rewrite: {}", failure.as_str());
         self.transaction.complain(Some(&rule.place), message);
         failure
     }
 
     /// Applies all rules in their order (`apply_rewrite_list`).
-    pub fn all(&mut self) -> Result<Verdict, Failure> {
+    pub fn all(&mut self) -> Result<RulesOutcome, RewriteError> {
         let rules = &self.config.rules.list;
         // Who wants to know what happened gets every rule tried.
         let index = match self.transaction.is_traced() {
@@ -141,16 +141,16 @@ impl<'a, 'r> Run<'a, 'r> {
             true => None,
         };
         let is_subrequest = self.transaction.state.is_subrequest;
-        let mut verdict = Verdict::Unchanged;
+        let mut outcome = RulesOutcome::Unchanged;
         let mut round = 1;
         let mut at = 0;
         loop {
             self.join(index);
             at = index
-                .map_or(Some(at), |index| index.next(at, &self.course))
+                .map_or(Some(at), |index| index.next(at, &self.matching))
                 .unwrap_or(rules.len());
             let Some(rule) = rules.get(at) else {
-                return Ok(verdict);
+                return Ok(outcome);
             };
             if is_subrequest
                 && (rule.has(Switches::NOT_ON_SUBREQUEST) || rule.has(Switches::REDIRECT))
@@ -167,36 +167,36 @@ impl<'a, 'r> Run<'a, 'r> {
                 continue;
             }
             if self.is_too_long(rule) {
-                return Ok(Verdict::Status(500));
+                return Ok(RulesOutcome::Status(500));
             }
             self.note_vary(rule);
             if applied == Applied::Refused {
-                return Ok(Verdict::Status(403));
+                return Ok(RulesOutcome::Status(403));
             }
             if rule.has(Switches::STATUS) {
-                return Ok(Verdict::Status(rule.effects.status));
+                return Ok(RulesOutcome::Status(rule.effects.status));
             }
             if applied == Applied::Changed {
                 let escape = !rule.has(Switches::NO_ESCAPE);
-                verdict = Verdict::Changed { escape };
+                outcome = RulesOutcome::Changed { escape };
             }
             if rule.has(Switches::PASS_THROUGH) {
                 let name = [PASS_THROUGH, &self.transaction.state.filename].concat();
                 self.rename(name);
-                return Ok(Verdict::Changed { escape: true });
+                return Ok(RulesOutcome::Changed { escape: true });
             }
             if rule.has(Switches::END) {
                 self.transaction.state.rewriting.ended = true;
-                return Ok(verdict);
+                return Ok(outcome);
             }
             if rule.has(Switches::PROXY) || rule.has(Switches::LAST) {
-                return Ok(verdict);
+                return Ok(outcome);
             }
             if rule.has(Switches::NEXT_ROUND) {
                 round += 1;
                 if round >= rule.effects.rounds {
                     self.complain_of_rounds(rule);
-                    return Ok(Verdict::Status(500));
+                    return Ok(RulesOutcome::Status(500));
                 }
                 at = 0;
                 continue;
@@ -206,7 +206,7 @@ impl<'a, 'r> Run<'a, 'r> {
     }
 
     /// Applies one rule (`apply_rewrite_rule`).
-    fn one(&mut self, rule: &Rule) -> Result<Applied, Failure> {
+    fn one(&mut self, rule: &Rule) -> Result<Applied, RewriteError> {
         let subject = self.subject();
         let length = subject.len();
         let matches = rule.pattern.is_match(subject)?;
@@ -249,7 +249,7 @@ impl<'a, 'r> Run<'a, 'r> {
     }
 
     /// Fills in what the rule's pattern captures.
-    fn capture(&mut self, rule: &Rule) -> Result<(), Failure> {
+    fn capture(&mut self, rule: &Rule) -> Result<(), RewriteError> {
         if rule.negated {
             self.by_rule.clear();
             return Ok(());
@@ -276,7 +276,7 @@ impl<'a, 'r> Run<'a, 'r> {
         if let Some(index) = index {
             let whole = whole(state, &self.joined);
             let subject = whole.strip_prefix(&*self.config.directory).unwrap_or(whole);
-            index.chart(subject, &mut self.course);
+            index.chart(subject, &mut self.matching);
         }
     }
 
@@ -287,9 +287,9 @@ impl<'a, 'r> Run<'a, 'r> {
     }
 
     /// What strings are expanded from, and what changes meanwhile.
-    fn parts(&mut self) -> (Situation<'_, 'r>, &mut dyn World, Known<'_>, &mut Captures) {
+    fn parts(&mut self) -> (Expansion<'_, 'r>, &mut dyn World, Known<'_>, &mut Captures) {
         let state = &self.transaction.state;
-        let situation = Situation {
+        let expansion = Expansion {
             transaction: &*self.transaction,
             ahead: &self.ahead,
             rule: &self.by_rule,
@@ -299,7 +299,7 @@ impl<'a, 'r> Run<'a, 'r> {
             filename: self.original.as_deref().unwrap_or(&state.filename),
             found: state.found,
         };
-        (situation, &mut *self.world, known, &mut self.spare)
+        (expansion, &mut *self.world, known, &mut self.spare)
     }
 
     fn rename(&mut self, name: Vec<u8>) {
@@ -308,8 +308,8 @@ impl<'a, 'r> Run<'a, 'r> {
         self.is_stale = true;
     }
 
-    fn charge(&mut self, bytes: usize) -> Result<(), Failure> {
-        self.work = self.work.checked_sub(bytes + LEAST_WORK).ok_or(Failure::TooMuch)?;
+    fn charge(&mut self, bytes: usize) -> Result<(), RewriteError> {
+        self.work = self.work.checked_sub(bytes + LEAST_WORK).ok_or(RewriteError::TooMuch)?;
         Ok(())
     }
 
@@ -336,7 +336,7 @@ impl<'a, 'r> Run<'a, 'r> {
         self.transaction.complain(Some(&rule.place), message);
     }
 
-    fn trace_pattern(&mut self, rule: &Rule, matches: bool) -> Result<(), Failure> {
+    fn trace_pattern(&mut self, rule: &Rule, matches: bool) -> Result<(), RewriteError> {
         if matches {
             self.capture(rule)?;
         }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::situation::Situation;
+use super::expansion::Expansion;
 use super::url;
 use crate::transaction::Transaction;
 use crate::variables::{Server, field, field_value, fixed, origin};
@@ -82,10 +82,10 @@ impl Variable {
     /// What it stands for; empty where there is nothing.
     pub fn value<'s>(
         &'s self,
-        situation: &Situation<'s, '_>,
+        expansion: &Expansion<'s, '_>,
         world: &mut dyn World,
     ) -> Cow<'s, [u8]> {
-        let transaction = situation.transaction;
+        let transaction = expansion.transaction;
         match self {
             Variable::Server(server) => server.value(transaction, world),
             Variable::Field(name) => field_value(transaction, name),
@@ -93,8 +93,8 @@ impl Variable {
                 Some(value) => Cow::Borrowed(value),
                 None => world.variable(name).unwrap_or_default().into(),
             },
-            Variable::OfUrl(variable) => situation.ahead.value(false, variable, situation, world),
-            Variable::OfFile(variable) => situation.ahead.value(true, variable, situation, world),
+            Variable::OfUrl(variable) => expansion.ahead.value(false, variable, expansion, world),
+            Variable::OfFile(variable) => expansion.ahead.value(true, variable, expansion, world),
             Variable::Unknown => Cow::Borrowed(b""),
         }
     }

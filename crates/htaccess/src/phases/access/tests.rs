@@ -14,7 +14,7 @@ use crate::Settings;
 use crate::modules::auth::password;
 use crate::testing::{request, settings, transaction};
 use crate::trace::Trace;
-use crate::transaction::{Refusal, Transaction};
+use crate::transaction::{Denial, Transaction};
 use crate::world::{LookedUp, Lookup, Owners, Probe, Verified, World};
 
 /// A world with files of users and groups, in which 192.0.2.1 is `client.example.org`.
@@ -162,11 +162,11 @@ pub(crate) fn status(folders: &[&str], line: &str) -> u16 {
     code(check(&mut asked.transaction(), &merged(folders), &mut Site::default()))
 }
 
-pub(crate) fn code(outcome: Result<(), Refusal>) -> u16 {
+pub(crate) fn code(outcome: Result<(), Denial>) -> u16 {
     match outcome {
         Ok(()) => 200,
-        Err(Refusal::Status(status)) => status.code(),
-        Err(Refusal::Later) => 0,
+        Err(Denial::Status(status)) => status.code(),
+        Err(Denial::Later) => 0,
     }
 }
 
@@ -205,7 +205,7 @@ fn a_slow_password_puts_the_answer_off() {
     let mut world = Site { is_slow: true, ..Site::default() };
     let asked = Asked::new("GET ann:secret");
     let outcome = check(&mut asked.transaction(), &settings, &mut world);
-    assert_eq!(outcome, Err(Refusal::Later));
+    assert_eq!(outcome, Err(Denial::Later));
 }
 
 #[test]

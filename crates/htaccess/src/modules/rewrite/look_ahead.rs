@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::Config;
-use super::situation::Situation;
+use super::expansion::Expansion;
 use super::template::Template;
 use super::variables::Variable;
 use crate::subrequest::{lookup_file, may_ask};
@@ -13,7 +13,7 @@ use crate::world::{Lookup, World};
 
 /// What sub-requests for what a rule is matched against came to, where its strings ask for that.
 #[derive(Debug, Default)]
-pub(super) struct Ahead {
+pub(super) struct LookAhead {
     url: Option<Lookup>,
     file: Option<Lookup>,
 }
@@ -25,8 +25,8 @@ pub(super) fn look(
     config: &Config,
     transaction: &mut Transaction<'_>,
     world: &mut dyn World,
-) -> Ahead {
-    let mut ahead = Ahead::default();
+) -> LookAhead {
+    let mut ahead = LookAhead::default();
     if !may_ask(transaction) {
         return ahead;
     }
@@ -52,14 +52,14 @@ pub(super) fn look(
     ahead
 }
 
-impl Ahead {
+impl LookAhead {
     /// What a variable is after the sub-request for the file, or else for the URL; empty without
     /// one.
     pub fn value<'s>(
         &'s self,
         of_file: bool,
         variable: &'s Variable,
-        situation: &Situation<'s, '_>,
+        expansion: &Expansion<'s, '_>,
         world: &mut dyn World,
     ) -> Cow<'s, [u8]> {
         let Some(found) = (if of_file { &self.file } else { &self.url }) else {
@@ -79,7 +79,7 @@ impl Ahead {
             Variable::Server(Server::Method) => b"GET",
             Variable::Server(Server::IsSubrequest) => b"true",
             Variable::Server(Server::Protocol) => b"INCLUDED",
-            other => return other.value(situation, world),
+            other => return other.value(expansion, world),
         })
     }
 }

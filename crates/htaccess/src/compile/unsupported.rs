@@ -138,7 +138,7 @@ const SERVER: &[&str] = &[
     "php_admin_value",
 ];
 
-/// What the names of other modules' directives begin with, and the file that `<IfModule>` knows the
+/// Prefixes of the names of other modules' directives, and the file that `<IfModule>` knows the
 /// module by.
 const OTHERS: &[(&str, &str)] = &[
     ("SecFilter", "mod_security.c"),
@@ -194,7 +194,7 @@ pub(super) fn server_directive(name: &str) -> Option<&'static str> {
     SERVER.iter().find(|known| known.eq_ignore_ascii_case(name)).copied()
 }
 
-/// What `<IfModule>` knows the module by that has a directive of this name.
+/// Returns the name that `<IfModule>` uses for the module of this directive.
 pub(super) fn module_of(name: &str) -> Option<&'static str> {
     let begins = |prefix: &str| {
         name.len() >= prefix.len()

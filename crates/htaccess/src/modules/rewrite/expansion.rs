@@ -1,16 +1,16 @@
 //! What strings are expanded from, and why an evaluation is given up.
 
-use super::ahead::Ahead;
+use super::look_ahead::LookAhead;
 use crate::pattern::{Captures, Exhausted};
 use crate::transaction::Transaction;
 
 /// What a string is expanded from, besides the outside world.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Situation<'s, 'r> {
+pub(super) struct Expansion<'s, 'r> {
     /// The request.
     pub transaction: &'s Transaction<'r>,
     /// What look-aheads have found.
-    pub ahead: &'s Ahead,
+    pub ahead: &'s LookAhead,
     /// What the rule's pattern captured.
     pub rule: &'s Captures,
     /// What the last condition captured.
@@ -19,7 +19,7 @@ pub(super) struct Situation<'s, 'r> {
 
 /// Why an evaluation is given up: the request is answered with 500.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(super) enum RewriteError {
     /// A pattern tries too much.
     Exhausted,
     /// Something grew beyond all bounds.
@@ -30,20 +30,20 @@ pub(super) enum Failure {
     BadCookie,
 }
 
-impl From<Exhausted> for Failure {
-    fn from(_: Exhausted) -> Failure {
-        Failure::Exhausted
+impl From<Exhausted> for RewriteError {
+    fn from(_: Exhausted) -> RewriteError {
+        RewriteError::Exhausted
     }
 }
 
-impl Failure {
+impl RewriteError {
     /// For the error log.
     pub fn as_str(&self) -> &'static str {
         match self {
-            Failure::Exhausted => "a pattern takes too many steps on this request",
-            Failure::TooLong => "an expansion exceeds 64 KiB",
-            Failure::BadCookie => "a cookie has control characters in it",
-            Failure::TooMuch => "the rules take too much work on this request",
+            RewriteError::Exhausted => "a pattern takes too many steps on this request",
+            RewriteError::TooLong => "an expansion exceeds 64 KiB",
+            RewriteError::BadCookie => "a cookie has control characters in it",
+            RewriteError::TooMuch => "the rules take too much work on this request",
         }
     }
 }
