@@ -1,5 +1,5 @@
-//! mod_alias: Redirect and its kin. What maps a URL to a file (Alias, ScriptAlias) may not stand in
-//! `.htaccess`.
+//! mod_alias: Redirect and its kin. Directives that map a URL to a file (Alias, ScriptAlias) are
+//! not allowed in `.htaccess`.
 
 mod directives;
 mod fixup;
@@ -37,7 +37,7 @@ struct Everything {
     target: Option<Arc<Expression>>,
 }
 
-/// What a directive of mod_alias has made of a request.
+/// The result of mod_alias for a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// A redirect.

@@ -1,4 +1,4 @@
-//! Who a request is from: mod_authn_core, mod_authn_file, mod_authz_groupfile, mod_auth_basic and
+//! The user of a request: mod_authn_core, mod_authn_file, mod_authz_groupfile, mod_auth_basic and
 //! mod_auth_digest.
 
 mod base64;
@@ -65,8 +65,8 @@ pub(crate) fn groups_of(
     }
 }
 
-/// How users authenticate here; `None` where they do not, and where the expression fails, which is
-/// logged.
+/// Returns AuthType; `None` where users do not authenticate, and where the expression fails, which
+/// is logged.
 pub(crate) fn auth_type(
     tx: &mut Transaction<'_>,
     config: Option<&Config>,
@@ -77,7 +77,7 @@ pub(crate) fn auth_type(
     Some(auth_type).filter(|auth_type| !auth_type.eq_ignore_ascii_case(b"none"))
 }
 
-/// Finds out who the request is from and sets the user.
+/// Authenticates the request and sets the user.
 ///
 /// # Errors
 /// 401 with a challenge, 400, 500; or that checking the password takes time.
@@ -106,8 +106,8 @@ pub(crate) fn authenticate(
     Err(Denial::Status(Status::INTERNAL_SERVER_ERROR))
 }
 
-/// Asks for another user than the one who has authenticated: sets WWW-Authenticate. The status is
-/// 401, or 500 where the challenge cannot be sent.
+/// Asks for another user: sets WWW-Authenticate. Returns 401, or 500 where the challenge cannot be
+/// sent.
 pub(crate) fn challenge(
     tx: &mut Transaction<'_>,
     config: Option<&Config>,
@@ -128,7 +128,7 @@ pub(crate) fn challenge(
     }
 }
 
-/// 401 with this challenge; 500 where it holds what no field may.
+/// Returns 401 with this challenge; 500 where it contains bytes that no field may contain.
 fn ask(tx: &mut Transaction<'_>, challenge: &[u8]) -> Status {
     if challenge.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t') {
         tx.complain(None, "AuthName holds what cannot be sent");
@@ -150,7 +150,7 @@ pub fn fixup(
     basic::fake(tx, config, world)
 }
 
-/// The realm as it stands between quotes; `None` where there is none, and where the expression
+/// Returns the realm, escaped for quotes; `None` where there is none, and where the expression
 /// fails.
 fn realm(tx: &mut Transaction<'_>, config: &Config, world: &mut dyn World) -> Option<Vec<u8>> {
     let name = rendered(config.name.as_ref()?, "AuthName", tx, world)?;

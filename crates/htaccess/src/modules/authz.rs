@@ -19,19 +19,18 @@ use section::{Logic, Section, SectionKind};
 
 /// The module's configuration.
 ///
-/// A site itself says `Require all granted`, as Debian's Apache does for the folder of its sites:
-/// so much is in force where nothing else is, and it is what AuthMerging in the topmost file joins.
+/// A site itself has `Require all granted`, as Debian's Apache has for the folder of its sites.
+/// This is in force where no other `Require` is, and AuthMerging in the topmost file joins it.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// All `Require` directives; `None` where there are none.
     section: Option<Arc<Section>>,
     merging: Option<Merging>,
-    /// Whether what the site itself says plays no part any more: it is in `section` already, or
-    /// cleared away.
+    /// Whether the site's own `Require` no longer counts: it is part of `section`, or removed.
     is_detached: bool,
     /// AuthzSendForbiddenOnFailure.
     forbidden_on_failure: Option<bool>,
-    /// While a container is read: what was before it, for each that is open. Empty otherwise.
+    /// While containers are read: the section before each open one. Empty otherwise.
     outer: Vec<Option<Arc<Section>>>,
 }
 
@@ -60,7 +59,7 @@ impl Merge for Config {
 }
 
 impl Config {
-    /// How the section is still to be joined with what the site itself says.
+    /// Returns how the section has to be joined with the site's own `Require`.
     fn joins_site(&self) -> Option<Logic> {
         match self.merging {
             Some(Merging::With(logic)) if !self.is_detached => Some(logic),
@@ -68,13 +67,12 @@ impl Config {
         }
     }
 
-    /// Whether nothing but `section` is left: AuthMerging Off clears away what the site itself says
-    /// as well.
+    /// Whether only `section` counts: AuthMerging Off removes the site's own `Require` as well.
     fn is_cleared(&self) -> bool {
         self.is_detached || self.merging == Some(Merging::Off)
     }
 
-    /// The section together with what the site itself says; `None` where there is none.
+    /// Returns the section joined with the site's own `Require`; `None` where there is no section.
     fn joined(&self) -> Option<Arc<Section>> {
         let section = self.section.as_ref()?;
         Some(match self.joins_site() {
@@ -91,11 +89,10 @@ impl Config {
     }
 }
 
-/// What the `Require` directives in force say about a request.
+/// The decision of the `Require` directives in force.
 #[derive(Debug)]
 pub(crate) enum Decision<'c> {
-    /// No `Require` is in force. `is_cleared`: AuthMerging Off took away what the site itself says,
-    /// too.
+    /// No `Require` is in force. `is_cleared`: AuthMerging Off has removed the site's own, too.
     Silent { is_cleared: bool },
     /// The request may go on.
     Granted,
@@ -217,7 +214,8 @@ fn require_none(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Comp
     contain(call, shared, Logic::Any, true)
 }
 
-/// A container begins: what follows goes into it. It ends: it goes into what it stands in.
+/// Opens a container, which takes the directives that follow; or closes it, and adds it to the
+/// container around it.
 fn contain(
     call: &Call<'_>,
     shared: &mut Shared<Config>,

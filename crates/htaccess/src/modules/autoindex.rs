@@ -45,7 +45,7 @@ pub struct Config {
     forgets_ignored: bool,
 }
 
-/// What entries are sorted by.
+/// The key that entries are sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
     Name,
@@ -54,7 +54,7 @@ enum Key {
     Description,
 }
 
-/// What is in a folder: a file or a folder that the client may see.
+/// An entry of a folder: a file or a folder that the client may see.
 #[derive(Clone, Debug, Default)]
 pub struct Entry {
     /// Without a slash.
@@ -71,16 +71,16 @@ pub struct Entry {
     pub encoding: Option<Vec<u8>>,
 }
 
-/// What stands above or below the list, from the file that HeaderName or ReadmeName names.
+/// The text above or below the list, from the file that HeaderName or ReadmeName names.
 #[derive(Clone, Debug)]
 pub enum Insert {
-    /// What a sub-request for HTML came to.
+    /// HTML from a sub-request.
     Html(Vec<u8>),
-    /// Another text, as it stands.
+    /// Other text, unchanged.
     Text(Vec<u8>),
 }
 
-/// What a page is made of.
+/// The contents of a page.
 #[derive(Clone, Debug, Default)]
 pub struct Listing {
     /// In any order. Those that IndexIgnore names are left out here, those that the client may not
@@ -95,12 +95,12 @@ pub struct Listing {
 }
 
 impl Config {
-    /// The URL, relative to the folder's, of what stands above the list.
+    /// The URL of the text above the list, relative to the folder's.
     pub fn header_name(&self) -> Option<&[u8]> {
         self.header.as_deref()
     }
 
-    /// The URL, relative to the folder's, of what stands below the list.
+    /// The URL of the text below the list, relative to the folder's.
     pub fn readme_name(&self) -> Option<&[u8]> {
         self.readme.as_deref()
     }

@@ -1,4 +1,5 @@
-//! `core`: Options, ErrorDocument, FileETag, ForceType, SetHandler and what else needs no module.
+//! `core`: Options, ErrorDocument, FileETag, ForceType, SetHandler and other directives without a
+//! module.
 
 mod directives;
 mod error_document;
@@ -21,7 +22,7 @@ pub use error_document::{Destination, ErrorDocument, destination};
 pub use etag::EtagParts;
 pub use options::Options;
 
-/// The module's configuration. What is `None` is not configured.
+/// The module's configuration. `None` is not configured.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     options: options::OptionsSetting,
@@ -51,20 +52,20 @@ pub struct Config {
 /// `AcceptPathInfo`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcceptPathInfo {
-    /// What follows an existing file in the URL is handed on.
+    /// The URL's path after an existing file is handed on.
     On,
-    /// It is a 404.
+    /// Such a URL is answered with 404.
     Off,
-    /// As the handler likes: scripts take it, files do not.
+    /// The handler decides: scripts accept such a URL, files do not.
     Default,
 }
 
 /// `AddDefaultCharset`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DefaultCharset {
-    /// None is added.
+    /// No charset is added.
     Off,
-    /// This one is added; `On` is ISO-8859-1.
+    /// This charset is added; `On` is ISO-8859-1.
     Named(Box<[u8]>),
 }
 
@@ -88,12 +89,12 @@ impl Config {
         }
     }
 
-    /// The options in force, where the site itself has `above`.
+    /// Returns the options in force, where the site itself has `above`.
     pub fn options(&self, above: Options) -> Options {
         self.options.in_force(above)
     }
 
-    /// What an error of that status is answered with; `None` is the server's own page.
+    /// Returns the document for an error of that status; `None` is the server's own page.
     pub fn error_document(&self, status: Status) -> Option<&ErrorDocument> {
         let mut documents = self.error_documents.iter();
         match documents.find(|(of, _)| *of == status) {
@@ -102,13 +103,13 @@ impl Config {
         }
     }
 
-    /// What the entity tag of a file is made of.
+    /// Returns the parts of a file's entity tag.
     pub fn etag_parts(&self) -> EtagParts {
         self.file_etag.in_force()
     }
 
-    /// Whether there is nothing but Options, AcceptPathInfo, ForceType and SetHandler: what has
-    /// done its work once it is clear who serves a request.
+    /// Whether there is nothing but Options, AcceptPathInfo, ForceType and SetHandler, which have
+    /// no effect once the handler of a request is known.
     pub fn says_options_only(&self) -> bool {
         self.error_documents.is_empty()
             && self.file_etag == etag::EtagSetting::default()
@@ -126,14 +127,14 @@ impl Config {
         self.handler.is_some()
     }
 
-    /// The type that ForceType gives; it stands before what mod_mime and rewrite rules say.
+    /// Returns the type of ForceType, which overrides mod_mime and rewrite rules.
     pub fn force_type(&self) -> Option<&[u8]> {
         let (_, media_type) = self.force_type.as_ref()?;
         Some(&media_type[..]).filter(|media_type| *media_type != b"none")
     }
 }
 
-/// ForceType and SetHandler, as httpd's core does it: first of all fixups.
+/// Applies ForceType and SetHandler, as httpd's core does: before all other fixups.
 ///
 /// # Errors
 /// 500 where the handler's expression cannot be evaluated.

@@ -7,7 +7,7 @@ use crate::merge::{Merge, Shared, edit};
 use crate::mistake::Complaint;
 use crate::number;
 
-/// The module's configuration. What is `None` is not configured.
+/// The module's configuration. `None` is not configured.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     /// `DirectoryIndex`: names or URL paths, tried in order. `disabled` is no name at all. Apache
@@ -106,7 +106,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     },
 ];
 
-/// So many index files may be named in one file: each is looked for at a request for a folder.
+/// The index files that one file may name at most: each is looked for at a request for a folder.
 const MOST_NAMES: usize = 1000;
 
 fn directory_index(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {

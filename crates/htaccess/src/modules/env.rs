@@ -16,7 +16,7 @@ use crate::world::World;
 #[derive(Clone, Debug, Default)]
 pub struct Config {
     variables: Vec<Variable>,
-    /// What folders further out have set and this one takes back.
+    /// The variables of folders further out that this folder unsets.
     unset: Vec<Box<[u8]>>,
 }
 
@@ -76,8 +76,9 @@ impl Variable {
     }
 }
 
-/// Adds the variables to those of the request, in the fixups. What other modules have set before
-/// stays before them: conditions see that, scripts see these (`apr_table_overlay`).
+/// Adds the variables to those of the request, in the fixups. Variables that other modules have set
+/// before stay before them: conditions see the former, scripts see the latter
+/// (`apr_table_overlay`).
 pub fn fixup(tx: &mut Transaction<'_>, config: &Config, world: &mut dyn World) {
     for (at, variable) in config.variables.iter().enumerate() {
         let passed = |variable: &Variable, world: &mut dyn World| match variable.value {

@@ -44,7 +44,7 @@ impl Config {
         self.active == Some(true) && (self.default.is_some() || !self.by_type.is_empty())
     }
 
-    /// What is in force for a media type, which may have parameters.
+    /// Returns the expiry in force for a media type, which may have parameters.
     fn code(&self, content_type: &[u8]) -> Option<Code> {
         let end = content_type.iter().position(|&byte| byte == b';').unwrap_or(content_type.len());
         let media_type = content_type[..end].trim_ascii();
@@ -125,7 +125,7 @@ fn default(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint
     Ok(())
 }
 
-/// So many media types may be named in a file; beyond that it is a mistake. There are about 2,000.
+/// The media types that a file may name at most; more are a mistake. There are about 2,000.
 const MOST_TYPES: usize = 2000;
 
 fn by_type(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {

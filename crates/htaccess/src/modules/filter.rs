@@ -1,8 +1,8 @@
-//! mod_filter, mod_deflate and mod_brotli: what the content of a response passes on its way out.
+//! mod_filter, mod_deflate and mod_brotli: filters for the content of responses.
 //!
 //! A response passes the filters that mod_mime's AddOutputFilter names, then those of
-//! SetOutputFilter, then those of mod_filter's chain, to which AddOutputFilterByType adds. Whatever
-//! its place there, what changes the text comes before what compresses it.
+//! SetOutputFilter, then those of mod_filter's chain, to which AddOutputFilterByType adds. Filters
+//! that change text come before filters that compress, whatever their order there.
 
 mod accept;
 mod choose;
@@ -20,12 +20,12 @@ pub use crate::transform::{Broken, Transform};
 pub use choose::{InForce, TOO_SMALL, choose};
 pub(crate) use directives::DIRECTIVES;
 
-/// What the content of a response passes.
+/// A filter that the content of a response passes.
 #[derive(Clone, Debug)]
 pub enum Filter {
     /// mod_deflate's DEFLATE: gzip.
     Deflate,
-    /// mod_deflate's INFLATE: the contrary.
+    /// mod_deflate's INFLATE, which unpacks gzip.
     Inflate,
     /// mod_brotli's BROTLI_COMPRESS.
     Brotli,
@@ -48,7 +48,8 @@ pub struct Config {
     /// The filters that FilterDeclare, FilterProvider and AddOutputFilterByType have made, by name.
     /// Shared, since a closer folder replaces one as a whole.
     smart: Vec<Arc<SmartFilter>>,
-    /// Their names in the order in which they act. `None`: what stands before it does not count.
+    /// The names of the filters in the order in which they act. `None`: the names before it do not
+    /// count.
     chain: Vec<Option<Box<[u8]>>>,
 }
 
@@ -78,16 +79,16 @@ enum When {
     Expression(Arc<Expression>),
 }
 
-/// What FilterProtocol says a filter does to a response.
+/// The effects of a filter on a response, by FilterProtocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Protocol {
-    /// It changes the content.
+    /// The filter changes the content.
     change: bool,
-    /// And its length.
+    /// The filter changes the content's length.
     change_length: bool,
-    /// There are no ranges of what it makes.
+    /// Ranges of the filter's output are not possible.
     no_ranges: bool,
-    /// What it makes is not to be kept.
+    /// The filter's output must not be cached.
     no_cache: bool,
 }
 
@@ -103,7 +104,7 @@ impl FilterKind {
         }
     }
 
-    /// Its place: what is smaller comes earlier (`ap_filter_type`).
+    /// Returns the filter's rank: smaller ranks come earlier (`ap_filter_type`).
     fn rank(self) -> u8 {
         match self {
             FilterKind::Inflate => RESOURCE - 1,
@@ -113,7 +114,7 @@ impl FilterKind {
     }
 }
 
-/// The variables that have a say in which filters are chosen.
+/// The variables that the choice of filters depends on.
 pub const VARIABLES: [&[u8]; 5] =
     [b"no-gzip", b"gzip-only-text/html", b"force-gzip", b"no-brotli", b"filter-errordocs"];
 
@@ -138,8 +139,8 @@ impl Config {
         self.smart.iter().find(|smart| *smart.name == *name)
     }
 
-    /// Whether what is chosen depends on nothing but the response's head, what codings the client
-    /// takes, and the [variables](VARIABLES).
+    /// Whether the choice depends only on the response's head, the codings that the client accepts,
+    /// and the [variables](VARIABLES).
     pub fn is_by_type(&self) -> bool {
         let mut providers = self.smart.iter().flat_map(|smart| &smart.providers);
         providers.all(|provider| matches!(provider.when, When::Types(_)))

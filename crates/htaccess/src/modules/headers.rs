@@ -2,8 +2,8 @@
 //!
 //! Apache keeps two tables of response fields. `Header` changes that of successful responses,
 //! `Header always` the one that is also sent with errors and redirects; both are sent with a
-//! successful response. That is why `Header always unset X` leaves a field alone that the script
-//! has set, and why a field that is set with and without `always` is sent twice.
+//! successful response. Therefore `Header always unset X` does not remove a field that the script
+//! has set, and a field that is set with and without `always` is sent twice.
 
 mod constant;
 mod format;
@@ -45,19 +45,18 @@ impl Merge for Config {
 }
 
 impl Config {
-    /// Whether there is anything for [`request_fixup`] to do.
+    /// Whether [`request_fixup`] has anything to do.
     pub fn changes_requests(&self) -> bool {
         !self.request.is_empty()
     }
 
-    /// Whether there is anything for [`response`] to do.
+    /// Whether [`response`] has anything to do.
     pub fn changes_responses(&self) -> bool {
         !self.success.is_empty() || !self.always.is_empty()
     }
 }
 
-/// RequestHeader, in the phase of the fixups, last. Fails with 500 where a regular expression gives
-/// up.
+/// Applies RequestHeader, as the last of the fixups.
 pub fn request_fixup(
     tx: &mut Transaction<'_>,
     config: &Config,
@@ -68,8 +67,8 @@ pub fn request_fixup(
 
 /// Header, when the response is about to be sent. `head` holds the fields of a successful response
 /// (`r->headers_out`, with Content-Type); those that every response gets are in the transaction's
-/// `error_fields`, and stay there: it is [`crate::response`] that joins them. `error`: the response
-/// is an error or a redirect whose page the server makes, to which only `Header always` applies.
+/// `error_fields`, and stay there: [`crate::response`] joins them. `error`: the response is an
+/// error or a redirect whose page the server makes, to which only `Header always` applies.
 ///
 /// Fails with 500 where a regular expression gives up, and where a field would hold a control byte,
 /// as with `\n` in a value: Apache does not send such a response either.

@@ -1,9 +1,9 @@
-//! mod_mime: what the extensions of a file's name say about it.
+//! mod_mime: properties of a file by the extensions of its name.
 //!
-//! Every extension counts, wherever it stands: `page.html.en` is an English page, `a.tar.gz` a
-//! compressed archive. A handler counts too: where a site says `AddHandler application/x-httpd-php
-//! .php`, `upload.php.jpg` is a script, as it is in Apache. (PHP itself is bound to the last
-//! extension; only a site's own AddHandler does that.)
+//! Every extension counts, wherever in the name it is: `page.html.en` is an English page,
+//! `a.tar.gz` a compressed archive. A handler counts too: where a site says `AddHandler
+//! application/x-httpd-php .php`, `upload.php.jpg` is a script, as it is in Apache. (PHP itself is
+//! bound to the last extension; only a site's own AddHandler does that.)
 
 mod directives;
 mod extension;
@@ -25,8 +25,7 @@ use extension::{Aspect, Extension};
 pub struct Config {
     /// By extension, in lower case, without its dot.
     extensions: BTreeMap<Box<[u8]>, Extension>,
-    /// What `Remove…` takes away when this is added to what a folder above has set; also what
-    /// stands beside it.
+    /// Aspects that `Remove…` removes from the extensions of folders above and of this file.
     removed: Vec<(Box<[u8]>, Aspect)>,
     default_language: Option<Box<[u8]>>,
     multiviews_match: MultiviewsMatch,
@@ -99,7 +98,7 @@ impl Config {
         self.default_language.as_deref()
     }
 
-    /// What is set for an extension, in lower case.
+    /// Returns the configuration of an extension, given in lower case.
     fn extension(&self, name: &[u8]) -> Option<Cow<'_, Extension>> {
         let mut extension = Cow::Borrowed(self.extensions.get(name)?);
         for (_, aspect) in self.removed.iter().filter(|(removed, _)| **removed == *name) {
@@ -151,7 +150,7 @@ pub fn find_type(
     take(&mut tx.state, config, description);
 }
 
-/// What a name says, and where it says nothing, what is there already.
+/// Sets what the name says; where it says nothing, the state keeps its value.
 fn take(state: &mut State, config: &Config, description: FileDescription) {
     let FileDescription {
         handler,
@@ -189,7 +188,7 @@ fn take(state: &mut State, config: &Config, description: FileDescription) {
     state.output_filters.extend(filters);
 }
 
-/// What the name of the file at a path says.
+/// Returns what the name of the file at a path says.
 pub(crate) fn describe(
     config: &Config,
     path: &[u8],
@@ -230,7 +229,7 @@ fn shown(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What Apache takes for the media type of a folder.
+/// Apache's media type for a folder.
 const DIRECTORY: &[u8] = b"httpd/unix-directory";
 
 #[cfg(test)]

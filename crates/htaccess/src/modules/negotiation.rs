@@ -1,5 +1,5 @@
-//! mod_negotiation: Options MultiViews. A name that does not exist stands for the files that have
-//! it with extensions behind it; which of them is sent is found from what the client accepts.
+//! mod_negotiation: Options MultiViews. A name that does not exist means the files that have this
+//! name with extensions; the client's preferences decide which of them is sent.
 
 mod accept;
 mod answer;
@@ -55,10 +55,9 @@ impl Merge for Config {
     }
 }
 
-/// Which file the missing `filename` of the transaction stands for: its name within the folder. To
-/// be asked where Options MultiViews is on. Vary, TCN,
-/// Content-Location and Alternates go into `error_fields`, the list of variants for an error's page
-/// into the note `variant-list`.
+/// Returns the name, within the folder, of the file that the missing `filename` of the transaction
+/// means. Only for folders with Options MultiViews. Vary, TCN, Content-Location and Alternates go
+/// into `error_fields`, the list of variants for an error's page into the note `variant-list`.
 ///
 /// `Ok(None)` where no file has that name with extensions.
 ///

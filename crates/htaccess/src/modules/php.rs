@@ -111,7 +111,7 @@ fn php_flag(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complain
     few_enough(config)
 }
 
-/// So many settings a file may make; PHP itself knows a few hundred.
+/// The settings that a file may make at most; PHP itself knows a few hundred.
 const MOST_SETTINGS: usize = 1000;
 
 /// A file with too many is a mistake, so that reading it takes no time that grows with the square

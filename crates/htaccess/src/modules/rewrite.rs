@@ -43,14 +43,14 @@ pub struct Config {
     options: Options,
     options_set: bool,
     base: Option<Arc<[u8]>>,
-    /// The folder that the rules stand in, with a slash at its end.
+    /// The folder of the rules, with a slash at its end.
     directory: Arc<[u8]>,
     rules: Arc<Rules>,
     /// Conditions that wait for their rule while the file is read.
     pending: Vec<Arc<Condition>>,
 }
 
-/// Rules in order, and what is known of them as a whole.
+/// Rules in order, and their index.
 #[derive(Debug, Default)]
 struct Rules {
     list: Vec<Arc<Rule>>,
@@ -58,13 +58,12 @@ struct Rules {
     index: OnceLock<Index>,
 }
 
-/// What the rules came to.
+/// The result of the rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Nothing has changed, but perhaps variables, cookies, type and handler.
     Declined,
-    /// The path is what it was; the query may have changed (`state.args`), and PATH_INFO may be
-    /// gone.
+    /// The path is unchanged; the query may have changed (`state.args`), and PATH_INFO may be gone.
     Continue,
     /// The request begins anew with this URL, which is to be parsed as one: it may hold escapes,
     /// and a `?` of its own. As in Apache, the other fixups come first, and a Redirect of mod_alias
@@ -82,9 +81,9 @@ pub enum Outcome {
         /// An absolute URL.
         location: Vec<u8>,
     },
-    /// A status is the answer: mostly an error, but `R=200` is possible as well.
+    /// The answer is a status: mostly an error, but `R=200` is possible as well.
     Status(Status),
-    /// What `P` asks for. Apache without mod_proxy answers with 403.
+    /// The request of `P`. Apache without mod_proxy answers with 403.
     Proxy {
         /// An absolute URL with its query.
         url: Vec<u8>,
@@ -120,7 +119,7 @@ impl Rules {
         Rules { list, index: OnceLock::new() }
     }
 
-    /// What is known of them, where there are so many that it pays.
+    /// Returns the index, where there are enough rules for it.
     fn index(&self) -> Option<&Index> {
         (self.list.len() >= index::FEWEST)
             .then(|| self.index.get_or_init(|| Index::new(&self.list)))

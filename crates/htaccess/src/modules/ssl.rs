@@ -1,5 +1,5 @@
-//! mod_ssl, as far as it protects: SSLRequireSSL, SSLRequire. What would need client certificates
-//! or a new handshake is refused.
+//! mod_ssl, as far as it protects: SSLRequireSSL, SSLRequire. Directives that need client
+//! certificates or a new handshake are refused.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Whether not even a user can make up for the connection (`Satisfy Any`).
+    /// Whether an unencrypted connection is refused even with `Satisfy Any`.
     pub(crate) fn forbids_all(&self, tx: &Transaction<'_>) -> bool {
         self.strict == Some(true) && self.required.is_some() && tx.client.scheme() != Scheme::Https
     }
@@ -37,7 +37,7 @@ impl Merge for Config {
     }
 }
 
-/// Whether the connection is as safe as is asked for.
+/// Checks whether the connection is as safe as the directives demand.
 ///
 /// # Errors
 /// 403.

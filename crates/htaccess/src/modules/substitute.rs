@@ -37,16 +37,16 @@ struct Substitution {
     quick: bool,
 }
 
-/// What comes in its place.
+/// The replacement.
 #[derive(Debug)]
 enum Replacement {
     /// Always the same.
     Constant(Box<[u8]>),
-    /// With `$0` to `$9`, and backslashes before what stands for itself.
+    /// With `$0` to `$9`, and backslashes before literal bytes.
     Template(Box<[u8]>),
 }
 
-/// What is looked for.
+/// The text that is replaced.
 #[derive(Debug)]
 enum Find {
     /// `n`: this text; with `i` in any case, then it is in lower case here.

@@ -1,4 +1,4 @@
-//! Who may have what is asked for: the access, authentication and authorisation phases of
+//! Access control: the access, authentication and authorisation phases of
 //! `ap_process_request_internal`.
 
 use howdah_http::Status;
@@ -10,11 +10,11 @@ use crate::settings::Settings;
 use crate::transaction::{Denial, State, Transaction};
 use crate::world::World;
 
-/// Decides whether the request may go on. Sets the user and how they authenticated, and where they
-/// have to, the challenge in the fields of an error.
+/// Decides whether the request may go on. Sets the user and the type of authentication; where a
+/// user has to authenticate, sets the challenge in the fields of an error.
 ///
 /// # Errors
-/// 401, 403, 500 where the configuration cannot be followed; or that the answer takes time.
+/// 401, 403, or 500 where the configuration cannot be followed; or the answer takes time.
 pub fn check(
     tx: &mut Transaction<'_>,
     settings: &Settings,
@@ -47,14 +47,14 @@ pub fn check(
     }
 }
 
-/// What an internal redirect or a sub-request for the very same settings takes over from the
-/// request that it comes from, instead of [`check`].
+/// Copies the user from the request that an internal redirect or a sub-request comes from. Where
+/// both have the same settings, this replaces [`check`].
 pub fn inherit(state: &mut State, from: &State) {
     state.user = from.user.clone();
     state.auth_type = from.auth_type;
 }
 
-/// What needs no user: Order, Allow, Deny, and encryption.
+/// Checks that need no user: Order, Allow, Deny, and encryption.
 fn by_address(
     tx: &mut Transaction<'_>,
     settings: &Settings,

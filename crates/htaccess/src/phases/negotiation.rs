@@ -1,5 +1,5 @@
-//! MultiViews: which file a missing name stands for, by the client's preferences
-//! (`handle_multi` of mod_negotiation).
+//! MultiViews: the file that a missing name means, by the client's preferences (`handle_multi` of
+//! mod_negotiation).
 
 use howdah_http::Status;
 
@@ -9,9 +9,9 @@ use crate::settings::Settings;
 use crate::transaction::Transaction;
 use crate::world::World;
 
-/// Which file the missing `filename` of the transaction stands for: its name within the folder. To
-/// be asked where Options MultiViews is on; `settings` are the folder's. `base` knows the media
-/// types of extensions, as for [`find_type`](crate::modules::mime::find_type). Vary, TCN,
+/// Returns the name, within the folder, of the file that the missing `filename` of the transaction
+/// means. Only for folders with Options MultiViews; `settings` are the folder's. `base` knows the
+/// media types of extensions, as for [`find_type`](crate::modules::mime::find_type). Vary, TCN,
 /// Content-Location and Alternates go into `error_fields`, the list of variants for an error's page
 /// into the note `variant-list`.
 ///

@@ -1,4 +1,4 @@
-//! What the directives do with their arguments.
+//! The module's directives and their arguments.
 
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     },
 ];
 
-/// What the first word says.
+/// The meaning of the first word.
 enum First {
     /// A redirect with this status.
     Redirect(i32),

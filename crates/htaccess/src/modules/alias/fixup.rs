@@ -12,7 +12,7 @@ use crate::transaction::Transaction;
 use crate::variables::origin;
 use crate::world::World;
 
-/// What the redirects of a folder make of a request.
+/// Applies the redirects of a folder to a request.
 pub fn fixup(
     transaction: &mut Transaction<'_>,
     config: &Config,

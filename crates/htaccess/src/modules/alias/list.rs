@@ -18,10 +18,10 @@ pub(super) struct List {
 /// A redirect and where it leads; or the redirect that matches and cannot be made.
 pub(super) type Search<'l> = Result<Option<(&'l Redirect, Vec<u8>)>, (&'l Redirect, RedirectError)>;
 
-/// What is known of many redirects.
+/// An index of many redirects.
 #[derive(Debug)]
 struct Index {
-    /// The first redirect for each path. Slashes stand alone in it.
+    /// The first redirect for each path, which has no doubled slashes.
     paths: HashMap<Box<[u8]>, u32>,
     /// Which lengths there are among the paths.
     lengths: Box<[bool]>,

@@ -10,7 +10,7 @@ use crate::pattern::{Captures, Exhausted, Pattern};
 /// One redirect.
 #[derive(Debug)]
 pub(super) struct Redirect {
-    /// Where it stands.
+    /// The place of the directive.
     pub place: Arc<Place>,
     /// The directive as written.
     pub text: Box<str>,
@@ -27,7 +27,7 @@ pub(super) struct Redirect {
 pub(super) enum Source {
     /// This path, and what is below it.
     Path(Box<[u8]>),
-    /// What the regular expression matches.
+    /// URLs that the regular expression matches.
     Pattern(Arc<Pattern>),
 }
 

@@ -3,7 +3,7 @@
 use crate::modules::alias::{self, Outcome};
 use crate::testing::{Nowhere, request, settings, transaction, try_settings};
 
-/// What the directives make of `GET target` with `Host: own.example`: status and location.
+/// The answer to `GET target` with `Host: own.example`: status and location.
 fn answer(lines: &str, target: &str) -> String {
     let mut request = request(target, "Host: own.example");
     request.authority = b"own.example".to_vec();

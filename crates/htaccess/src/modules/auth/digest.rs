@@ -1,9 +1,8 @@
 //! mod_auth_digest: a digest of name, realm and password, bound to request and time (RFC 7616 with
 //! MD5 and qop auth).
 //!
-//! Nonces are made of the time and of a digest over it with a secret, so that the server keeps
-//! nothing. What Apache keeps, it keeps for AuthDigestNcCheck and one-time nonces, which are
-//! refused.
+//! A nonce is the time and a digest of the time with a secret, so that the server keeps no state.
+//! Apache keeps some for AuthDigestNcCheck and one-time nonces, which are refused here.
 
 use howdah_http::Status;
 use md5::Md5;
@@ -56,7 +55,7 @@ pub(super) fn authenticate(
     }
 }
 
-/// A challenge for somebody who has authenticated and is not allowed.
+/// Returns a challenge for a user who has authenticated and is not allowed.
 pub(super) fn challenge_anew(
     tx: &mut Transaction<'_>,
     config: &super::Config,
@@ -212,8 +211,8 @@ impl Check<'_> {
         nonce
     }
 
-    /// The secret stands at both ends, so that nobody can lengthen what it signs. No nonce is made
-    /// with an `opaque`, so that a client which sends one back has it from elsewhere.
+    /// The secret is at both ends, so that the signed text cannot be extended. No nonce is made
+    /// with an `opaque`, so that a client which sends one back has it from another server.
     fn nonce_digest(&self, time: &[u8], opaque: Option<&[u8]>) -> Vec<u8> {
         let mut hasher = Sha1::new();
         hasher.update(self.secret);

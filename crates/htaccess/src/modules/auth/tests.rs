@@ -8,7 +8,7 @@ use crate::phases::access::check;
 use crate::phases::access::tests::{Asked, Site, USERS_OF, code, merged, run};
 use crate::testing::try_settings;
 
-/// What a request with that Authorization gets: the status and the challenge.
+/// The answer to a request with that Authorization: the status and the challenge.
 fn answer(folders: &[&str], authorization: &str) -> (u16, String) {
     let asked = Asked::new("GET").field("Authorization", authorization);
     let mut tx = asked.transaction();
@@ -109,7 +109,7 @@ fn a_field_that_nobody_sent() {
 
 const DIGEST: &str = "AuthType Digest\nAuthName Realm\nAuthUserFile /digests\nRequire valid-user\n";
 
-/// What a client sends for a challenge, with some parameters replaced.
+/// The response of a client to a challenge, with some parameters replaced.
 fn response(challenge: &str, replaced: &[(&str, &str)]) -> String {
     let parameter = |name: &'static str, default: String| {
         let found = replaced.iter().find(|(other, _)| *other == name);

@@ -1,4 +1,4 @@
-//! What a tree of `Require` directives comes to (httpd's `apply_authz_sections`).
+//! Evaluation of a tree of `Require` directives (httpd's `apply_authz_sections`).
 
 use std::net::IpAddr;
 
@@ -15,21 +15,21 @@ use crate::world::{LookedUp, World};
 use super::requirement::{Names, Requirement, RequirementKind, split};
 use super::section::{Group, Logic, Section, SectionKind};
 
-/// What one directive, or a container, comes to.
+/// The result of a directive or of a container (httpd's `authz_status`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AuthzStatus {
     Granted,
     Denied,
-    /// Denied, and a user might change that.
+    /// Denied, and another result is possible once a user has authenticated.
     DeniedWithoutUser,
-    /// Says nothing either way.
+    /// Neither granted nor denied.
     Neutral,
 }
 
 /// Returns the groups of a user. The error is for the log.
 pub(super) type Groups<'g> = dyn Fn(&[u8], &mut dyn World) -> Result<Vec<Vec<u8>>, String> + 'g;
 
-/// What a request is judged by.
+/// The evaluation of the directives for a request.
 pub(super) struct Evaluation<'j, 'r> {
     pub tx: &'j mut Transaction<'r>,
     pub groups: &'j Groups<'j>,
@@ -38,7 +38,7 @@ pub(super) struct Evaluation<'j, 'r> {
 }
 
 impl Evaluation<'_, '_> {
-    /// What a section comes to in a container of that logic.
+    /// Evaluates a section in a container of that logic.
     pub(super) fn section(
         &mut self,
         section: &Section,
@@ -47,8 +47,8 @@ impl Evaluation<'_, '_> {
         self.under(section, parent, false)
     }
 
-    /// `is_inverted`: whether an odd number of negations lies around it, so that its denial is what
-    /// lets people in.
+    /// Evaluates a section below others. `is_inverted`: whether an odd number of negations is
+    /// around it, so that its denial grants access.
     fn under(
         &mut self,
         section: &Section,
@@ -288,7 +288,7 @@ fn granted(is_granted: bool) -> AuthzStatus {
     }
 }
 
-/// That somebody is not denied does not yet let them in.
+/// Returns the status of a negated directive: not being denied does not grant access.
 fn negated(status: AuthzStatus) -> AuthzStatus {
     match status {
         AuthzStatus::Granted => AuthzStatus::Denied,

@@ -1,4 +1,4 @@
-//! What one `Require` asks for (httpd's authorisation providers).
+//! The requirement of one `Require` (httpd's authorisation providers).
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::method_set::MethodSet;
 use crate::mistake::Complaint;
 use crate::network::Subnet;
 
-/// What one `Require` asks for.
+/// The requirement of one `Require`.
 #[derive(Clone, Debug)]
 pub(super) struct Requirement {
     /// As it was written, without `not`.
@@ -71,7 +71,7 @@ impl Requirement {
         }
     }
 
-    /// From what stands behind `Require`: whether it is negated, and what it asks for.
+    /// Parses the arguments of `Require`. Returns whether it is negated, and its requirement.
     pub(super) fn parse(call: &Call<'_>) -> Result<(bool, Requirement), Complaint> {
         let (mut name, mut rest) = first_word(call.raw);
         let is_negated = name.eq_ignore_ascii_case(b"not");
@@ -114,7 +114,7 @@ impl Requirement {
     }
 }
 
-/// What modules answer that Debian has and Howdah has not: databases, directories, client
+/// Providers that Debian's Apache has and Howdah has not: databases, directories, client
 /// certificates.
 const ELSEWHERE: &[&str] = &[
     "dbd-group",
@@ -205,7 +205,7 @@ fn expression(rest: &[u8]) -> Result<RequirementKind, Complaint> {
     })
 }
 
-/// A condition that has it may hold once somebody has authenticated.
+/// A condition with this variable may hold once a user has authenticated.
 const USER_VARIABLE: &[u8] = b"%{REMOTE_USER}";
 
 impl fmt::Display for Requirement {

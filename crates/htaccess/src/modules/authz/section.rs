@@ -1,4 +1,4 @@
-//! What `Require` directives and their containers say: a tree.
+//! The tree of `Require` directives and their containers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::requirement::Requirement;
 /// `Require`, or a container of such.
 #[derive(Clone, Debug)]
 pub(super) struct Section {
-    /// Where it stands; the default container has no place.
+    /// The place of the directive; the default container has none.
     pub place: Option<Arc<Place>>,
     /// The methods that it is for. Of a container: those of all that it holds.
     pub methods: MethodSet,
@@ -35,7 +35,7 @@ pub(super) struct Group {
     pub members: Vec<Arc<Section>>,
 }
 
-/// How the members of a container come to one result.
+/// How the results of a container's members are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Logic {
     /// `<RequireAll>`, `AuthMerging And`.
@@ -58,7 +58,7 @@ impl Section {
         }
     }
 
-    /// What a site itself says: `Require all granted`.
+    /// Returns the site's own directive: `Require all granted`.
     pub(super) fn granted() -> Section {
         Section {
             place: None,
@@ -71,7 +71,7 @@ impl Section {
     /// Adds to a container.
     ///
     /// # Errors
-    /// What is negative has no effect where any one suffices.
+    /// A negative member has no effect where any one suffices.
     pub(super) fn add(&mut self, member: Section) -> Result<(), Complaint> {
         let shown = self.to_string();
         let SectionKind::Group(group) = &mut self.kind else {

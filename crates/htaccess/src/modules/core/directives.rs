@@ -1,4 +1,4 @@
-//! What core understands in a folder.
+//! The directives of core that are allowed in a folder.
 
 use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
 use crate::expression::Text;

@@ -10,7 +10,7 @@ use super::Config;
 use crate::expression::Text;
 use crate::number::leading_integer;
 
-/// What an error is answered with.
+/// The document for an error.
 #[derive(Clone, Debug)]
 pub enum ErrorDocument {
     /// The server's own page: `default` undoes what is configured above.
@@ -91,7 +91,7 @@ fn with(
     others.chain([(status, document)]).collect()
 }
 
-/// What is in force where `base` applies and `add` is closer.
+/// Returns the documents in force where `base` applies and `add` is closer.
 pub(super) fn merge(
     base: &[(Status, ErrorDocument)],
     add: &[(Status, ErrorDocument)],

@@ -20,15 +20,15 @@ pub struct InForce<'s> {
     pub named: Option<&'s [u8]>,
     /// mod_filter's chain.
     pub chain: Option<&'s Config>,
-    /// What the filter SUBSTITUTE does.
+    /// The filter SUBSTITUTE.
     pub substitutions: Option<&'s Arc<dyn ContentFilter>>,
 }
 
-/// Something that may act on the response.
+/// A filter that may act on the response.
 enum Candidate {
-    /// By its name, from AddOutputFilter or SetOutputFilter.
+    /// A name from AddOutputFilter or SetOutputFilter.
     Named(FilterKind),
-    /// From mod_filter's chain.
+    /// A filter of mod_filter's chain.
     SmartFilter(Arc<SmartFilter>),
 }
 
@@ -41,10 +41,10 @@ impl Candidate {
     }
 }
 
-/// Which filters the content passes, the first one first. `head` is changed as they change it:
-/// Vary, Content-Encoding, ETag, and no Content-Length where the length changes. `length` is that
-/// of the content, where it is known. Not to be asked for pages that the server makes of errors and
-/// redirects.
+/// Chooses the filters that the content passes, the first one first. Changes `head` accordingly:
+/// Vary, Content-Encoding, ETag, and no Content-Length where the length changes. `length` is the
+/// length of the content, where it is known. Not for pages that the server itself makes for errors
+/// and redirects.
 pub fn choose(
     tx: &mut Transaction<'_>,
     in_force: &InForce<'_>,
@@ -56,7 +56,7 @@ pub fn choose(
     candidates.sort_by_key(Candidate::rank);
     let mut filters = Vec::new();
     for candidate in candidates {
-        // What another filter makes has a length that nobody knows yet.
+        // The length of another filter's output is not known yet.
         let length = length.filter(|_| filters.is_empty());
         let outcome = consider(tx, in_force, world, head, length, &candidate);
         tx.trace(|| Event {
@@ -172,7 +172,7 @@ fn provider<'s>(
     })
 }
 
-/// What FilterProtocol says is done to the head.
+/// Changes the head as FilterProtocol says.
 fn announce(protocol: Protocol, fields: &mut Fields) {
     if protocol.change {
         fields.remove(b"Content-MD5");
@@ -320,6 +320,6 @@ fn suffix(fields: &mut Fields, transform: &str) {
     }
 }
 
-/// Content up to so many bytes is not compressed: gzip's own 18 bytes, and 50 for the fields that
-/// tell of it.
+/// Content up to this many bytes is not compressed: gzip's own 18 bytes, and 50 for the response
+/// fields.
 pub const TOO_SMALL: u64 = 68;

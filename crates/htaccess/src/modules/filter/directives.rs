@@ -114,7 +114,7 @@ fn protocol(flags: &[u8]) -> Protocol {
             b"change=1:1" => protocol.change = true,
             b"byteranges=no" => protocol.no_ranges = true,
             b"cache=no" => protocol.no_cache = true,
-            // What it says of proxying does not concern what is served from here.
+            // Its words on proxying do not concern local content.
             _ => {}
         }
     }
@@ -168,7 +168,7 @@ const fn directive(
     }
 }
 
-/// What belongs to the server's own configuration.
+/// A directive of the server's own configuration.
 const fn withheld(
     module: &'static str,
     name: &'static str,
@@ -184,7 +184,7 @@ const fn withheld(
     }
 }
 
-/// What limits how clients' compressed content is unpacked, which nothing here does.
+/// A limit for unpacking clients' compressed content, which Howdah does not unpack.
 const fn inflate_limit(name: &'static str) -> Directive<Apply<Config>> {
     Directive {
         module: "mod_deflate",

@@ -31,7 +31,7 @@ impl Filter {
     }
 }
 
-/// What gzip's header says the content was compressed on.
+/// The operating system in gzip's header.
 const UNIX: u8 = 3;
 /// Bytes that are compressed at once.
 const BROTLI_BUFFER: usize = 16 * 1024;

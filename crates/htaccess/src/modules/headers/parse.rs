@@ -43,7 +43,7 @@ pub(super) fn request_header(
     Ok(())
 }
 
-/// What stands behind the action.
+/// The arguments after the action.
 struct Words {
     name: Vec<u8>,
     value: Option<Vec<u8>>,

@@ -1,9 +1,9 @@
-//! What an extension means.
+//! Extensions and their meanings.
 
 use super::MultiviewsMatch;
 use crate::description::FileDescription;
 
-/// What is said about an extension.
+/// The meaning of an extension.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extension {
     /// AddType; empty where RemoveType took it away, also from the server's own table.
@@ -48,9 +48,9 @@ impl Extension {
         *self.aspect(aspect) = None;
     }
 
-    /// Whether RemoveHandler is meant to end that the file is run. To Apache it is stronger than an
-    /// AddHandler beside it, but who writes both with a handler of PHP wants scripts to run, and
-    /// under Debian's Apache they do.
+    /// Whether RemoveHandler stops the file from being run. For Apache, RemoveHandler is stronger
+    /// than an AddHandler beside it. A file with both, and a handler of PHP, wants scripts to run,
+    /// and under Debian's Apache they do.
     pub(super) fn takes_away(&self) -> bool {
         let gives_php = self.handler.as_ref().is_some_and(|handler| {
             let lower = handler.to_ascii_lowercase();
@@ -61,7 +61,7 @@ impl Extension {
         self.unhandled && !gives_php
     }
 
-    /// What `closer` says comes before what is there.
+    /// Adds the meanings of `closer`, which override those that are there.
     pub(super) fn overlay(&mut self, closer: &Extension) {
         let takes_away = closer.takes_away();
         let mut closer = closer.clone();

@@ -113,7 +113,7 @@ fn folders_below() {
     for (add, name, expected) in table {
         assert_eq!(found_with(&base.merge(&settings(add)), name), expected, "{add}");
     }
-    // What a folder takes away, one below it may add again.
+    // A folder may add again what one above it has removed.
     let again = base.merge(&settings("RemoveHandler .x")).merge(&settings("AddHandler c .x"));
     assert_eq!(found_with(&again, "f.x"), "text/a - - de c");
 }

@@ -1,4 +1,4 @@
-//! What a client accepts: Accept, Accept-Language, Accept-Charset, Accept-Encoding, Negotiate.
+//! The client's preferences: Accept, Accept-Language, Accept-Charset, Accept-Encoding, Negotiate.
 
 use howdah_http::{Method, members};
 
@@ -18,10 +18,10 @@ pub(super) struct AcceptItem {
     pub charset: Vec<u8>,
 }
 
-/// What a client accepts, and how it may be answered. `None` is a field that was not sent.
+/// The client's preferences. `None` is a field that was not sent.
 #[derive(Debug)]
 pub(super) struct Accepted {
-    /// Never empty: `*/*` stands for a missing Accept.
+    /// Never empty: `*/*` where Accept is missing.
     pub types: Vec<AcceptItem>,
     /// Whether Accept weighs its members. Where it does not, `*/*` is taken for a last resort.
     pub is_weighed: bool,
@@ -36,12 +36,12 @@ pub(super) struct Accepted {
     pub may_choose: bool,
     /// By the algorithm of RFC 2296.
     pub by_rvsa: bool,
-    /// What the client says is taken literally.
+    /// The preferences are taken literally.
     pub is_literal: bool,
 }
 
 impl Accepted {
-    /// What this request says.
+    /// Returns the preferences of a request.
     pub(super) fn of(tx: &Transaction<'_>) -> Accepted {
         let types = items(tx, b"accept");
         let reads = matches!(tx.state.method, Method::Get | Method::Head);
@@ -178,7 +178,7 @@ fn quality(value: &[u8]) -> f32 {
     f32::from(thousandths) / 1000.0
 }
 
-/// What stands for the media type of a script.
+/// The media type used for scripts.
 pub(super) const SCRIPT: &[u8] = b"application/x-httpd-cgi";
 
 #[cfg(test)]

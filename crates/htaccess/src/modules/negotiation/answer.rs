@@ -1,4 +1,4 @@
-//! What the response tells of the negotiation.
+//! Response fields of the negotiation.
 
 use std::io::Write;
 

@@ -4,7 +4,7 @@ use super::Config;
 use super::accept::{AcceptItem, Accepted};
 use super::variants::Variant;
 
-/// What variants without a language get where others have one, so that these come first.
+/// The quality of variants without a language where others have one, so that the others come first.
 const NO_LANGUAGE: f32 = 0.0001;
 
 /// Sets every quality of a variant but that of its language.
@@ -19,7 +19,7 @@ fn weigh_type(accepted: &Accepted, variant: &mut Variant) {
     let mut is_definite = true;
     for item in &accepted.types {
         let before = variant.stars;
-        // What is no better match than one before does not count.
+        // An item that matches no better than one before does not count.
         if !matches(item, variant) || before == variant.stars {
             continue;
         }

@@ -1,4 +1,4 @@
-//! The files that a name may stand for.
+//! The variants that a name may mean.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::escape;
 use crate::transaction::Transaction;
 use crate::world::{ProbeKind, World};
 
-/// What directives of other modules say about the files of a folder.
+/// Properties of a folder's files by the directives of other modules.
 pub(crate) struct Files<'s> {
     /// Returns what the extensions of a file's name say.
     pub describe: &'s dyn Fn(&[u8]) -> FileDescription,
@@ -22,7 +22,7 @@ pub(crate) struct Files<'s> {
     pub have_sections: bool,
 }
 
-/// A file that a name may stand for, and how well it suits the client.
+/// A file that a name may mean, and its qualities for the client.
 #[derive(Clone, Debug)]
 pub(super) struct Variant {
     /// Within the folder.
@@ -65,10 +65,10 @@ impl fmt::Display for Variant {
     }
 }
 
-/// The files, in the order of their names; `None` where there is none.
+/// Returns the variants, in the order of their names; `None` where there is none.
 ///
 /// # Errors
-/// 404 where there are some of which none can be sent.
+/// 404 where there are files and none can be sent.
 pub(super) fn gather(
     tx: &mut Transaction<'_>,
     files: &Files<'_>,
@@ -168,7 +168,7 @@ fn variant(files: &Files<'_>, asked: &[u8], entry: &[u8], length: u64) -> Option
     })
 }
 
-/// What the extensions say, or DefaultLanguage.
+/// Returns the languages of the extensions, or DefaultLanguage.
 fn languages(files: &Files<'_>, found: Vec<Box<[u8]>>) -> Vec<Vec<u8>> {
     match found.is_empty() {
         true => files.default_language.map(<[u8]>::to_vec).into_iter().collect(),

@@ -15,8 +15,8 @@ pub(crate) struct Words<'l> {
     pub flags: Option<&'l [u8]>,
 }
 
-/// The words of a line; `None` where it ends within the first. What follows the third is not looked
-/// at, as in Apache.
+/// Splits a line into its words; `None` where it ends within the first. As in Apache, words after
+/// the third are ignored.
 pub(crate) fn split(line: &[u8]) -> Option<Words<'_>> {
     let line = &line[..memchr::memchr(0, line).unwrap_or(line.len())];
     let (first, rest) = word(line);

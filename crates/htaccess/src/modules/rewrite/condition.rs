@@ -17,13 +17,13 @@ use crate::world::{ProbeKind, World};
 /// A condition, compiled.
 #[derive(Debug)]
 pub(super) struct Condition {
-    /// Where it stands.
+    /// The place of the directive.
     pub place: Arc<Place>,
     /// Its arguments as written.
     pub text: Box<[u8]>,
     /// The test string.
     pub subject: Template,
-    /// What it is tested for.
+    /// The test of the string.
     pub test: Test,
     /// Whether it holds where the test fails.
     pub negated: bool,
@@ -33,7 +33,7 @@ pub(super) struct Condition {
     pub vary: Box<[Box<[u8]>]>,
 }
 
-/// What a test string is tested for.
+/// The test of a string.
 #[derive(Debug)]
 pub(super) enum Test {
     /// A regular expression.
@@ -56,7 +56,7 @@ pub(super) enum Test {
     Expression(Expression),
 }
 
-/// What a file is tested for.
+/// The test of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileTest {
     /// `-f`.
@@ -185,12 +185,12 @@ impl Condition {
     }
 }
 
-/// What is known of the file that the URL led to, so that nobody has to be asked.
+/// The kind of the file that the URL leads to, which needs no question to the file system.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known<'k> {
     /// Its name before any rule changed it.
     pub filename: &'k [u8],
-    /// What it is.
+    /// The kind of that file.
     pub found: Found,
 }
 

@@ -8,7 +8,7 @@ use crate::number;
 use crate::transaction::{State, Transaction};
 
 /// Adds `name:value:domain[:minutes[:path[:secure[:httponly[:samesite]]]]]`, once for a name and
-/// request. What begins with `;` is separated by `;`. Less than a domain is no cookie.
+/// request. A text that begins with `;` is separated by `;`. Without a domain there is no cookie.
 pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), RewriteError> {
     let (separator, text) = match text {
         [b';', rest @ ..] => (b';', rest),

@@ -1,4 +1,4 @@
-//! What the directives do with their arguments.
+//! The module's directives and their arguments.
 
 use super::condition::Condition;
 use super::rule::Rule;

@@ -1,28 +1,28 @@
-//! What strings are expanded from, and why an evaluation is given up.
+//! The values that strings are expanded from, and the errors of an evaluation.
 
 use super::look_ahead::LookAhead;
 use crate::pattern::{Captures, Exhausted};
 use crate::transaction::Transaction;
 
-/// What a string is expanded from, besides the outside world.
+/// The values that a string is expanded from, besides the outside world.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Expansion<'s, 'r> {
     /// The request.
     pub transaction: &'s Transaction<'r>,
-    /// What look-aheads have found.
+    /// The results of look-aheads.
     pub ahead: &'s LookAhead,
-    /// What the rule's pattern captured.
+    /// The captures of the rule's pattern.
     pub rule: &'s Captures,
-    /// What the last condition captured.
+    /// The captures of the last condition.
     pub condition: &'s Captures,
 }
 
-/// Why an evaluation is given up: the request is answered with 500.
+/// The error of an evaluation: the request is answered with 500.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RewriteError {
     /// A pattern tries too much.
     Exhausted,
-    /// Something grew beyond all bounds.
+    /// An expansion is longer than 64 KiB.
     TooLong,
     /// The rules took too much work altogether.
     TooMuch,

@@ -46,7 +46,7 @@ fn standing_off(state: &State, config: &Config) -> Option<&'static str> {
         .then_some("not applied: a rule with END has applied before")
 }
 
-/// What the rules' result means.
+/// Returns the meaning of the rules' result.
 fn result(run: &mut Run<'_, '_>, config: &Config, outcome: RulesOutcome) -> Outcome {
     let state = &run.transaction.state;
     let scheme = url::scheme(&state.filename);
@@ -96,7 +96,7 @@ fn proxy(run: &mut Run<'_, '_>, escape: bool) -> Outcome {
     Outcome::Proxy { url }
 }
 
-/// A redirect to a URL. What looks like the folder's own path in it becomes RewriteBase.
+/// Returns a redirect to a URL. The folder's own path in it is replaced by RewriteBase.
 fn redirect(run: &mut Run<'_, '_>, config: &Config, scheme: url::Scheme, escape: bool) -> Outcome {
     let same_query = run.has_first_query();
     let original = run.take_original().unwrap_or_default();
@@ -193,7 +193,7 @@ fn as_url(name: Vec<u8>, state: &State, config: &Config) -> Vec<u8> {
         .unwrap_or(name)
 }
 
-/// What `T=` and `H=` have said becomes so.
+/// Sets the type and the handler of `T=` and `H=`.
 fn force_type(run: &mut Run<'_, '_>, outcome: Outcome) -> Outcome {
     let state = &mut run.transaction.state;
     if let Some(handler) = run.handler.take() {
@@ -215,7 +215,7 @@ fn force_type(run: &mut Run<'_, '_>, outcome: Outcome) -> Outcome {
     outcome
 }
 
-/// Whether there is a byte that may not stand in a request line.
+/// Whether there is a byte that is not allowed in a request line.
 fn has_controls(args: &[u8]) -> bool {
     args.iter().any(|&byte| byte <= b' ' || byte == 0x7f)
 }

@@ -42,7 +42,7 @@ fn one(key: &[u8], value: &[u8], effects: &mut Effects) -> Result<(), String> {
     Ok(())
 }
 
-/// What a flag, in small letters, switches on.
+/// Returns the switch of a flag, which is in small letters.
 fn switch(name: &[u8]) -> Option<Switches> {
     Some(match name {
         b"b" | b"backrefescaping" | b"bctls" => Switches::ESCAPE,

@@ -11,14 +11,14 @@ use crate::transaction::Transaction;
 use crate::variables::Server;
 use crate::world::{Lookup, World};
 
-/// What sub-requests for what a rule is matched against came to, where its strings ask for that.
+/// The results of sub-requests for the subject of a rule, where its strings ask for them.
 #[derive(Debug, Default)]
 pub(super) struct LookAhead {
     url: Option<Lookup>,
     file: Option<Lookup>,
 }
 
-/// Asks what a string with look-aheads needs. Nothing where it would never end.
+/// Makes the sub-requests that a string with look-aheads needs; none where they would never end.
 pub(super) fn look(
     template: &Template,
     subject: &[u8],
@@ -41,8 +41,7 @@ pub(super) fn look(
         ahead.url = Some(world.lookup(transaction, &url));
     }
     if template.looks_ahead(true) {
-        // Apache cannot know which file an absolute path stands for either, and asks for it as a
-        // URL.
+        // As in Apache, an absolute path is asked for as a URL.
         ahead.file = Some(if is_url {
             world.lookup(transaction, subject)
         } else {
@@ -53,8 +52,8 @@ pub(super) fn look(
 }
 
 impl LookAhead {
-    /// What a variable is after the sub-request for the file, or else for the URL; empty without
-    /// one.
+    /// Returns the value of a variable after the sub-request for the file or for the URL; empty
+    /// without one.
     pub fn value<'s>(
         &'s self,
         of_file: bool,

@@ -1,4 +1,4 @@
-//! What holds for any rules and any request.
+//! The properties that hold for any rules and any request.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -79,7 +79,7 @@ fn state(path: &[u8], query: &[u8]) -> State {
         args: (!query.is_empty()).then(|| query.to_vec()),
         document_root: Arc::from(&b"/srv"[..]),
         filename: [b"/srv/", file].concat(),
-        // A semicolon stands for where the file's name ends.
+        // A semicolon marks the end of the file's name.
         path_info: match path.len() - file.len() {
             0 => Vec::new(),
             rest => [b"/", &path[path.len() - rest + 1..]].concat(),

@@ -14,9 +14,9 @@ use crate::pattern::{Candidates, Captures};
 use crate::transaction::{State, Transaction};
 use crate::world::World;
 
-/// The rules on their way.
+/// The application of rules to a request.
 pub(super) struct Run<'a, 'r> {
-    /// The request. Its file name, query and PATH_INFO are what the rules have made of them.
+    /// The request, whose file name, query and PATH_INFO the rules change.
     pub transaction: &'a mut Transaction<'r>,
     /// The outside.
     pub world: &'a mut dyn World,
@@ -27,9 +27,9 @@ pub(super) struct Run<'a, 'r> {
     original_args: Option<Option<Vec<u8>>>,
     /// The status that a redirect has been given (`r->status`).
     pub status: u16,
-    /// What `T=` demands.
+    /// The media type of `T=`.
     pub kind: Option<Vec<u8>>,
-    /// What `H=` demands.
+    /// The handler of `H=`.
     pub handler: Option<Vec<u8>>,
     /// File name and PATH_INFO, where there is any.
     joined: Vec<u8>,
@@ -43,11 +43,11 @@ pub(super) struct Run<'a, 'r> {
     candidates: Candidates,
     /// The conditions that held and whose request fields go into Vary.
     vary: Vec<usize>,
-    /// How much work may still be done.
+    /// The work that is left, in bytes looked at or written.
     work: usize,
 }
 
-/// What came of all rules.
+/// The result of all rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RulesOutcome {
     /// None has changed the URL.
@@ -59,29 +59,29 @@ pub(super) enum RulesOutcome {
     Status(u16),
 }
 
-/// What came of one rule.
+/// The result of one rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Applied {
     /// Pattern or conditions do not hold.
     Not,
-    /// They do, and the URL stays.
+    /// They hold, and the URL stays.
     Kept,
-    /// They do, and the URL is another.
+    /// They hold, and the URL is another.
     Changed,
-    /// They do, but the URL that comes of it is refused.
+    /// They hold, but the resulting URL is refused.
     Refused,
 }
 
-/// How long a rewritten path may be: twice the 8,190 bytes of `LimitRequestLine`'s default; then
-/// 500.
+/// The longest rewritten path: twice the 8,190 bytes of `LimitRequestLine`'s default. A longer one
+/// is answered with 500.
 const LONGEST_PATH: usize = 16_380;
 
-/// How much work the rules may take for a request, in bytes looked at or written; then 500. A list
-/// of 5,000 rules takes a thirtieth of it, a loop of 32,000 rounds with one rule a tenth. Some
-/// hundred milliseconds at worst.
+/// The work of the rules for a request at most, in bytes looked at or written; more is answered
+/// with 500. A list of 5,000 rules takes a thirtieth of it, a loop of 32,000 rounds with one rule a
+/// tenth. Some hundred milliseconds at worst.
 const MOST_WORK: usize = 32 << 20;
 
-/// What a rule or a condition takes at least.
+/// The work of a rule or a condition at least.
 const LEAST_WORK: usize = 32;
 
 impl<'a, 'r> Run<'a, 'r> {
@@ -125,7 +125,7 @@ impl<'a, 'r> Run<'a, 'r> {
             .is_none_or(|first| first.is_some() && *first == self.transaction.state.args)
     }
 
-    /// Says where the rules were given up.
+    /// Logs the rule at which the evaluation failed.
     fn complain(&mut self, rule: &Rule, failure: RewriteError) -> RewriteError {
         let message = format!("mod_rewrite: {}", failure.as_str());
         self.transaction.complain(Some(&rule.place), message);
@@ -135,7 +135,7 @@ impl<'a, 'r> Run<'a, 'r> {
     /// Applies all rules in their order (`apply_rewrite_list`).
     pub fn all(&mut self) -> Result<RulesOutcome, RewriteError> {
         let rules = &self.config.rules.list;
-        // Who wants to know what happened gets every rule tried.
+        // With a trace, every rule is tried.
         let index = match self.transaction.is_traced() {
             false => self.config.rules.index(),
             true => None,
@@ -260,8 +260,8 @@ impl<'a, 'r> Run<'a, 'r> {
         Ok(())
     }
 
-    /// Where the file name has changed: puts PATH_INFO behind it, if there is any, since rules are
-    /// matched against both, and looks up which rules may match.
+    /// Where the file name has changed: appends PATH_INFO, since rules are matched against both,
+    /// and looks up the rules that may match.
     fn join(&mut self, index: Option<&Index>) {
         if !self.is_stale {
             return;
@@ -280,13 +280,13 @@ impl<'a, 'r> Run<'a, 'r> {
         }
     }
 
-    /// What rules are matched against: the path below the folder that they stand in.
+    /// Returns the subject of the rules: the path below their folder.
     fn subject(&self) -> &[u8] {
         let whole = whole(&self.transaction.state, &self.joined);
         whole.strip_prefix(&*self.config.directory).unwrap_or(whole)
     }
 
-    /// What strings are expanded from, and what changes meanwhile.
+    /// Returns the values that strings are expanded from, and the parts that change meanwhile.
     fn parts(&mut self) -> (Expansion<'_, 'r>, &mut dyn World, Known<'_>, &mut Captures) {
         let state = &self.transaction.state;
         let expansion = Expansion {
@@ -346,9 +346,9 @@ impl<'a, 'r> Run<'a, 'r> {
     }
 }
 
-/// What comes before a result that mod_proxy is to fetch.
+/// The prefix of a result for mod_proxy.
 pub(super) const PROXY: &[u8] = b"proxy:";
-/// What comes before the result of a rule with `PT`.
+/// The prefix of the result of a rule with `PT`.
 pub(super) const PASS_THROUGH: &[u8] = b"passthrough:";
 
 fn whole<'s>(state: &'s State, joined: &'s [u8]) -> &'s [u8] {

@@ -25,7 +25,7 @@ enum Part {
     OfRule(usize),
     /// `%0` to `%9`: what the last condition captured.
     OfCondition(usize),
-    /// The default of a map. No map is ever defined: RewriteMap may not stand in `.htaccess`.
+    /// The default of a map. No map is ever defined: RewriteMap is not allowed in `.htaccess`.
     Map(Template),
 }
 
@@ -42,9 +42,9 @@ pub(super) struct Escape {
     pub controls: bool,
 }
 
-/// What an expansion may come to; beyond it the request is answered with 500. Far above the 16 KiB
-/// that a rewritten path may have, and it keeps variables that are appended to themselves, round
-/// after round, from filling the memory.
+/// The longest expansion in bytes; a longer one is answered with 500. Far above the 16 KiB that a
+/// rewritten path may have. It keeps variables that are appended to themselves, round after round,
+/// from filling the memory.
 const LONGEST: usize = 64 * 1024;
 
 /// How deep maps and look-aheads may be nested.
@@ -240,7 +240,7 @@ fn curly<'t>(
     Ok(inner)
 }
 
-/// Where a byte stands that is not within further braces.
+/// Returns the index of a byte that is not within further braces.
 fn at_depth_one(text: &[u8], wanted: u8) -> Option<usize> {
     let mut depth = 1u32;
     for (at, &byte) in text.iter().enumerate() {

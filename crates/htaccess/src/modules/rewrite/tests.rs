@@ -19,7 +19,7 @@ mod traces;
 /// A folder `/srv` with a few files. Everything else that is asked for is not there.
 #[derive(Default)]
 pub(super) struct Tree {
-    /// What was asked, in order.
+    /// The questions, in order.
     asked: Vec<String>,
 }
 
@@ -78,7 +78,7 @@ impl World for Tree {
     }
 }
 
-/// What has become of a request.
+/// The request after the rules.
 pub(super) struct Answer {
     /// `internal /path?query`, `302 http://…`, `403`, `declined`, `continue`, `proxy http://…`.
     pub outcome: String,
@@ -86,7 +86,7 @@ pub(super) struct Answer {
     pub asked: Vec<String>,
 }
 
-/// What the rules make of `GET target` with these fields, a line each.
+/// Applies the rules to `GET target` with these fields, a line each.
 pub(super) fn ask(rules: &str, target: &str, fields: &str) -> Answer {
     evaluate(&settings(rules), target, fields, |_| {})
 }
@@ -116,7 +116,7 @@ pub(super) fn evaluate(
     }
 }
 
-/// With `RewriteEngine On`: what comes of `GET target`.
+/// The outcome of `GET target`, with `RewriteEngine On`.
 pub(super) fn outcome(rules: &str, target: &str) -> String {
     ask(&format!("RewriteEngine On\n{rules}"), target, "").outcome
 }

@@ -1,4 +1,4 @@
-//! What `%{…}` stands for in test strings and substitutions.
+//! The variables `%{…}` of test strings and substitutions.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::world::World;
 pub(super) enum Variable {
     /// One of the fixed names.
     Server(Server),
-    /// `HTTP:name`, and the names that stand for a field of the request.
+    /// `HTTP:name`, and the names of request fields.
     Field(Box<[u8]>),
     /// `ENV:name`.
     Environment(Box<[u8]>),
@@ -26,7 +26,7 @@ pub(super) enum Variable {
 }
 
 impl Variable {
-    /// The variable of that name, which look-aheads may nest so deep.
+    /// Returns the variable of that name. Look-aheads may nest to that depth.
     pub fn named(name: &[u8], depth: usize) -> Variable {
         let boxed = |name: &[u8]| Variable::named(name, depth.saturating_sub(1)).into();
         let (Some(fourth), Some(fifth)) = (name.get(3), name.get(4).or(Some(&0))) else {
@@ -79,7 +79,7 @@ impl Variable {
         }
     }
 
-    /// What it stands for; empty where there is nothing.
+    /// Returns the value; empty where there is none.
     pub fn value<'s>(
         &'s self,
         expansion: &Expansion<'s, '_>,

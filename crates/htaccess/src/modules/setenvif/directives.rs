@@ -167,7 +167,7 @@ fn add(
     Ok(())
 }
 
-/// What is meant by a name; `None` where it is a regular expression for names of fields.
+/// Returns the attribute of that name; `None` where it is a regular expression for names of fields.
 fn attribute(name: &[u8]) -> Option<Attribute> {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-' || *byte == b'_';
     Some(match name.to_ascii_lowercase().as_slice() {
@@ -205,7 +205,7 @@ fn variable(word: &[u8]) -> Variable {
     }
 }
 
-/// What a regular expression stands for that has no operators but escaped ones: then it is text.
+/// Returns the text that a regular expression without operators matches; escaped ones are text.
 fn literal(regex: &[u8]) -> Option<Vec<u8>> {
     let mut text = Vec::with_capacity(regex.len());
     let mut bytes = regex.iter();

@@ -56,7 +56,7 @@ fn parse(text: &[u8]) -> Result<Substitution, String> {
     })
 }
 
-/// What replaces text is taken as it stands.
+/// The replacement of text is taken literally.
 fn replacement_of(find: &Find, text: &[u8]) -> Replacement {
     let has_groups = text.windows(2).any(|pair| pair[0] == b'$' && pair[1].is_ascii_digit());
     match find {

@@ -135,7 +135,7 @@ impl Transformer {
         Ok(())
     }
 
-    /// Where it stands in `text`, of which `lower` is the same in lower case.
+    /// Finds it in `text`, of which `lower` is the same in lower case.
     fn find(
         &mut self,
         substitution: &Substitution,
@@ -187,9 +187,9 @@ impl Transform for Transformer {
 const TOO_LONG: Broken = Broken("a line is longer than SubstituteMaxLineLength");
 const EXHAUSTED: Broken = Broken("a regular expression of Substitute tries too much on a line");
 
-/// What every response may cost, in bytes that captures copy.
+/// The work for a response, in bytes that captures copy.
 const BUDGET: u64 = 64 * 1024 * 1024;
-/// What each byte of it adds to that.
+/// The work that each byte of the response adds.
 const BUDGET_OF_A_BYTE: u64 = 4096;
 
 #[cfg(test)]

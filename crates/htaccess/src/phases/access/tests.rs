@@ -20,7 +20,7 @@ use crate::world::{LookedUp, Lookup, Owners, Probe, Verified, World};
 /// A world with files of users and groups, in which 192.0.2.1 is `client.example.org`.
 #[derive(Default)]
 pub(crate) struct Site {
-    /// Whether nobody looks up names of hosts.
+    /// Whether names of hosts are not looked up.
     pub nameless: bool,
     /// Whether passwords are still to be compared.
     pub is_slow: bool,
@@ -93,11 +93,11 @@ impl World for Site {
     }
 }
 
-/// What a site says that has users.
+/// The directives of a site with users.
 pub(crate) const USERS_OF: &str =
     "AuthType Basic\nAuthName Realm\nAuthUserFile /users\nAuthGroupFile /groups\n";
 
-/// What is in force with these directives in a folder, and those in one below it.
+/// The settings in force with the directives of folders, outermost first.
 pub(crate) fn merged(folders: &[&str]) -> Settings {
     let all = folders.iter().map(|lines| settings(lines));
     all.reduce(|above, below| above.merge(&below)).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What a rule does that holds.
+//! The effects of a rule that matches.
 
 use std::borrow::Cow;
 

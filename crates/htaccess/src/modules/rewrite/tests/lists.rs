@@ -65,7 +65,7 @@ const TARGETS: [&str; 12] = [
     "/y.php",
 ];
 
-/// What comes of a request: outcome, query, variables. With a trace, every rule is tried.
+/// The result of a request: outcome, query, variables. With a trace, every rule is tried.
 fn result(settings: &Settings, target: &str, is_traced: bool) -> String {
     let answer = evaluate(settings, target, "User-Agent: Mozilla bot7 x", |state| {
         state.trace = is_traced.then(|| Box::new(Trace::default()));

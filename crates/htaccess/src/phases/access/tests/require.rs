@@ -172,7 +172,7 @@ fn merging_with_the_folders_above() {
             "Require env a\n--\nAuthMerging And\nRequire env b\n--\nAuthMerging Or\nRequire env c",
             &[("GET a=1 b=1", 200), ("GET a=1", 403), ("GET c=1", 200)],
         ),
-        // What is joined with the topmost file is what the site itself says: that everybody may.
+        // The topmost file is joined with the site's own `Require all granted`.
         ("AuthMerging And\nRequire env a", &[("GET", 403), ("GET a=1", 200)]),
         ("AuthMerging Or\nRequire env a", &[("GET", 200)]),
         (
@@ -200,7 +200,7 @@ fn without_names_of_hosts_nobody_gets_in_by_one() {
         ("Require forward-dns home.example", 403),
         ("Require host example.org\nRequire ip 192.0.2.1", 200),
         ("<RequireAll>\nRequire all granted\nRequire not host evil.example\n</RequireAll>", 500),
-        // A negation in a negation: an unknown name lets nobody in.
+        // A negation in a negation: an unknown name denies access.
         (
             "<RequireAll>\nRequire all granted\n<RequireNone>\n<RequireAll>\nRequire all granted\n\
              Require not host evil.example\n</RequireAll>\n</RequireNone>\n</RequireAll>",

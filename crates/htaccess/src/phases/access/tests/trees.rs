@@ -1,11 +1,11 @@
-//! Trees of containers that nobody chose, against a plain reading of Apache's manual.
+//! Random trees of containers, against a plain reading of Apache's manual.
 
 use std::fmt::Write;
 
 use super::{Asked, Site, USERS_OF, code, merged};
 use crate::phases::access::check;
 
-/// A tree and what it should come to.
+/// A tree and its expected result.
 enum Tree {
     Leaf {
         line: &'static str,
@@ -49,7 +49,7 @@ impl Tree {
         Tree::Group { name, members }
     }
 
-    /// Whether it only ever denies, so that Apache does not let it stand where any one suffices.
+    /// Whether it can only deny, so that Apache does not allow it where any one suffices.
     fn is_negative(&self) -> bool {
         match self {
             Tree::Leaf { line, .. } => line.starts_with("Require not"),
