@@ -7,9 +7,9 @@ use howdah_http::{Content, Fields, Method, Request, Scheme, Version};
 
 /// The request and its connection, which do not change while it is served.
 ///
-/// Everything that can differ between two requests for the same URL is reached by a method that
-/// notes the question, where somebody wants to know: an answer that was found without asking holds
-/// for the other request as well.
+/// Every property that can differ between two requests for the same URL is read by a method that
+/// records the reading, where [`Reads`] are collected. A result that was found without reading a
+/// property holds for requests that differ in it.
 #[derive(Clone, Copy, Debug)]
 pub struct Client<'r> {
     request: &'r Request,
@@ -129,7 +129,7 @@ impl<'r> Client<'r> {
         self.request.content
     }
 
-    /// The URL's path, as sent. What it means does not depend on how it is spelled.
+    /// Returns the URL's path, as sent. Its meaning does not depend on its spelling.
     pub fn path(&self) -> &'r [u8] {
         self.request.path()
     }
@@ -212,7 +212,7 @@ const MOST_FIELDS: usize = 8;
 /// Bytes of a field that are kept to be compared.
 const LONGEST: usize = 512;
 
-/// Fields that tell who somebody is: they are not kept, and nobody else sends the same.
+/// Fields that identify a user: they are not kept, since no other user sends the same.
 const SECRETS: [&[u8]; 3] = [b"Authorization", b"Proxy-Authorization", b"Cookie"];
 
 #[cfg(test)]

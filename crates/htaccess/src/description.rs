@@ -1,9 +1,9 @@
-//! What the extensions of a file's name say about the file.
+//! Properties of a file by the extensions of its name.
 
-/// What a file's name says about it.
+/// The properties of a file by its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileDescription {
-    /// With parameters, as it was written.
+    /// The media type with parameters, as it was written.
     pub content_type: Option<Vec<u8>>,
     pub charset: Option<Box<[u8]>>,
     /// Several are joined by commas, in the order of the extensions.

@@ -16,7 +16,7 @@ pub(crate) struct Excerpt<'s> {
     starts: Vec<usize>,
 }
 
-/// So many bytes of a line are shown.
+/// The bytes of a line that are shown at most.
 const LONGEST_SHOWN: usize = 400;
 
 impl<'s> Excerpt<'s> {
@@ -24,7 +24,7 @@ impl<'s> Excerpt<'s> {
         Excerpt { source, file, starts: Vec::new() }
     }
 
-    /// Where a directive stands.
+    /// Returns the place of a directive.
     pub(crate) fn place(&self, item: &Item) -> Place {
         Place {
             file: self.file.clone(),

@@ -1,10 +1,10 @@
 //! From bytes to items: lines, continuation, comments, words and nested sections, as
 //! `ap_build_config` reads a `.htaccess`.
 //!
-//! Apache decides about `<IfModule>` and its like while it reads: what a section does not let
-//! through is not even looked at but for its tags, and what it lets through stands as if the tags
-//! were not there. So the answers come from the caller, as [`Conditions`], and the items hold no
-//! such sections.
+//! Apache decides about `<IfModule>` and its like while it reads. Of a section that does not apply
+//! only the tags are read; the content of one that applies is read as if the tags were not there.
+//! Therefore the caller gives the answers, as [`Conditions`], and the items contain no such
+//! sections.
 
 mod lines;
 mod parser;
@@ -27,14 +27,14 @@ pub struct Item {
     /// The rest, continuation lines joined, without white space at either end; of a section with
     /// the final `>`.
     pub raw: Box<[u8]>,
-    /// From 1: the line in which the name stands.
+    /// The line of the name, from 1.
     pub line: u32,
     /// From 1, in bytes: where the name starts.
     pub column: u32,
     /// Where its first line starts in the file, and that line's number.
     pub(crate) start: (usize, u32),
-    /// Where `raw` begins in the joined line; `None` where variables were put in, so that nothing
-    /// stands where it stood.
+    /// The offset of `raw` in the joined line; `None` where variables were replaced, which moves
+    /// the text.
     pub(crate) raw_at: Option<usize>,
     /// The items of a section; `None` for a directive.
     pub items: Option<Vec<Item>>,
@@ -79,7 +79,7 @@ pub struct Fault {
 /// for a `.htaccess` holds.
 pub const LONGEST_LINE: usize = 8192;
 
-/// Sections may stand within each other so deep; Apache has no limit but its stack.
+/// The depth to which sections may be nested; Apache has no limit but its stack.
 pub const DEEPEST: usize = 100;
 
 /// Reads a file.

@@ -1,9 +1,8 @@
 //! Findings of `howdah check` beyond mistakes: directives that change nothing, can never act, or
 //! open a security hole.
 //!
-//! The checks read the directives as they are written, not what they compile to. Each tells only
-//! what is so whatever the request may be; a guess that is wrong costs more trust than ten that are
-//! right earn.
+//! The checks read the directives as they are written, not as they are compiled. A check reports
+//! only what holds for every request: one wrong guess costs more trust than ten right ones earn.
 
 mod access;
 mod files;
@@ -21,9 +20,9 @@ use crate::language::{Item, parse, words};
 use crate::mistake::{Complaint, Mistake, MistakeKind};
 use crate::scope::Surroundings;
 
-/// Everything there is to say about a file, in the order of its lines: the
-/// [remarks](crate::Compiled::remarks) of compiling it, and what only somebody who looks for it
-/// needs to know. `exists` tells whether there is anything at an absolute path.
+/// Returns all remarks on a file, in the order of its lines: the
+/// [remarks](crate::Compiled::remarks) of the compiler, and the findings of this module. `exists`
+/// tells whether there is a file at an absolute path.
 pub fn check(
     source: &[u8],
     surroundings: &Surroundings,
@@ -50,7 +49,7 @@ pub fn check(
     remarks
 }
 
-/// Whether a file has directives that keep somebody out.
+/// Whether a file has directives that deny access.
 pub fn protects(
     source: &[u8],
     surroundings: &Surroundings,

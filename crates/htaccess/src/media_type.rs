@@ -5,7 +5,7 @@
 pub(crate) struct MediaType {
     /// Type, subtype and the parameters but charset.
     pub text: Vec<u8>,
-    /// Whether it is one at all. What is none is sent as it stands, and gets no charset.
+    /// Whether the text is a valid media type. Other text is sent unchanged, without a charset.
     pub is_readable: bool,
 }
 
@@ -54,7 +54,7 @@ fn parts(value: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     Some((text, charset))
 }
 
-/// What stands between semicolons, but for those in quotes.
+/// The parts between semicolons that are not in quotes.
 struct Pieces<'v>(&'v [u8]);
 
 impl<'v> Iterator for Pieces<'v> {

@@ -1,4 +1,4 @@
-//! Which request methods a directive is for: `<Limit>`, `<LimitExcept>`, `Require method`.
+//! The request methods that a directive is for: `<Limit>`, `<LimitExcept>`, `Require method`.
 
 use howdah_http::Method;
 
@@ -14,14 +14,14 @@ impl MethodSet {
     pub const ALL: MethodSet = MethodSet(u32::MAX);
     const UNKNOWN: MethodSet = MethodSet(1 << 31);
 
-    /// The method of that name; `None` where httpd does not know it.
+    /// Returns the method of that name; `None` where httpd does not know it.
     pub fn named(name: &[u8]) -> Option<MethodSet> {
         let name: &[u8] = if name == b"HEAD" { b"GET" } else { name };
         let place = NAMES.iter().position(|known| known.as_bytes() == name)?;
         Some(MethodSet(1 << place))
     }
 
-    /// The method of a request.
+    /// Returns the method of a request.
     pub fn of(method: &Method) -> MethodSet {
         match method {
             Method::Get | Method::Head => MethodSet(1),
@@ -30,7 +30,7 @@ impl MethodSet {
         }
     }
 
-    /// The methods that a directive in this scope is for.
+    /// Returns the methods that a directive in this scope is for.
     pub(crate) fn within(scope: &Scope<'_>) -> MethodSet {
         let Some(methods) = &scope.methods else {
             return MethodSet::ALL;
@@ -43,24 +43,24 @@ impl MethodSet {
         if methods.except { MethodSet(!named.0) } else { named }
     }
 
-    /// Both sets together.
+    /// Returns the union of both sets.
     pub const fn with(self, other: MethodSet) -> MethodSet {
         MethodSet(self.0 | other.0)
     }
 
-    /// Those of this set that are not in the other.
+    /// Returns the methods of this set that are not in the other.
     pub const fn without(self, other: MethodSet) -> MethodSet {
         MethodSet(self.0 & !other.0)
     }
 
-    /// Whether they have one in common.
+    /// Whether both sets have a method in common.
     pub const fn meets(self, other: MethodSet) -> bool {
         self.0 & other.0 != 0
     }
 }
 
-/// The methods that httpd knows. GET and POST stand first because [`MethodSet::of`] knows their
-/// places.
+/// The methods that httpd knows. GET and POST are first because [`MethodSet::of`] knows their
+/// positions.
 const NAMES: &[&str] = &[
     "GET",
     "POST",

@@ -17,9 +17,9 @@ pub struct Place {
 /// A directive's error in its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
-    /// What is wrong, quoting the words of the file.
+    /// The message, which quotes the file.
     pub message: String,
-    /// What to do.
+    /// The remedy.
     pub hint: Option<String>,
     /// The argument with the error, from 0; `None` is the directive itself.
     pub argument: Option<usize>,
@@ -38,7 +38,7 @@ pub struct Mistake {
     pub line: String,
     /// The message.
     pub message: String,
-    /// What to do; for a misspelt name, the nearest one.
+    /// The remedy, such as the nearest name for a misspelt one.
     pub hint: Option<String>,
     /// The kind of mistake.
     pub kind: MistakeKind,
@@ -182,7 +182,7 @@ impl Complaint {
         Complaint { refused: true, ..self }
     }
 
-    /// Adds what to do.
+    /// Adds a remedy.
     pub fn hint(self, hint: impl Into<String>) -> Complaint {
         Complaint { hint: Some(hint.into()), ..self }
     }

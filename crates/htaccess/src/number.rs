@@ -2,8 +2,8 @@
 
 use crate::language::is_space;
 
-/// What `strtol` with base 10 makes of the text: the number and how many bytes it took. `None`
-/// where it overflows.
+/// Reads an integer as `strtol` with base 10 does. Returns the number and the bytes that it took;
+/// `None` where it overflows.
 pub(crate) fn integer(text: &[u8]) -> Option<(i64, usize)> {
     let blanks = text.iter().take_while(|byte| is_space(**byte)).count();
     let signed = &text[blanks..];
@@ -17,7 +17,7 @@ pub(crate) fn integer(text: &[u8]) -> Option<(i64, usize)> {
     Some((number, end))
 }
 
-/// What `atoi` makes of the text, whatever follows the number.
+/// Reads an integer as `atoi` does, whatever follows the number; `None` where it overflows.
 pub(crate) fn leading_integer(text: &[u8]) -> Option<i64> {
     integer(text).map(|(number, _)| number)
 }

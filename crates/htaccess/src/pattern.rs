@@ -1,6 +1,6 @@
 //! Regular expressions as Apache has them: PCRE2 with Apache's defaults, compiled with the JIT,
-//! bounded in what they may try. What files use most (literals, `^`, `$`, `.*`, lists of words) is
-//! matched without PCRE2, with the same result.
+//! bounded in what they may try. The patterns that files use most (literals, `^`, `$`, `.*`, lists
+//! of words) are matched without PCRE2, with the same result.
 //!
 //! ```text
 //! text ── syntax (a subset) ──┬──> shape      matched by hand
@@ -140,8 +140,8 @@ impl Pattern {
         Ok(found.is_some())
     }
 
-    /// Where it first matches in `subject` at or after `from`: for replacing. What stands before
-    /// `from` is still looked at by `^`, `\b` and the like.
+    /// Finds the first match in `subject` at or after `from`, for replacing. Assertions such as `^`
+    /// and `\b` see the text before `from`.
     pub fn find_from(
         &self,
         subject: &[u8],
@@ -191,8 +191,8 @@ impl Captures {
         }
     }
 
-    /// Where the whole match stands in the subject, in bytes; empty at its beginning where nothing
-    /// has matched yet.
+    /// Returns the range of the whole match in the subject, in bytes; empty at the beginning of the
+    /// subject before the first match.
     pub fn span(&self) -> (usize, usize) {
         self.spans.at[0].map_or((0, 0), |(start, end)| (start as usize, end as usize))
     }

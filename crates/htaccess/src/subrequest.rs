@@ -6,7 +6,7 @@ use crate::escape::push_uri;
 use crate::transaction::Transaction;
 use crate::world::{Lookup, World};
 
-/// `-U`: whether a sub-request for the URL comes to no error.
+/// `-U`: whether a sub-request for the URL results in no error.
 pub(crate) fn is_url(transaction: &mut Transaction<'_>, url: &[u8], world: &mut dyn World) -> bool {
     if url.is_empty() || !may_ask(transaction) {
         return false;
@@ -36,14 +36,14 @@ pub(crate) fn is_file(
     found.status.code() < 300 && world.probe(&found.filename).is_some()
 }
 
-/// A sub-request within a sub-request for the same URL would go on for ever.
+/// Whether a sub-request is allowed: one within a sub-request for the same URL would never end.
 pub(crate) fn may_ask(transaction: &Transaction<'_>) -> bool {
     let state = &transaction.state;
     !state.is_subrequest || state.main_uri.as_ref() != Some(&state.uri)
 }
 
-/// A sub-request for a file: for the URL that it has below the document root. What is not below it
-/// may not be asked for.
+/// Makes a sub-request for a file, by its URL below the document root. Files that are not below it
+/// are forbidden.
 pub(crate) fn lookup_file(
     transaction: &mut Transaction<'_>,
     path: &[u8],
@@ -86,8 +86,8 @@ pub(crate) fn lookup_file(
     }
 }
 
-/// A path as seen from a folder, without `.`, `..` and empty components; `None` where it leads
-/// above the root.
+/// Returns a path relative to a folder as an absolute one, without `.`, `..` and empty components;
+/// `None` where it leads above the root.
 fn normalised(folder: &[u8], path: &[u8]) -> Option<Vec<u8>> {
     let whole = match path {
         [b'/', ..] => path.to_vec(),
@@ -110,7 +110,7 @@ fn normalised(folder: &[u8], path: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// A path up to its last slash.
+/// Returns a path up to its last slash.
 fn parent(path: &[u8]) -> &[u8] {
     memchr::memrchr(b'/', path).map_or(b"/", |at| &path[..=at])
 }

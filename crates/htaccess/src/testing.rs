@@ -1,4 +1,4 @@
-//! What tests of single modules need: the settings of a few lines, a request, and an empty world.
+//! Helpers for tests of single modules: the settings of a few lines, a request, and an empty world.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

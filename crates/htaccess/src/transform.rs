@@ -1,21 +1,21 @@
-//! Content on its way through a filter.
+//! Filters for the content of responses.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// Content on its way through a filter. What comes out is appended to `out`; a filter may keep what
-/// it got until it gets more.
+/// A filter at work on the content of a response. Output is appended to `out`; a filter may hold
+/// input back until it gets more.
 pub trait Transform: Send {
     /// Takes more content.
     fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), Broken>;
-    /// Gives what can be shown of the content so far, as when a script flushes.
+    /// Writes all output that is possible so far, as when a script flushes.
     fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), Broken>;
-    /// Gives the rest. Nothing may be pushed after it.
+    /// Writes the rest. Content may not be pushed afterwards.
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Broken>;
 }
 
-/// The content cannot be brought through the filter: a line longer than SubstituteMaxLineLength,
-/// compressed content that is none. The response has to be cut off, as Apache does.
+/// The filter failed on the content: a line is longer than SubstituteMaxLineLength, or compressed
+/// content is invalid. The response has to be cut off, as in Apache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken(pub &'static str);
 

@@ -1,5 +1,5 @@
-//! What `%{NAME}` stands for in mod_rewrite's strings and in expressions: the variables of the
-//! server, the connection and the request.
+//! The variables `%{NAME}` of mod_rewrite's strings and of expressions: the server's, the
+//! connection's and the request's.
 
 use std::borrow::Cow;
 use std::io::Write;
@@ -10,7 +10,7 @@ use howdah_http::{Scheme, date};
 use crate::transaction::{Found, Transaction};
 use crate::world::World;
 
-/// What the fixed names stand for.
+/// The variables with fixed names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Server {
     ApiVersion,
@@ -53,7 +53,7 @@ pub(crate) enum Time {
     Weekday,
 }
 
-/// The names without a colon, in capitals; other cases are the same.
+/// Returns the variable of a name without a colon, given in capitals.
 pub(crate) fn fixed(name: &[u8]) -> Option<Server> {
     Some(match name {
         b"API_VERSION" => Server::ApiVersion,
@@ -94,7 +94,7 @@ pub(crate) fn fixed(name: &[u8]) -> Option<Server> {
     })
 }
 
-/// The names that stand for a field of the request.
+/// Returns the request field that a name stands for, such as `HTTP_HOST`.
 pub(crate) fn field(name: &[u8]) -> Option<&'static [u8]> {
     Some(match name {
         b"HTTP_ACCEPT" => b"Accept",
@@ -109,7 +109,7 @@ pub(crate) fn field(name: &[u8]) -> Option<&'static [u8]> {
 }
 
 impl Server {
-    /// What it stands for.
+    /// Returns the value.
     pub fn value<'t>(
         self,
         transaction: &'t Transaction<'_>,
@@ -150,7 +150,7 @@ impl Server {
     }
 }
 
-/// A field of the request; several lines of it are joined by commas.
+/// Returns the value of a request field; several lines are joined by commas.
 pub(crate) fn field_value<'s>(transaction: &'s Transaction<'_>, name: &'s [u8]) -> Cow<'s, [u8]> {
     let mut values = transaction.request_values(name);
     let first = values.next().unwrap_or_default();
@@ -170,7 +170,8 @@ pub(crate) fn scheme(transaction: &Transaction<'_>) -> &'static [u8] {
     }
 }
 
-/// The host that the client named; without one, from HTTP/1.0, the address that it reached.
+/// Returns the host that the client named, or the address that it reached where it named none
+/// (HTTP/1.0).
 fn server_name<'t>(transaction: &'t Transaction<'_>) -> Cow<'t, [u8]> {
     let client = &transaction.client;
     match client.local().ip().to_canonical() {
@@ -180,13 +181,13 @@ fn server_name<'t>(transaction: &'t Transaction<'_>) -> Cow<'t, [u8]> {
     }
 }
 
-/// The port that the client named, else the one that it reached.
+/// Returns the port that the client named, or the one that it reached.
 pub(crate) fn server_port(transaction: &Transaction<'_>) -> u16 {
     let client = &transaction.client;
     client.port().unwrap_or(client.local().port())
 }
 
-/// The port of the request's scheme.
+/// Returns the default port of the request's scheme.
 pub(crate) fn default_port(transaction: &Transaction<'_>) -> u16 {
     match transaction.client.scheme() {
         Scheme::Http => 80,
@@ -194,7 +195,7 @@ pub(crate) fn default_port(transaction: &Transaction<'_>) -> u16 {
     }
 }
 
-/// `scheme://host[:port]` of this server, as the client knows it.
+/// Returns `scheme://host[:port]` of this server, as the client knows it.
 pub(crate) fn origin(transaction: &Transaction<'_>) -> Vec<u8> {
     let mut origin = [scheme(transaction), b"://", &server_name(transaction)].concat();
     let port = server_port(transaction);
@@ -211,7 +212,7 @@ fn request_line(transaction: &Transaction<'_>) -> Vec<u8> {
     [method.as_bytes(), b" ", &request.target, b" ", version.as_bytes()].concat()
 }
 
-/// The owner of a file, and of the folder where one is missing.
+/// Returns the owner of a file, or of its folder where the file is missing.
 fn owner(which: Server, transaction: &Transaction<'_>, world: &mut dyn World) -> Vec<u8> {
     let state = &transaction.state;
     let end = match state.found {

@@ -5,7 +5,7 @@ use crate::language::{word, words};
 use crate::mistake::Complaint;
 use crate::registry::Registered;
 
-/// Apache passes over what follows so many words of a directive that takes any number.
+/// The words that Apache reads of a directive with any number of them; it ignores the rest.
 const MOST_WORDS: usize = 64;
 
 /// The words of `raw`; `None` where there is nothing for the directive to do.

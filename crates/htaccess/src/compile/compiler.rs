@@ -1,4 +1,4 @@
-//! One item after the other becomes settings or a remark.
+//! The compiler: items become settings or remarks.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(super) struct Compiler<'c> {
     remarks: Vec<Mistake>,
 }
 
-/// Where the compiler is.
+/// The sections around the item at hand.
 #[derive(Clone, Debug)]
 pub(super) struct Context<'c> {
     /// The scope that directives see.
@@ -227,7 +227,7 @@ impl<'c> Compiler<'c> {
         self.keep(mistake);
     }
 
-    /// Something for which Apache answers 500.
+    /// Records a mistake for which Apache answers 500.
     pub(super) fn blame(&mut self, item: &Item, kind: MistakeKind, complaint: Complaint) {
         let mistake = self.excerpt.mistake(item, kind, complaint);
         self.keep(mistake);

@@ -1,6 +1,5 @@
-//! Directives that Apache knows and that cannot stand in a `.htaccess`, and those of modules that
-//! Howdah does without. Both are answered with 500, as by Apache; knowing them makes a better
-//! message.
+//! Directives that Apache does not allow in `.htaccess`, and directives of modules that Howdah does
+//! not have. Both are answered with 500, as by Apache; these lists make the messages better.
 
 /// Directives and sections of the server's own configuration. Names as in Apache's manual.
 const SERVER: &[&str] = &[

@@ -30,7 +30,7 @@ const DEEPEST: u32 = 20;
 type Evaluated<T> = Result<T, String>;
 
 impl Evaluation<'_, '_> {
-    /// Whether a condition holds that stands so deep.
+    /// Whether a condition at that depth holds.
     pub(super) fn holds(&mut self, condition: &Condition, depth: u32) -> Evaluated<bool> {
         let depth = deeper(depth)?;
         let (mut condition, mut negated) = (condition, false);
@@ -164,7 +164,7 @@ impl Evaluation<'_, '_> {
         Ok(Cow::Owned(out))
     }
 
-    /// Appends what a word stands for.
+    /// Appends the value of a word.
     pub(super) fn append(&mut self, word: &Word, depth: u32, out: &mut Vec<u8>) -> Evaluated<()> {
         let depth = deeper(depth)?;
         match word {

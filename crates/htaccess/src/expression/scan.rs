@@ -180,7 +180,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// A regular expression, whose text begins so many bytes later.
+    /// Scans a regular expression, whose text begins `skip` bytes later.
     fn regex(&mut self, skip: usize) -> Result<(), BadExpression> {
         let begin = self.at + skip;
         let delimiter = self.text[begin - 1];

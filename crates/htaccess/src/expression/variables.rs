@@ -59,7 +59,7 @@ impl Variable {
         })
     }
 
-    /// Appends what it stands for.
+    /// Appends the value.
     pub(super) fn append(&self, evaluation: &mut Evaluation<'_, '_>, out: &mut Vec<u8>) {
         let transaction = &*evaluation.transaction;
         let state = &transaction.state;

@@ -15,7 +15,7 @@ pub struct LogicalLine<'s> {
     pub start: usize,
     /// The number of its first line, from 1.
     pub number: u32,
-    /// How much white space stood before `text`.
+    /// The bytes of white space before `text`.
     pub lead: usize,
     /// How many bytes Apache's buffer needs for it: with the white space and its end.
     pub length: usize,

@@ -246,7 +246,7 @@ impl<'p> Parser<'p> {
         }
     }
 
-    /// With what stands for each `${name}` (`ap_resolve_env`).
+    /// Replaces each `${name}` by its value (`ap_resolve_env`).
     fn substituted<'l>(&mut self, line: &'l [u8]) -> Cow<'l, [u8]> {
         let Some(first) = line.windows(2).position(|two| two == b"${") else {
             return Cow::Borrowed(line);

@@ -19,7 +19,7 @@ pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
     password_file(file, report);
 }
 
-/// The access rules that stand in one place.
+/// The access rules of one scope.
 #[derive(Default)]
 struct Rules<'r> {
     require: Vec<&'r Use<'r>>,
@@ -52,7 +52,7 @@ impl<'r> Rules<'r> {
             .find(|directive| directive.name == name && directive.says(1, "all"))
     }
 
-    /// Whether something here keeps somebody out.
+    /// Whether a rule here denies access.
     fn protects(&self) -> bool {
         self.old.iter().any(|directive| directive.name == "deny")
             || self

@@ -26,8 +26,8 @@ pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
     }
 }
 
-/// Directives of which each does its part in its place, so that the same line twice may well be
-/// meant.
+/// Whether the order of directives of this name matters, so that the same line twice may be
+/// intended.
 fn is_ordered(directive: &Use<'_>) -> bool {
     matches!(
         &*directive.name,

@@ -1,7 +1,7 @@
 //! The arguments of each directive, as the manual writes them: words in capitals are placeholders,
 //! `[…]` may be left out, `…` may be repeated.
 
-/// The arguments of a directive; `None` where nobody has written them down.
+/// Returns the arguments of a directive; `None` where they are missing here.
 pub(super) fn of(name: &str) -> Option<&'static str> {
     SYNTAX.iter().find(|(known, _)| *known == name).map(|(_, syntax)| *syntax)
 }

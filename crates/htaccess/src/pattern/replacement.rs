@@ -1,9 +1,9 @@
-//! Replacements for what a pattern matched.
+//! Replacements for the matches of a pattern.
 
 use super::Captures;
 
-/// `$0` to `$9` stand for what the groups captured; a backslash makes the next byte an ordinary
-/// one.
+/// Appends a replacement: `$0` to `$9` are replaced by the captures, and a backslash makes the next
+/// byte literal.
 pub(crate) fn substitute(replacement: &[u8], captures: &Captures, out: &mut Vec<u8>) {
     let mut rest = replacement;
     while let Some((&byte, behind)) = rest.split_first() {

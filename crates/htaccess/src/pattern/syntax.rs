@@ -225,14 +225,14 @@ impl Item {
         Item { node, min: 1, max: Some(1), greedy: true }
     }
 
-    /// Whether it stands there exactly once.
+    /// Whether the item is there exactly once.
     pub(super) fn is_once(&self) -> bool {
         self.min == 1 && self.max == Some(1)
     }
 }
 
 enum Brace {
-    /// `{` stands for itself.
+    /// `{` is literal.
     Literal,
     /// A quantifier, `length` bytes long after its `{`.
     Counts {
