@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use howdah_htaccess::compile::compile_asking;
-use howdah_htaccess::{Compiled, Kind, Mistake, Place, Settings, Surroundings};
+use howdah_htaccess::{Compiled, Mistake, MistakeKind, Place, Settings, Surroundings};
 use howdah_site::{Site, Sites};
 
 /// Hears what is wrong with a site's directives.
@@ -121,7 +121,7 @@ impl DirectiveCache {
             line: String::new(),
             message: format!("the file is larger than {} MiB", most >> 20),
             hint: None,
-            kind: Kind::Refused,
+            kind: MistakeKind::Refused,
         };
         let mistake = Box::new(mistake);
         (self.tell)(site, &Flaw::Mistake(mistake.clone()));

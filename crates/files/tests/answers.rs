@@ -3,8 +3,8 @@
 
 mod support;
 
-use howdah_files::{Answer, Limits};
-use howdah_http::{Method, ResponseHead, Status, Version, h1};
+use howdah_files::Limits;
+use howdah_http::{Method, Status};
 use howdah_site::{DocumentHost, FileHandle, PathKind};
 use support::{Counter, Folder, Seen, age};
 

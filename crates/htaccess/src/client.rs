@@ -1,15 +1,15 @@
-//! What came from the client, and what of it has been looked at.
+//! The client's request and connection, and which of their properties were read.
 
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
 
 use howdah_http::{Content, Fields, Method, Request, Scheme, Version};
 
-/// What does not change while a request is served.
+/// The request and its connection, which do not change while it is served.
 ///
-/// Everything that can differ between two requests for the same URL is reached by a method that
-/// notes the question, where somebody wants to know: an answer that was found without asking holds
-/// for the other request as well.
+/// Every property that can differ between two requests for the same URL is read by a method that
+/// records the reading, where [`Reads`] are collected. A result that was found without reading a
+/// property holds for requests that differ in it.
 #[derive(Clone, Copy, Debug)]
 pub struct Client<'r> {
     request: &'r Request,
@@ -19,8 +19,8 @@ pub struct Client<'r> {
     reads: Option<&'r Reads>,
 }
 
-/// What has been looked at of a request, besides its method, its URL without the spelling, its
-/// authority, scheme and version, whether it has content, and our end of the connection.
+/// The properties of a request that were read, besides its method, its URL without the spelling,
+/// its authority, scheme and version, whether it has content, and our end of the connection.
 #[derive(Debug, Default)]
 pub struct Reads {
     everything: Cell<bool>,
@@ -135,7 +135,7 @@ impl<'r> Client<'r> {
         self.request.content
     }
 
-    /// The URL's path, as sent. What it means does not depend on how it is spelled.
+    /// Returns the URL's path, as sent. Its meaning does not depend on its spelling.
     pub fn path(&self) -> &'r [u8] {
         self.request.path()
     }
@@ -159,8 +159,8 @@ impl Reads {
         }
     }
 
-    /// What the same questions come to for `client`; `None` where they are too many, or such that
-    /// no two requests need agree.
+    /// Returns the values of the same properties for `client`. `None` where there are too many, or
+    /// where no two requests need to agree in them.
     pub fn answers(&self, client: &Client<'_>) -> Option<Answers> {
         if self.everything.get() {
             return None;
@@ -186,7 +186,7 @@ impl Reads {
     }
 }
 
-/// What the questions came to that were asked of a request.
+/// The values of the properties that were read of a request.
 #[derive(Debug)]
 pub struct Answers {
     remote: Option<IpAddr>,
@@ -218,7 +218,7 @@ const MOST_FIELDS: usize = 8;
 /// Bytes of a field that are kept to be compared.
 const LONGEST: usize = 512;
 
-/// Fields that tell who somebody is: they are not kept, and nobody else sends the same.
+/// Fields that identify a user: they are not kept, since no other user sends the same.
 const SECRETS: [&[u8]; 3] = [b"Authorization", b"Proxy-Authorization", b"Cookie"];
 
 #[cfg(test)]

@@ -1,109 +1,52 @@
-//! What a directive is: its name, where it may stand, what it takes and what it does.
+//! Directives: their names, where they are allowed, their arguments and their functions.
 
-use std::collections::HashMap;
-use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use crate::compile::Scope;
+use crate::merge::Shared;
 use crate::mistake::{Complaint, Place};
-use crate::settings::Settings;
+use crate::scope::Scope;
 
-/// One directive. Each module lists its own in a constant `DIRECTIVES`; [`all`] lists them
-/// together, and the manual is generated from them.
+pub use crate::overrides::{CLASSES, Overrides};
+
+/// One directive. `A` is its function: [`Apply`] in a module's own table `DIRECTIVES`, a function
+/// on the settings of all modules in the [registry](crate::registry). The manual is generated from
+/// these.
 #[derive(Clone, Copy, Debug)]
-pub struct Directive {
-    /// As Apache's manual spells it; names are compared without case.
+pub struct Directive<A> {
+    /// The name as Apache's manual spells it; names are compared without case.
     pub name: &'static str,
-    /// The module that has it, as `<IfModule>` names it: `mod_rewrite`, `core`.
+    /// The module of the directive, as `<IfModule>` names it: `mod_rewrite`, `core`.
     pub module: &'static str,
     /// The classes of `AllowOverride` of which one must be allowed.
     pub overrides: Overrides,
-    /// What it takes.
+    /// The arguments that it takes.
     pub arguments: Arguments,
-    /// One sentence for the manual.
+    /// A sentence for the manual.
     pub summary: &'static str,
-    /// How far it is supported.
+    /// The support that Howdah has for it.
     pub support: Support,
-    /// Reads the arguments, whose number is right, into `settings`.
-    pub apply: fn(&Call<'_>, &mut Settings) -> Result<(), Complaint>,
+    /// Reads the arguments, whose number is right, into the configuration.
+    pub apply: A,
 }
 
-/// A set of the classes of `AllowOverride`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Overrides(pub u8);
+/// Reads the arguments of a directive into its module's configuration `C`.
+pub type Apply<C> = fn(&Call<'_>, &mut Shared<C>) -> Result<(), Complaint>;
 
-impl Default for Overrides {
-    fn default() -> Overrides {
-        Overrides::ALL
-    }
-}
-
-impl Overrides {
-    /// Authorisation and authentication.
-    pub const AUTH_CONFIG: Overrides = Overrides(1);
-    /// Types, rewriting, headers, environment.
-    pub const FILE_INFO: Overrides = Overrides(2);
-    /// Listings and index files.
-    pub const INDEXES: Overrides = Overrides(4);
-    /// Order, Allow, Deny.
-    pub const LIMIT: Overrides = Overrides(8);
-    /// Options and what needs it.
-    pub const OPTIONS: Overrides = Overrides(16);
-    /// Every class.
-    pub const ALL: Overrides = Overrides(31);
-    /// None of them.
-    pub const NONE: Overrides = Overrides(0);
-
-    /// Both sets together.
-    pub const fn or(self, other: Overrides) -> Overrides {
-        Overrides(self.0 | other.0)
-    }
-
-    /// Whether they have one in common.
-    pub const fn meets(self, other: Overrides) -> bool {
-        self.0 & other.0 != 0
-    }
-}
-
-impl fmt::Display for Overrides {
-    /// The classes as `AllowOverride` names them: `FileInfo or Limit`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut first = true;
-        for (class, name) in CLASSES {
-            if self.meets(*class) {
-                f.write_str(if first { "" } else { " or " })?;
-                f.write_str(name)?;
-                first = false;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The classes and their names.
-pub const CLASSES: &[(Overrides, &str)] = &[
-    (Overrides::AUTH_CONFIG, "AuthConfig"),
-    (Overrides::FILE_INFO, "FileInfo"),
-    (Overrides::INDEXES, "Indexes"),
-    (Overrides::LIMIT, "Limit"),
-    (Overrides::OPTIONS, "Options"),
-];
-
-/// What a directive takes (Apache's `cmd_how`). The words are split before, but for
-/// [`Raw`](Arguments::Raw).
+/// The arguments of a directive (Apache's `cmd_how`). They are split into words before the
+/// directive sees them, except for [`Raw`](Arguments::Raw).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arguments {
-    /// Nothing.
+    /// No arguments.
     None,
-    /// The rest of the line as it stands: the directive splits it itself.
+    /// The rest of the line, unchanged: the directive splits it.
     Raw,
     /// `On` or `Off`.
     Flag,
-    /// At least so many words, at most so many; `u8::MAX` is any number.
+    /// At least and at most this many words; `u8::MAX` is any number.
     Words(u8, u8),
-    /// None, but other directives up to an end tag: `<RequireAll>`. The directive is applied when
-    /// it begins and when it ends ([`Call::edge`]), what stands inside in between, to the same
-    /// settings.
+    /// No arguments, but other directives up to an end tag: `<RequireAll>`. The directive is
+    /// applied when the section begins and when it ends ([`Call::edge`]). The directives inside are
+    /// applied in between, to the same settings.
     Section,
 }
 
@@ -120,82 +63,64 @@ impl Arguments {
     pub const ANY: Arguments = Arguments::Words(0, u8::MAX);
 }
 
-/// How far a directive is supported. The manual and `check` tell it.
+/// The support that Howdah has for a directive, as the manual and `check` show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Support {
     /// As in Apache.
     Full,
-    /// With a difference, which is named.
+    /// With the difference that is named.
     Differs(&'static str),
-    /// Read, checked and without effect, for this reason.
+    /// Read and checked; it has no effect, for this reason.
     Ignored(&'static str),
-    /// Cannot be honoured, for this reason, and what it covers must not be served as if it were not
-    /// there: 500.
+    /// Cannot be honoured, for this reason. Requests that it covers are answered with 500, since
+    /// serving them without the directive could be unsafe.
     Refused(&'static str),
 }
 
 /// One use of a directive.
 #[derive(Debug)]
 pub struct Call<'c> {
-    /// The directive as it was written.
+    /// The name as it was written.
     pub name: &'c str,
     /// The rest of the line, continuation lines joined, without white space at either end.
     pub raw: &'c [u8],
-    /// The words of `raw`, quotes removed; for [`Arguments::Flag`] one word, for [`Arguments::Raw`]
-    /// none. An optional argument given as `""` is left out, and of [`Arguments::SOME`] what
-    /// follows such a word: as Apache has it.
+    /// The words of `raw`, quotes removed: one for [`Arguments::Flag`], none for
+    /// [`Arguments::Raw`]. As in Apache, an optional argument given as `""` is left out, and with
+    /// [`Arguments::SOME`] such a word and all words after it.
     pub words: &'c [Vec<u8>],
-    /// Of a [section](Arguments::Section), whether it begins or ends.
+    /// Whether a [section](Arguments::Section) begins or ends.
     pub edge: Edge,
-    /// Where it stands.
+    /// The place of the directive.
     pub place: &'c Place,
-    /// What it stands in.
+    /// The sections around the directive.
     pub scope: &'c Scope<'c>,
 }
 
-/// Which end of a section a [`Call`] is for.
+/// The end of a section that a [`Call`] is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Edge {
-    /// It is no section.
+    /// The directive is no section.
     #[default]
     None,
-    /// It begins.
+    /// The section begins.
     Open,
-    /// It ends; what it holds has been applied.
+    /// The section ends; the directives inside have been applied.
     Close,
 }
 
 impl Call<'_> {
-    /// The word at `index`, empty where there is none.
+    /// Returns the word at `index`, or an empty one where there is none.
     pub fn word(&self, index: usize) -> &[u8] {
         self.words.get(index).map_or(b"", Vec::as_slice)
     }
 
-    /// For [`Arguments::Flag`]: whether it says `On`.
+    /// Whether the argument is `On`, for [`Arguments::Flag`].
     pub fn flag(&self) -> bool {
         self.word(0).eq_ignore_ascii_case(b"on")
     }
 
-    /// The place, to be kept.
+    /// Returns the place, to be kept beyond the call.
     pub fn kept_place(&self) -> Arc<Place> {
         Arc::new(self.place.clone())
     }
-}
-
-/// Every directive, module by module.
-pub fn all() -> impl Iterator<Item = &'static Directive> {
-    crate::modules::TABLES.iter().flat_map(|table| table.iter())
-}
-
-/// The directive of that name, in any case; a section's begins with `<`.
-pub fn find(name: &str) -> Option<&'static Directive> {
-    static INDEX: OnceLock<HashMap<String, &'static Directive>> = OnceLock::new();
-    let index = INDEX.get_or_init(|| {
-        let mut index = HashMap::new();
-        for directive in all() {
-            index.entry(directive.name.to_ascii_lowercase()).or_insert(directive);
-        }
-        index
-    });
-    index.get(&name.to_ascii_lowercase()).copied()
 }

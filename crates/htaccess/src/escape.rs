@@ -1,6 +1,6 @@
-//! Text that is put into pages and URLs.
+//! Escaping of text for pages and URLs.
 
-/// For HTML: text and the values of attributes (`ap_escape_html`).
+/// Escapes HTML: text and the values of attributes (`ap_escape_html`).
 pub(crate) fn html(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     for &byte in text {
@@ -15,13 +15,13 @@ pub(crate) fn html(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// One component of a URL's path (`ap_escape_path_segment`).
+/// Escapes one component of a URL's path (`ap_escape_path_segment`).
 pub(crate) fn segment(name: &[u8]) -> Vec<u8> {
     percent(name, b"$-_.+!*'(),:@&=~")
 }
 
-/// A relative path as a URL (`ap_os_escape_path`): `./` stands before what would be taken for a
-/// scheme.
+/// Escapes a relative path as a URL (`ap_os_escape_path`): `./` is added before a path that looks
+/// like a scheme.
 pub(crate) fn path(path: &[u8]) -> Vec<u8> {
     let colon = path.iter().position(|&byte| byte == b':');
     let slash = path.iter().position(|&byte| byte == b'/');
@@ -31,26 +31,39 @@ pub(crate) fn path(path: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A path as part of a URL (`ap_escape_uri`).
+/// Escapes a path as part of a URL (`ap_escape_uri`).
 pub(crate) fn uri(path: &[u8]) -> Vec<u8> {
-    percent(path, b"$-_.+!*'(),:;@&=/~")
+    percent(path, URI)
 }
 
+/// Appends a path, escaped as [`uri`] does.
+pub(crate) fn push_uri(path: &[u8], out: &mut Vec<u8>) {
+    push_percent(path, URI, out);
+}
+
+/// The bytes that are not escaped in a URL's path, besides letters and digits.
+const URI: &[u8] = b"$-_.+!*'(),:;@&=/~";
+
 fn percent(text: &[u8], allowed: &[u8]) -> Vec<u8> {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut out = Vec::with_capacity(text.len());
+    push_percent(text, allowed, &mut out);
+    out
+}
+
+fn push_percent(text: &[u8], allowed: &[u8], out: &mut Vec<u8>) {
     for &byte in text {
         if byte.is_ascii_alphanumeric() || allowed.contains(&byte) {
             out.push(byte);
         } else {
-            out.extend_from_slice(&[
-                b'%',
-                DIGITS[usize::from(byte >> 4)],
-                DIGITS[usize::from(byte & 15)],
-            ]);
+            push_byte(byte, out);
         }
     }
-    out
+}
+
+/// Appends `%xx`, with small letters as Apache has them.
+pub(crate) fn push_byte(byte: u8, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    out.extend_from_slice(&[b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use memchr::{memchr, memchr_iter};
 
 use crate::language::{Item, locate, words};
-use crate::mistake::{Complaint, Kind, Mistake, Place};
+use crate::mistake::{Complaint, Mistake, MistakeKind, Place};
 
 /// A file of directives, from which lines are shown.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(crate) struct Excerpt<'s> {
     starts: Vec<usize>,
 }
 
-/// So many bytes of a line are shown.
+/// The bytes of a line that are shown at most.
 const LONGEST_SHOWN: usize = 400;
 
 impl<'s> Excerpt<'s> {
@@ -24,7 +24,7 @@ impl<'s> Excerpt<'s> {
         Excerpt { source, file, starts: Vec::new() }
     }
 
-    /// Where a directive stands.
+    /// Returns the place of a directive.
     pub(crate) fn place(&self, item: &Item) -> Place {
         Place {
             file: self.file.clone(),
@@ -35,7 +35,12 @@ impl<'s> Excerpt<'s> {
 
     /// A directive and what is wrong with it; the place is that of the argument to blame, where
     /// there is one.
-    pub(crate) fn mistake(&mut self, item: &Item, kind: Kind, complaint: Complaint) -> Mistake {
+    pub(crate) fn mistake(
+        &mut self,
+        item: &Item,
+        kind: MistakeKind,
+        complaint: Complaint,
+    ) -> Mistake {
         let (line, column) = complaint
             .argument
             .and_then(|index| words(&item.raw).get(index).map(|word| word.start))
@@ -49,7 +54,7 @@ impl<'s> Excerpt<'s> {
         &mut self,
         line: u32,
         column: u32,
-        kind: Kind,
+        kind: MistakeKind,
         complaint: Complaint,
     ) -> Mistake {
         let place = Place { file: self.file.clone(), line, column };

@@ -1,10 +1,10 @@
 //! From bytes to items: lines, continuation, comments, words and nested sections, as
 //! `ap_build_config` reads a `.htaccess`.
 //!
-//! Apache decides about `<IfModule>` and its like while it reads: what a section does not let
-//! through is not even looked at but for its tags, and what it lets through stands as if the tags
-//! were not there. So the answers come from the caller, as [`Conditions`], and the items hold no
-//! such sections.
+//! Apache decides about `<IfModule>` and its like while it reads. Of a section that does not apply
+//! only the tags are read; the content of one that applies is read as if the tags were not there.
+//! Therefore the caller gives the answers, as [`Conditions`], and the items contain no such
+//! sections.
 
 mod lines;
 mod parser;
@@ -27,37 +27,38 @@ pub struct Item {
     /// The rest, continuation lines joined, without white space at either end; of a section with
     /// the final `>`.
     pub raw: Box<[u8]>,
-    /// From 1: the line in which the name stands.
+    /// The line of the name, from 1.
     pub line: u32,
     /// From 1, in bytes: where the name starts.
     pub column: u32,
     /// Where its first line starts in the file, and that line's number.
     pub(crate) start: (usize, u32),
-    /// Where `raw` begins in the joined line; `None` where variables were put in, so that nothing
-    /// stands where it stood.
+    /// The offset of `raw` in the joined line; `None` where variables were replaced, which moves
+    /// the text.
     pub(crate) raw_at: Option<usize>,
-    /// What a section holds; `None` for a directive.
+    /// The items of a section; `None` for a directive.
     pub items: Option<Vec<Item>>,
 }
 
-/// What [`parse`] asks while it reads.
+/// The questions that [`parse`] asks while it reads.
 pub trait Conditions {
     /// Whether the content of a section like `<IfModule>` counts: `None` if `section` is not one
     /// that is decided while reading, an error if its arguments are wrong.
     fn decide(&mut self, section: &Item) -> Option<Result<bool, String>>;
 
-    /// What stands for `${name}`; `None` leaves it as it is.
+    /// Returns the value of `${name}`; `None` leaves the text as it is.
     fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>>;
 }
 
-/// What a file holds.
+/// The items of a file, and its faults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parsed {
     /// Directives and sections, in order.
     pub items: Vec<Item>,
-    /// What Apache would give up at; it would only tell of the first. Parsing goes on after each.
+    /// The faults at which Apache would give up. Apache reports the first only; parsing goes on
+    /// after each.
     pub faults: Vec<Fault>,
-    /// What Apache lets pass without a word though it cannot be meant.
+    /// Text that Apache accepts silently though it cannot be intended.
     pub doubts: Vec<Fault>,
 }
 
@@ -68,9 +69,9 @@ pub struct Fault {
     pub line: u32,
     /// From 1, in bytes.
     pub column: u32,
-    /// What is wrong, in Apache's words where it has some.
+    /// The message, in Apache's words where Apache has one.
     pub message: String,
-    /// What to do about it.
+    /// What to do.
     pub hint: Option<&'static str>,
 }
 
@@ -78,7 +79,7 @@ pub struct Fault {
 /// for a `.htaccess` holds.
 pub const LONGEST_LINE: usize = 8192;
 
-/// Sections may stand within each other so deep; Apache has no limit but its stack.
+/// The depth to which sections may be nested; Apache has no limit but its stack.
 pub const DEEPEST: usize = 100;
 
 /// Reads a file.

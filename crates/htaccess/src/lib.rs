@@ -7,8 +7,8 @@
 //! Transaction + Settings ── modules::*::{phase functions} ────> what happens
 //! ```
 //!
-//! The crate does no I/O and asks no clock. What is on disk, what a sub-request would come to and
-//! whether a password fits is asked of the caller through [`World`]. The order of the phases, the
+//! The crate does no I/O and asks no clock. It asks the caller, through [`World`], for what is on
+//! disk, for the result of a sub-request and whether a password fits. The order of the phases, the
 //! walk down the folders, internal redirects and sub-requests are `howdah-site`'s, which calls the
 //! phase functions of the [modules] in Apache's order.
 
@@ -16,34 +16,50 @@
 
 mod client;
 pub mod compile;
+mod description;
 pub mod directive;
 mod escape;
 mod excerpt;
 pub mod expression;
+mod fields;
 pub mod host;
 pub mod language;
 pub mod lint;
 pub mod manual;
+mod media_type;
+pub mod merge;
+mod method_set;
 pub mod mistake;
 pub mod modules;
 #[cfg(test)]
 mod mutation;
 mod near;
+mod network;
+mod number;
+mod overrides;
 pub mod pattern;
+pub mod phases;
+pub mod registry;
 pub mod response;
+pub mod scope;
 pub mod settings;
+mod status;
+mod subrequest;
 #[cfg(any(test, fuzzing))]
 #[cfg_attr(fuzzing, allow(dead_code))] // Tests need more of it.
 mod testing;
 pub mod trace;
 pub mod transaction;
+pub mod transform;
+mod variables;
 pub mod wildcard;
 pub mod world;
 
 pub use client::{Answers, Client, Reads, Unrepeatable};
-pub use compile::{Compiled, Surroundings, compile};
+pub use compile::{Compiled, compile};
 pub use host::Host;
-pub use mistake::{Complaint, Kind, Mistake, Place, Severity};
+pub use mistake::{Complaint, Mistake, MistakeKind, Place, Severity};
+pub use scope::Surroundings;
 pub use settings::Settings;
 pub use transaction::{State, Transaction};
 pub use world::World;

@@ -1,9 +1,8 @@
-//! What `howdah check` finds in a file beyond its mistakes: directives that change nothing, can
-//! never act, or open a hole.
+//! Findings of `howdah check` beyond mistakes: directives that change nothing, can never act, or
+//! open a security hole.
 //!
-//! The checks read the directives as they are written, not what they compile to. Each tells only
-//! what is so whatever the request may be; a guess that is wrong costs more trust than ten that are
-//! right earn.
+//! The checks read the directives as they are written, not as they are compiled. A check reports
+//! only what holds for every request: one wrong guess costs more trust than ten right ones earn.
 
 mod access;
 mod files;
@@ -15,21 +14,22 @@ mod rewriting;
 mod tests;
 mod values;
 
-use crate::compile::{Answers, Surroundings, compile_asking};
+use crate::compile::{ConditionAnswers, compile_asking};
 use crate::excerpt::Excerpt;
 use crate::language::{Item, parse, words};
-use crate::mistake::{Complaint, Kind, Mistake};
+use crate::mistake::{Complaint, Mistake, MistakeKind};
+use crate::scope::Surroundings;
 
-/// Everything there is to say about a file, in the order of its lines: the
-/// [remarks](crate::Compiled::remarks) of compiling it, and what only somebody who looks for it
-/// needs to know. `exists` tells whether there is anything at an absolute path.
+/// Returns all remarks on a file, in the order of its lines: the
+/// [remarks](crate::Compiled::remarks) of the compiler, and the findings of this module. `exists`
+/// tells whether there is a file at an absolute path.
 pub fn check(
     source: &[u8],
     surroundings: &Surroundings,
     exists: &mut dyn FnMut(&[u8]) -> bool,
 ) -> Vec<Mistake> {
     let mut remarks = compile_asking(source, surroundings, exists).remarks;
-    let mut answers = Answers::new(surroundings, exists);
+    let mut answers = ConditionAnswers::new(surroundings, exists);
     let parsed = parse(source, &mut answers);
     let missing = answers.missing;
     let file = File::new(&parsed.items, surroundings);
@@ -49,13 +49,13 @@ pub fn check(
     remarks
 }
 
-/// Whether a file has directives that keep somebody out.
+/// Whether a file has directives that deny access.
 pub fn protects(
     source: &[u8],
     surroundings: &Surroundings,
     exists: &mut dyn FnMut(&[u8]) -> bool,
 ) -> bool {
-    let mut answers = Answers::new(surroundings, exists);
+    let mut answers = ConditionAnswers::new(surroundings, exists);
     let parsed = parse(source, &mut answers);
     let file = File::new(&parsed.items, surroundings);
     file.uses.iter().any(|directive| match &*directive.name {
@@ -85,7 +85,7 @@ struct Use<'f> {
     /// In small letters.
     name: String,
     words: Vec<Vec<u8>>,
-    /// What it stands in, in [`File::scopes`].
+    /// The index of its scope in [`File::scopes`].
     scope: usize,
 }
 
@@ -99,7 +99,7 @@ struct Scope<'f> {
     outer: usize,
 }
 
-/// What has been found.
+/// The findings so far.
 #[derive(Debug)]
 struct Report<'s> {
     excerpt: Excerpt<'s>,
@@ -180,7 +180,7 @@ impl Use<'_> {
 }
 
 impl Report<'_> {
-    fn say(&mut self, kind: Kind, item: &Item, complaint: Complaint) {
+    fn say(&mut self, kind: MistakeKind, item: &Item, complaint: Complaint) {
         let mistake = self.excerpt.mistake(item, kind, complaint);
         self.remarks.push(mistake);
     }

@@ -5,8 +5,9 @@ mod syntax;
 use std::fmt::{self, Write};
 
 use crate::compile::{PROVIDED, SECTIONS, VERSION};
-use crate::directive::{self, Directive, Overrides, Support};
-use crate::mistake::Kind;
+use crate::directive::{Overrides, Support};
+use crate::mistake::MistakeKind;
+use crate::registry::{self, Registered};
 
 /// The command that writes the manual.
 pub const COMMAND: &str = "cargo run -q -p howdah-htaccess --example manual > docs/htaccess.md";
@@ -23,7 +24,7 @@ pub fn markdown() -> String {
 
 fn kinds(page: &mut String) -> fmt::Result {
     page.push_str(KINDS_INTRODUCTION);
-    for (kind, what) in Kind::ALL {
+    for (kind, what) in MistakeKind::ALL {
         writeln!(page, "| `{}` | {} | {what} |", kind.name(), kind.severity().name())?;
     }
     Ok(())
@@ -53,26 +54,26 @@ fn sections(page: &mut String) -> fmt::Result {
 
 fn modules(page: &mut String) -> fmt::Result {
     let mut names: Vec<&str> = Vec::new();
-    for directive in directive::all() {
+    for directive in registry::all() {
         if !names.contains(&directive.module) {
             names.push(directive.module);
         }
     }
     writeln!(page, "\n## Directives\n")?;
     for name in &names {
-        let count = directive::all().filter(|directive| directive.module == *name).count();
+        let count = registry::all().iter().filter(|directive| directive.module == *name).count();
         writeln!(page, "- [{name}](#{name}): {count}")?;
     }
     for name in names {
         writeln!(page, "\n### {name}")?;
-        for directive in directive::all().filter(|directive| directive.module == name) {
+        for directive in registry::all().iter().filter(|directive| directive.module == name) {
             one(directive, page)?;
         }
     }
     Ok(())
 }
 
-fn one(directive: &Directive, page: &mut String) -> fmt::Result {
+fn one(directive: &Registered, page: &mut String) -> fmt::Result {
     let end = if directive.name.starts_with('<') { ">" } else { "" };
     let arguments = syntax::of(directive.name).unwrap_or("…");
     let space = if arguments.is_empty() { "" } else { " " };

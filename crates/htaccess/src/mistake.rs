@@ -1,4 +1,4 @@
-//! Where something stands in a file, and what is wrong with it.
+//! Mistakes in files of directives, and their places.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,144 +6,149 @@ use std::sync::Arc;
 /// A place in a file of directives.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
-    /// The file, as people know it: a path, or `rules of site NAME`.
+    /// The name of the file in messages: a path, or `rules of site NAME`.
     pub file: Arc<str>,
-    /// From 1. Of a directive with continuation lines: its first.
+    /// The line, from 1. For a directive with continuation lines, its first.
     pub line: u32,
-    /// From 1, in bytes.
+    /// The column in bytes, from 1.
     pub column: u32,
 }
 
-/// What a directive finds wrong with its arguments.
+/// A directive's error in its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
-    /// What is wrong, with the culprit's own words in it.
+    /// The message, which quotes the file.
     pub message: String,
-    /// What to do about it.
+    /// The remedy.
     pub hint: Option<String>,
-    /// The argument that is to blame, from 0; `None` is the directive itself.
+    /// The argument with the error, from 0; `None` is the directive itself.
     pub argument: Option<usize>,
-    /// Whether Apache would honour it and Howdah cannot: then only the section or folder that it
-    /// stands in is answered with 500, as for a directive that is
+    /// Whether Apache would honour the directive and Howdah cannot. Then only its section or folder
+    /// is answered with 500, as for a directive that is
     /// [refused](crate::directive::Support::Refused).
     pub refused: bool,
 }
 
-/// Something wrong with a file of directives.
+/// A mistake in a file of directives, or a remark on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// Where.
+    /// The place.
     pub place: Place,
-    /// The line there, for the caret.
+    /// The text of the line, to be shown with a caret.
     pub line: String,
-    /// What is wrong.
+    /// The message.
     pub message: String,
-    /// What to do about it, such as the near name.
+    /// The remedy, such as the nearest name for a misspelt one.
     pub hint: Option<String>,
-    /// Which kind of mistake.
-    pub kind: Kind,
+    /// The kind of mistake.
+    pub kind: MistakeKind,
 }
 
-/// Which kind of mistake.
+/// The kind of mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum MistakeKind {
     /// Tags and lines: Apache answers 500.
     Syntax,
-    /// A directive that nobody knows: Apache answers 500.
+    /// An unknown directive: Apache answers 500.
     Unknown,
-    /// A directive or option that may not stand here: Apache answers 500.
+    /// A directive or option that is not allowed here: Apache answers 500.
     NotAllowed,
     /// Wrong arguments: Apache answers 500.
     Argument,
     /// The file cannot be read: Apache answers 403.
     Unreadable,
-    /// Apache honours it and Howdah cannot: what it covers is answered with 500.
+    /// Apache honours the directive and Howdah cannot: what it covers is answered with 500.
     Refused,
     /// Read, checked and without effect.
     Ignored,
-    /// Changes nothing, because of another directive.
+    /// It changes nothing, because of another directive.
     Redundant,
-    /// Can never act, because of another directive.
+    /// It can never act, because of another directive.
     Shadowed,
-    /// Works, and opens a hole.
+    /// It works, and opens a security hole.
     Dangerous,
-    /// Works, but hardly as it is meant.
+    /// It works, but probably not as intended.
     Doubtful,
 }
 
-/// How bad a mistake is.
+/// The severity of a mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// Worth knowing.
     Note,
-    /// Probably not what is meant.
+    /// Probably not intended.
     Warning,
     /// Answers 500.
     Error,
 }
 
-impl Kind {
-    /// Every kind, and what it is about.
-    pub const ALL: &[(Kind, &str)] = &[
+impl MistakeKind {
+    /// Every kind, with its description.
+    pub const ALL: &[(MistakeKind, &str)] = &[
         (
-            Kind::Syntax,
+            MistakeKind::Syntax,
             "sections that are not closed, lines that are too long; Apache answers 500, too",
         ),
-        (Kind::Unknown, "a directive that is not known; Apache answers 500, too"),
+        (MistakeKind::Unknown, "a directive that is not known; Apache answers 500, too"),
         (
-            Kind::NotAllowed,
+            MistakeKind::NotAllowed,
             "a directive or an option that may not stand there; Apache answers 500, too",
         ),
-        (Kind::Argument, "wrong arguments; Apache answers 500, too"),
-        (Kind::Unreadable, "a file that cannot be read; Apache answers 403"),
-        (Kind::Refused, "Apache honours it and Howdah cannot: what it covers is answered with 500"),
-        (Kind::Dangerous, "works, and opens a hole"),
+        (MistakeKind::Argument, "wrong arguments; Apache answers 500, too"),
+        (MistakeKind::Unreadable, "a file that cannot be read; Apache answers 403"),
         (
-            Kind::Shadowed,
+            MistakeKind::Refused,
+            "Apache honours it and Howdah cannot: what it covers is answered with 500",
+        ),
+        (MistakeKind::Dangerous, "works, and opens a hole"),
+        (
+            MistakeKind::Shadowed,
             "can never act, because of another directive or because no URL is like that",
         ),
-        (Kind::Doubtful, "works, but hardly as it is meant"),
+        (MistakeKind::Doubtful, "works, but hardly as it is meant"),
         (
-            Kind::Redundant,
+            MistakeKind::Redundant,
             "changes nothing, because another directive says it again or says otherwise",
         ),
-        (Kind::Ignored, "read and without effect"),
+        (MistakeKind::Ignored, "read and without effect"),
     ];
 
-    /// As `check` names it.
+    /// Returns the name that `check` shows.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Syntax => "syntax",
-            Kind::Unknown => "unknown",
-            Kind::NotAllowed => "not-allowed",
-            Kind::Argument => "argument",
-            Kind::Unreadable => "unreadable",
-            Kind::Refused => "refused",
-            Kind::Ignored => "ignored",
-            Kind::Redundant => "redundant",
-            Kind::Shadowed => "shadowed",
-            Kind::Dangerous => "dangerous",
-            Kind::Doubtful => "doubtful",
+            MistakeKind::Syntax => "syntax",
+            MistakeKind::Unknown => "unknown",
+            MistakeKind::NotAllowed => "not-allowed",
+            MistakeKind::Argument => "argument",
+            MistakeKind::Unreadable => "unreadable",
+            MistakeKind::Refused => "refused",
+            MistakeKind::Ignored => "ignored",
+            MistakeKind::Redundant => "redundant",
+            MistakeKind::Shadowed => "shadowed",
+            MistakeKind::Dangerous => "dangerous",
+            MistakeKind::Doubtful => "doubtful",
         }
     }
 
-    /// How bad it is.
+    /// Returns the severity.
     pub fn severity(self) -> Severity {
         match self {
-            Kind::Syntax
-            | Kind::Unknown
-            | Kind::NotAllowed
-            | Kind::Argument
-            | Kind::Unreadable
-            | Kind::Refused => Severity::Error,
-            Kind::Shadowed | Kind::Dangerous | Kind::Doubtful => Severity::Warning,
-            Kind::Ignored | Kind::Redundant => Severity::Note,
+            MistakeKind::Syntax
+            | MistakeKind::Unknown
+            | MistakeKind::NotAllowed
+            | MistakeKind::Argument
+            | MistakeKind::Unreadable
+            | MistakeKind::Refused => Severity::Error,
+            MistakeKind::Shadowed | MistakeKind::Dangerous | MistakeKind::Doubtful => {
+                Severity::Warning
+            }
+            MistakeKind::Ignored | MistakeKind::Redundant => Severity::Note,
         }
     }
 }
 
 impl Severity {
-    /// As `check` names it.
+    /// Returns the name that `check` shows.
     pub fn name(self) -> &'static str {
         match self {
             Severity::Note => "note",
@@ -154,7 +159,7 @@ impl Severity {
 }
 
 impl Complaint {
-    /// About the directive as a whole.
+    /// An error in the directive as a whole.
     pub fn new(message: impl Into<String>) -> Complaint {
         Complaint {
             message: message.into(),
@@ -164,7 +169,7 @@ impl Complaint {
         }
     }
 
-    /// About one argument, from 0.
+    /// An error in one argument, counted from 0.
     pub fn about(argument: usize, message: impl Into<String>) -> Complaint {
         Complaint {
             argument: Some(argument),
@@ -172,12 +177,12 @@ impl Complaint {
         }
     }
 
-    /// Not a mistake to Apache; it cannot be honoured here.
+    /// Marks it as no mistake to Apache: Howdah cannot honour the directive.
     pub fn refused(self) -> Complaint {
         Complaint { refused: true, ..self }
     }
 
-    /// With what to do about it.
+    /// Adds a remedy.
     pub fn hint(self, hint: impl Into<String>) -> Complaint {
         Complaint { hint: Some(hint.into()), ..self }
     }

@@ -1,4 +1,4 @@
-//! Bytes that nobody chose, the same ones on every run.
+//! Random bytes, the same on every run.
 
 /// A multiplicative generator (splitmix64): good enough to mutate with, and the same everywhere.
 pub(crate) struct Random(pub u64);

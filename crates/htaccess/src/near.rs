@@ -1,6 +1,7 @@
-//! What somebody may have meant who misspelled a name.
+//! The nearest known name for a misspelt one.
 
-/// The one of `known` that is nearest to `name`, if a slip of the finger or two lies between.
+/// Returns the name of `known` that is nearest to `name`, if at most two typing errors are between
+/// them.
 pub(crate) fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     let name = name.to_ascii_lowercase();
     let allowed = match name.len() {

@@ -1,5 +1,5 @@
-//! What becomes of a response's head when it is about to be sent: the modules' output filters in
-//! Apache's order.
+//! The changes that modules make to a response's head before it is sent, in the order of Apache's
+//! output filters.
 //!
 //! ```text
 //! r->headers_out       State::fields, then what the handler (file, script) says: ResponseHead
@@ -10,16 +10,19 @@
 //! both tables become one                    Vary once, charset by AddDefaultCharset
 //! ```
 
+use std::sync::Arc;
+
 use howdah_http::{ResponseHead, Status, members};
 
 use crate::Settings;
 use crate::modules::core::DefaultCharset;
-use crate::modules::filter::Filter;
+use crate::modules::filter::{Filter, InForce};
 use crate::modules::{expires, filter, headers};
 use crate::transaction::{State, Transaction};
+use crate::transform::ContentFilter;
 use crate::world::World;
 
-/// What is known of a response besides its head.
+/// Properties of a response besides its head.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct About {
     /// The server makes its page: an error, or a redirect. Then `Header` without `always` does not
@@ -48,7 +51,7 @@ pub fn respond(
     gather(tx, head, about.is_error);
     let filters = match about.is_error {
         true => Vec::new(),
-        false => filter::choose(tx, settings, world, head, about.length),
+        false => choose_filters(tx, settings, world, head, about.length),
     };
     if let Some(config) = &settings.expires {
         expires::response(tx, config, world, head, about.modified);
@@ -58,6 +61,26 @@ pub fn respond(
     }
     join(tx, settings, head, about.is_error);
     Ok(filters)
+}
+
+/// Returns the filters that the content passes, the first one first, and changes the head as they
+/// do.
+pub(crate) fn choose_filters(
+    tx: &mut Transaction<'_>,
+    settings: &Settings,
+    world: &mut dyn World,
+    head: &mut ResponseHead,
+    length: Option<u64>,
+) -> Vec<Filter> {
+    let core = settings.core.as_ref();
+    let substitutions = settings.substitute.clone();
+    let substitutions = substitutions.map(|config| config as Arc<dyn ContentFilter>);
+    let in_force = InForce {
+        named: core.and_then(|core| core.output_filters.as_deref()),
+        chain: settings.filter.as_deref(),
+        substitutions: substitutions.as_ref(),
+    };
+    filter::choose(tx, &in_force, world, head, length)
 }
 
 /// Whether directives have nothing to add to, or to change in, any response to this request, but
@@ -106,9 +129,8 @@ pub fn part_for_response(state: &State, settings: &Settings) -> State {
     }
 }
 
-/// What [`respond`] does where that depends on nothing but the head and takes no more than setting
-/// and unsetting fields, as it does for most sites. `false` where it takes more; then nothing is
-/// changed.
+/// Does what [`respond`] does where the result depends only on the head and the directives only set
+/// and unset fields, as on most sites. Returns `false`, and changes nothing, where more is needed.
 pub fn respond_plainly(
     state: &State,
     settings: &Settings,
@@ -143,7 +165,7 @@ fn gather(tx: &mut Transaction<'_>, head: &mut ResponseHead, is_error: bool) {
         true => std::mem::take(&mut state.error_fields),
         false => std::mem::take(&mut state.fields),
     };
-    // What the handler says wins; lines of the same name that modules have set all stand, such as
+    // The handler's fields win. Of the modules' fields all lines of one name are kept, such as
     // those of Set-Cookie.
     let own = head.fields.len();
     for (name, value) in set.iter() {
@@ -245,35 +267,6 @@ fn default_charset(settings: &Settings, head: &mut ResponseHead) {
         let value = [media_type, b"; charset=", charset].concat();
         head.fields.set(b"Content-Type", &value);
     }
-}
-
-/// Puts the head where expressions (`resp`, `%{CONTENT_TYPE}`, `%{REQUEST_STATUS}`) look for it, as
-/// long as `work` lasts. `with_media_type`: the media type is not among the fields then, but in
-/// `content_type` with its parameters.
-pub(crate) fn with_head<T>(
-    tx: &mut Transaction<'_>,
-    head: &mut ResponseHead,
-    with_media_type: bool,
-    work: impl FnOnce(&mut Transaction<'_>) -> T,
-) -> T {
-    std::mem::swap(&mut tx.state.fields, &mut head.fields);
-    tx.state.status = head.status;
-    let own = with_media_type.then(|| {
-        let sent = tx.state.fields.value(b"content-type").map(<[u8]>::to_vec);
-        tx.state.fields.remove(b"content-type");
-        (std::mem::replace(&mut tx.state.content_type, sent), tx.state.charset.take())
-    });
-    let outcome = work(tx);
-    std::mem::swap(&mut tx.state.fields, &mut head.fields);
-    if let Some((content_type, charset)) = own {
-        let sent = std::mem::replace(&mut tx.state.content_type, content_type);
-        tx.state.charset = charset;
-        if let Some(sent) = sent.filter(|sent| !sent.is_empty()) {
-            tx.state.error_fields.remove(b"content-type");
-            head.fields.set(b"Content-Type", &sent);
-        }
-    }
-    outcome
 }
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
-//! What tests of single modules need: the settings of a few lines, a request, and an empty world.
+//! Helpers for tests of single modules: the settings of a few lines, a request, and an empty world.
 
 use std::net::SocketAddr;
 
 use howdah_http::Request;
 
 use crate::client::Unrepeatable;
-use crate::compile::{Surroundings, compile};
 use crate::host::{Host, Probe, ProbeKind, Verified};
 use crate::mistake::Complaint;
 use crate::transaction::Transaction;
 use crate::world::World;
 use crate::{Client, Settings, State};
+use crate::{Surroundings, compile};
 
 /// Settings of a file that holds these lines, which are directives without sections and without
 /// continuation lines.

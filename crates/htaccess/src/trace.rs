@@ -1,45 +1,28 @@
-//! What happened to a request, in order, for `howdah explain`.
+//! The trace of a request: the events of its phases, for `howdah explain`.
 
 use std::sync::Arc;
 
 use crate::mistake::Place;
-use crate::transaction::Transaction;
 
-/// What happened, in order.
+/// The events of a request, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     /// The events so far.
     pub events: Vec<Event>,
 }
 
-/// One thing that happened.
+/// A step of the evaluation.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// What it is: `file`, `section`, `rule`, `condition`, `header`, `redirect`, `access`,
+    /// The kind of step: `file`, `section`, `rule`, `condition`, `header`, `redirect`, `access`,
     /// `resolution`…
     pub step: &'static str,
-    /// Where the directive stands.
+    /// The place of the directive.
     pub place: Option<Arc<Place>>,
-    /// The directive, or what the step is about, as a person would write it.
+    /// The directive, or the subject of the step, as a person would write it.
     pub text: String,
     /// Named details in order, such as `subject`, `pattern`, `captures`, `result`.
     pub facts: Vec<(&'static str, String)>,
-    /// What came of it: `matches`, `does not match`, `applies`, `403`…
+    /// The result: `matches`, `does not match`, `applies`, `403`…
     pub outcome: String,
-}
-
-impl Transaction<'_> {
-    /// Notes an event where somebody collects them. `event` is not called otherwise.
-    #[inline]
-    pub fn trace(&mut self, event: impl FnOnce() -> Event) {
-        if let Some(trace) = &mut self.state.trace {
-            trace.events.push(event());
-        }
-    }
-
-    /// Whether somebody collects events.
-    #[inline]
-    pub fn is_traced(&self) -> bool {
-        self.state.trace.is_some()
-    }
 }

@@ -1,27 +1,28 @@
-//! A request as Apache's modules see it, and change it (`request_rec`).
+//! A request as Apache's modules see and change it (`request_rec`).
 
 use std::sync::Arc;
 
-use howdah_http::{Fields, Method, Status};
+use howdah_http::{Fields, Method, ResponseHead, Status};
 
 use crate::client::Client;
+use crate::media_type::MediaType;
 use crate::mistake::Place;
-use crate::trace::Trace;
+use crate::trace::{Event, Trace};
 
 /// A request on its way through the phases.
 #[derive(Debug)]
 pub struct Transaction<'r> {
-    /// What came from the client.
+    /// The request as the client sent it, and its connection.
     pub client: Client<'r>,
-    /// What has become of it.
+    /// The request as the phases have changed it.
     pub state: State,
 }
 
-/// What has become of a request so far. An internal redirect begins with a new one, of which the
-/// old is `previous`. Paths and names are bytes, decoded.
+/// The state of a request between phases. An internal redirect begins with a new state, whose
+/// `previous` is the old one. Paths and names are bytes, decoded.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    /// The method now in force; an ErrorDocument is fetched with GET.
+    /// The current method; an ErrorDocument is fetched with GET.
     pub method: Method,
     /// The site's root, absolute, without a slash at its end.
     pub document_root: Arc<[u8]>,
@@ -29,29 +30,29 @@ pub struct State {
     pub uri: Vec<u8>,
     /// Query, as sent, without `?` (`r->args`).
     pub args: Option<Vec<u8>>,
-    /// Absolute path of the longest part of the URL that there is, plus the next component where
-    /// that is missing, as Apache's directory walk leaves it (`r->filename`). Folders end in `/`
-    /// where the URL did.
+    /// Absolute path of the longest part of the URL that exists, plus the next component where the
+    /// rest is missing, as Apache's directory walk leaves it (`r->filename`). A folder ends in `/`
+    /// where the URL does.
     pub filename: Vec<u8>,
-    /// What followed it (`r->path_info`): empty, or beginning with `/`.
+    /// The rest of the URL's path (`r->path_info`): empty, or beginning with `/`.
     pub path_info: Vec<u8>,
-    /// What `filename` is.
+    /// The kind of file that `filename` names.
     pub found: Found,
     /// Variables for scripts, logs and conditions (`r->subprocess_env`).
     pub env: Fields,
-    /// What modules tell each other and conditions (`r->notes`).
+    /// Notes that modules leave for each other and for conditions (`r->notes`).
     pub notes: Fields,
-    /// What RequestHeader has made of the request's fields; `None` while they are as sent.
+    /// The request's fields after RequestHeader; `None` while they are as sent.
     pub request_fields: Option<Fields>,
     /// Response fields for successful responses (`r->headers_out`).
     pub fields: Fields,
     /// Response fields for all responses, errors and redirects as well (`r->err_headers_out`).
     pub error_fields: Fields,
-    /// Who has authenticated (`r->user`).
+    /// The authenticated user (`r->user`).
     pub user: Option<Vec<u8>>,
     /// `Basic` or `Digest` (`r->ap_auth_type`).
     pub auth_type: Option<&'static str>,
-    /// What serves it (`r->handler`), such as `application/x-httpd-php`.
+    /// The handler that serves the request (`r->handler`), such as `application/x-httpd-php`.
     pub handler: Option<Vec<u8>>,
     /// Media type without parameters (`r->content_type`).
     pub content_type: Option<Vec<u8>>,
@@ -61,33 +62,42 @@ pub struct State {
     pub encoding: Option<Vec<u8>>,
     /// Content-Language (`r->content_languages`).
     pub languages: Vec<Vec<u8>>,
-    /// Output filters that mod_mime's extensions name, in order; those of SetOutputFilter come
-    /// behind them.
+    /// Output filters that mod_mime's extensions name, in order. The filters of SetOutputFilter
+    /// come after them.
     pub output_filters: Vec<Box<[u8]>>,
-    /// The response's status as far as it is known; 200 at first. What ErrorDocument serves keeps
-    /// the error's.
+    /// The response's status as far as it is known; 200 at first. A document of ErrorDocument keeps
+    /// the error's status.
     pub status: Status,
     /// The request that was redirected to this one internally.
     pub previous: Option<Box<State>>,
-    /// Whether this only asks what a request would come to.
+    /// Whether this is a sub-request, which is resolved and not served.
     pub is_subrequest: bool,
-    /// Of a sub-request: `uri` of the request that asks (`r->main->uri`).
+    /// `uri` of the request that made this sub-request (`r->main->uri`).
     pub main_uri: Option<Vec<u8>>,
     /// Whether Options has neither FollowSymLinks nor SymLinksIfOwnerMatch on, without which
     /// mod_rewrite refuses to work.
     pub links_forbidden: bool,
-    /// What mod_rewrite remembers.
-    pub rewriting: crate::modules::rewrite::Notes,
-    /// Lines for the error log: where, and what.
+    /// Notes of mod_rewrite.
+    pub rewriting: RewriteNotes,
+    /// Lines for the error log: the place of the directive, and the message.
     pub complaints: Vec<(Option<Arc<Place>>, String)>,
-    /// What `explain` collects.
+    /// The events that `explain` shows; `None` where it does not run.
     pub trace: Option<Box<Trace>>,
 }
 
-/// What a file name led to.
+/// Notes of mod_rewrite on a request, kept across its internal redirects.
+#[derive(Clone, Debug, Default)]
+pub struct RewriteNotes {
+    /// Whether a rule with `END` has applied.
+    pub ended: bool,
+    /// The names of the cookies that rules have set.
+    pub cookies: Vec<Box<[u8]>>,
+}
+
+/// The kind of file that a name leads to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Found {
-    /// Nothing is there.
+    /// No file.
     #[default]
     Missing,
     /// A regular file.
@@ -96,9 +106,18 @@ pub enum Found {
     Directory,
 }
 
+/// Why an access check stops a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denial {
+    /// The request is answered with this error.
+    Status(Status),
+    /// The answer takes time, as with a slow password hash: the request is resolved again once it
+    /// is known.
+    Later,
+}
+
 impl State {
-    /// Sets a variable. One that is there already keeps its name's letters, and stays as it is
-    /// where the value is the same.
+    /// Sets a variable. A variable that exists keeps the case of its name.
     pub fn set_variable(&mut self, name: &[u8], value: &[u8]) {
         if self.env.value(name) == Some(value) {
             return;
@@ -108,7 +127,23 @@ impl State {
         self.env.set(known.as_deref().unwrap_or(name), value);
     }
 
-    /// Notes in Vary that the response depends on a field of the request.
+    /// Returns the value of Content-Type: media type and charset.
+    pub fn content_type_field(&self) -> Option<Vec<u8>> {
+        let media_type = self.content_type.as_ref()?;
+        Some(match &self.charset {
+            Some(charset) => [&media_type[..], b"; charset=", charset].concat(),
+            None => media_type.clone(),
+        })
+    }
+
+    /// Replaces media type and charset by those of a Content-Type's value.
+    pub fn set_content_type(&mut self, value: &[u8]) {
+        let (media_type, charset) = MediaType::split(value);
+        self.content_type = Some(media_type.text);
+        self.charset = charset;
+    }
+
+    /// Adds a field of the request to Vary, since the response depends on it.
     pub fn vary_on(&mut self, field: &[u8]) {
         let mut vary = self.fields.value(b"Vary").unwrap_or_default().to_vec();
         let mut there = vary.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
@@ -124,12 +159,12 @@ impl State {
 }
 
 impl<'r> Transaction<'r> {
-    /// The first value of a request field, as RequestHeader has left it.
+    /// Returns the first value of a request field, after RequestHeader.
     pub fn request_field(&self, name: &[u8]) -> Option<&[u8]> {
         self.fields_named(name).value(name)
     }
 
-    /// Every value of a request field, as RequestHeader has left it.
+    /// Returns every value of a request field, after RequestHeader.
     pub fn request_values<'t>(&'t self, name: &'t [u8]) -> impl Iterator<Item = &'t [u8]> {
         self.fields_named(name).values(name)
     }
@@ -139,7 +174,7 @@ impl<'r> Transaction<'r> {
         edited.unwrap_or_else(|| self.client.fields_named(name))
     }
 
-    /// The request's fields, as RequestHeader has left them.
+    /// Returns the request's fields, after RequestHeader.
     pub fn request_fields(&self) -> &Fields {
         self.state
             .request_fields
@@ -147,13 +182,56 @@ impl<'r> Transaction<'r> {
             .unwrap_or_else(|| &self.client.request().fields)
     }
 
-    /// The request's fields, to be changed.
+    /// Returns the request's fields, to be changed.
     pub fn edit_request_fields(&mut self) -> &mut Fields {
         let client = self.client;
         self.state.request_fields.get_or_insert_with(|| client.request().fields.clone())
     }
 
-    /// Notes a line for the error log.
+    /// Runs `work` with the response's head in the state, where expressions (`resp`,
+    /// `%{CONTENT_TYPE}`, `%{REQUEST_STATUS}`) look for it. With `with_media_type`, the media type
+    /// is in `content_type` with its parameters meanwhile, and not among the fields.
+    pub(crate) fn with_head<T>(
+        &mut self,
+        head: &mut ResponseHead,
+        with_media_type: bool,
+        work: impl FnOnce(&mut Transaction<'r>) -> T,
+    ) -> T {
+        std::mem::swap(&mut self.state.fields, &mut head.fields);
+        self.state.status = head.status;
+        let own = with_media_type.then(|| {
+            let sent = self.state.fields.value(b"content-type").map(<[u8]>::to_vec);
+            self.state.fields.remove(b"content-type");
+            (std::mem::replace(&mut self.state.content_type, sent), self.state.charset.take())
+        });
+        let outcome = work(self);
+        std::mem::swap(&mut self.state.fields, &mut head.fields);
+        if let Some((content_type, charset)) = own {
+            let sent = std::mem::replace(&mut self.state.content_type, content_type);
+            self.state.charset = charset;
+            if let Some(sent) = sent.filter(|sent| !sent.is_empty()) {
+                self.state.error_fields.remove(b"content-type");
+                head.fields.set(b"Content-Type", &sent);
+            }
+        }
+        outcome
+    }
+
+    /// Adds an event to the trace. Where events are not collected, `event` is not called.
+    #[inline]
+    pub fn trace(&mut self, event: impl FnOnce() -> Event) {
+        if let Some(trace) = &mut self.state.trace {
+            trace.events.push(event());
+        }
+    }
+
+    /// Whether events are collected.
+    #[inline]
+    pub fn is_traced(&self) -> bool {
+        self.state.trace.is_some()
+    }
+
+    /// Adds a line for the error log.
     pub fn complain(&mut self, place: Option<&Arc<Place>>, what: impl Into<String>) {
         self.state.complaints.push((place.cloned(), what.into()));
     }

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use howdah_config::{Config, RootTemplate};
-use howdah_htaccess::{Complaint, Kind, Mistake, Place, Severity, Surroundings, lint};
+use howdah_htaccess::{Complaint, Mistake, MistakeKind, Place, Severity, Surroundings, lint};
 use howdah_site::{Site, Sites};
 
 pub(crate) use show::{json, text};
@@ -56,7 +56,7 @@ impl Findings {
                 let message = format!("{why}, so what it covers is not served");
                 self.remarks.push(about_file(
                     &surroundings,
-                    Kind::Unreadable,
+                    MistakeKind::Unreadable,
                     Complaint::new(message),
                 ));
             }
@@ -71,8 +71,8 @@ impl Findings {
     fn unread(&mut self, content: &[u8], surroundings: &Surroundings) {
         let all = Surroundings::new(surroundings.file.clone(), &surroundings.folder);
         let (kind, message) = match lint::protects(content, &all, &mut exists) {
-            true => (Kind::Dangerous, "this file keeps people out, and it is not read"),
-            false => (Kind::Doubtful, "this file is not read"),
+            true => (MistakeKind::Dangerous, "this file keeps people out, and it is not read"),
+            false => (MistakeKind::Doubtful, "this file is not read"),
         };
         let hint = "the site's configuration says so: see `htaccess` and `allow_override`";
         self.remarks
@@ -80,7 +80,7 @@ impl Findings {
     }
 }
 
-fn about_file(surroundings: &Surroundings, kind: Kind, complaint: Complaint) -> Mistake {
+fn about_file(surroundings: &Surroundings, kind: MistakeKind, complaint: Complaint) -> Mistake {
     let place = Place {
         file: surroundings.file.clone(),
         line: 1,

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use howdah_htaccess::compile::{ConditionalSection, FilesSection};
 use howdah_htaccess::modules::core::Options;
+use howdah_htaccess::settings::{ConditionalSection, FilesSection};
 use howdah_htaccess::{Compiled, Mistake, Settings};
 
 use crate::phases::handler::ABOVE;

@@ -1,14 +1,15 @@
 //! The words of a directive, counted as Apache counts them (`invoke_cmd`).
 
-use crate::directive::{Arguments, Directive};
+use crate::directive::Arguments;
 use crate::language::{word, words};
 use crate::mistake::Complaint;
+use crate::registry::Registered;
 
-/// Apache passes over what follows so many words of a directive that takes any number.
+/// The words that Apache reads of a directive with any number of them; it ignores the rest.
 const MOST_WORDS: usize = 64;
 
 /// The words of `raw`; `None` where there is nothing for the directive to do.
-pub(super) fn split(directive: &Directive, raw: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Complaint> {
+pub(super) fn split(directive: &Registered, raw: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Complaint> {
     match directive.arguments {
         Arguments::Raw => Ok(Some(Vec::new())),
         Arguments::None if raw.is_empty() => Ok(Some(Vec::new())),
@@ -39,7 +40,7 @@ fn any_number(raw: &[u8]) -> Vec<Vec<u8>> {
 
 /// ITERATE and ITERATE2: up to the first empty word.
 fn each(
-    directive: &Directive,
+    directive: &Registered,
     least: usize,
     raw: &[u8],
 ) -> Result<Option<Vec<Vec<u8>>>, Complaint> {
@@ -59,7 +60,7 @@ fn each(
 
 /// TAKE1, TAKE2, TAKE12 and so on.
 fn some(
-    directive: &Directive,
+    directive: &Registered,
     least: usize,
     most: usize,
     raw: &[u8],
@@ -78,7 +79,7 @@ fn some(
 }
 
 /// `<RequireAll>` and its like.
-fn section(directive: &Directive, raw: &[u8]) -> Result<(), Complaint> {
+fn section(directive: &Registered, raw: &[u8]) -> Result<(), Complaint> {
     match raw.iter().rposition(|&byte| byte == b'>') {
         None => Err(Complaint::new(format!("{}> directive missing closing '>'", directive.name))),
         Some(0) => Ok(()),
@@ -98,7 +99,7 @@ fn expected(least: usize, most: usize) -> String {
     }
 }
 
-fn complaint(directive: &Directive, argument: usize, what: &str) -> Complaint {
+fn complaint(directive: &Registered, argument: usize, what: &str) -> Complaint {
     let space = if what.starts_with('>') { "" } else { " " };
     Complaint::about(argument, format!("{}{space}{what}", directive.name))
 }

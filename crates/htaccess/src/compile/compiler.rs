@@ -1,13 +1,15 @@
-//! One item after the other becomes settings or a remark.
+//! The compiler: items become settings or remarks.
 
 use std::sync::Arc;
 
-use super::{MOST_REMARKS, SECTIONS, Scope, Surroundings, arguments, elsewhere, sections};
-use crate::directive::{self, Arguments, Call, Directive, Edge, Overrides, Support};
+use super::{MOST_REMARKS, SECTIONS, arguments, sections, unsupported};
+use crate::directive::{Arguments, Call, Edge, Overrides, Support};
 use crate::excerpt::Excerpt;
 use crate::language::{Item, Parsed};
-use crate::mistake::{Complaint, Kind, Mistake, Place, Severity};
+use crate::mistake::{Complaint, Mistake, MistakeKind, Place, Severity};
 use crate::near::nearest;
+use crate::registry::{self, Registered};
+use crate::scope::{Scope, Surroundings};
 use crate::settings::Settings;
 
 pub(super) struct Compiler<'c> {
@@ -17,10 +19,10 @@ pub(super) struct Compiler<'c> {
     remarks: Vec<Mistake>,
 }
 
-/// Where the compiler is.
+/// The sections around the item at hand.
 #[derive(Clone, Debug)]
-pub(super) struct Within<'c> {
-    /// What directives see of it.
+pub(super) struct Context<'c> {
+    /// The scope that directives see.
     pub(super) scope: Scope<'c>,
     /// The classes that are allowed.
     overrides: Overrides,
@@ -28,9 +30,9 @@ pub(super) struct Within<'c> {
     section: Option<&'c str>,
 }
 
-impl<'c> Within<'c> {
-    pub(super) fn inside(&self, section: &'c str) -> Within<'c> {
-        Within { section: Some(section), ..self.clone() }
+impl<'c> Context<'c> {
+    pub(super) fn inside(&self, section: &'c str) -> Context<'c> {
+        Context { section: Some(section), ..self.clone() }
     }
 }
 
@@ -50,19 +52,25 @@ impl<'c> Compiler<'c> {
     pub(super) fn run(&mut self, parsed: &Parsed) -> Settings {
         for fault in &parsed.faults {
             let hint = fault.hint.map(str::to_owned);
-            self.remark(fault.line, fault.column, Kind::Syntax, fault.message.clone(), hint);
+            self.remark(fault.line, fault.column, MistakeKind::Syntax, fault.message.clone(), hint);
         }
         for doubt in &parsed.doubts {
             let hint = doubt.hint.map(str::to_owned);
-            self.remark(doubt.line, doubt.column, Kind::Doubtful, doubt.message.clone(), hint);
+            self.remark(
+                doubt.line,
+                doubt.column,
+                MistakeKind::Doubtful,
+                doubt.message.clone(),
+                hint,
+            );
         }
         let mut settings = Settings::default();
-        let within = Within {
+        let context = Context {
             scope: Scope::new(self.surroundings),
             overrides: self.surroundings.overrides,
             section: None,
         };
-        self.walk(&parsed.items, &mut settings, &within);
+        self.walk(&parsed.items, &mut settings, &context);
         settings
     }
 
@@ -71,24 +79,24 @@ impl<'c> Compiler<'c> {
         (self.mistake, self.remarks)
     }
 
-    pub(super) fn walk(&mut self, items: &[Item], settings: &mut Settings, within: &Within<'_>) {
+    pub(super) fn walk(&mut self, items: &[Item], settings: &mut Settings, context: &Context<'_>) {
         for item in items {
-            self.item(item, settings, within);
+            self.item(item, settings, context);
         }
     }
 
-    fn item(&mut self, item: &Item, settings: &mut Settings, within: &Within<'_>) {
-        if let Some(directive) = directive::find(&item.name) {
-            if self.is_allowed(item, directive.name, directive.overrides, within) {
-                self.directive(directive, item, settings, within);
+    fn item(&mut self, item: &Item, settings: &mut Settings, context: &Context<'_>) {
+        if let Some(directive) = registry::find(&item.name) {
+            if self.is_allowed(item, directive.name, directive.overrides, context) {
+                self.directive(directive, item, settings, context);
             }
         } else if let Some(section) = sections::find(&item.name) {
-            if self.is_allowed(item, section.name, section.overrides, within) {
-                self.section(section, item, settings, within);
+            if self.is_allowed(item, section.name, section.overrides, context) {
+                self.section(section, item, settings, context);
             }
-        } else if let Some(name) = elsewhere::server_directive(&item.name) {
+        } else if let Some(name) = unsupported::server_directive(&item.name) {
             // No class of AllowOverride lets these in.
-            self.is_allowed(item, name, Overrides::NONE, within);
+            self.is_allowed(item, name, Overrides::NONE, context);
         } else {
             self.unknown(item);
         }
@@ -99,7 +107,7 @@ impl<'c> Compiler<'c> {
         item: &Item,
         name: &str,
         overrides: Overrides,
-        within: &Within<'_>,
+        context: &Context<'_>,
     ) -> bool {
         let listed = || {
             self.surroundings
@@ -107,24 +115,24 @@ impl<'c> Compiler<'c> {
                 .iter()
                 .any(|allowed| allowed.eq_ignore_ascii_case(name))
         };
-        if within.overrides.meets(overrides) || (overrides != Overrides::NONE && listed()) {
+        if context.overrides.meets(overrides) || (overrides != Overrides::NONE && listed()) {
             return true;
         }
         let hint = match overrides {
             Overrides::NONE => "it belongs into the server's configuration".to_owned(),
-            _ if within.scope.in_requirement => "only access rules may stand here".to_owned(),
+            _ if context.scope.in_requirement => "only access rules may stand here".to_owned(),
             _ => format!("the site's `allow_override` would have to contain {overrides}"),
         };
         if self.surroundings.nonfatal_override {
             let message = format!("{name} in .htaccess forbidden by AllowOverride");
-            self.remark(item.line, item.column, Kind::Ignored, message, Some(hint));
+            self.remark(item.line, item.column, MistakeKind::Ignored, message, Some(hint));
             return false;
         }
-        let message = match within.section {
+        let message = match context.section {
             Some(section) => format!("{name} not allowed in {section}> context"),
             None => format!("{name} not allowed here"),
         };
-        self.blame(item, Kind::NotAllowed, Complaint::new(message).hint(hint));
+        self.blame(item, MistakeKind::NotAllowed, Complaint::new(message).hint(hint));
         false
     }
 
@@ -138,7 +146,7 @@ impl<'c> Compiler<'c> {
             String::new()
         } else if let Some(near) = nearest(name, known_names()) {
             format!("did you mean `{near}`?")
-        } else if let Some(module) = elsewhere::module_of(name) {
+        } else if let Some(module) = unsupported::module_of(name) {
             format!("there is no such module; within <IfModule {module}> it would be passed over")
         } else {
             String::new()
@@ -149,30 +157,30 @@ impl<'c> Compiler<'c> {
                 "Unknown directive {} perhaps misspelled or defined by a module not included in the server configuration",
                 name.to_ascii_lowercase()
             );
-            return self.remark(item.line, item.column, Kind::Ignored, message, hint);
+            return self.remark(item.line, item.column, MistakeKind::Ignored, message, hint);
         }
         let message = format!(
             "Invalid command '{name}', perhaps misspelled or defined by a module not included in the server configuration"
         );
-        self.blame(item, Kind::Unknown, Complaint { hint, ..Complaint::new(message) });
+        self.blame(item, MistakeKind::Unknown, Complaint { hint, ..Complaint::new(message) });
     }
 
     fn directive(
         &mut self,
-        directive: &'static Directive,
+        directive: &'static Registered,
         item: &Item,
         settings: &mut Settings,
-        within: &Within<'_>,
+        context: &Context<'_>,
     ) {
         let words = match arguments::split(directive, &item.raw) {
             Ok(Some(words)) => words,
             Ok(None) => return,
-            Err(complaint) => return self.blame(item, Kind::Argument, complaint),
+            Err(complaint) => return self.blame(item, MistakeKind::Argument, complaint),
         };
         match directive.support {
             Support::Ignored(reason) => {
                 let message = format!("{} has no effect: {reason}", directive.name);
-                self.remark(item.line, item.column, Kind::Ignored, message, None);
+                self.remark(item.line, item.column, MistakeKind::Ignored, message, None);
             }
             Support::Refused(reason) => {
                 let message = format!("{} cannot be honoured: {reason}", directive.name);
@@ -187,7 +195,7 @@ impl<'c> Compiler<'c> {
             raw: &item.raw,
             words: &words,
             place: &place,
-            scope: &within.scope,
+            scope: &context.scope,
             edge: if directive.arguments == Arguments::Section {
                 Edge::Open
             } else {
@@ -198,7 +206,7 @@ impl<'c> Compiler<'c> {
             self.complain(item, settings, complaint);
         }
         if directive.arguments == Arguments::Section {
-            let mut inside = within.inside(directive.name);
+            let mut inside = context.inside(directive.name);
             inside.scope.in_requirement = true;
             inside.overrides = Overrides::AUTH_CONFIG;
             self.walk(item.items.as_deref().unwrap_or_default(), settings, &inside);
@@ -209,18 +217,18 @@ impl<'c> Compiler<'c> {
         }
     }
 
-    /// What a directive finds wrong with its arguments.
+    /// Records a directive's error in its arguments.
     fn complain(&mut self, item: &Item, settings: &mut Settings, complaint: Complaint) {
         if !complaint.refused {
-            return self.blame(item, Kind::Argument, complaint);
+            return self.blame(item, MistakeKind::Argument, complaint);
         }
-        let mistake = self.excerpt.mistake(item, Kind::Refused, complaint);
+        let mistake = self.excerpt.mistake(item, MistakeKind::Refused, complaint);
         settings.refused.get_or_insert_with(|| Arc::new(mistake.clone()));
         self.keep(mistake);
     }
 
-    /// Something for which Apache answers 500.
-    pub(super) fn blame(&mut self, item: &Item, kind: Kind, complaint: Complaint) {
+    /// Records a mistake for which Apache answers 500.
+    pub(super) fn blame(&mut self, item: &Item, kind: MistakeKind, complaint: Complaint) {
         let mistake = self.excerpt.mistake(item, kind, complaint);
         self.keep(mistake);
     }
@@ -233,7 +241,7 @@ impl<'c> Compiler<'c> {
         &mut self,
         line: u32,
         column: u32,
-        kind: Kind,
+        kind: MistakeKind,
         message: String,
         hint: Option<String>,
     ) {
@@ -243,7 +251,8 @@ impl<'c> Compiler<'c> {
     }
 
     fn keep(&mut self, mistake: Mistake) {
-        let is_fatal = mistake.kind.severity() == Severity::Error && mistake.kind != Kind::Refused;
+        let is_fatal =
+            mistake.kind.severity() == Severity::Error && mistake.kind != MistakeKind::Refused;
         if is_fatal && self.mistake.is_none() {
             self.mistake = Some(Box::new(mistake.clone()));
         }
@@ -254,28 +263,8 @@ impl<'c> Compiler<'c> {
 }
 
 fn known_names() -> impl Iterator<Item = &'static str> {
-    directive::all()
+    registry::all()
+        .iter()
         .map(|directive| directive.name)
         .chain(SECTIONS.iter().map(|section| section.name))
-}
-
-/// What the language itself has: `Error`.
-pub(crate) const DIRECTIVES: &[Directive] = &[Directive {
-    name: "Error",
-    module: "core",
-    overrides: Overrides::ALL,
-    arguments: Arguments::Raw,
-    summary: "Makes the file a mistake, with this message.",
-    support: Support::Full,
-    apply: error,
-}];
-
-fn error(call: &Call<'_>, _settings: &mut Settings) -> Result<(), Complaint> {
-    let raw = call.raw;
-    let message = match raw {
-        [] => b"The Error directive was used with no message.",
-        [first @ (b'"' | b'\''), inner @ .., last] if first == last => inner,
-        _ => raw,
-    };
-    Err(Complaint::new(String::from_utf8_lossy(message)))
 }

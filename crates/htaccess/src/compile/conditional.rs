@@ -3,18 +3,19 @@
 
 use std::cmp::Ordering;
 
-use super::elsewhere::server_directive;
+use super::is_provided;
 use super::sections::{self, ends_at, is_section};
-use super::{Surroundings, is_provided};
-use crate::directive;
+use super::unsupported::server_directive;
 use crate::language::{Conditions, Item, word, words};
 use crate::pattern::Pattern;
+use crate::registry;
+use crate::scope::Surroundings;
 
 /// The version of Apache that `<IfVersion>` compares with: the one whose behaviour is followed.
 pub const VERSION: (u32, u32, u32) = (2, 4, 71);
 
-/// What [`language::parse`](crate::language::parse) asks, answered.
-pub(crate) struct Answers<'a> {
+/// Answers to the questions of [`language::parse`](crate::language::parse).
+pub(crate) struct ConditionAnswers<'a> {
     surroundings: &'a Surroundings,
     exists: &'a mut dyn FnMut(&[u8]) -> bool,
     pub(super) asked: Vec<(Box<[u8]>, bool)>,
@@ -22,12 +23,12 @@ pub(crate) struct Answers<'a> {
     pub(crate) missing: Vec<(u32, u32, Vec<u8>)>,
 }
 
-impl<'a> Answers<'a> {
+impl<'a> ConditionAnswers<'a> {
     pub(crate) fn new(
         surroundings: &'a Surroundings,
         exists: &'a mut dyn FnMut(&[u8]) -> bool,
-    ) -> Answers<'a> {
-        Answers {
+    ) -> ConditionAnswers<'a> {
+        ConditionAnswers {
             surroundings,
             exists,
             asked: Vec::new(),
@@ -50,7 +51,7 @@ impl<'a> Answers<'a> {
 
     fn holds(&mut self, section: &str, argument: &[u8]) -> bool {
         let known = |name: &str| {
-            directive::find(name).is_some() || is_section(name) || server_directive(name).is_some()
+            registry::find(name).is_some() || is_section(name) || server_directive(name).is_some()
         };
         let defines = &self.surroundings.defines;
         match section {
@@ -63,7 +64,7 @@ impl<'a> Answers<'a> {
     }
 }
 
-impl Conditions for Answers<'_> {
+impl Conditions for ConditionAnswers<'_> {
     fn decide(&mut self, section: &Item) -> Option<Result<bool, String>> {
         let name = section.name.to_ascii_lowercase();
         match &*name {

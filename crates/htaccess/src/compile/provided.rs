@@ -1,16 +1,16 @@
 //! The modules that `<IfModule>` finds.
 
-use crate::directive;
+use crate::registry;
 
-/// A module of Apache's whose work Howdah does.
+/// A module of Apache's that Howdah provides.
 #[derive(Clone, Copy, Debug)]
 pub struct Provided {
     /// Its source file: `<IfModule mod_rewrite.c>`.
     pub file: &'static str,
     /// Its identifier: `<IfModule rewrite_module>`.
     pub identifier: &'static str,
-    /// The directive that shows it is there; `None` where it has none for a `.htaccess`, but what
-    /// it does is done.
+    /// A directive of the module, whose presence is checked; `None` where the module has none for
+    /// `.htaccess`.
     pub shown_by: Option<&'static str>,
 }
 
@@ -22,11 +22,11 @@ const fn module(
     Provided { file, identifier, shown_by }
 }
 
-/// What `<IfModule>` holds for. Names are compared with case, as Apache does.
+/// The modules that `<IfModule>` finds. Names are compared with case, as Apache does.
 ///
 /// `prefork.c` is what an Apache with mod_php runs with. Not among them, so that their sections are
-/// passed over as on an Apache without them: other versions of PHP (`mod_php5.c`, `php7_module`),
-/// CGI and FastCGI, proxies, mod_speling, mod_security, mod_pagespeed, `LiteSpeed`.
+/// skipped as by an Apache without them: other versions of PHP (`mod_php5.c`, `php7_module`), CGI
+/// and FastCGI, proxies, mod_speling, mod_security, mod_pagespeed, `LiteSpeed`.
 pub const PROVIDED: &[Provided] = &[
     module("core.c", "core_module", None),
     module("http_core.c", "http_module", None),
@@ -71,5 +71,5 @@ pub fn is_provided(name: &[u8]) -> bool {
     PROVIDED
         .iter()
         .find(is)
-        .is_some_and(|module| module.shown_by.is_none_or(|name| directive::find(name).is_some()))
+        .is_some_and(|module| module.shown_by.is_none_or(|name| registry::find(name).is_some()))
 }

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use super::compiler::{Compiler, Within};
-use super::{Branch, ConditionalSection, FilesSection, Names, methods};
+use super::compiler::{Compiler, Context};
 use crate::directive::Overrides;
 use crate::expression::Expression;
 use crate::language::{Item, word, words};
-use crate::mistake::{Complaint, Kind};
+use crate::mistake::{Complaint, MistakeKind};
 use crate::pattern::Pattern;
-use crate::settings::Settings;
+use crate::scope;
+use crate::settings::{Branch, ConditionalSection, FilesSection, Names, Settings};
 
 /// A section of the language, for the manual and `<IfSection>`.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +21,7 @@ pub struct Section {
     pub module: &'static str,
     /// The classes of `AllowOverride` of which one must be allowed.
     pub overrides: Overrides,
-    /// What stands between the name and `>`.
+    /// The arguments between the name and `>`.
     pub arguments: &'static str,
     /// One sentence for the manual.
     pub summary: &'static str,
@@ -121,16 +121,16 @@ impl Compiler<'_> {
         section: &'static Section,
         item: &Item,
         settings: &mut Settings,
-        within: &Within<'_>,
+        context: &Context<'_>,
     ) {
         let name = section.name;
-        if within.scope.is_limited() && !name.starts_with("<Limit") {
+        if context.scope.is_limited() && !name.starts_with("<Limit") {
             let message = format!("{name}> cannot occur within <Limit> or <LimitExcept> section");
-            return self.blame(item, Kind::NotAllowed, Complaint::new(message));
+            return self.blame(item, MistakeKind::NotAllowed, Complaint::new(message));
         }
         let Some(end) = ends_at(&item.raw) else {
             let complaint = Complaint::new(format!("{name}> directive missing closing '>'"));
-            return self.blame(item, Kind::Syntax, complaint);
+            return self.blame(item, MistakeKind::Syntax, complaint);
         };
         let arguments = &item.raw[..end];
         if arguments.is_empty() != (name == "<Else") {
@@ -138,12 +138,12 @@ impl Compiler<'_> {
                 "<Else" => "<Else> does not take an argument".to_owned(),
                 _ => format!("{name}> directive requires additional arguments"),
             };
-            return self.blame(item, Kind::Argument, Complaint::new(message));
+            return self.blame(item, MistakeKind::Argument, Complaint::new(message));
         }
         match name {
-            "<Files" | "<FilesMatch" => self.files(section, item, arguments, settings, within),
-            "<Limit" | "<LimitExcept" => self.limit(section, item, arguments, settings, within),
-            _ => self.condition(section, item, arguments, settings, within),
+            "<Files" | "<FilesMatch" => self.files(section, item, arguments, settings, context),
+            "<Limit" | "<LimitExcept" => self.limit(section, item, arguments, settings, context),
+            _ => self.condition(section, item, arguments, settings, context),
         }
     }
 
@@ -153,15 +153,15 @@ impl Compiler<'_> {
         item: &Item,
         list: &[u8],
         settings: &mut Settings,
-        within: &Within<'_>,
+        context: &Context<'_>,
     ) {
-        match methods::limit(section.name, list, within.scope.methods.as_ref()) {
+        match scope::limit(section.name, list, context.scope.methods.as_ref()) {
             Ok(methods) => {
-                let mut inside = within.inside(section.name);
+                let mut inside = context.inside(section.name);
                 inside.scope.methods = Some(methods);
                 self.walk(item.items.as_deref().unwrap_or_default(), settings, &inside);
             }
-            Err(complaint) => self.blame(item, Kind::Argument, complaint),
+            Err(complaint) => self.blame(item, MistakeKind::Argument, complaint),
         }
     }
 
@@ -171,7 +171,7 @@ impl Compiler<'_> {
         item: &Item,
         arguments: &[u8],
         settings: &mut Settings,
-        within: &Within<'_>,
+        context: &Context<'_>,
     ) {
         let mut rest = arguments;
         let first = word(&mut rest);
@@ -185,16 +185,16 @@ impl Compiler<'_> {
             Ok(names(&named))
         };
         let mut inner = Settings::default();
-        let mut inside = within.inside(section.name);
+        let mut inside = context.inside(section.name);
         inside.scope.in_files = true;
         inside.scope.folder = folder(&named);
         self.walk(item.items.as_deref().unwrap_or_default(), &mut inner, &inside);
         if let Err(complaint) = names.as_ref() {
-            return self.blame(item, Kind::Argument, complaint.clone());
+            return self.blame(item, MistakeKind::Argument, complaint.clone());
         }
         if !rest.is_empty() {
             let message = format!("Multiple {}> arguments not (yet) supported.", section.name);
-            return self.blame(item, Kind::Argument, surplus(arguments, rest, message));
+            return self.blame(item, MistakeKind::Argument, surplus(arguments, rest, message));
         }
         if let Ok(names) = names {
             let (place, text) = (Arc::new(self.place(item)), shown(section, arguments));
@@ -210,7 +210,7 @@ impl Compiler<'_> {
         item: &Item,
         arguments: &[u8],
         settings: &mut Settings,
-        within: &Within<'_>,
+        context: &Context<'_>,
     ) {
         let mut rest = arguments;
         let text = word(&mut rest);
@@ -219,7 +219,7 @@ impl Compiler<'_> {
             _ => Expression::condition(&text).map(|condition| Some(Arc::new(condition))),
         };
         let mut inner = Settings::default();
-        let mut inside = within.inside(section.name);
+        let mut inside = context.inside(section.name);
         inside.scope.in_condition = true;
         inside.scope.folder = folder(b"*If");
         self.walk(item.items.as_deref().unwrap_or_default(), &mut inner, &inside);
@@ -234,13 +234,17 @@ impl Compiler<'_> {
                 } else {
                     complaint.hint(hint)
                 };
-                return self.blame(item, Kind::Argument, complaint);
+                return self.blame(item, MistakeKind::Argument, complaint);
             }
         };
         if !rest.is_empty() {
             let message = format!("Multiple {}> arguments not supported.", section.name);
             let hint = "the whole condition is one argument: put it in quotes";
-            return self.blame(item, Kind::Argument, surplus(arguments, rest, message).hint(hint));
+            return self.blame(
+                item,
+                MistakeKind::Argument,
+                surplus(arguments, rest, message).hint(hint),
+            );
         }
         let branch = Branch {
             place: Arc::new(self.place(item)),
@@ -261,7 +265,7 @@ impl Compiler<'_> {
             Some(chain) => Arc::make_mut(chain).branches.push(branch),
             None => {
                 let message = "<Else> or <ElseIf> section without previous <If> or <ElseIf> section in same scope";
-                self.blame(item, Kind::Syntax, Complaint::new(message));
+                self.blame(item, MistakeKind::Syntax, Complaint::new(message));
             }
         }
     }
@@ -282,7 +286,7 @@ fn surplus(arguments: &[u8], rest: &[u8], message: String) -> Complaint {
     }
 }
 
-/// What Apache takes for the folder of what stands in a section.
+/// Returns the folder that Apache assumes for the directives of a section.
 fn folder(path: &[u8]) -> Arc<[u8]> {
     let slash: &[u8] = if path.ends_with(b"/") { b"" } else { b"/" };
     [path, slash].concat().into()

@@ -1,6 +1,7 @@
-use super::{Names, Surroundings, compile, compile_asking};
+use super::{Surroundings, compile, compile_asking};
 use crate::directive::Overrides;
-use crate::mistake::Kind;
+use crate::mistake::MistakeKind;
+use crate::settings::Names;
 use crate::settings::Settings;
 
 fn surroundings() -> Surroundings {
@@ -123,7 +124,7 @@ fn limits() {
     }
 }
 
-/// What `<IfX argument>` lets through.
+/// The directives that `<IfX argument>` lets through.
 #[test]
 fn sections_decided_while_reading() {
     let mut surroundings = surroundings();
@@ -309,9 +310,9 @@ fn every_mistake_is_remarked_and_shown() {
     assert_eq!(
         remarks,
         [
-            (1, 1, Kind::Unknown, "Bogus"),
-            (3, 3, Kind::Unknown, "  Bogus2 b"),
-            (6, 3, Kind::Argument, "  b"),
+            (1, 1, MistakeKind::Unknown, "Bogus"),
+            (3, 3, MistakeKind::Unknown, "  Bogus2 b"),
+            (6, 3, MistakeKind::Argument, "  b"),
         ]
     );
     let mistake = compiled.mistake.unwrap();
@@ -367,7 +368,7 @@ fn chains_of_conditions() {
 
 #[test]
 fn every_module_with_directives_is_provided() {
-    for directive in crate::directive::all() {
+    for directive in crate::registry::all() {
         let file = match directive.module {
             "core" => "core.c".to_owned(),
             module => format!("{module}.c"),

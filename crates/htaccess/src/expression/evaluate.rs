@@ -1,4 +1,4 @@
-//! What a tree comes to for a request.
+//! Evaluation of a tree for a request.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -8,8 +8,9 @@ use howdah_http::Method;
 use super::scan::Order;
 use super::tree::{Condition, Shell, Test, Word};
 use crate::host::ProbeKind;
-use crate::modules::rewrite::ahead;
+use crate::number;
 use crate::pattern::{Captures, Exhausted, Pattern};
+use crate::subrequest;
 use crate::transaction::Transaction;
 use crate::wildcard;
 use crate::world::World;
@@ -30,7 +31,7 @@ const DEEPEST: u32 = 20;
 type Evaluated<T> = Result<T, String>;
 
 impl Evaluation<'_, '_> {
-    /// Whether a condition holds that stands so deep.
+    /// Whether a condition at that depth holds.
     pub(super) fn holds(&mut self, condition: &Condition, depth: u32) -> Evaluated<bool> {
         let depth = deeper(depth)?;
         let (mut condition, mut negated) = (condition, false);
@@ -78,7 +79,7 @@ impl Evaluation<'_, '_> {
             }
             Condition::Numbers(order, left, right) => {
                 let (right, left) = (self.value(right, depth)?, self.value(left, depth)?);
-                order.is(number(&left).cmp(&number(&right)))
+                order.is(number::saturating(&left).cmp(&number::saturating(&right)))
             }
             Condition::OneOf(word, words) => {
                 let word = self.value(word, depth)?;
@@ -152,12 +153,12 @@ impl Evaluation<'_, '_> {
             Test::Executable => {
                 world.host().probe_link(word).is_some_and(|probe| probe.mode & 0o111 != 0)
             }
-            Test::AccessibleFile => ahead::is_file(self.transaction, word, world),
-            Test::AccessibleUrl => ahead::is_url(self.transaction, word, world),
+            Test::AccessibleFile => subrequest::is_file(self.transaction, word, world),
+            Test::AccessibleUrl => subrequest::is_url(self.transaction, word, world),
         }
     }
 
-    /// What a word stands for that stands so deep.
+    /// Returns the value of a word at that depth.
     fn value<'w>(&mut self, word: &'w Word, depth: u32) -> Evaluated<Cow<'w, [u8]>> {
         if let Word::Text(text) | Word::Number(text) = word {
             deeper(depth)?;
@@ -168,7 +169,7 @@ impl Evaluation<'_, '_> {
         Ok(Cow::Owned(out))
     }
 
-    /// Appends what a word stands for.
+    /// Appends the value of a word.
     pub(super) fn append(&mut self, word: &Word, depth: u32, out: &mut Vec<u8>) -> Evaluated<()> {
         let depth = deeper(depth)?;
         match word {
@@ -219,52 +220,8 @@ fn deeper(depth: u32) -> Evaluated<u32> {
     }
 }
 
-/// The integer that a text begins with, or 0; what is too large is the largest (`strtoll`).
-fn number(text: &[u8]) -> i64 {
-    let is_space = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
-    let begin = text.iter().take_while(|byte| is_space(byte)).count();
-    let (negative, digits) = match &text[begin..] {
-        [b'-', digits @ ..] => (true, digits),
-        [b'+', digits @ ..] => (false, digits),
-        digits => (false, digits),
-    };
-    let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
-    digits.fold(0i64, |value, digit| {
-        let digit = i64::from(digit - b'0');
-        let value = value.saturating_mul(10);
-        if negative {
-            value.saturating_sub(digit)
-        } else {
-            value.saturating_add(digit)
-        }
-    })
-}
-
 /// An address as it is written. Names are not looked up, as a server that waits for name servers
 /// can be stopped by them.
 fn address_of(text: &[u8]) -> Option<IpAddr> {
     std::str::from_utf8(text).ok()?.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::number;
-
-    #[test]
-    fn numbers_are_read_as_far_as_they_go() {
-        let rows: &[(&str, i64)] = &[
-            ("", 0),
-            ("12", 12),
-            (" \t\n\x0b\x0c\r-7x", -7),
-            ("+5", 5),
-            ("+-5", 0),
-            ("0x10", 0),
-            ("9223372036854775808", i64::MAX),
-            ("-9223372036854775809", i64::MIN),
-            ("007", 7),
-        ];
-        for (text, expected) in rows {
-            assert_eq!(number(text.as_bytes()), *expected, "{text}");
-        }
-    }
 }

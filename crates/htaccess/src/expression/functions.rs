@@ -4,7 +4,8 @@ use md5::{Digest, Md5};
 use sha1::Sha1;
 
 use super::evaluate::Evaluation;
-use crate::modules::rewrite::{url::escape_path, variables::field_value};
+use crate::escape::push_uri;
+use crate::variables::field_value;
 
 /// A function of one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +84,7 @@ impl Function {
             Function::RequestEnv => append(state.env.value(argument), out),
             Function::Lower => out.extend(argument.iter().map(u8::to_ascii_lowercase)),
             Function::Upper => out.extend(argument.iter().map(u8::to_ascii_uppercase)),
-            Function::Escape => escape_path(argument, out),
+            Function::Escape => push_uri(argument, out),
             Function::Unescape => append(unescaped(argument).as_deref(), out),
             Function::Base64 => base64(argument, out),
             Function::Unbase64 => {
@@ -152,7 +153,7 @@ fn base64(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// What stands before the first byte that is not of the alphabet, decoded.
+/// Decodes the text before the first byte that is not of the alphabet.
 fn unbase64(text: &[u8]) -> Vec<u8> {
     let value = |byte: &u8| ALPHABET.iter().position(|letter| letter == byte);
     let values: Vec<u32> =

@@ -3,10 +3,10 @@
 
 use super::BadExpression;
 use super::functions::Function;
-use super::scan::{Kind, Token, tokens};
+use super::scan::{Token, TokenKind, tokens};
 use super::tree::{Condition, Shell, Test, Word};
 use super::variables::Variable;
-use crate::modules::authz::Subnet;
+use crate::network::Subnet;
 use crate::pattern::Pattern;
 
 /// Parentheses and functions within each other; deeper ones are refused. (Apache evaluates no more
@@ -41,7 +41,7 @@ impl Parser {
         Parser { tokens, next: 0, end: text.len() }
     }
 
-    fn peek(&self) -> Option<&Kind> {
+    fn peek(&self) -> Option<&TokenKind> {
         self.tokens.get(self.next).map(|token| &token.kind)
     }
 
@@ -50,19 +50,19 @@ impl Parser {
         self.tokens.get(self.next).map_or(self.end, |token| token.at)
     }
 
-    fn take(&mut self) -> Option<Kind> {
+    fn take(&mut self) -> Option<TokenKind> {
         let kind = self.tokens.get(self.next)?.kind.clone();
         self.next += 1;
         Some(kind)
     }
 
-    fn take_if(&mut self, kind: &Kind) -> bool {
+    fn take_if(&mut self, kind: &TokenKind) -> bool {
         let is = self.peek() == Some(kind);
         self.next += usize::from(is);
         is
     }
 
-    fn expect(&mut self, kind: &Kind, what: &str) -> Parsed<()> {
+    fn expect(&mut self, kind: &TokenKind, what: &str) -> Parsed<()> {
         match self.take_if(kind) {
             true => Ok(()),
             false => self.fail(format!("{what} is expected here")),
@@ -90,7 +90,7 @@ impl Parser {
     /// Conditions with `||` between them.
     fn any(&mut self, depth: usize) -> Parsed<Condition> {
         let mut conditions = vec![self.all(depth)?];
-        while self.take_if(&Kind::Or) {
+        while self.take_if(&TokenKind::Or) {
             conditions.push(self.all(depth)?);
         }
         Ok(match conditions.len() {
@@ -102,7 +102,7 @@ impl Parser {
     /// Conditions with `&&` between them.
     fn all(&mut self, depth: usize) -> Parsed<Condition> {
         let mut conditions = vec![self.one(depth)?];
-        while self.take_if(&Kind::And) {
+        while self.take_if(&TokenKind::And) {
             conditions.push(self.one(depth)?);
         }
         Ok(match conditions.len() {
@@ -113,20 +113,20 @@ impl Parser {
 
     fn one(&mut self, depth: usize) -> Parsed<Condition> {
         let mut negated = false;
-        while self.take_if(&Kind::Not) {
+        while self.take_if(&TokenKind::Not) {
             negated = !negated;
         }
         let condition = match self.peek() {
-            Some(Kind::True) => self.constant(true),
-            Some(Kind::False) => self.constant(false),
-            Some(Kind::Mark(b'(')) => {
+            Some(TokenKind::True) => self.constant(true),
+            Some(TokenKind::False) => self.constant(false),
+            Some(TokenKind::Mark(b'(')) => {
                 let depth = self.deeper(depth)?;
                 self.next += 1;
                 let condition = self.any(depth)?;
-                self.expect(&Kind::Mark(b')'), "\")\"")?;
+                self.expect(&TokenKind::Mark(b')'), "\")\"")?;
                 condition
             }
-            Some(&Kind::Unary(letter)) => self.test(letter, depth)?,
+            Some(&TokenKind::Unary(letter)) => self.test(letter, depth)?,
             _ => self.comparison(depth)?,
         };
         Ok(match negated {
@@ -171,14 +171,14 @@ impl Parser {
         let word = self.word(depth)?;
         let place = self.place();
         Ok(match self.take() {
-            Some(Kind::Strings(order)) => Condition::Strings(order, word, self.word(depth)?),
-            Some(Kind::Numbers(order)) => Condition::Numbers(order, word, self.word(depth)?),
-            Some(Kind::Matches) => Condition::Matches(word, self.regex()?),
-            Some(Kind::MatchesNot) => {
+            Some(TokenKind::Strings(order)) => Condition::Strings(order, word, self.word(depth)?),
+            Some(TokenKind::Numbers(order)) => Condition::Numbers(order, word, self.word(depth)?),
+            Some(TokenKind::Matches) => Condition::Matches(word, self.regex()?),
+            Some(TokenKind::MatchesNot) => {
                 Condition::Not(Box::new(Condition::Matches(word, self.regex()?)))
             }
-            Some(Kind::In) => Condition::OneOf(word, self.list(depth)?),
-            Some(Kind::Binary(name)) => {
+            Some(TokenKind::In) => Condition::OneOf(word, self.list(depth)?),
+            Some(TokenKind::Binary(name)) => {
                 let other = self.word(depth)?;
                 match name.to_ascii_lowercase().as_slice() {
                     b"ipmatch" => Condition::InNetwork(word, subnet("-ipmatch", &other, place)?),
@@ -198,7 +198,7 @@ impl Parser {
     fn regex(&mut self) -> Parsed<Box<Pattern>> {
         let place = self.place();
         match self.take() {
-            Some(Kind::Regex(text, caseless)) => match Pattern::new(&text, caseless) {
+            Some(TokenKind::Regex(text, caseless)) => match Pattern::new(&text, caseless) {
                 Ok(pattern) => Ok(Box::new(pattern)),
                 Err(bad) => Err(fault(place, format!("the regular expression is wrong: {bad}"))),
             },
@@ -210,24 +210,24 @@ impl Parser {
     /// here.
     fn list(&mut self, depth: usize) -> Parsed<Vec<Word>> {
         let place = self.place();
-        if let Some(Kind::Name(name)) = self.peek() {
+        if let Some(TokenKind::Name(name)) = self.peek() {
             let message =
                 format!("there is no function \"{}\" that gives a list", name.escape_ascii());
             return Err(fault(place, message));
         }
-        self.expect(&Kind::Mark(b'{'), "\"{\"")?;
+        self.expect(&TokenKind::Mark(b'{'), "\"{\"")?;
         let mut words = vec![self.word(depth)?];
-        while self.take_if(&Kind::Mark(b',')) {
+        while self.take_if(&TokenKind::Mark(b',')) {
             words.push(self.word(depth)?);
         }
-        self.expect(&Kind::Mark(b'}'), "\"}\"")?;
+        self.expect(&TokenKind::Mark(b'}'), "\"}\"")?;
         Ok(words)
     }
 
     /// Words with dots between them.
     fn word(&mut self, depth: usize) -> Parsed<Word> {
         let mut words = vec![self.single(depth)?];
-        while self.take_if(&Kind::Dot) {
+        while self.take_if(&TokenKind::Dot) {
             words.push(self.single(depth)?);
         }
         Ok(joined(words))
@@ -236,19 +236,19 @@ impl Parser {
     fn single(&mut self, depth: usize) -> Parsed<Word> {
         let place = self.place();
         match self.take() {
-            Some(Kind::Number(digits)) => Ok(Word::Number(digits.into())),
-            Some(Kind::Group(number)) => Ok(Word::Group(number)),
-            Some(Kind::Open) => self.variable(depth, place),
-            Some(Kind::Quote) => {
+            Some(TokenKind::Number(digits)) => Ok(Word::Number(digits.into())),
+            Some(TokenKind::Group(number)) => Ok(Word::Group(number)),
+            Some(TokenKind::Open) => self.variable(depth, place),
+            Some(TokenKind::Quote) => {
                 let word = self.pieces(depth)?;
-                self.expect(&Kind::Quote, "the end of the string")?;
+                self.expect(&TokenKind::Quote, "the end of the string")?;
                 Ok(word)
             }
-            Some(Kind::Name(name)) => {
+            Some(TokenKind::Name(name)) => {
                 let depth = self.deeper(depth)?;
-                self.expect(&Kind::Mark(b'('), "\"(\"")?;
+                self.expect(&TokenKind::Mark(b'('), "\"(\"")?;
                 let argument = self.word(depth)?;
-                self.expect(&Kind::Mark(b')'), "\")\"")?;
+                self.expect(&TokenKind::Mark(b')'), "\")\"")?;
                 call(&name, argument, place)
             }
             _ => Err(fault(place, "a word is expected here")),
@@ -257,10 +257,10 @@ impl Parser {
 
     /// After `%{`.
     fn variable(&mut self, depth: usize, place: usize) -> Parsed<Word> {
-        let Some(Kind::Name(name)) = self.take() else {
+        let Some(TokenKind::Name(name)) = self.take() else {
             return Err(fault(place, "a variable's name is expected here"));
         };
-        if self.take_if(&Kind::Close) {
+        if self.take_if(&TokenKind::Close) {
             return match Variable::named(&name) {
                 Some(variable) => Ok(Word::Variable(variable)),
                 None => {
@@ -268,31 +268,31 @@ impl Parser {
                 }
             };
         }
-        self.expect(&Kind::Mark(b':'), "\":\" or \"}\"")?;
-        if self.peek() == Some(&Kind::Close) {
+        self.expect(&TokenKind::Mark(b':'), "\":\" or \"}\"")?;
+        if self.peek() == Some(&TokenKind::Close) {
             return self.fail("an argument is expected here");
         }
         let depth = self.deeper(depth)?;
         let argument = self.pieces(depth)?;
-        self.expect(&Kind::Close, "\"}\"")?;
+        self.expect(&TokenKind::Close, "\"}\"")?;
         call(&name, argument, place)
     }
 
-    /// What a string is made of.
+    /// Parses the parts of a string.
     fn pieces(&mut self, depth: usize) -> Parsed<Word> {
         let mut words = Vec::new();
         loop {
             let place = self.place();
             match self.peek() {
-                Some(Kind::Text(text)) => {
+                Some(TokenKind::Text(text)) => {
                     words.push(Word::Text(text[..].into()));
                     self.next += 1;
                 }
-                Some(&Kind::Group(number)) => {
+                Some(&TokenKind::Group(number)) => {
                     words.push(Word::Group(number));
                     self.next += 1;
                 }
-                Some(Kind::Open) => {
+                Some(TokenKind::Open) => {
                     self.next += 1;
                     words.push(self.variable(depth, place)?);
                 }

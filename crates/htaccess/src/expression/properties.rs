@@ -1,4 +1,4 @@
-//! What holds for any bytes.
+//! The properties that hold for any bytes.
 
 use crate::pattern::Captures;
 use crate::testing::{Nowhere, request, transaction};

@@ -5,12 +5,12 @@ use super::BadExpression;
 /// A token, and where it begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Token {
-    pub kind: Kind,
+    pub kind: TokenKind,
     pub at: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     /// Digits, with a sign or not.
     Number(Vec<u8>),
     /// A name.
@@ -48,7 +48,7 @@ pub(super) enum Kind {
     Mark(u8),
 }
 
-/// What a comparison asks for.
+/// The order that a comparison asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Equal,
@@ -63,7 +63,7 @@ pub(super) enum Order {
 /// (`MAX_STRING_LEN`).
 const LONGEST_PIECE: usize = 8192;
 
-/// What the next byte is part of.
+/// The construct that the next byte is part of.
 #[derive(Clone, Copy, Debug)]
 enum State {
     Plain,
@@ -71,7 +71,7 @@ enum State {
     Text(Option<u8>),
     /// `%{`, up to a colon or the end of it.
     Variable,
-    /// What follows the colon.
+    /// The argument after the colon.
     Argument,
 }
 
@@ -123,7 +123,7 @@ impl Scanner<'_> {
     }
 
     /// Appends a token that is so long.
-    fn push(&mut self, kind: Kind, length: usize) {
+    fn push(&mut self, kind: TokenKind, length: usize) {
         self.tokens.push(Token { kind, at: self.at });
         self.at += length;
     }
@@ -139,19 +139,19 @@ impl Scanner<'_> {
         match *rest {
             [b' ' | b'\t' | b'\n', ..] => self.at += 1,
             [quote @ (b'"' | b'\''), ..] => {
-                self.push(Kind::Quote, 1);
+                self.push(TokenKind::Quote, 1);
                 self.become_state(State::Text(Some(quote)));
             }
             [b'%', b'{', ..] => {
-                self.push(Kind::Open, 2);
+                self.push(TokenKind::Open, 2);
                 self.states.push(State::Variable);
             }
-            [b'$', digit @ b'0'..=b'9', ..] => self.push(Kind::Group(digit - b'0'), 2),
+            [b'$', digit @ b'0'..=b'9', ..] => self.push(TokenKind::Group(digit - b'0'), 2),
             [b'/', ..] => return self.regex(1),
             [b'm', delimiter, ..] if self.begins_regex(delimiter) => return self.regex(2),
             [b'-', b'0'..=b'9', ..] | [b'0'..=b'9', ..] => {
                 let length = 1 + self.run(self.at + 1, |byte| byte.is_ascii_digit());
-                self.push(Kind::Number(rest[..length].to_vec()), length);
+                self.push(TokenKind::Number(rest[..length].to_vec()), length);
             }
             [b'-', b'a'..=b'z' | b'A'..=b'Z' | b'_', ..] => {
                 let length = 1 + self.run(self.at + 1, is_word);
@@ -180,7 +180,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// A regular expression, whose text begins so many bytes later.
+    /// Scans a regular expression, whose text begins `skip` bytes later.
     fn regex(&mut self, skip: usize) -> Result<(), BadExpression> {
         let begin = self.at + skip;
         let delimiter = self.text[begin - 1];
@@ -193,7 +193,7 @@ impl Scanner<'_> {
         let end = begin + length;
         let caseless = self.text.get(end + 1) == Some(&b'i');
         let regex = self.text[begin..end].to_vec();
-        self.push(Kind::Regex(regex, caseless), skip + length + 1 + usize::from(caseless));
+        self.push(TokenKind::Regex(regex, caseless), skip + length + 1 + usize::from(caseless));
         Ok(())
     }
 
@@ -203,11 +203,11 @@ impl Scanner<'_> {
             byte if byte.is_ascii_alphabetic() => {
                 let length = self.run(self.at, is_word);
                 let name = self.text[self.at..self.at + length].to_vec();
-                self.push(Kind::Name(name), length);
+                self.push(TokenKind::Name(name), length);
             }
             b'}' => self.close(),
             b':' => {
-                self.push(Kind::Mark(b':'), 1);
+                self.push(TokenKind::Mark(b':'), 1);
                 self.become_state(State::Argument);
             }
             byte => {
@@ -219,7 +219,7 @@ impl Scanner<'_> {
     }
 
     fn close(&mut self) {
-        self.push(Kind::Close, 1);
+        self.push(TokenKind::Close, 1);
         self.states.pop();
     }
 
@@ -258,26 +258,26 @@ impl Scanner<'_> {
             piece.truncate(zero); // It is a string of C to Apache.
         }
         if self.at > begin {
-            let kind = Kind::Text(piece);
+            let kind = TokenKind::Text(piece);
             self.tokens.push(Token { kind, at: begin });
         }
         match self.text[self.at..] {
             [] => {}
             [b'%', ..] => {
-                self.push(Kind::Open, 2);
+                self.push(TokenKind::Open, 2);
                 self.states.push(State::Variable);
             }
-            [b'$', digit, ..] => self.push(Kind::Group(digit - b'0'), 2),
+            [b'$', digit, ..] => self.push(TokenKind::Group(digit - b'0'), 2),
             [b'}', ..] => self.close(),
             _ => {
-                self.push(Kind::Quote, 1);
+                self.push(TokenKind::Quote, 1);
                 self.become_state(State::Plain);
             }
         }
         Ok(())
     }
 
-    /// What a backslash and the bytes behind it stand for.
+    /// Returns the byte that a backslash and the bytes after it mean.
     fn escape(&mut self) -> Result<u8, BadExpression> {
         let digits = self.run(self.at + 1, |byte| byte.is_ascii_digit());
         if digits > 0 {
@@ -312,29 +312,29 @@ fn is_word(byte: u8) -> bool {
 }
 
 /// `-name`, without the dash.
-fn operator(name: &[u8]) -> Kind {
+fn operator(name: &[u8]) -> TokenKind {
     match name {
-        b"in" => Kind::In,
-        [letter] => Kind::Unary(*letter),
-        name => numbers(name).unwrap_or_else(|| Kind::Binary(name.to_vec())),
+        b"in" => TokenKind::In,
+        [letter] => TokenKind::Unary(*letter),
+        name => numbers(name).unwrap_or_else(|| TokenKind::Binary(name.to_vec())),
     }
 }
 
 /// A name without a dash. Those of operators are there for mod_ssl's sake.
-fn word(name: &[u8]) -> Kind {
+fn word(name: &[u8]) -> TokenKind {
     match name {
-        b"true" => Kind::True,
-        b"false" => Kind::False,
-        b"and" => Kind::And,
-        b"or" => Kind::Or,
-        b"not" => Kind::Not,
-        b"in" => Kind::In,
-        name => numbers(name).unwrap_or_else(|| Kind::Name(name.to_vec())),
+        b"true" => TokenKind::True,
+        b"false" => TokenKind::False,
+        b"and" => TokenKind::And,
+        b"or" => TokenKind::Or,
+        b"not" => TokenKind::Not,
+        b"in" => TokenKind::In,
+        name => numbers(name).unwrap_or_else(|| TokenKind::Name(name.to_vec())),
     }
 }
 
-fn numbers(name: &[u8]) -> Option<Kind> {
-    Some(Kind::Numbers(match name {
+fn numbers(name: &[u8]) -> Option<TokenKind> {
+    Some(TokenKind::Numbers(match name {
         b"eq" => Order::Equal,
         b"ne" => Order::NotEqual,
         b"lt" => Order::Less,
@@ -346,22 +346,22 @@ fn numbers(name: &[u8]) -> Option<Kind> {
 }
 
 /// The longest symbol at the beginning, and its length.
-fn symbol(rest: &[u8]) -> Option<(Kind, usize)> {
+fn symbol(rest: &[u8]) -> Option<(TokenKind, usize)> {
     Some(match rest {
-        [b'=', b'=', ..] => (Kind::Strings(Order::Equal), 2),
-        [b'=', b'~', ..] => (Kind::Matches, 2),
-        [b'=', ..] => (Kind::Strings(Order::Equal), 1),
-        [b'!', b'=', ..] => (Kind::Strings(Order::NotEqual), 2),
-        [b'!', b'~', ..] => (Kind::MatchesNot, 2),
-        [b'!', ..] => (Kind::Not, 1),
-        [b'<', b'=', ..] => (Kind::Strings(Order::LessOrEqual), 2),
-        [b'<', ..] => (Kind::Strings(Order::Less), 1),
-        [b'>', b'=', ..] => (Kind::Strings(Order::GreaterOrEqual), 2),
-        [b'>', ..] => (Kind::Strings(Order::Greater), 1),
-        [b'&', b'&', ..] => (Kind::And, 2),
-        [b'|', b'|', ..] => (Kind::Or, 2),
-        [b'.', ..] => (Kind::Dot, 1),
-        [mark @ (b'(' | b')' | b'{' | b'}' | b',' | b':'), ..] => (Kind::Mark(*mark), 1),
+        [b'=', b'=', ..] => (TokenKind::Strings(Order::Equal), 2),
+        [b'=', b'~', ..] => (TokenKind::Matches, 2),
+        [b'=', ..] => (TokenKind::Strings(Order::Equal), 1),
+        [b'!', b'=', ..] => (TokenKind::Strings(Order::NotEqual), 2),
+        [b'!', b'~', ..] => (TokenKind::MatchesNot, 2),
+        [b'!', ..] => (TokenKind::Not, 1),
+        [b'<', b'=', ..] => (TokenKind::Strings(Order::LessOrEqual), 2),
+        [b'<', ..] => (TokenKind::Strings(Order::Less), 1),
+        [b'>', b'=', ..] => (TokenKind::Strings(Order::GreaterOrEqual), 2),
+        [b'>', ..] => (TokenKind::Strings(Order::Greater), 1),
+        [b'&', b'&', ..] => (TokenKind::And, 2),
+        [b'|', b'|', ..] => (TokenKind::Or, 2),
+        [b'.', ..] => (TokenKind::Dot, 1),
+        [mark @ (b'(' | b')' | b'{' | b'}' | b',' | b':'), ..] => (TokenKind::Mark(*mark), 1),
         _ => return None,
     })
 }

@@ -13,7 +13,7 @@ use crate::testing::{request, transaction};
 use crate::transaction::Transaction;
 use crate::world::World;
 
-/// What an expression comes to, and what Vary is then.
+/// The result of an expression, and Vary after it.
 fn run<T>(
     compiled: &Expression,
     evaluate: fn(
@@ -61,7 +61,7 @@ fn all_are(expected: &str, rows: &[&str]) {
     }
 }
 
-/// What a string comes to, or why it does not.
+/// The value of a string expression, or the error.
 fn rendered(text: &str) -> Result<String, String> {
     let compiled = Expression::string(text.as_bytes())
         .map_err(|bad| format!("{} at {}", bad.message, bad.offset))?;

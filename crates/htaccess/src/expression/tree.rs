@@ -1,12 +1,12 @@
-//! What an expression is compiled to.
+//! The tree that an expression is compiled to.
 
 use super::functions::Function;
 use super::scan::Order;
 use super::variables::Variable;
-use crate::modules::authz::Subnet;
+use crate::network::Subnet;
 use crate::pattern::Pattern;
 
-/// What holds or does not.
+/// A condition, which holds or does not.
 #[derive(Debug)]
 pub(super) enum Condition {
     Constant(bool),
@@ -71,7 +71,7 @@ pub(super) enum Shell {
     Caseless,
 }
 
-/// What stands for some bytes.
+/// A word, which has bytes as its value.
 #[derive(Debug)]
 pub(super) enum Word {
     Text(Box<[u8]>),

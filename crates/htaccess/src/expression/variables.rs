@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use howdah_http::date;
 
 use super::evaluate::Evaluation;
-use crate::modules::rewrite::variables::{Server, field, field_value, fixed};
+use crate::variables::{Server, field, field_value, fixed};
 
 /// A variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(super) enum Variable {
     /// Whose the file is.
     User,
     Group,
-    /// What is never set here: CONTEXT_PREFIX, REMOTE_IDENT, the log's identifiers.
+    /// Variables that are never set: CONTEXT_PREFIX, REMOTE_IDENT, the log's identifiers.
     Empty,
     ApiVersion,
 }
@@ -59,7 +59,7 @@ impl Variable {
         })
     }
 
-    /// Appends what it stands for.
+    /// Appends the value.
     pub(super) fn append(&self, evaluation: &mut Evaluation<'_, '_>, out: &mut Vec<u8>) {
         let transaction = &*evaluation.transaction;
         let state = &transaction.state;

@@ -9,13 +9,13 @@ use super::is_space;
 /// A line, continuation lines joined, without white space at either end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogicalLine<'s> {
-    /// What it says.
+    /// The text, continuation lines joined.
     pub text: Cow<'s, [u8]>,
     /// Where its first line starts in the file.
     pub start: usize,
     /// The number of its first line, from 1.
     pub number: u32,
-    /// How much white space stood before `text`.
+    /// The bytes of white space before `text`.
     pub lead: usize,
     /// How many bytes Apache's buffer needs for it: with the white space and its end.
     pub length: usize,

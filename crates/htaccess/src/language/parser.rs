@@ -17,8 +17,8 @@ pub(super) struct Parser<'p> {
     depth: usize,
 }
 
-/// What one level of reading has gathered: the whole file, or what a section like `<IfModule>` lets
-/// through.
+/// The items of one level: the whole file, or the content of a section like `<IfModule>` that
+/// applies.
 #[derive(Default)]
 struct Level {
     items: Vec<Item>,
@@ -93,7 +93,7 @@ impl<'p> Parser<'p> {
         Some(line)
     }
 
-    /// What a section that applies holds, up to its end tag.
+    /// Adds the content of a section that applies, up to its end tag.
     fn let_through(&mut self, section: &Item, level: &mut Level) {
         let mut inner = Level::default();
         let mut ended = false;
@@ -246,7 +246,7 @@ impl<'p> Parser<'p> {
         }
     }
 
-    /// With what stands for each `${name}` (`ap_resolve_env`).
+    /// Replaces each `${name}` by its value (`ap_resolve_env`).
     fn substituted<'l>(&mut self, line: &'l [u8]) -> Cow<'l, [u8]> {
         let Some(first) = line.windows(2).position(|two| two == b"${") else {
             return Cow::Borrowed(line);

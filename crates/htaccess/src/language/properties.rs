@@ -1,10 +1,10 @@
-//! What holds for any bytes that somebody writes into a file of directives: the property that the
-//! fuzz target asserts, and a short run of it with every test.
+//! The properties that hold for any bytes in a file of directives. The fuzz target asserts them; a
+//! short run is among the tests.
 
 use super::{Conditions, Item, parse, word};
-use crate::compile::{Surroundings, compile};
 use crate::lint;
 use crate::mistake::{Mistake, Severity};
+use crate::{Surroundings, compile};
 
 #[cfg(test)]
 mod smoke;

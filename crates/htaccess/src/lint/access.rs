@@ -1,7 +1,7 @@
 //! Protections with a hole.
 
 use super::{File, Report, Scope, Use};
-use crate::mistake::{Complaint, Kind};
+use crate::mistake::{Complaint, MistakeKind};
 
 pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
     let mut places: Vec<Rules<'_>> = file.scopes.iter().map(|_| Rules::default()).collect();
@@ -19,7 +19,7 @@ pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
     password_file(file, report);
 }
 
-/// The access rules that stand in one place.
+/// The access rules of one scope.
 #[derive(Default)]
 struct Rules<'r> {
     require: Vec<&'r Use<'r>>,
@@ -52,7 +52,7 @@ impl<'r> Rules<'r> {
             .find(|directive| directive.name == name && directive.says(1, "all"))
     }
 
-    /// Whether something here keeps somebody out.
+    /// Whether a rule here denies access.
     fn protects(&self) -> bool {
         self.old.iter().any(|directive| directive.name == "deny")
             || self
@@ -69,7 +69,7 @@ fn mixed(rules: &Rules<'_>, report: &mut Report<'_>) {
             old.item.name, require.item.line
         );
         let hint = "say it with Require alone";
-        report.say(Kind::Doubtful, old.item, Complaint::new(message).hint(hint));
+        report.say(MistakeKind::Doubtful, old.item, Complaint::new(message).hint(hint));
     }
 }
 
@@ -83,7 +83,7 @@ fn granted(rules: &Rules<'_>, report: &mut Report<'_>) {
             other.item.line
         );
         report.say(
-            Kind::Dangerous,
+            MistakeKind::Dangerous,
             all.item,
             Complaint::new(message).hint("put them into <RequireAll>"),
         );
@@ -100,7 +100,7 @@ fn satisfied(rules: &Rules<'_>, report: &mut Report<'_>) {
     if asks && lets_in {
         let message = "nobody is ever asked: hosts are let in, and with Satisfy Any that is enough";
         report.say(
-            Kind::Dangerous,
+            MistakeKind::Dangerous,
             satisfy.item,
             Complaint::new(message).hint("use `Satisfy All`"),
         );
@@ -115,7 +115,7 @@ fn limited(scope: &Scope<'_>, rules: &Rules<'_>, report: &mut Report<'_>) {
     {
         let message = "protects only against these methods: a request with any other one goes through, also to scripts";
         let hint = "leave the <Limit> out, or use <LimitExcept>";
-        report.say(Kind::Dangerous, item, Complaint::new(message).hint(hint));
+        report.say(MistakeKind::Dangerous, item, Complaint::new(message).hint(hint));
     }
 }
 
@@ -137,7 +137,7 @@ fn hidden(file: &File<'_>, scope: usize, rules: &Rules<'_>, report: &mut Report<
     {
         let message = "lets everybody read .htaccess and .htpasswd files";
         report.say(
-            Kind::Dangerous,
+            MistakeKind::Dangerous,
             opened.item,
             Complaint::new(message).hint("say `Require all denied`"),
         );
@@ -152,7 +152,7 @@ fn nobody_asked(file: &File<'_>, report: &mut Report<'_>) {
     {
         let message = "nobody is asked for a password: this file has no Require";
         let hint = "add `Require valid-user`, unless a folder above has it";
-        report.say(Kind::Dangerous, authentication.item, Complaint::new(message).hint(hint));
+        report.say(MistakeKind::Dangerous, authentication.item, Complaint::new(message).hint(hint));
     }
 }
 
@@ -168,7 +168,11 @@ fn password_file(file: &File<'_>, report: &mut Report<'_>) {
         if !folder.is_empty() && path.starts_with(folder) && !name.starts_with(b".ht") {
             let message = "anybody may fetch this file of passwords: it stands below the folder that is served";
             let hint = "move it out of the site, or call it .htpasswd";
-            report.say(Kind::Dangerous, directive.item, Complaint::about(0, message).hint(hint));
+            report.say(
+                MistakeKind::Dangerous,
+                directive.item,
+                Complaint::about(0, message).hint(hint),
+            );
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Listings, error documents, and expiry times that are not switched on.
 
 use super::{File, Report, Use};
-use crate::mistake::{Complaint, Kind};
+use crate::mistake::{Complaint, MistakeKind};
 
 pub(super) fn check(
     file: &File<'_>,
@@ -42,7 +42,7 @@ fn listing(file: &File<'_>, exists: &mut dyn FnMut(&[u8]) -> bool, report: &mut 
     if !has_index && !folder.is_empty() {
         let message = "everybody sees which files are in this folder: it has no index file";
         report.say(
-            Kind::Dangerous,
+            MistakeKind::Dangerous,
             options.item,
             Complaint::about(index, message).hint("use `Options -Indexes`"),
         );
@@ -59,7 +59,7 @@ fn error_document(document: &Use<'_>, report: &mut Report<'_>) {
         _ => "sends a redirect, so nobody learns that there was an error, search engines neither",
     };
     let hint = "name the page by its path on this site";
-    report.say(Kind::Doubtful, document.item, Complaint::about(1, message).hint(hint));
+    report.say(MistakeKind::Doubtful, document.item, Complaint::about(1, message).hint(hint));
 }
 
 fn expiry(file: &File<'_>, report: &mut Report<'_>) {
@@ -73,7 +73,7 @@ fn expiry(file: &File<'_>, report: &mut Report<'_>) {
     {
         let message = "has no effect in this file: ExpiresActive is not switched on";
         report.say(
-            Kind::Doubtful,
+            MistakeKind::Doubtful,
             expires.item,
             Complaint::new(message).hint("add `ExpiresActive On`"),
         );

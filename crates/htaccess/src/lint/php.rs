@@ -1,7 +1,7 @@
 //! Settings of PHP that tell too much, and files that are run though they are no scripts.
 
 use super::{File, Report, Scope, Use};
-use crate::mistake::{Complaint, Kind};
+use crate::mistake::{Complaint, MistakeKind};
 
 pub(super) fn check(file: &File<'_>, missing: &[(u32, u32, Vec<u8>)], report: &mut Report<'_>) {
     for directive in &file.uses {
@@ -26,7 +26,7 @@ fn setting(directive: &Use<'_>, report: &mut Report<'_>) {
         _ => return,
     };
     if is_on {
-        report.say(Kind::Dangerous, directive.item, Complaint::about(0, message).hint(hint));
+        report.say(MistakeKind::Dangerous, directive.item, Complaint::about(0, message).hint(hint));
     }
 }
 
@@ -51,7 +51,7 @@ fn handler_for_all(file: &File<'_>, directive: &Use<'_>, report: &mut Report<'_>
             _ => return,
         };
     let complaint = Complaint::about(0, complaint).hint("put it into <FilesMatch \"\\.php$\">");
-    report.say(Kind::Dangerous, directive.item, complaint);
+    report.say(MistakeKind::Dangerous, directive.item, complaint);
 }
 
 /// Extensions of files that visitors may often upload.
@@ -80,7 +80,7 @@ fn handler_by_extension(directive: &Use<'_>, report: &mut Report<'_>) {
         let message = "runs files as scripts that people may upload";
         let hint = "leave this extension out";
         report.say(
-            Kind::Dangerous,
+            MistakeKind::Dangerous,
             directive.item,
             Complaint::about(index + 1, message).hint(hint),
         );
@@ -88,7 +88,7 @@ fn handler_by_extension(directive: &Use<'_>, report: &mut Report<'_>) {
         let message =
             "runs every file that has the extension anywhere in its name: `picture.php.jpg` too";
         let hint = "use <FilesMatch \"\\.php$\"> with SetHandler";
-        report.say(Kind::Dangerous, directive.item, Complaint::about(0, message).hint(hint));
+        report.say(MistakeKind::Dangerous, directive.item, Complaint::about(0, message).hint(hint));
     }
 }
 
@@ -108,7 +108,7 @@ fn passed_over(file: &File<'_>, missing: &[(u32, u32, Vec<u8>)], report: &mut Re
     if let Some((line, column, _)) = missing.iter().find(|(_, _, name)| is_php(name)) {
         let message = "is passed over: the module of PHP 8 is called mod_php.c or php_module";
         let complaint = Complaint::new(message).hint("settings of PHP in there have no effect");
-        let mistake = report.excerpt.mistake_at(*line, *column, Kind::Ignored, complaint);
+        let mistake = report.excerpt.mistake_at(*line, *column, MistakeKind::Ignored, complaint);
         report.remarks.push(mistake);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{File, Report, Use};
-use crate::mistake::{Complaint, Kind};
+use crate::mistake::{Complaint, MistakeKind};
 
 pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
     // By place and path: the line that takes it.
@@ -26,7 +26,11 @@ pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
             let message =
                 format!("never acts: line {line} takes the same URLs, and the first one counts");
             let hint = "put the longer path first";
-            report.say(Kind::Shadowed, directive.item, Complaint::about(index, message).hint(hint));
+            report.say(
+                MistakeKind::Shadowed,
+                directive.item,
+                Complaint::about(index, message).hint(hint),
+            );
         } else if is_pattern {
             patterns.insert((directive.scope, text.to_vec()), directive.item.line);
         } else {
@@ -52,7 +56,7 @@ fn source(directive: &Use<'_>) -> Option<(usize, bool)> {
     (directive.words.len() > 1).then_some((index, is_pattern))
 }
 
-/// So many slashes of a path are looked at, which bounds the time.
+/// The slashes of a path that are considered at most, which bounds the time.
 const DEEPEST: usize = 256;
 
 /// The paths that match `path` as well: itself and those above it, with and without a slash at the
@@ -70,6 +74,10 @@ fn unreachable_query(directive: &Use<'_>, index: usize, path: &[u8], report: &mu
     if path.contains(&b'?') {
         let message = "never acts: the path of a URL has no query, so no `?`";
         let hint = "use RewriteCond %{QUERY_STRING} and a RewriteRule";
-        report.say(Kind::Shadowed, directive.item, Complaint::about(index, message).hint(hint));
+        report.say(
+            MistakeKind::Shadowed,
+            directive.item,
+            Complaint::about(index, message).hint(hint),
+        );
     }
 }

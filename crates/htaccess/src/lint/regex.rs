@@ -2,7 +2,7 @@
 
 use super::{File, Report, Use};
 use crate::language::Item;
-use crate::mistake::{Complaint, Kind};
+use crate::mistake::{Complaint, MistakeKind};
 use crate::modules::rewrite::arguments;
 
 pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
@@ -30,7 +30,7 @@ pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
 fn tell(item: &Item, index: usize, report: &mut Report<'_>) {
     let message = "this pattern can take exponential time: it repeats what already repeats";
     let hint = "a match that tries too much is given up and answered with 500; say what may repeat only once";
-    report.say(Kind::Dangerous, item, Complaint::about(index, message).hint(hint));
+    report.say(MistakeKind::Dangerous, item, Complaint::about(index, message).hint(hint));
 }
 
 /// The regular expression of a directive, and which argument it is.
@@ -59,7 +59,7 @@ fn pattern(directive: &Use<'_>) -> Option<(usize, Vec<u8>)> {
     Some((index, directive.word(index).to_vec()))
 }
 
-/// What is known of the group that is being read.
+/// Facts about the group that is being read.
 #[derive(Clone, Copy, Default)]
 struct Group {
     /// The alternative has something that repeats without end.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{File, Report, Use};
 use crate::language::Item;
-use crate::mistake::{Complaint, Kind};
+use crate::mistake::{Complaint, MistakeKind};
 use crate::modules::rewrite::arguments;
 
 pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
@@ -24,7 +24,7 @@ pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
     for place in places.values() {
         if let Some((condition, _)) = place.conditions.first() {
             let message = "this condition has no effect: no RewriteRule follows";
-            report.say(Kind::Doubtful, condition.item, Complaint::new(message));
+            report.say(MistakeKind::Doubtful, condition.item, Complaint::new(message));
         }
     }
 }
@@ -35,7 +35,7 @@ pub(super) fn refuses(rule: &Use<'_>) -> bool {
     flags.refuses || flags.has(&["F", "forbidden", "G", "gone"])
 }
 
-/// What is known of the rules of one section.
+/// Facts about the rules of one section.
 #[derive(Default)]
 struct Place<'f> {
     /// The conditions that wait for their rule, and what they say.
@@ -45,7 +45,7 @@ struct Place<'f> {
     /// Rules without a condition, after which nothing is done with the URL: by pattern, whether
     /// case counts, and line.
     taken: HashMap<Vec<u8>, Taken>,
-    /// So many rules may be skipped, or are part of a chain.
+    /// The number of following rules that may be skipped, or that are part of a chain.
     uncertain: u32,
 }
 
@@ -72,7 +72,7 @@ fn engine(file: &File<'_>, report: &mut Report<'_>) {
         None if file.named("rewriteengine").next().is_none() => {
             let message = "RewriteEngine is not switched on in this file: its rules act only where a folder above does so";
             report.say(
-                Kind::Doubtful,
+                MistakeKind::Doubtful,
                 first.item,
                 Complaint::new(message).hint("add `RewriteEngine On`"),
             );
@@ -82,7 +82,7 @@ fn engine(file: &File<'_>, report: &mut Report<'_>) {
                 && file.named("rewriteengine").any(|other| other.says(0, "on")) =>
         {
             let message = "switches off all rules of this file, those above this line as well";
-            report.say(Kind::Doubtful, engine.item, Complaint::new(message));
+            report.say(MistakeKind::Doubtful, engine.item, Complaint::new(message));
         }
         _ => {}
     }
@@ -108,7 +108,7 @@ fn condition<'f>(directive: &'f Use<'f>, place: &mut Place<'f>, report: &mut Rep
     {
         let message = "always holds: nothing is a file and a folder at once, so one of the two conditions does";
         let hint = "leave out the [OR] of the condition before";
-        report.say(Kind::Doubtful, directive.item, Complaint::new(message).hint(hint));
+        report.say(MistakeKind::Doubtful, directive.item, Complaint::new(message).hint(hint));
     }
     place.conditions.push((directive, test));
 }
@@ -157,7 +157,7 @@ fn upstream(rule: &Use<'_>, file: &File<'_>, report: &mut Report<'_>) {
         );
         let hint =
             "add it to the site's key `upstreams`, as in `upstreams = [\"http://127.0.0.1:3000\"]`";
-        report.say(Kind::Doubtful, rule.item, Complaint::new(message).hint(hint));
+        report.say(MistakeKind::Doubtful, rule.item, Complaint::new(message).hint(hint));
     }
 }
 
@@ -199,7 +199,7 @@ fn shadowed(
     if let Some(line) = taker {
         let message =
             format!("never acts: the rule of line {line} takes every URL that this one is for");
-        report.say(Kind::Shadowed, item, Complaint::about(0, message));
+        report.say(MistakeKind::Shadowed, item, Complaint::about(0, message));
     }
 }
 
@@ -210,7 +210,7 @@ fn never_matches(item: &Item, pattern: &[u8], report: &mut Report<'_>) {
     if anchored.is_some() {
         let message = "never matches: in a .htaccess the path begins behind the folder's own slash";
         let hint = "write `^` without the slash";
-        report.say(Kind::Shadowed, item, Complaint::about(0, message).hint(hint));
+        report.say(MistakeKind::Shadowed, item, Complaint::about(0, message).hint(hint));
     }
     let asks = pattern
         .windows(2)
@@ -219,7 +219,7 @@ fn never_matches(item: &Item, pattern: &[u8], report: &mut Report<'_>) {
     if asks {
         let message = "never matches: the query is no part of what a rule's pattern sees";
         let hint = "use RewriteCond %{QUERY_STRING}";
-        report.say(Kind::Shadowed, item, Complaint::about(0, message).hint(hint));
+        report.say(MistakeKind::Shadowed, item, Complaint::about(0, message).hint(hint));
     }
 }
 

@@ -1,9 +1,9 @@
 use super::check;
 use super::regex::is_explosive;
-use crate::compile::Surroundings;
-use crate::mistake::Kind;
+use crate::mistake::MistakeKind;
+use crate::scope::Surroundings;
 
-/// What is said, as `line:column kind message` up to the first colon or comma.
+/// The remarks, as `line:column kind message` up to the first colon or comma.
 fn said(text: &str) -> Vec<String> {
     let surroundings = Surroundings::new("f", b"/site/");
     check(text.as_bytes(), &surroundings, &mut |path| path == b"/site/home.html")
@@ -215,11 +215,11 @@ fn patterns_that_try_for_ages() {
 fn mistakes_and_remarks_come_in_the_order_of_lines() {
     let surroundings = Surroundings::new("f", b"/site/");
     let text = b"php_flag display_errors on\nBogus\nDefaultType a/b\n";
-    let kinds: Vec<Kind> = check(text, &surroundings, &mut |_| false)
+    let kinds: Vec<MistakeKind> = check(text, &surroundings, &mut |_| false)
         .iter()
         .map(|remark| remark.kind)
         .collect();
-    assert_eq!(kinds, [Kind::Dangerous, Kind::Unknown, Kind::Ignored]);
+    assert_eq!(kinds, [MistakeKind::Dangerous, MistakeKind::Unknown, MistakeKind::Ignored]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{File, Report, Use};
-use crate::mistake::{Complaint, Kind};
+use crate::mistake::{Complaint, MistakeKind};
 
 pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
     let mut said: HashMap<(usize, Vec<u8>), &Use<'_>> = HashMap::new();
@@ -20,14 +20,14 @@ pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
                     format!("line {} sets this again, so this is without effect", later.item.line);
                 (Complaint::new(message), earlier)
             };
-            report.say(Kind::Redundant, blamed.item, complaint);
+            report.say(MistakeKind::Redundant, blamed.item, complaint);
             break;
         }
     }
 }
 
-/// Directives of which each does its part in its place, so that the same line twice may well be
-/// meant.
+/// Whether the order of directives of this name matters, so that the same line twice may be
+/// intended.
 fn is_ordered(directive: &Use<'_>) -> bool {
     matches!(
         &*directive.name,
@@ -35,7 +35,8 @@ fn is_ordered(directive: &Use<'_>) -> bool {
     ) || directive.name.starts_with("redirect")
 }
 
-/// What the directive sets: of two with the same in one place, only the later counts.
+/// The values that the directive sets. Of two directives with the same values in one place, only
+/// the later counts.
 fn keys(directive: &Use<'_>) -> Vec<Vec<u8>> {
     let name = directive.name.as_bytes();
     let key = |words: &[&[u8]]| {

@@ -1,7 +1,7 @@
-//! What each directive takes, as the manual writes it: words in capitals stand for something, `[…]`
-//! may be left out, `…` may be repeated.
+//! The arguments of each directive, as the manual writes them: words in capitals are placeholders,
+//! `[…]` may be left out, `…` may be repeated.
 
-/// The arguments of a directive; `None` where nobody has written them down.
+/// Returns the arguments of a directive; `None` where they are missing here.
 pub(super) fn of(name: &str) -> Option<&'static str> {
     SYNTAX.iter().find(|(known, _)| *known == name).map(|(_, syntax)| *syntax)
 }
@@ -169,11 +169,12 @@ const SYNTAX: &[(&str, &str)] = &[
 #[cfg(test)]
 mod tests {
     use super::{SYNTAX, of};
-    use crate::directive;
+    use crate::registry;
 
     #[test]
     fn every_directive_has_its_syntax() {
-        let missing: Vec<&str> = directive::all()
+        let missing: Vec<&str> = registry::all()
+            .iter()
             .map(|directive| directive.name)
             .filter(|name| of(name).is_none())
             .collect();
@@ -182,7 +183,7 @@ mod tests {
 
     #[test]
     fn every_syntax_has_its_directive() {
-        let known = |name: &str| directive::all().any(|directive| directive.name == name);
+        let known = |name: &str| registry::all().iter().any(|directive| directive.name == name);
         let stale: Vec<&str> =
             SYNTAX.iter().map(|(name, _)| *name).filter(|name| !known(name)).collect();
         assert_eq!(stale, [""; 0]);

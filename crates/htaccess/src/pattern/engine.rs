@@ -33,11 +33,11 @@ pub(super) struct Engine {
 
 struct Compiled {
     regex: Regex,
-    /// Room for captures that nobody uses just now.
+    /// Buffers for captures that are not in use.
     spare: Mutex<Vec<CaptureLocations>>,
 }
 
-/// Subjects up to so many bytes are short.
+/// The length of short subjects at most, in bytes.
 const SHORT: usize = 512;
 /// Steps for each place where a match may begin.
 const STEPS_SHORT: u32 = 1_000_000;
@@ -48,12 +48,12 @@ const STEPS_BACK_SHORT: u32 = 20_000;
 const STEPS_BACK_LONG: u32 = 5_000;
 /// Stack for what recurs deeply, in bytes.
 const DEEP_STACK: usize = 512 << 10;
-/// What PCRE2 may allocate where there is no JIT, in KiB.
+/// The memory that PCRE2 may allocate where there is no JIT, in KiB.
 const HEAP: u32 = 16 << 10;
 
 /// `PCRE2_ERROR_JIT_STACKLIMIT`.
 const STACK_LIMIT: i32 = -46;
-/// What says that a match was given up: the stack's limit and those of steps, memory, depth and
+/// Errors of PCRE2 for a match that was given up: the limits of the stack, steps, memory, depth and
 /// heap (`PCRE2_ERROR_MATCHLIMIT`, `NOMEMORY`, `DEPTHLIMIT`, `HEAPLIMIT`).
 const LIMITS: [i32; 5] = [STACK_LIMIT, -47, -48, -53, -63];
 
@@ -115,9 +115,9 @@ impl Engine {
         Ok(self.find_from(definition, subject, 0)?.map(whole))
     }
 
-    /// Matches, a second time with more stack where the first was not enough. What PCRE2 calls an
-    /// error otherwise, such as a subject that is no UTF-8 for a pattern that wants it, does not
-    /// match, as in Apache.
+    /// Matches, and once more with a larger stack where the first was too small. As in Apache,
+    /// other errors of PCRE2 count as no match, such as a subject that is no UTF-8 for a pattern
+    /// that needs it.
     fn run<T: Default>(
         &self,
         definition: &Definition,

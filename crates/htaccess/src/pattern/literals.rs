@@ -1,4 +1,4 @@
-//! What every subject that a pattern matches must contain.
+//! Literals that every subject of a pattern must contain to match.
 
 use super::syntax::{Branch, Node, Tree};
 

@@ -1,4 +1,4 @@
-//! What holds for any pattern and any subject.
+//! The properties that hold for any pattern and any subject.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -20,7 +20,7 @@ enum Word {
 const MOST: usize = 4;
 
 impl Required {
-    /// What a pattern requires; `None` where too little is known.
+    /// Returns the words that a pattern requires; `None` where too little is known.
     pub(super) fn of(tree: &Tree) -> Option<Required> {
         let mut words = Vec::new();
         for branch in &tree.branches {
@@ -47,7 +47,7 @@ impl Required {
     }
 }
 
-/// What a branch with `^` begins with.
+/// Returns the text that a branch with `^` begins with.
 fn beginning(branch: &Branch) -> Option<Vec<u8>> {
     let (first, rest) = branch.split_first()?;
     if !matches!(first.node, Node::Start) || !first.is_once() {

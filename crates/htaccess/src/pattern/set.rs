@@ -29,7 +29,7 @@ pub struct Candidates {
     list: Vec<u32>,
 }
 
-/// All words together may have so many bytes; the words of patterns beyond that are not looked for.
+/// The bytes of all words together at most; the words of further patterns are not searched for.
 const BYTES: usize = 8 << 20;
 
 impl PatternSet {

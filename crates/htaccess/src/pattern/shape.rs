@@ -1,5 +1,5 @@
-//! What files use most, matched without PCRE2 and with the same result: words, one of which must
-//! stand somewhere, at the beginning or at the end, with `.*` or `.+` before or after them.
+//! The patterns that files use most, matched without PCRE2 and with the same result: words, one of
+//! which must be somewhere, at the beginning or at the end, with `.*` or `.+` before or after them.
 //!
 //! `^$`, `^(.*)$`, `^index\.php$`, `^old/(.*)$`, `^(.+)\.html$`, `\.(css|js|png)$`,
 //! `bot|crawl|spider`, `^feed/?$`.
@@ -29,7 +29,7 @@ pub(super) struct Words {
     words: Box<[Word]>,
     /// `.*` or `.+` after them.
     trail: Option<Run>,
-    /// Whether `^` stands before it all.
+    /// Whether the pattern begins with `^`.
     anchored: bool,
     at_start: bool,
     at_end: bool,
@@ -237,7 +237,7 @@ impl Words {
         longest
     }
 
-    /// After `.*`: the last place where a word stands.
+    /// Finds the last word after `.*`.
     fn find_last(&self, subject: &[u8], from: usize, room: usize) -> Option<Found<'_>> {
         if self.at_end {
             // The shortest word leaves most to `.*`.
@@ -286,7 +286,7 @@ impl Words {
         }
     }
 
-    /// Whether a word stands there and ends before `room`.
+    /// Whether a word is there and ends before `room`.
     #[inline]
     fn stands(&self, word: &Word, subject: &[u8], at: usize, room: usize) -> bool {
         let end = at + word.bytes.len();

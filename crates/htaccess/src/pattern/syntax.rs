@@ -1,5 +1,5 @@
 //! The part of PCRE2's syntax that is understood here, to find out what can be matched without it.
-//! What is not understood with certainty makes the whole pattern one for PCRE2 alone.
+//! A pattern with a construct that is not understood with certainty is left to PCRE2 alone.
 
 use super::translate::posix_class;
 
@@ -11,7 +11,7 @@ pub(super) struct Tree {
     pub groups: usize,
 }
 
-/// What stands between two `|`.
+/// An alternative: the nodes between two `|`.
 pub(super) type Branch = Vec<Item>;
 
 /// Something, and how often.
@@ -194,7 +194,7 @@ impl Parser<'_> {
         Some(Node::Group { captures, plain, branches })
     }
 
-    /// What follows a node says how often.
+    /// Parses the repetition after a node.
     fn repeated(&mut self, node: Node) -> Option<Item> {
         let (min, max) = match self.text.get(self.at) {
             Some(b'*') => (0, None),
@@ -214,7 +214,7 @@ impl Parser<'_> {
         if !greedy {
             self.at += 1;
         }
-        // What PCRE2 says to the repetition of nothing is its own.
+        // PCRE2 decides about the repetition of nothing.
         let countable = !matches!(node, Node::Start | Node::End | Node::Assertion);
         countable.then_some(Item { node, min, max, greedy })
     }
@@ -225,14 +225,14 @@ impl Item {
         Item { node, min: 1, max: Some(1), greedy: true }
     }
 
-    /// Whether it stands there exactly once.
+    /// Whether the item is there exactly once.
     pub(super) fn is_once(&self) -> bool {
         self.min == 1 && self.max == Some(1)
     }
 }
 
 enum Brace {
-    /// `{` stands for itself.
+    /// `{` is literal.
     Literal,
     /// A quantifier, `length` bytes long after its `{`.
     Counts {
@@ -242,8 +242,8 @@ enum Brace {
     },
 }
 
-/// What a `{` is, judged by what follows it; `None` where PCRE2's versions differ, or where it is
-/// wrong.
+/// Returns the meaning of a `{` by the bytes after it; `None` where PCRE2's versions differ, or
+/// where it is wrong.
 fn brace(rest: &[u8]) -> Option<Brace> {
     let Some(close) = memchr::memchr(b'}', rest) else {
         return Some(Brace::Literal);

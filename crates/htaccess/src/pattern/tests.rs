@@ -22,7 +22,7 @@ fn matched(pattern: &Pattern, subject: &[u8]) -> String {
     (0..captures.len()).map(group).collect::<Vec<_>>().join(",")
 }
 
-/// What Apache's own matcher answers to each (`AP_REG_DOTALL | AP_REG_DOLLAR_ENDONLY`).
+/// The answers of Apache's own matcher (`AP_REG_DOTALL | AP_REG_DOLLAR_ENDONLY`).
 #[test]
 fn patterns_match_as_apaches() {
     let rows: &[(&[u8], &[u8], &str)] = &[

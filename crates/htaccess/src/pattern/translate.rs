@@ -1,14 +1,14 @@
 //! From the pattern as it was written to what PCRE2 is given.
 //!
-//! The `pcre2` crate has no `DOLLAR_ENDONLY` and takes patterns as `str`. So `$` becomes `\z`
-//! wherever it is the assertion and lines do not count, and bytes that are no UTF-8 become `\xHH`.
-//! Everything else stays as it is.
+//! The `pcre2` crate has no `DOLLAR_ENDONLY` and takes patterns as `str`. Therefore `$` becomes
+//! `\z` where it is an assertion and not in multi-line mode, and bytes that are no UTF-8 become
+//! `\xHH`. Everything else is unchanged.
 
 use super::{BadPattern, Definition};
 
-/// What PCRE2 is given, without limits.
+/// The pattern that PCRE2 gets, without limits.
 pub(super) struct Source {
-    /// The settings that stand at the very beginning, such as `(*UTF)`.
+    /// The settings at the very beginning, such as `(*UTF)`.
     pub verbs: String,
     /// The rest.
     pub body: String,
@@ -22,8 +22,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Translates a pattern. It fails only where bytes that are no UTF-8 stand in a pattern that
-    /// says it is.
+    /// Translates a pattern. Fails only where a pattern with `(*UTF)` has bytes that are no UTF-8.
     pub(super) fn of(definition: &Definition) -> Result<Source, BadPattern> {
         let text = &definition.text[..];
         let (verbs, begin, utf) = leading_verbs(text);
@@ -91,8 +90,8 @@ fn leading_verbs(text: &[u8]) -> (String, usize, bool) {
     (verbs, at, utf)
 }
 
-/// What may stand at the beginning of a pattern (pcre2pattern(3), "Special start-of-pattern
-/// items"), without numbers.
+/// The verbs that are allowed at the beginning of a pattern (pcre2pattern(3), "Special
+/// start-of-pattern items"), without numbers.
 const VERBS: &[&str] = &[
     "UTF",
     "UTF8",
@@ -123,12 +122,12 @@ struct Translation<'t> {
     escape_high: bool,
     body: Vec<u8>,
     origins: Vec<u32>,
-    /// What is in force in each group that is open, the pattern itself first.
+    /// The modes of each open group, the pattern itself first.
     modes: Vec<Modes>,
     refers_back: bool,
 }
 
-/// What `(?m)` and `(?x)` have said.
+/// The modes that `(?m)` and `(?x)` set.
 #[derive(Clone, Copy)]
 struct Modes {
     multi_line: bool,
@@ -292,7 +291,7 @@ impl Translation<'_> {
         self.copy(length);
     }
 
-    /// Copies so many bytes, or as many as there are.
+    /// Copies `length` bytes, or as many as there are.
     fn copy(&mut self, length: usize) {
         let end = self.at.saturating_add(length).min(self.text.len());
         while self.at < end {
@@ -306,14 +305,15 @@ impl Translation<'_> {
         }
     }
 
-    /// Appends what stands for the byte at hand.
+    /// Appends the translation of the byte at hand.
     fn emit(&mut self, bytes: &[u8]) {
         self.body.extend_from_slice(bytes);
         self.origins.resize(self.body.len(), self.at as u32);
     }
 }
 
-/// How long a POSIX class such as `[:alpha:]` is, if that is what stands here (within a class).
+/// Returns the length of a POSIX class such as `[:alpha:]`, if the text begins with one (within a
+/// class).
 pub(super) fn posix_class(text: &[u8]) -> Option<usize> {
     let kind = *text.get(1).filter(|kind| b":.=".contains(kind))?;
     let mut at = 2;

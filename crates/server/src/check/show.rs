@@ -101,10 +101,10 @@ pub(crate) fn json(findings: &Findings, refusals: &[String], warnings: &[String]
 #[cfg(test)]
 mod tests {
     use super::*;
-    use howdah_htaccess::{Kind, Place};
+    use howdah_htaccess::{MistakeKind, Place};
 
     fn findings() -> Findings {
-        let remark = |line: &str, column: u32, kind: Kind, hint: Option<&str>| Mistake {
+        let remark = |line: &str, column: u32, kind: MistakeKind, hint: Option<&str>| Mistake {
             place: Place {
                 file: "/srv/.htaccess".into(),
                 line: 12,
@@ -118,9 +118,9 @@ mod tests {
         Findings {
             files: 1,
             remarks: vec![
-                remark("\tÄ Bogus\u{1b}[1m", 5, Kind::Unknown, Some("did you mean it?")),
-                remark("", 1, Kind::Ignored, None),
-                remark("ab", 400, Kind::Dangerous, None),
+                remark("\tÄ Bogus\u{1b}[1m", 5, MistakeKind::Unknown, Some("did you mean it?")),
+                remark("", 1, MistakeKind::Ignored, None),
+                remark("ab", 400, MistakeKind::Dangerous, None),
             ],
         }
     }

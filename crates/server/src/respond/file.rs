@@ -4,7 +4,6 @@ use std::rc::Rc;
 
 use howdah_files::{self as files, FileBody, Manner, Representation};
 use howdah_htaccess::modules::core::EtagParts;
-use howdah_htaccess::modules::mime;
 use howdah_htaccess::response::{self, passes_filters};
 use howdah_http::conditional::{self, Decision, Validators};
 use howdah_http::{Request, ResponseHead, Status, Text, date};
@@ -231,7 +230,7 @@ pub(crate) fn set_content_type(head: &mut ResponseHead, ruled: &Ruled) {
     if is_by_name(ruled) {
         return;
     }
-    let found = mime::content_type_field(&ruled.state);
+    let found = ruled.state.content_type_field();
     head.fields.remove(b"content-type");
     let value = found.as_deref().filter(|value| howdah_http::is_field_value(value));
     head.fields.push(b"Content-Type", value.unwrap_or(b"application/octet-stream"));

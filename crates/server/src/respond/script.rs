@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use howdah_htaccess::modules::filter;
+use howdah_htaccess::response;
 use howdah_http::{Fields, ResponseHead, Status};
 use howdah_php::{Body as Input, Encoder, Exchange, Failure, Kind, decode_head};
 use howdah_site::{DocumentHost, Ruled, Script, Site};
@@ -103,7 +104,7 @@ fn body_limit(ruled: &Ruled) -> Option<u64> {
 
 /// Returns the length of the script's output, if it is short and ends at once, and filters ask.
 async fn short_length(ruled: Option<&Ruled>, exchange: &mut Exchange) -> Option<u64> {
-    ruled.filter(|ruled| filter::may_choose(&ruled.state, &ruled.settings))?;
+    ruled.filter(|ruled| response::passes_filters(&ruled.state, &ruled.settings))?;
     let known = poll_fn(|context| match exchange.poll_news(context) {
         Ok(news) if news.complete => Poll::Ready(Some(news.available as u64)),
         Ok(news) if news.available as u64 <= filter::TOO_SMALL => Poll::Pending,

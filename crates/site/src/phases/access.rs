@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use howdah_htaccess::modules::authz::{self, Refusal};
 use howdah_htaccess::modules::setenvif;
+use howdah_htaccess::phases::access;
+use howdah_htaccess::transaction::Denial;
 use howdah_http::Status;
 
 use super::world::RequestWorld;
@@ -43,7 +44,7 @@ impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
             // Who asked under the same rules has been let through; so a rule may lead where the URL
             // alone would not.
             if let Some(previous) = asked.tx.state.previous.take() {
-                authz::inherit(&mut asked.tx.state, &previous);
+                access::inherit(&mut asked.tx.state, &previous);
                 asked.tx.state.previous = Some(previous);
             }
             return Ok(());
@@ -53,9 +54,9 @@ impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
         let settings = Arc::clone(&asked.settings);
         let mut world =
             RequestWorld::new(self, &asked.path, asked.kind).under(&settings, asked.slash);
-        authz::check(&mut asked.tx, &settings, &mut world).map_err(|refusal| match refusal {
-            Refusal::Status(status) => Stop::Status(status),
-            Refusal::Later => Stop::Later,
+        access::check(&mut asked.tx, &settings, &mut world).map_err(|denial| match denial {
+            Denial::Status(status) => Stop::Status(status),
+            Denial::Later => Stop::Later,
         })
     }
 

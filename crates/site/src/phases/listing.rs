@@ -49,7 +49,7 @@ pub fn list(
         client: *client,
         state: std::mem::take(&mut ruled.state),
     };
-    let content = autoindex::page(&tx, &ruled.settings, &mut world, &listing);
+    let content = autoindex::page(&tx, ruled.settings.autoindex.as_deref(), &mut world, &listing);
     ruled.state = tx.state;
     let filename = &ruled.state.filename;
     ListingPage {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use howdah_htaccess::modules::rewrite;
+use howdah_htaccess::transaction::RewriteNotes;
 use howdah_htaccess::world::Lookup;
 use howdah_htaccess::{State, Transaction};
 use howdah_http::{Fields, Method, Status};
@@ -104,9 +104,9 @@ fn below(from: &mut State) -> State {
         main_uri: Some(from.uri.clone()),
         trace: from.trace.take(),
         complaints: std::mem::take(&mut from.complaints),
-        rewriting: rewrite::Notes {
+        rewriting: RewriteNotes {
             cookies: std::mem::take(&mut from.rewriting.cookies),
-            ..rewrite::Notes::default()
+            ..RewriteNotes::default()
         },
         ..State::default()
     }

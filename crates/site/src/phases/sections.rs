@@ -4,8 +4,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use howdah_htaccess::Place;
-use howdah_htaccess::compile::{ConditionalSection, Names};
 use howdah_htaccess::pattern::Captures;
+use howdah_htaccess::settings::{ConditionalSection, Names};
 use howdah_htaccess::trace::Event;
 use howdah_htaccess::wildcard;
 use howdah_http::Fields;

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use howdah_htaccess::modules::core::Options;
-use howdah_htaccess::modules::{mime, negotiation};
+use howdah_htaccess::modules::mime;
+use howdah_htaccess::phases;
 use howdah_http::Status;
 
 use super::handler::options_of;
@@ -22,7 +23,7 @@ impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
             return Ok(());
         }
         if asked.settings.mime.is_some() {
-            mime::find_type(&mut asked.tx, &asked.settings, &H::media_type);
+            mime::find_type(&mut asked.tx, asked.settings.mime.as_deref(), &H::media_type);
         }
         Ok(())
     }
@@ -33,7 +34,8 @@ impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
         let fields = asked.tx.state.error_fields.clone();
         let mut world =
             RequestWorld::new(self, &asked.path, asked.kind).under(&settings, asked.slash);
-        let name = negotiation::choose(&mut asked.tx, &settings, &mut world, &H::media_type)?;
+        let name =
+            phases::negotiation::choose(&mut asked.tx, &settings, &mut world, &H::media_type)?;
         let Some(name) = name else { return Ok(false) };
         let uri = target::join(&variant(asked, &name), asked.tx.state.args.as_deref());
         let passed = self.passed(asked);

@@ -1,4 +1,4 @@
-//! Expressions that stand for a text, and functions.
+//! String expressions and functions.
 
 use super::{Expression, all_are, rendered};
 

@@ -1,4 +1,4 @@
-//! What the tested expressions look at.
+//! The request that the tested expressions read.
 
 use crate::client::Unrepeatable;
 use crate::host::{Host, Owners, Probe, ProbeKind};

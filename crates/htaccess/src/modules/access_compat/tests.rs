@@ -1,4 +1,4 @@
-use crate::modules::authz::tests::{USERS_OF, run};
+use crate::phases::access::tests::{USERS_OF, run};
 use crate::testing::try_settings;
 
 #[test]

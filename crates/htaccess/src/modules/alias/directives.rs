@@ -1,22 +1,23 @@
-//! What the directives do with their arguments.
+//! The module's directives and their arguments.
 
 use std::sync::Arc;
 
 use super::list::List;
 use super::redirect::{Redirect, Source};
 use super::{Config, Everything, target};
-use crate::directive::{Arguments, Call, Directive, Overrides, Support};
+use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
 use crate::expression::Expression;
+use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
+use crate::number;
 use crate::pattern::Pattern;
-use crate::settings::Settings;
 
 const fn directive(
     name: &'static str,
     arguments: Arguments,
     summary: &'static str,
-    apply: fn(&Call<'_>, &mut Settings) -> Result<(), Complaint>,
-) -> Directive {
+    apply: Apply<Config>,
+) -> Directive<Apply<Config>> {
     Directive {
         name,
         module: "mod_alias",
@@ -29,37 +30,37 @@ const fn directive(
 }
 
 /// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive] = &[
+pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     directive(
         "Redirect",
         Arguments::Words(1, 3),
         "Redirects a path and what is below it, or answers it with a status.",
-        |call, settings| redirect(call, settings, 302, false),
+        |call, shared| redirect(call, shared, 302, false),
     ),
     directive(
         "RedirectMatch",
         Arguments::Words(2, 3),
         "Redirects the paths that a regular expression matches, or answers them with a status.",
-        |call, settings| redirect(call, settings, 302, true),
+        |call, shared| redirect(call, shared, 302, true),
     ),
     directive(
         "RedirectTemp",
         Arguments::TWO,
         "Redirects a path and what is below it, with 302.",
-        |call, settings| redirect(call, settings, 302, false),
+        |call, shared| redirect(call, shared, 302, false),
     ),
     directive(
         "RedirectPermanent",
         Arguments::TWO,
         "Redirects a path and what is below it, with 301.",
-        |call, settings| redirect(call, settings, 301, false),
+        |call, shared| redirect(call, shared, 301, false),
     ),
     directive(
         "RedirectRelative",
         Arguments::Flag,
         "Whether redirects to a path are sent as a path, not as a whole URL.",
-        |call, settings| {
-            Settings::edit(&mut settings.alias).relative = Some(call.flag());
+        |call, shared| {
+            edit(shared).relative = Some(call.flag());
             Ok(())
         },
     ),
@@ -76,7 +77,7 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
     },
 ];
 
-/// What the first word says.
+/// The meaning of the first word.
 enum First {
     /// A redirect with this status.
     Redirect(i32),
@@ -92,7 +93,7 @@ fn first(word: &[u8]) -> First {
         b"temp" => First::Redirect(302),
         b"seeother" => First::Redirect(303),
         b"gone" => First::Status(410),
-        [b'0'..=b'9', ..] => match crate::modules::rewrite::number(word) {
+        [b'0'..=b'9', ..] => match number::clamped(word) {
             code @ 300..400 => First::Redirect(code),
             code => First::Status(code),
         },
@@ -102,7 +103,7 @@ fn first(word: &[u8]) -> First {
 
 fn redirect(
     call: &Call<'_>,
-    settings: &mut Settings,
+    shared: &mut Shared<Config>,
     default: i32,
     is_pattern: bool,
 ) -> Result<(), Complaint> {
@@ -112,9 +113,9 @@ fn redirect(
             return Err(Complaint::about(0, "Redirect: invalid first argument (of three)")
                 .hint("it is a status: permanent, temp, seeother, gone or a number"));
         }
-        (First::Redirect(status), 2) => return everything(call, settings, status, Some(1)),
-        (First::Other, 0 | 1) => return everything(call, settings, default, Some(0)),
-        (First::Status(status), 0 | 1) => return everything(call, settings, status, None),
+        (First::Redirect(status), 2) => return everything(call, shared, status, Some(1)),
+        (First::Other, 0 | 1) => return everything(call, shared, default, Some(0)),
+        (First::Status(status), 0 | 1) => return everything(call, shared, status, None),
         // One word that is a redirect's status: nothing to redirect to.
         (First::Redirect(status), 0 | 1) => (status, 1, 2),
         (First::Other, _) => (default, 0, 1),
@@ -148,7 +149,7 @@ fn redirect(
         target: target.map(Into::into),
         status,
     };
-    let config: &mut Config = Settings::edit(&mut settings.alias);
+    let config: &mut Config = edit(shared);
     List::push(&mut config.redirects, redirect);
     Ok(())
 }
@@ -156,7 +157,7 @@ fn redirect(
 /// A redirect without a path: everything below the folder.
 fn everything(
     call: &Call<'_>,
-    settings: &mut Settings,
+    shared: &mut Shared<Config>,
     status: i32,
     url: Option<usize>,
 ) -> Result<(), Complaint> {
@@ -170,7 +171,7 @@ fn everything(
         })
     };
     let target = url.map(expression).transpose()?.map(Arc::new);
-    let config: &mut Config = Settings::edit(&mut settings.alias);
+    let config: &mut Config = edit(shared);
     // A status alone leaves the target of an earlier directive where it is.
     let before = config.everything.take().and_then(|before| before.target);
     config.everything = Some(Everything { status, target: target.or(before) });

@@ -2,16 +2,17 @@
 
 use howdah_http::Status;
 
-use super::redirect::{Failure, Redirect};
+use super::redirect::{Redirect, RedirectError};
 use super::{Config, Outcome, target};
-use crate::modules::rewrite::url::can_be_sent;
-use crate::modules::rewrite::variables::origin;
+use crate::fields::can_be_sent;
 use crate::pattern::Captures;
+use crate::status;
 use crate::trace::Event;
 use crate::transaction::Transaction;
+use crate::variables::origin;
 use crate::world::World;
 
-/// What the redirects of a folder make of a request.
+/// Applies the redirects of a folder to a request.
 pub fn fixup(
     transaction: &mut Transaction<'_>,
     config: &Config,
@@ -45,10 +46,10 @@ pub fn fixup(
         }
         Err((redirect, failure)) => {
             let message = match failure {
-                Failure::Exhausted => {
+                RedirectError::Exhausted => {
                     "mod_alias: a pattern takes too many steps on this path".into()
                 }
-                Failure::TooLong => format!(
+                RedirectError::TooLong => format!(
                     "AH00672: Regex substitution in '{}' failed. Replacement too long?",
                     String::from_utf8_lossy(redirect.target.as_deref().unwrap_or_default())
                 ),
@@ -69,9 +70,7 @@ fn answer(
     if status == 0 {
         return None;
     }
-    let status = u16::try_from(status)
-        .ok()
-        .filter(|&code| crate::modules::rewrite::is_known(code));
+    let status = u16::try_from(status).ok().filter(|&code| status::is_known(code));
     let Some(status) = status.and_then(Status::new) else {
         transaction.complain(None, "mod_alias: a status that there is not");
         return Some(Outcome::Status(Status::INTERNAL_SERVER_ERROR));

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use super::redirect::{Failure, Redirect, Source};
+use super::redirect::{Redirect, RedirectError, Source};
 use crate::pattern::{Candidates, PatternSet};
 
 /// Redirects in the order in which they are tried: the first that matches counts.
@@ -16,12 +16,12 @@ pub(super) struct List {
 }
 
 /// A redirect and where it leads; or the redirect that matches and cannot be made.
-pub(super) type Search<'l> = Result<Option<(&'l Redirect, Vec<u8>)>, (&'l Redirect, Failure)>;
+pub(super) type Search<'l> = Result<Option<(&'l Redirect, Vec<u8>)>, (&'l Redirect, RedirectError)>;
 
-/// What is known of many redirects.
+/// An index of many redirects.
 #[derive(Debug)]
 struct Index {
-    /// The first redirect for each path. Slashes stand alone in it.
+    /// The first redirect for each path, which has no doubled slashes.
     paths: HashMap<Box<[u8]>, u32>,
     /// Which lengths there are among the paths.
     lengths: Box<[bool]>,

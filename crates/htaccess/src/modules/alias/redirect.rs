@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::target;
+use crate::escape::push_uri;
 use crate::mistake::Place;
-use crate::modules::rewrite::url::escape_path;
 use crate::pattern::{Captures, Exhausted, Pattern};
 
 /// One redirect.
 #[derive(Debug)]
 pub(super) struct Redirect {
-    /// Where it stands.
+    /// The place of the directive.
     pub place: Arc<Place>,
     /// The directive as written.
     pub text: Box<str>,
@@ -27,7 +27,7 @@ pub(super) struct Redirect {
 pub(super) enum Source {
     /// This path, and what is below it.
     Path(Box<[u8]>),
-    /// What the regular expression matches.
+    /// URLs that the regular expression matches.
     Pattern(Arc<Pattern>),
 }
 
@@ -36,27 +36,27 @@ const LONGEST_TARGET: usize = 64 * 1024;
 
 /// Why a redirect that matches cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(super) enum RedirectError {
     /// The pattern tries too much on this path.
     Exhausted,
     /// The target is too long.
     TooLong,
 }
 
-impl From<Exhausted> for Failure {
-    fn from(_: Exhausted) -> Failure {
-        Failure::Exhausted
+impl From<Exhausted> for RedirectError {
+    fn from(_: Exhausted) -> RedirectError {
+        RedirectError::Exhausted
     }
 }
 
 impl Redirect {
     /// Where the redirect leads for a path, empty where it has no target; `None` where it is not
     /// for that path.
-    pub fn location(&self, path: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+    pub fn location(&self, path: &[u8]) -> Result<Option<Vec<u8>>, RedirectError> {
         match &self.source {
             Source::Path(source) => Ok(matching_length(path, source).map(|length| {
                 let mut location = self.target.as_deref().unwrap_or_default().to_vec();
-                escape_path(&path[length..], &mut location);
+                push_uri(&path[length..], &mut location);
                 location
             })),
             Source::Pattern(pattern) => {
@@ -68,7 +68,7 @@ impl Redirect {
                 };
                 let mut captures = Captures::default();
                 pattern.captures(path, &mut captures)?;
-                let text = substituted(target, &captures).ok_or(Failure::TooLong)?;
+                let text = substituted(target, &captures).ok_or(RedirectError::TooLong)?;
                 Ok(Some(target::escaped(&text)))
             }
         }

@@ -1,6 +1,6 @@
 //! A redirect's target, taken apart and escaped but for its query and fragment.
 
-use crate::modules::rewrite::url::escape_path;
+use crate::escape::push_uri;
 
 /// The target, percent-encoded up to its query. As in Apache, it is taken apart as a URL and put
 /// together again first: the scheme's own port goes, a password becomes X's, and what follows a
@@ -8,7 +8,7 @@ use crate::modules::rewrite::url::escape_path;
 pub(super) fn escaped(target: &[u8]) -> Vec<u8> {
     let url = Url::parse(target);
     let mut out = Vec::with_capacity(target.len() + 16);
-    escape_path(&url.put_together(), &mut out);
+    push_uri(&url.put_together(), &mut out);
     for (mark, part) in [(b'?', url.query), (b'#', url.fragment)] {
         if let Some(part) = part {
             out.push(mark);

@@ -3,7 +3,7 @@
 use crate::modules::alias::{self, Outcome};
 use crate::testing::{Nowhere, request, settings, transaction, try_settings};
 
-/// What the directives make of `GET target` with `Host: own.example`: status and location.
+/// The answer to `GET target` with `Host: own.example`: status and location.
 fn answer(lines: &str, target: &str) -> String {
     let mut request = request(target, "Host: own.example");
     request.authority = b"own.example".to_vec();
@@ -99,7 +99,7 @@ fn paths_match_by_components() {
 
 #[test]
 fn the_closer_folder_comes_first() {
-    use crate::settings::Merge;
+    use crate::merge::Merge;
     let (base, add) =
         (settings("Redirect /q /base\nRedirectRelative On"), settings("Redirect /q /add"));
     let merged = alias::Config::merge(&base.alias.unwrap(), &add.alias.unwrap());

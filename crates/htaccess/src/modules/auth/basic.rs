@@ -5,14 +5,14 @@ use md5::{Digest, Md5};
 
 use super::files::{self, hash_of, realm_hash_of};
 use super::{ask, base64, note, password, realm, rendered, shown};
+use crate::expression::Text;
 use crate::host::Verified;
-use crate::modules::authz::Refusal;
-use crate::modules::core::Text;
-use crate::settings::Merge;
+use crate::merge::Merge;
+use crate::transaction::Denial;
 use crate::transaction::Transaction;
 use crate::world::World;
 
-/// What the module's directives have set.
+/// The module's configuration.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Config {
     pub authoritative: Option<bool>,
@@ -39,10 +39,10 @@ pub(super) fn authenticate(
     config: &super::Config,
     auth_type: &[u8],
     world: &mut dyn World,
-) -> Result<bool, Refusal> {
+) -> Result<bool, Denial> {
     let Some(realm) = realm(tx, config, world) else {
         tx.complain(None, "AuthType Basic needs an AuthName");
-        return Err(Refusal::Status(Status::INTERNAL_SERVER_ERROR));
+        return Err(Denial::Status(Status::INTERNAL_SERVER_ERROR));
     };
     // AUTH_TYPE is what the site wrote.
     tx.state.auth_type = Some(match auth_type {
@@ -51,7 +51,7 @@ pub(super) fn authenticate(
         _ => "Basic",
     });
     let Some((user, password)) = credentials(tx) else {
-        return Err(Refusal::Status(challenge(tx, &realm)));
+        return Err(Denial::Status(challenge(tx, &realm)));
     };
     tx.state.user = Some(user.clone());
     let outcome = match found(config, &user, &realm, world) {
@@ -62,7 +62,7 @@ pub(super) fn authenticate(
             if config.basic.authoritative == Some(false) {
                 return Ok(false);
             }
-            return Err(Refusal::Status(Status::INTERNAL_SERVER_ERROR));
+            return Err(Denial::Status(Status::INTERNAL_SERVER_ERROR));
         }
     };
     note(tx, &user, outcome.err().unwrap_or("authenticated"));
@@ -72,7 +72,7 @@ pub(super) fn authenticate(
         Err(what) => {
             let uri = shown(&tx.state.uri);
             tx.complain(None, format!("user {}: {what}: {uri}", shown(&user)));
-            Err(Refusal::Status(challenge(tx, &realm)))
+            Err(Denial::Status(challenge(tx, &realm)))
         }
     }
 }
@@ -98,7 +98,7 @@ fn verified(
     hash: &[u8],
     (user, realm, password): (&[u8], &[u8], &[u8]),
     world: &mut dyn World,
-) -> Result<Result<(), &'static str>, Refusal> {
+) -> Result<Result<(), &'static str>, Denial> {
     let fits = if config.basic.uses_digest == Some(true) {
         let digest = hexadecimal(&Md5::digest([user, b":", realm, b":", password].concat()));
         password::same(hash, &digest)
@@ -115,7 +115,7 @@ fn verified(
             Verified::No => false,
             Verified::Later => {
                 world.await_password(hash, password);
-                return Err(Refusal::Later);
+                return Err(Denial::Later);
             }
         }
     };

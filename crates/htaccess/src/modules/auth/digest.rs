@@ -1,9 +1,8 @@
 //! mod_auth_digest: a digest of name, realm and password, bound to request and time (RFC 7616 with
 //! MD5 and qop auth).
 //!
-//! Nonces are made of the time and of a digest over it with a secret, so that the server keeps
-//! nothing. What Apache keeps, it keeps for AuthDigestNcCheck and one-time nonces, which are
-//! refused.
+//! A nonce is the time and a digest of the time with a secret, so that the server keeps no state.
+//! Apache keeps some for AuthDigestNcCheck and one-time nonces, which are refused here.
 
 use howdah_http::Status;
 use md5::Md5;
@@ -13,7 +12,7 @@ use super::basic::hexadecimal;
 use super::files::{self, realm_hash_of};
 use super::password::same;
 use super::{ask, base64, note, quoted, realm, shown};
-use crate::modules::authz::Refusal;
+use crate::transaction::Denial;
 use crate::transaction::Transaction;
 use crate::world::World;
 
@@ -22,7 +21,7 @@ mod target;
 
 use header::{Response, Sent};
 
-/// What the module's directives have set.
+/// The module's configuration.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Config {
     /// AuthDigestNonceLifetime in seconds; negative is for ever.
@@ -36,29 +35,29 @@ pub(super) fn authenticate(
     tx: &mut Transaction<'_>,
     config: &super::Config,
     world: &mut dyn World,
-) -> Result<(), Refusal> {
+) -> Result<(), Denial> {
     let (Some(realm), Some(secret)) =
         (realm(tx, config, world), world.host().nonce_secret(tx.client.depends_on_everything()))
     else {
         tx.complain(None, "AuthType Digest needs an AuthName, and a server that makes nonces");
-        return Err(Refusal::Status(Status::INTERNAL_SERVER_ERROR));
+        return Err(Denial::Status(Status::INTERNAL_SERVER_ERROR));
     };
     let mut check = Check { config, realm, secret, world };
     let sent = Response::of(tx.client.request());
     match check.run(tx, sent) {
         Ok(()) => Ok(()),
-        Err(Failure::Status(status)) => Err(Refusal::Status(status)),
-        Err(Failure::Again { what, is_stale }) => {
+        Err(DigestError::Status(status)) => Err(Denial::Status(status)),
+        Err(DigestError::Again { what, is_stale }) => {
             if let Some(what) = what {
                 let line = format!("Digest: {what}: {}", shown(&tx.state.uri));
                 tx.complain(None, line);
             }
-            Err(Refusal::Status(check.challenge(tx, is_stale)))
+            Err(Denial::Status(check.challenge(tx, is_stale)))
         }
     }
 }
 
-/// A challenge for somebody who has authenticated and is not allowed.
+/// Returns a challenge for a user who has authenticated and is not allowed.
 pub(super) fn challenge_anew(
     tx: &mut Transaction<'_>,
     config: &super::Config,
@@ -85,7 +84,7 @@ struct Check<'c> {
     world: &'c mut dyn World,
 }
 
-enum Failure {
+enum DigestError {
     Status(Status),
     /// 401 with a challenge.
     Again {
@@ -94,16 +93,16 @@ enum Failure {
     },
 }
 
-fn again(what: impl Into<String>) -> Failure {
-    Failure::Again { what: Some(what.into()), is_stale: false }
+fn again(what: impl Into<String>) -> DigestError {
+    DigestError::Again { what: Some(what.into()), is_stale: false }
 }
 
 impl Check<'_> {
-    fn run(&mut self, tx: &mut Transaction<'_>, sent: Sent) -> Result<(), Failure> {
+    fn run(&mut self, tx: &mut Transaction<'_>, sent: Sent) -> Result<(), DigestError> {
         let response = match sent {
             Sent::Valid(response) => response,
             Sent::Nothing => {
-                return Err(Failure::Again { what: None, is_stale: false });
+                return Err(DigestError::Again { what: None, is_stale: false });
             }
             Sent::OtherScheme => return Err(again("another scheme was sent")),
             Sent::Invalid => return Err(again("a parameter is missing")),
@@ -113,7 +112,7 @@ impl Check<'_> {
         if !target::fits(&response.uri, tx) {
             let uri = shown(&response.uri);
             tx.complain(None, format!("Digest: it is for {uri} and not for what is asked for"));
-            return Err(Failure::Status(Status::BAD_REQUEST));
+            return Err(DigestError::Status(Status::BAD_REQUEST));
         }
         let secret_of_user = self.known(tx, &response)?;
         let outcome = self.digest_fits(tx, &response, &secret_of_user);
@@ -124,7 +123,11 @@ impl Check<'_> {
     }
 
     /// The digest of name, realm and password that the file has.
-    fn known(&mut self, tx: &mut Transaction<'_>, response: &Response) -> Result<Vec<u8>, Failure> {
+    fn known(
+        &mut self,
+        tx: &mut Transaction<'_>,
+        response: &Response,
+    ) -> Result<Vec<u8>, DigestError> {
         if response.opaque.as_ref().is_some_and(|opaque| !header::is_opaque(opaque)) {
             return Err(again("opaque is not what was sent"));
         }
@@ -148,7 +151,7 @@ impl Check<'_> {
                 .ok_or_else(|| again(format!("user {} is not found", shown(user)))),
             Err(problem) => {
                 tx.complain(None, problem);
-                Err(Failure::Status(Status::INTERNAL_SERVER_ERROR))
+                Err(DigestError::Status(Status::INTERNAL_SERVER_ERROR))
             }
         }
     }
@@ -158,7 +161,7 @@ impl Check<'_> {
         tx: &Transaction<'_>,
         response: &Response,
         secret: &[u8],
-    ) -> Result<(), Failure> {
+    ) -> Result<(), DigestError> {
         let method = tx.client.method().as_str().as_bytes();
         let request = md5(&[method, &response.uri]);
         if !response.qop.eq_ignore_ascii_case(b"auth") {
@@ -173,8 +176,8 @@ impl Check<'_> {
 
     /// When the nonce was made, in microseconds. Last of all, so that `stale` means that the
     /// password was right.
-    fn nonce_time(&self, tx: &Transaction<'_>, response: &Response) -> Result<u64, Failure> {
-        let stale = |what: &str| Failure::Again {
+    fn nonce_time(&self, tx: &Transaction<'_>, response: &Response) -> Result<u64, DigestError> {
+        let stale = |what: &str| DigestError::Again {
             what: Some(what.to_owned()),
             is_stale: true,
         };
@@ -210,8 +213,8 @@ impl Check<'_> {
         nonce
     }
 
-    /// The secret stands at both ends, so that nobody can lengthen what it signs. No nonce is made
-    /// with an `opaque`, so that a client which sends one back has it from elsewhere.
+    /// The secret is at both ends, so that the signed text cannot be extended. No nonce is made
+    /// with an `opaque`, so that a client which sends one back has it from another server.
     fn nonce_digest(&self, time: &[u8], opaque: Option<&[u8]>) -> Vec<u8> {
         let mut hasher = Sha1::new();
         hasher.update(self.secret);

@@ -1,15 +1,16 @@
 //! How users authenticate, and where their passwords are.
 
-use crate::directive::{Arguments, Call, Directive, Overrides, Support};
+use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::expression::Text;
+use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
-use crate::modules::core::{Text, number};
-use crate::settings::Settings;
+use crate::number;
 
 use super::Config;
 use super::digest;
 
 /// The directives of the modules.
-pub(crate) const DIRECTIVES: &[Directive] = &[
+pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     directive(
         "AuthType",
         "mod_authn_core",
@@ -131,8 +132,8 @@ const fn directive(
     module: &'static str,
     arguments: Arguments,
     summary: &'static str,
-    apply: fn(&Call<'_>, &mut Settings) -> Result<(), Complaint>,
-) -> Directive {
+    apply: Apply<Config>,
+) -> Directive<Apply<Config>> {
     Directive {
         name,
         module,
@@ -144,40 +145,36 @@ const fn directive(
     }
 }
 
-fn edit(settings: &mut Settings) -> &mut Config {
-    Settings::edit(&mut settings.auth)
+fn edit_digest(shared: &mut Shared<Config>) -> &mut digest::Config {
+    edit(shared).digest.get_or_insert_default()
 }
 
-fn edit_digest(settings: &mut Settings) -> &mut digest::Config {
-    edit(settings).digest.get_or_insert_default()
-}
-
-fn auth_type(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    edit(settings).auth_type = Some(Text::new(0, call.word(0))?);
+fn auth_type(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    edit(shared).auth_type = Some(Text::new(0, call.word(0))?);
     Ok(())
 }
 
-fn auth_name(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    edit(settings).name = Some(Text::new(0, call.word(0))?);
+fn auth_name(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    edit(shared).name = Some(Text::new(0, call.word(0))?);
     Ok(())
 }
 
-fn auth_user_file(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    edit(settings).user_file = Some(call.word(0).into());
+fn auth_user_file(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    edit(shared).user_file = Some(call.word(0).into());
     Ok(())
 }
 
-fn auth_group_file(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    edit(settings).group_file = Some(call.word(0).into());
+fn auth_group_file(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    edit(shared).group_file = Some(call.word(0).into());
     Ok(())
 }
 
-fn auth_basic_provider(call: &Call<'_>, _: &mut Settings) -> Result<(), Complaint> {
+fn auth_basic_provider(call: &Call<'_>, _: &mut Shared<Config>) -> Result<(), Complaint> {
     providers(call, &["anon", "dbd", "dbm", "fcgi", "ldap", "socache"])
 }
 
-fn auth_digest_provider(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    edit_digest(settings);
+fn auth_digest_provider(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    edit_digest(shared);
     providers(call, &["dbd", "dbm", "socache"])
 }
 
@@ -193,25 +190,25 @@ fn providers(call: &Call<'_>, elsewhere: &[&str]) -> Result<(), Complaint> {
     Err(if is_elsewhere { complaint.refused() } else { complaint })
 }
 
-fn auth_basic_authoritative(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    edit(settings).basic.authoritative = Some(call.flag());
+fn auth_basic_authoritative(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    edit(shared).basic.authoritative = Some(call.flag());
     Ok(())
 }
 
-fn auth_basic_fake(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+fn auth_basic_fake(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let fake = if call.word(0).eq_ignore_ascii_case(b"off") {
         None
     } else {
         let password = call.words.get(1).map_or(&b"password"[..], |word| word);
         Some(Box::new((Text::new(0, call.word(0))?, Text::new(1, password)?)))
     };
-    edit(settings).basic.fake = Some(fake);
+    edit(shared).basic.fake = Some(fake);
     Ok(())
 }
 
 fn auth_basic_use_digest_algorithm(
     call: &Call<'_>,
-    settings: &mut Settings,
+    shared: &mut Shared<Config>,
 ) -> Result<(), Complaint> {
     let uses_digest = match &call.word(0).to_ascii_lowercase()[..] {
         b"off" => false,
@@ -220,12 +217,12 @@ fn auth_basic_use_digest_algorithm(
             return Err(Complaint::about(0, "AuthBasicUseDigestAlgorithm is Off or MD5"));
         }
     };
-    edit(settings).basic.uses_digest = Some(uses_digest);
+    edit(shared).basic.uses_digest = Some(uses_digest);
     Ok(())
 }
 
-fn auth_digest_qop(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    edit_digest(settings);
+fn auth_digest_qop(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    edit_digest(shared);
     let mut words = call.words.iter().enumerate();
     match words.find(|(_, word)| !word.eq_ignore_ascii_case(b"auth")) {
         None => Ok(()),
@@ -233,7 +230,10 @@ fn auth_digest_qop(call: &Call<'_>, settings: &mut Settings) -> Result<(), Compl
     }
 }
 
-fn auth_digest_nonce_lifetime(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+fn auth_digest_nonce_lifetime(
+    call: &Call<'_>,
+    shared: &mut Shared<Config>,
+) -> Result<(), Complaint> {
     let word = call.word(0);
     let seconds = number::integer(word).filter(|(_, read)| *read == word.len() && *read > 0);
     let (seconds, _) =
@@ -241,28 +241,28 @@ fn auth_digest_nonce_lifetime(call: &Call<'_>, settings: &mut Settings) -> Resul
     if seconds == 0 {
         return Err(Complaint::about(0, "one-time nonces are not supported").refused());
     }
-    edit_digest(settings).lifetime = Some(seconds);
+    edit_digest(shared).lifetime = Some(seconds);
     Ok(())
 }
 
-fn auth_digest_nc_check(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    edit_digest(settings);
+fn auth_digest_nc_check(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    edit_digest(shared);
     if call.flag() {
         return Err(Complaint::about(0, "the nonce's count is not checked").refused());
     }
     Ok(())
 }
 
-fn auth_digest_algorithm(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    edit_digest(settings);
+fn auth_digest_algorithm(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    edit_digest(shared);
     if call.word(0).eq_ignore_ascii_case(b"MD5") {
         return Ok(());
     }
     Err(Complaint::about(0, "AuthDigestAlgorithm is MD5"))
 }
 
-fn auth_digest_domain(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    let config = edit_digest(settings);
+fn auth_digest_domain(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    let config = edit_digest(shared);
     let before = config.domain.take().map(Vec::from);
     let urls: Vec<Vec<u8>> = before.into_iter().chain(call.words.iter().cloned()).collect();
     config.domain = Some(urls.join(&b' ').into());

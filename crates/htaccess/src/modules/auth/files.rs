@@ -7,7 +7,7 @@ use memchr::memchr;
 use crate::language::words;
 use crate::world::World;
 
-/// The hash that a file of `name:hash` has for a user.
+/// Returns the hash that a file of `name:hash` has for a user.
 pub(super) fn hash_of<'f>(user: &[u8], file: &'f [u8]) -> Option<Cow<'f, [u8]>> {
     let mut found = lines(file).filter_map(|line| {
         let (name, rest) = field(&line);
@@ -16,7 +16,7 @@ pub(super) fn hash_of<'f>(user: &[u8], file: &'f [u8]) -> Option<Cow<'f, [u8]>> 
     found.next().map(Cow::Owned)
 }
 
-/// The hash that a file of `name:realm:hash` has for a user of a realm.
+/// Returns the hash that a file of `name:realm:hash` has for a user of a realm.
 pub(super) fn realm_hash_of(user: &[u8], realm: &[u8], file: &[u8]) -> Option<Vec<u8>> {
     let mut found = lines(file).filter_map(|line| {
         let (name, rest) = field(&line);
@@ -26,11 +26,11 @@ pub(super) fn realm_hash_of(user: &[u8], realm: &[u8], file: &[u8]) -> Option<Ve
     found.next()
 }
 
-/// The groups of a user: the file has lines `group: user user…`.
+/// Returns the groups of a user. The file has lines `group: user user…`.
 ///
 /// # Errors
-/// What the log says where the file cannot be read.
-pub(crate) fn groups_of(
+/// The message for the log where the file cannot be read.
+pub(super) fn groups_of(
     user: &[u8],
     path: &[u8],
     world: &mut dyn World,
@@ -44,10 +44,10 @@ pub(crate) fn groups_of(
     Ok(groups.collect())
 }
 
-/// A file that a directive names.
+/// Reads a file that a directive names.
 ///
 /// # Errors
-/// What the log says.
+/// The message for the log.
 pub(super) fn read(
     path: &[u8],
     directive: &str,
@@ -63,8 +63,8 @@ pub(super) fn read(
     file.ok_or_else(|| format!("{directive} {shown} cannot be read"))
 }
 
-/// The lines that hold something: continued ones joined, white space around them and comments
-/// removed. One that is too long for Apache ends the file, as there.
+/// Returns the lines that are not empty: continued ones joined, white space around them and
+/// comments removed. As in Apache, a line that is too long ends the file.
 fn lines(file: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
     let mut rest = file;
     let lines = std::iter::from_fn(move || {
@@ -100,7 +100,8 @@ fn next_line<'f>(rest: &mut &'f [u8]) -> Option<Cow<'f, [u8]>> {
     line
 }
 
-/// What stands before a colon, and what behind it and the colons that follow (`ap_getword`).
+/// Returns the text before a colon, and the text after it and the colons that follow
+/// (`ap_getword`).
 fn field(line: &[u8]) -> (&[u8], &[u8]) {
     match memchr(b':', line) {
         None => (line, b""),

@@ -2,7 +2,7 @@
 
 use md5::{Digest, Md5};
 
-/// The hash of a password, as it stands behind the salt. `magic` is `$1$` or `$apr1$`.
+/// Returns the hash of a password, in the form that follows the salt. `magic` is `$1$` or `$apr1$`.
 pub(super) fn hash(magic: &[u8], salt: &[u8], password: &[u8]) -> Vec<u8> {
     let salt = &salt[..salt.len().min(8)];
     let inner = md5(&[password, salt, password]);

@@ -21,7 +21,7 @@ pub fn is_known(hash: &[u8]) -> bool {
 
 /// Whether the password fits. Takes the same time wherever the first difference lies.
 pub fn fits(hash: &[u8], password: &[u8]) -> bool {
-    // What a C program sees of it.
+    // The password as a C program sees it.
     let end = password.iter().position(|byte| *byte == 0).unwrap_or(password.len());
     let password = &password[..end];
     match Form::of(hash) {

@@ -4,11 +4,11 @@ use md5::{Digest, Md5};
 use super::basic::hexadecimal;
 use super::*;
 use crate::Client;
-use crate::modules::authz::check;
-use crate::modules::authz::tests::{Asked, Site, USERS_OF, code, merged, run};
+use crate::phases::access::check;
+use crate::phases::access::tests::{Asked, Site, USERS_OF, code, merged, run};
 use crate::testing::try_settings;
 
-/// What a request with that Authorization gets: the status and the challenge.
+/// The answer to a request with that Authorization: the status and the challenge.
 fn answer(folders: &[&str], authorization: &str) -> (u16, String) {
     let asked = Asked::new("GET").field("Authorization", authorization);
     let mut tx = asked.transaction();
@@ -109,7 +109,7 @@ fn a_field_that_nobody_sent() {
 
 const DIGEST: &str = "AuthType Digest\nAuthName Realm\nAuthUserFile /digests\nRequire valid-user\n";
 
-/// What a client sends for a challenge, with some parameters replaced.
+/// The response of a client to a challenge, with some parameters replaced.
 fn response(challenge: &str, replaced: &[(&str, &str)]) -> String {
     let parameter = |name: &'static str, default: String| {
         let found = replaced.iter().find(|(other, _)| *other == name);
@@ -207,7 +207,7 @@ fn without_a_secret_there_is_no_digest() {
         &merged(&[DIGEST]),
         &mut crate::testing::Nowhere::default(),
     );
-    assert_eq!(outcome, Err(Refusal::Status(Status::INTERNAL_SERVER_ERROR)));
+    assert_eq!(outcome, Err(Denial::Status(Status::INTERNAL_SERVER_ERROR)));
 }
 
 #[test]

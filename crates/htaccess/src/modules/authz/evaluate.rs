@@ -1,92 +1,96 @@
-//! What a tree of `Require` directives comes to (httpd's `apply_authz_sections`).
+//! Evaluation of a tree of `Require` directives (httpd's `apply_authz_sections`).
 
 use std::net::IpAddr;
 
 use howdah_http::{Scheme, Status};
 
-use crate::host::LookedUp;
-use crate::modules::auth;
-use crate::modules::core::Text;
+use crate::expression::Text;
+use crate::host::{LookedUp, Owners};
+use crate::method_set::MethodSet;
+use crate::network::{in_domain, is_local};
 use crate::pattern::Captures;
-use crate::settings::Settings;
 use crate::trace::Event;
-use crate::transaction::Transaction;
+use crate::transaction::{Denial, Transaction};
 use crate::world::World;
 
-use super::Refusal;
-use super::methods::MethodSet;
-use super::requirement::{Kind as Asked, Names, Requirement, split};
-use super::section::{Group, Kind, Logic, Section};
-use super::subnet::is_local;
+use super::requirement::{Names, Requirement, RequirementKind, split};
+use super::section::{Group, Logic, Section, SectionKind};
 
-/// What one directive, or a container, comes to.
+/// The result of a directive or of a container (httpd's `authz_status`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum AuthzStatus {
     Granted,
     Denied,
-    /// Denied, and a user might change that.
+    /// Denied, and another result is possible once a user has authenticated.
     DeniedWithoutUser,
-    /// Says nothing either way.
+    /// Neither granted nor denied.
     Neutral,
 }
 
-/// What a request is judged by.
-pub(super) struct Judge<'j, 'r> {
+/// Returns the groups of a user. The error is for the log.
+pub(super) type Groups<'g> = dyn Fn(&[u8], &mut dyn World) -> Result<Vec<Vec<u8>>, String> + 'g;
+
+/// The evaluation of the directives for a request.
+pub(super) struct Evaluation<'j, 'r> {
     pub tx: &'j mut Transaction<'r>,
-    pub settings: &'j Settings,
+    pub groups: &'j Groups<'j>,
     pub world: &'j mut dyn World,
     pub method: MethodSet,
 }
 
-impl Judge<'_, '_> {
-    /// What a section comes to in a container of that logic.
-    pub(super) fn section(&mut self, section: &Section, parent: Logic) -> Result<Verdict, Refusal> {
+impl Evaluation<'_, '_> {
+    /// Evaluates a section in a container of that logic.
+    pub(super) fn section(
+        &mut self,
+        section: &Section,
+        parent: Logic,
+    ) -> Result<AuthzStatus, Denial> {
         self.under(section, parent, false)
     }
 
-    /// `is_inverted`: whether an odd number of negations lies around it, so that its denial is what
-    /// lets people in.
+    /// Evaluates a section below others. `is_inverted`: whether an odd number of negations is
+    /// around it, so that its denial grants access.
     fn under(
         &mut self,
         section: &Section,
         parent: Logic,
         is_inverted: bool,
-    ) -> Result<Verdict, Refusal> {
+    ) -> Result<AuthzStatus, Denial> {
         if !section.methods.meets(self.method) {
-            let verdict = if parent == Logic::All {
-                Verdict::Granted
+            let status = if parent == Logic::All {
+                AuthzStatus::Granted
             } else {
-                Verdict::Neutral
+                AuthzStatus::Neutral
             };
-            self.note(section, verdict, Some("for other methods"));
-            return Ok(verdict);
+            self.note(section, status, Some("for other methods"));
+            return Ok(status);
         }
         let is_inverted = is_inverted ^ section.is_negated;
-        let verdict = match &section.kind {
-            Kind::Requirement(requirement) => {
+        let status = match &section.kind {
+            SectionKind::Requirement(requirement) => {
                 self.requirement(section, requirement, is_inverted)?
             }
-            Kind::Group(group) => self.group(group, is_inverted)?,
+            SectionKind::Group(group) => self.group(group, is_inverted)?,
         };
-        let verdict = if section.is_negated { negated(verdict) } else { verdict };
-        self.note(section, verdict, None);
-        Ok(verdict)
+        let status = if section.is_negated { negated(status) } else { status };
+        self.note(section, status, None);
+        Ok(status)
     }
 
-    fn group(&mut self, group: &Group, is_inverted: bool) -> Result<Verdict, Refusal> {
-        let mut joined = Verdict::Neutral;
+    fn group(&mut self, group: &Group, is_inverted: bool) -> Result<AuthzStatus, Denial> {
+        let mut joined = AuthzStatus::Neutral;
         for member in &group.members {
-            let verdict = self.under(member, group.logic, is_inverted)?;
+            let status = self.under(member, group.logic, is_inverted)?;
             let (decisive, weak) = match group.logic {
-                Logic::All => (Verdict::Denied, Verdict::Granted),
-                Logic::Any => (Verdict::Granted, Verdict::Denied),
+                Logic::All => (AuthzStatus::Denied, AuthzStatus::Granted),
+                Logic::Any => (AuthzStatus::Granted, AuthzStatus::Denied),
             };
-            if verdict == decisive {
-                return Ok(verdict);
+            if status == decisive {
+                return Ok(status);
             }
-            let is_stronger = verdict == Verdict::DeniedWithoutUser && joined == weak;
-            if verdict != Verdict::Neutral && (is_stronger || joined == Verdict::Neutral) {
-                joined = verdict;
+            let is_stronger = status == AuthzStatus::DeniedWithoutUser && joined == weak;
+            if status != AuthzStatus::Neutral && (is_stronger || joined == AuthzStatus::Neutral) {
+                joined = status;
             }
         }
         Ok(joined)
@@ -97,51 +101,58 @@ impl Judge<'_, '_> {
         section: &Section,
         requirement: &Requirement,
         is_inverted: bool,
-    ) -> Result<Verdict, Refusal> {
+    ) -> Result<AuthzStatus, Denial> {
         let client = self.tx.client;
         let remote = client.remote().ip();
         Ok(match &requirement.kind {
-            Asked::All(is_granted) => granted(*is_granted),
-            Asked::Address(subnets) => {
+            RequirementKind::All(is_granted) => granted(*is_granted),
+            RequirementKind::Address(subnets) => {
                 granted(subnets.iter().any(|subnet| subnet.contains(remote)))
             }
-            Asked::Host(names) => self.host(section, names, remote, is_inverted)?,
-            Asked::ForwardDns(names) => self.forward_dns(section, names, remote, is_inverted)?,
-            Asked::Local => granted(is_local(remote, client.local().ip())),
-            Asked::Environment(names) => {
+            RequirementKind::Host(names) => self.host(section, names, remote, is_inverted)?,
+            RequirementKind::ForwardDns(names) => {
+                self.forward_dns(section, names, remote, is_inverted)?
+            }
+            RequirementKind::Local => granted(is_local(remote, client.local().ip())),
+            RequirementKind::Environment(names) => {
                 granted(names.iter().any(|name| self.tx.state.env.contains(name)))
             }
-            Asked::Method(methods) => granted(methods.meets(self.method)),
-            Asked::Tls => granted(client.scheme() == Scheme::Https),
-            Asked::Expression { condition, wants_user } => {
+            RequirementKind::Method(methods) => granted(methods.meets(self.method)),
+            RequirementKind::Tls => granted(client.scheme() == Scheme::Https),
+            RequirementKind::Expression { condition, wants_user } => {
                 match condition.holds(self.tx, self.world, &mut Captures::default()) {
-                    Ok(true) => Verdict::Granted,
-                    Ok(false) if *wants_user => Verdict::DeniedWithoutUser,
-                    Ok(false) => Verdict::Denied,
+                    Ok(true) => AuthzStatus::Granted,
+                    Ok(false) if *wants_user => AuthzStatus::DeniedWithoutUser,
+                    Ok(false) => AuthzStatus::Denied,
                     Err(problem) => return Err(self.failed(section, &problem)),
                 }
             }
             of_user => match self.tx.state.user.clone() {
-                None => Verdict::DeniedWithoutUser,
+                None => AuthzStatus::DeniedWithoutUser,
                 Some(user) => granted(self.is_user(section, of_user, &user)?),
             },
         })
     }
 
     /// Whether a user who has authenticated is one of those that are asked for.
-    fn is_user(&mut self, section: &Section, asked: &Asked, user: &[u8]) -> Result<bool, Refusal> {
+    fn is_user(
+        &mut self,
+        section: &Section,
+        asked: &RequirementKind,
+        user: &[u8],
+    ) -> Result<bool, Denial> {
         Ok(match asked {
-            Asked::ValidUser => true,
-            Asked::User(names) => self.any_name(section, names, |name| name == user),
-            Asked::Group(names) => {
+            RequirementKind::ValidUser => true,
+            RequirementKind::User(names) => self.any_name(section, names, |name| name == user),
+            RequirementKind::Group(names) => {
                 let groups = self.groups(section, user);
                 !groups.is_empty()
                     && self.any_name(section, names, |name| {
                         groups.iter().any(|group| group.eq_ignore_ascii_case(name))
                     })
             }
-            Asked::FileOwner => self.owners(section)?.user.as_deref() == Some(user),
-            Asked::FileGroup => {
+            RequirementKind::FileOwner => self.owners(section)?.user.as_deref() == Some(user),
+            RequirementKind::FileGroup => {
                 let groups = self.groups(section, user);
                 let owner = self.owners(section)?.group;
                 owner.is_some_and(|owner| {
@@ -153,23 +164,15 @@ impl Judge<'_, '_> {
     }
 
     fn groups(&mut self, section: &Section, user: &[u8]) -> Vec<Vec<u8>> {
-        let file = self.settings.auth.as_ref().and_then(|config| config.group_file());
-        let found = match file {
-            None => Err("no AuthGroupFile is set".to_owned()),
-            Some(file) => auth::groups_of(user, file, self.world),
-        };
-        found.unwrap_or_else(|problem| {
+        (self.groups)(user, self.world).unwrap_or_else(|problem| {
             self.tx.complain(section.place.as_ref(), problem);
             Vec::new()
         })
     }
 
-    fn owners(&mut self, section: &Section) -> Result<crate::host::Owners, Refusal> {
-        match self
-            .world
-            .host()
-            .owners(self.tx.client.depends_on_everything(), &self.tx.state.filename)
-        {
+    fn owners(&mut self, section: &Section) -> Result<Owners, Denial> {
+        let unrepeatable = self.tx.client.depends_on_everything();
+        match self.world.host().owners(unrepeatable, &self.tx.state.filename) {
             Some(owners) => Ok(owners),
             None => Err(self.failed(section, "the owner of the file cannot be found out")),
         }
@@ -181,15 +184,15 @@ impl Judge<'_, '_> {
         names: &Names,
         remote: IpAddr,
         is_inverted: bool,
-    ) -> Result<Verdict, Refusal> {
+    ) -> Result<AuthzStatus, Denial> {
         let host = match self.world.host().host_name(self.tx.client.depends_on_everything(), remote)
         {
             LookedUp::Found(host) => host,
-            LookedUp::Later => return Err(Refusal::Later),
+            LookedUp::Later => return Err(Denial::Later),
             LookedUp::Never if is_inverted => return Err(self.failed(section, NO_NAMES)),
             LookedUp::Never | LookedUp::Nothing => {
                 self.tx.complain(section.place.as_ref(), "the client's host name is not known");
-                return Ok(Verdict::Denied);
+                return Ok(AuthzStatus::Denied);
             }
         };
         let domains = self.hosts(section, names);
@@ -202,22 +205,22 @@ impl Judge<'_, '_> {
         names: &Names,
         remote: IpAddr,
         is_inverted: bool,
-    ) -> Result<Verdict, Refusal> {
+    ) -> Result<AuthzStatus, Denial> {
         for name in self.hosts(section, names) {
             match self.world.host().addresses(self.tx.client.depends_on_everything(), &name) {
                 LookedUp::Found(addresses) => {
                     let remote = remote.to_canonical();
                     if addresses.iter().any(|address| address.to_canonical() == remote) {
-                        return Ok(Verdict::Granted);
+                        return Ok(AuthzStatus::Granted);
                     }
                 }
                 LookedUp::Nothing => {}
-                LookedUp::Later => return Err(Refusal::Later),
+                LookedUp::Later => return Err(Denial::Later),
                 LookedUp::Never if is_inverted => return Err(self.failed(section, NO_NAMES)),
                 LookedUp::Never => self.tx.complain(section.place.as_ref(), NO_NAMES),
             }
         }
-        Ok(Verdict::Denied)
+        Ok(AuthzStatus::Denied)
     }
 
     fn any_name(&mut self, section: &Section, names: &Names, fits: impl Fn(&[u8]) -> bool) -> bool {
@@ -256,47 +259,44 @@ impl Judge<'_, '_> {
         text.render(self.tx, self.world).map(|line| line.into_owned())
     }
 
-    fn failed(&mut self, section: &Section, problem: &str) -> Refusal {
+    fn failed(&mut self, section: &Section, problem: &str) -> Denial {
         self.tx.complain(section.place.as_ref(), format!("{section}: {problem}"));
-        Refusal::Status(Status::INTERNAL_SERVER_ERROR)
+        Denial::Status(Status::INTERNAL_SERVER_ERROR)
     }
 
-    fn note(&mut self, section: &Section, verdict: Verdict, remark: Option<&str>) {
+    fn note(&mut self, section: &Section, status: AuthzStatus, remark: Option<&str>) {
         self.tx.trace(|| Event {
             step: "access",
             place: section.place.clone(),
             text: section.to_string(),
             facts: remark.map(|remark| ("applies", remark.to_owned())).into_iter().collect(),
-            outcome: match verdict {
-                Verdict::Granted => "granted",
-                Verdict::Denied => "denied",
-                Verdict::DeniedWithoutUser => "denied without a user",
-                Verdict::Neutral => "neutral",
+            outcome: match status {
+                AuthzStatus::Granted => "granted",
+                AuthzStatus::Denied => "denied",
+                AuthzStatus::DeniedWithoutUser => "denied without a user",
+                AuthzStatus::Neutral => "neutral",
             }
             .into(),
         });
     }
 }
 
-/// Whether a host is a domain or lies in it.
-pub(crate) fn in_domain(domain: &[u8], host: &[u8]) -> bool {
-    let Some(at) = host.len().checked_sub(domain.len()) else {
-        return false;
-    };
-    let is_whole = at == 0 || domain.first() == Some(&b'.') || host[at - 1] == b'.';
-    is_whole && host[at..].eq_ignore_ascii_case(domain)
-}
-
 const NO_NAMES: &str = "host names are not looked up here; name addresses instead";
 
-fn granted(is_granted: bool) -> Verdict {
-    if is_granted { Verdict::Granted } else { Verdict::Denied }
+fn granted(is_granted: bool) -> AuthzStatus {
+    if is_granted {
+        AuthzStatus::Granted
+    } else {
+        AuthzStatus::Denied
+    }
 }
 
-/// That somebody is not denied does not yet let them in.
-fn negated(verdict: Verdict) -> Verdict {
-    match verdict {
-        Verdict::Granted => Verdict::Denied,
-        Verdict::Denied | Verdict::DeniedWithoutUser | Verdict::Neutral => Verdict::Neutral,
+/// Returns the status of a negated directive: not being denied does not grant access.
+fn negated(status: AuthzStatus) -> AuthzStatus {
+    match status {
+        AuthzStatus::Granted => AuthzStatus::Denied,
+        AuthzStatus::Denied | AuthzStatus::DeniedWithoutUser | AuthzStatus::Neutral => {
+            AuthzStatus::Neutral
+        }
     }
 }

@@ -1,27 +1,25 @@
-//! What one `Require` asks for (httpd's authorisation providers).
+//! The requirement of one `Require` (httpd's authorisation providers).
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::directive::Call;
-use crate::expression::Expression;
+use crate::expression::{Expression, Text};
 use crate::language::{word, words};
+use crate::method_set::MethodSet;
 use crate::mistake::Complaint;
-use crate::modules::core::Text;
+use crate::network::Subnet;
 
-use super::methods::MethodSet;
-use super::subnet::Subnet;
-
-/// What one `Require` asks for.
+/// The requirement of one `Require`.
 #[derive(Clone, Debug)]
 pub(super) struct Requirement {
     /// As it was written, without `not`.
     pub text: Box<str>,
-    pub kind: Kind,
+    pub kind: RequirementKind,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub(super) enum RequirementKind {
     /// `all granted` (true), `all denied`.
     All(bool),
     /// `ip`: the client is in one of these.
@@ -69,11 +67,11 @@ impl Requirement {
     pub(super) fn granted() -> Requirement {
         Requirement {
             text: "all granted".into(),
-            kind: Kind::All(true),
+            kind: RequirementKind::All(true),
         }
     }
 
-    /// From what stands behind `Require`: whether it is negated, and what it asks for.
+    /// Parses the arguments of `Require`. Returns whether it is negated, and its requirement.
     pub(super) fn parse(call: &Call<'_>) -> Result<(bool, Requirement), Complaint> {
         let (mut name, mut rest) = first_word(call.raw);
         let is_negated = name.eq_ignore_ascii_case(b"not");
@@ -88,18 +86,18 @@ impl Requirement {
         let kind = match &name[..] {
             b"all" => all(rest)?,
             b"ip" => addresses(rest)?,
-            b"host" => Kind::Host(Names::new(rest)?),
-            b"forward-dns" => Kind::ForwardDns(Names::new(rest)?),
-            b"local" => Kind::Local,
-            b"env" => Kind::Environment(split(rest)),
+            b"host" => RequirementKind::Host(Names::new(rest)?),
+            b"forward-dns" => RequirementKind::ForwardDns(Names::new(rest)?),
+            b"local" => RequirementKind::Local,
+            b"env" => RequirementKind::Environment(split(rest)),
             b"method" => methods(rest)?,
             b"expr" => expression(rest)?,
-            b"user" => Kind::User(Names::new(rest)?),
-            b"valid-user" => Kind::ValidUser,
-            b"group" => Kind::Group(Names::new(rest)?),
-            b"file-owner" => Kind::FileOwner,
-            b"file-group" => Kind::FileGroup,
-            b"ssl" if rest.is_empty() => Kind::Tls,
+            b"user" => RequirementKind::User(Names::new(rest)?),
+            b"valid-user" => RequirementKind::ValidUser,
+            b"group" => RequirementKind::Group(Names::new(rest)?),
+            b"file-owner" => RequirementKind::FileOwner,
+            b"file-group" => RequirementKind::FileGroup,
+            b"ssl" if rest.is_empty() => RequirementKind::Tls,
             other if ELSEWHERE.iter().any(|known| known.as_bytes() == other) => {
                 let message = format!("Howdah has nothing to answer \"Require {shown}\" with");
                 return Err(Complaint::new(message).refused());
@@ -116,7 +114,7 @@ impl Requirement {
     }
 }
 
-/// What modules answer that Debian has and Howdah has not: databases, directories, client
+/// Providers that Debian's Apache has and Howdah has not: databases, directories, client
 /// certificates.
 const ELSEWHERE: &[&str] = &[
     "dbd-group",
@@ -154,15 +152,15 @@ fn first_word(line: &[u8]) -> (Vec<u8>, &[u8]) {
     (first, rest)
 }
 
-fn all(rest: &[u8]) -> Result<Kind, Complaint> {
+fn all(rest: &[u8]) -> Result<RequirementKind, Complaint> {
     match &rest.to_ascii_lowercase()[..] {
-        b"granted" => Ok(Kind::All(true)),
-        b"denied" => Ok(Kind::All(false)),
+        b"granted" => Ok(RequirementKind::All(true)),
+        b"denied" => Ok(RequirementKind::All(false)),
         _ => Err(Complaint::new("\"Require all\" is granted or denied")),
     }
 }
 
-fn addresses(rest: &[u8]) -> Result<Kind, Complaint> {
+fn addresses(rest: &[u8]) -> Result<RequirementKind, Complaint> {
     let subnets = split(rest)
         .iter()
         .map(|word| {
@@ -175,10 +173,10 @@ fn addresses(rest: &[u8]) -> Result<Kind, Complaint> {
     if subnets.is_empty() {
         return Err(Complaint::new("\"Require ip\" takes addresses"));
     }
-    Ok(Kind::Address(subnets))
+    Ok(RequirementKind::Address(subnets))
 }
 
-fn methods(rest: &[u8]) -> Result<Kind, Complaint> {
+fn methods(rest: &[u8]) -> Result<RequirementKind, Complaint> {
     let mut set = MethodSet::default();
     for word in split(rest) {
         let method = MethodSet::named(&word).ok_or_else(|| {
@@ -187,10 +185,10 @@ fn methods(rest: &[u8]) -> Result<Kind, Complaint> {
         })?;
         set = set.with(method);
     }
-    Ok(Kind::Method(set))
+    Ok(RequirementKind::Method(set))
 }
 
-fn expression(rest: &[u8]) -> Result<Kind, Complaint> {
+fn expression(rest: &[u8]) -> Result<RequirementKind, Complaint> {
     let text = match rest {
         [b'"', inner @ .., b'"'] => inner,
         whole => whole,
@@ -201,13 +199,13 @@ fn expression(rest: &[u8]) -> Result<Kind, Complaint> {
         .to_ascii_uppercase()
         .windows(USER_VARIABLE.len())
         .any(|part| part == USER_VARIABLE);
-    Ok(Kind::Expression {
+    Ok(RequirementKind::Expression {
         condition: Arc::new(condition),
         wants_user,
     })
 }
 
-/// A condition that has it may hold once somebody has authenticated.
+/// A condition with this variable may hold once a user has authenticated.
 const USER_VARIABLE: &[u8] = b"%{REMOTE_USER}";
 
 impl fmt::Display for Requirement {

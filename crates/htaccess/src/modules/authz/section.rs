@@ -1,27 +1,27 @@
-//! What `Require` directives and their containers say: a tree.
+//! The tree of `Require` directives and their containers.
 
 use std::fmt;
 use std::sync::Arc;
 
+use crate::method_set::MethodSet;
 use crate::mistake::{Complaint, Place};
 
-use super::methods::MethodSet;
 use super::requirement::Requirement;
 
 /// `Require`, or a container of such.
 #[derive(Clone, Debug)]
 pub(super) struct Section {
-    /// Where it stands; the default container has no place.
+    /// The place of the directive; the default container has none.
     pub place: Option<Arc<Place>>,
     /// The methods that it is for. Of a container: those of all that it holds.
     pub methods: MethodSet,
     /// `Require not`, `<RequireNone>`.
     pub is_negated: bool,
-    pub kind: Kind,
+    pub kind: SectionKind,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub(super) enum SectionKind {
     Requirement(Requirement),
     Group(Group),
 }
@@ -35,7 +35,7 @@ pub(super) struct Group {
     pub members: Vec<Arc<Section>>,
 }
 
-/// How the members of a container come to one result.
+/// How the results of a container's members are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Logic {
     /// `<RequireAll>`, `AuthMerging And`.
@@ -50,7 +50,7 @@ impl Section {
             place,
             methods: MethodSet::default(),
             is_negated,
-            kind: Kind::Group(Group {
+            kind: SectionKind::Group(Group {
                 logic,
                 is_merged: false,
                 members: Vec::new(),
@@ -58,29 +58,29 @@ impl Section {
         }
     }
 
-    /// What a site itself says: `Require all granted`.
+    /// Returns the site's own directive: `Require all granted`.
     pub(super) fn granted() -> Section {
         Section {
             place: None,
             methods: MethodSet::ALL,
             is_negated: false,
-            kind: Kind::Requirement(Requirement::granted()),
+            kind: SectionKind::Requirement(Requirement::granted()),
         }
     }
 
     /// Adds to a container.
     ///
     /// # Errors
-    /// What is negative has no effect where any one suffices.
+    /// A negative member has no effect where any one suffices.
     pub(super) fn add(&mut self, member: Section) -> Result<(), Complaint> {
         let shown = self.to_string();
-        let Kind::Group(group) = &mut self.kind else {
+        let SectionKind::Group(group) = &mut self.kind else {
             return Ok(());
         };
         if member.is_negated && group.logic == Logic::Any {
             let what = match member.kind {
-                Kind::Requirement(_) => "a negative Require".to_owned(),
-                Kind::Group(_) => member.to_string(),
+                SectionKind::Requirement(_) => "a negative Require".to_owned(),
+                SectionKind::Group(_) => member.to_string(),
             };
             return Err(Complaint::new(format!("{what} has no effect in {shown}"))
                 .hint("put it into <RequireAll>, beside what grants access"));
@@ -88,7 +88,7 @@ impl Section {
         self.methods = self.methods.with(member.methods);
         match member.kind {
             // All of all, and any of any, are the same without the inner container.
-            Kind::Group(inner) if !member.is_negated && inner.logic == group.logic => {
+            SectionKind::Group(inner) if !member.is_negated && inner.logic == group.logic => {
                 group.members.extend(inner.members);
             }
             _ => group.members.push(Arc::new(member)),
@@ -97,14 +97,16 @@ impl Section {
     }
 
     pub(super) fn is_empty_group(&self) -> bool {
-        matches!(&self.kind, Kind::Group(group) if group.members.is_empty())
+        matches!(&self.kind, SectionKind::Group(group) if group.members.is_empty())
     }
 
     /// `AuthMerging`: both together.
     pub(super) fn joined(logic: Logic, base: &Arc<Section>, add: &Arc<Section>) -> Section {
         let mut members = match &base.kind {
             // The same logic, one folder further up: beside each other instead of nested.
-            Kind::Group(group) if group.is_merged && group.logic == logic => group.members.clone(),
+            SectionKind::Group(group) if group.is_merged && group.logic == logic => {
+                group.members.clone()
+            }
             _ => vec![base.clone()],
         };
         members.push(add.clone());
@@ -112,7 +114,7 @@ impl Section {
             place: add.place.clone(),
             methods: base.methods.with(add.methods),
             is_negated: false,
-            kind: Kind::Group(Group { logic, is_merged: true, members }),
+            kind: SectionKind::Group(Group { logic, is_merged: true, members }),
         }
     }
 }
@@ -121,11 +123,11 @@ impl Section {
 impl fmt::Display for Section {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
-            Kind::Requirement(requirement) => {
+            SectionKind::Requirement(requirement) => {
                 let not = if self.is_negated { "not " } else { "" };
                 write!(f, "Require {not}{requirement}")
             }
-            Kind::Group(group) => {
+            SectionKind::Group(group) => {
                 let name = match (group.logic, self.is_negated) {
                     (Logic::All, false) => "All",
                     (Logic::All, true) => "NotAll",

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use super::items::{By, Description, Item};
 use super::options::{DEFAULT_WIDTH, Options, Width};
 use super::{Config, Key};
-use crate::directive::{Arguments, Call, Directive, Overrides, Support};
+use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
-use crate::settings::Settings;
 
 type Outcome = Result<(), Complaint>;
 
@@ -20,7 +20,7 @@ fn item(call: &Call<'_>, by: By, to: &[u8], data: &[u8]) -> Arc<Item> {
 }
 
 /// `AddIcon icon name…`; `(TEXT,icon)` gives the icon its text.
-fn add_icon(call: &Call<'_>, settings: &mut Settings, by: By) -> Outcome {
+fn add_icon(call: &Call<'_>, shared: &mut Shared<Config>, by: By) -> Outcome {
     let icon = call.word(0);
     let (alt, icon) = match icon {
         [b'(', inner @ ..] => {
@@ -32,7 +32,7 @@ fn add_icon(call: &Call<'_>, settings: &mut Settings, by: By) -> Outcome {
         }
         icon => (None, icon),
     };
-    let config = Settings::edit(&mut settings.autoindex);
+    let config = edit(shared);
     for to in &call.words[1..] {
         config.alts.extend(alt.map(|alt| item(call, by, to, alt)));
         config.icons.push(item(call, by, to, icon));
@@ -41,14 +41,14 @@ fn add_icon(call: &Call<'_>, settings: &mut Settings, by: By) -> Outcome {
 }
 
 /// `AddAlt text name…`.
-fn add_alt(call: &Call<'_>, settings: &mut Settings, by: By) -> Outcome {
+fn add_alt(call: &Call<'_>, shared: &mut Shared<Config>, by: By) -> Outcome {
     let items = call.words[1..].iter().map(|to| item(call, by, to, call.word(0)));
-    Settings::edit(&mut settings.autoindex).alts.extend(items);
+    edit(shared).alts.extend(items);
     Ok(())
 }
 
-fn add_description(call: &Call<'_>, settings: &mut Settings) -> Outcome {
-    let descriptions = &mut Settings::edit(&mut settings.autoindex).descriptions;
+fn add_description(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
+    let descriptions = &mut edit(shared).descriptions;
     for pattern in &call.words[1..] {
         descriptions.push(Arc::new(Description {
             pattern: pattern[..].into(),
@@ -58,7 +58,7 @@ fn add_description(call: &Call<'_>, settings: &mut Settings) -> Outcome {
     Ok(())
 }
 
-fn index_ignore(call: &Call<'_>, settings: &mut Settings) -> Outcome {
+fn index_ignore(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
     let folder = &call.scope.surroundings.folder;
     let items = call.words.iter().map(|word| {
         Arc::new(Item {
@@ -68,11 +68,11 @@ fn index_ignore(call: &Call<'_>, settings: &mut Settings) -> Outcome {
             data: Box::default(),
         })
     });
-    Settings::edit(&mut settings.autoindex).ignored.extend(items);
+    edit(shared).ignored.extend(items);
     Ok(())
 }
 
-fn index_order_default(call: &Call<'_>, settings: &mut Settings) -> Outcome {
+fn index_order_default(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
     let descending = match call.word(0).to_ascii_lowercase().as_slice() {
         b"ascending" => false,
         b"descending" => true,
@@ -87,15 +87,15 @@ fn index_order_default(call: &Call<'_>, settings: &mut Settings) -> Outcome {
             return Err(Complaint::about(1, "there are Name, Date, Size and Description"));
         }
     };
-    let config = Settings::edit(&mut settings.autoindex);
+    let config = edit(shared);
     config.key = Some(key);
     config.descending = Some(descending);
     Ok(())
 }
 
 /// `IndexOptions [+|-]option…`.
-fn index_options(call: &Call<'_>, settings: &mut Settings) -> Outcome {
-    let config = Settings::edit(&mut settings.autoindex);
+fn index_options(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
+    let config = edit(shared);
     for (index, word) in call.words.iter().enumerate() {
         let (sign, word) = match &word[..] {
             [sign @ (b'+' | b'-'), word @ ..] => (Some(*sign), word),
@@ -179,8 +179,8 @@ const fn directive(
     name: &'static str,
     arguments: Arguments,
     summary: &'static str,
-    apply: fn(&Call<'_>, &mut Settings) -> Outcome,
-) -> Directive {
+    apply: Apply<Config>,
+) -> Directive<Apply<Config>> {
     Directive {
         name,
         module: "mod_autoindex",
@@ -194,32 +194,32 @@ const fn directive(
 
 macro_rules! text {
     ($field:ident) => {
-        |call, settings| {
-            Settings::edit(&mut settings.autoindex).$field = Some(call.word(0).into());
+        |call, shared| {
+            edit(shared).$field = Some(call.word(0).into());
             Ok(())
         }
     };
 }
 
 /// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive] = &[
+pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     directive(
         "AddAlt",
         Arguments::FIRST_AND_SOME,
         "The text that stands for the icon of files with these names.",
-        |call, settings| add_alt(call, settings, By::Path),
+        |call, shared| add_alt(call, shared, By::Path),
     ),
     directive(
         "AddAltByEncoding",
         Arguments::FIRST_AND_SOME,
         "The text that stands for the icon of files that are compressed so.",
-        |call, settings| add_alt(call, settings, By::Encoding),
+        |call, shared| add_alt(call, shared, By::Encoding),
     ),
     directive(
         "AddAltByType",
         Arguments::FIRST_AND_SOME,
         "The text that stands for the icon of files of these media types.",
-        |call, settings| add_alt(call, settings, By::Type),
+        |call, shared| add_alt(call, shared, By::Type),
     ),
     directive(
         "AddDescription",
@@ -231,19 +231,19 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
         "AddIcon",
         Arguments::FIRST_AND_SOME,
         "The icon of files with these names; ^^DIRECTORY^^ is for folders, ^^BLANKICON^^ for the heading.",
-        |call, settings| add_icon(call, settings, By::Path),
+        |call, shared| add_icon(call, shared, By::Path),
     ),
     directive(
         "AddIconByEncoding",
         Arguments::FIRST_AND_SOME,
         "The icon of files that are compressed so.",
-        |call, settings| add_icon(call, settings, By::Encoding),
+        |call, shared| add_icon(call, shared, By::Encoding),
     ),
     directive(
         "AddIconByType",
         Arguments::FIRST_AND_SOME,
         "The icon of files of these media types.",
-        |call, settings| add_icon(call, settings, By::Type),
+        |call, shared| add_icon(call, shared, By::Type),
     ),
     directive("DefaultIcon", Arguments::ONE, "The icon of all other files.", text!(default_icon)),
     directive("HeaderName", Arguments::ONE, "The file that stands above the list.", text!(header)),
@@ -258,8 +258,8 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
         "IndexIgnoreReset",
         Arguments::Flag,
         "Whether names that folders above ignore are listed.",
-        |call, settings| {
-            Settings::edit(&mut settings.autoindex).forgets_ignored = call.flag();
+        |call, shared| {
+            edit(shared).forgets_ignored = call.flag();
             Ok(())
         },
     ),

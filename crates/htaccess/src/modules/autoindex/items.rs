@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Config;
 use crate::wildcard;
 
-/// What is said about some entries by AddIcon, AddAlt, their kin, and IndexIgnore.
+/// A statement about some entries: AddIcon, AddAlt, their kin, and IndexIgnore.
 #[derive(Debug)]
 pub(super) struct Item {
     pub by: By,
@@ -16,7 +16,7 @@ pub(super) struct Item {
     pub data: Box<[u8]>,
 }
 
-/// What an item goes by.
+/// The property of an entry that an item matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     Path,
@@ -31,7 +31,7 @@ pub(super) struct Description {
     pub text: Box<[u8]>,
 }
 
-/// What is looked up.
+/// The entry that is looked up.
 pub(super) struct Subject<'s> {
     /// An absolute path, `^^DIRECTORY^^` or `^^BLANKICON^^`.
     pub path: &'s [u8],

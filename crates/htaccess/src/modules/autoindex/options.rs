@@ -15,7 +15,7 @@ pub(super) struct Options {
 /// NameWidth and DescriptionWidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Width {
-    /// So many bytes.
+    /// This many bytes.
     Fixed(usize),
     /// As much as the longest entry needs.
     Longest,
@@ -80,13 +80,13 @@ impl Options {
         };
     }
 
-    /// Whether `None` stands together with others.
+    /// Whether `None` is combined with others.
     pub(super) fn contradict(self) -> bool {
         self.set & Options::NONE != 0 && self.set != Options::NONE
     }
 
-    /// What is in force where `add` is closer. As in Apache, what a file adds by `+` is lost where
-    /// it also says options without.
+    /// Returns the options in force where `add` is closer. As in Apache, options that a file adds
+    /// by `+` are lost where it also has options without a sign.
     pub(super) fn closer(self, add: Options) -> Options {
         if add.is_absolute {
             return Options {
@@ -109,7 +109,7 @@ impl Options {
         self.set & option != 0
     }
 
-    /// What a client's query asks for.
+    /// Changes an option as a client's query asks for.
     pub(super) fn change(&mut self, option: u32, on: bool) {
         match on {
             true => self.set |= option,

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::Key;
 
-/// What is shown of an entry.
+/// A row of the list: the values shown for an entry.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Row<'r> {
     /// With a slash behind a folder's; the parent's is its URL path.

@@ -11,7 +11,7 @@ use crate::escape;
 use crate::transaction::Transaction;
 use crate::world::World;
 
-/// What every part of the page needs.
+/// The context that every part of the page needs.
 pub(super) struct Maker<'m> {
     pub client: Client<'m>,
     pub config: &'m Config,
@@ -28,7 +28,7 @@ impl Maker<'_> {
         self.wanted.options.has(option)
     }
 
-    /// What ends an empty element.
+    /// Returns the end of an empty element.
     pub(super) fn close(&self) -> &'static str {
         if self.has(Options::XHTML) { " />" } else { ">" }
     }
@@ -82,7 +82,7 @@ fn width(width: Option<Width>, lengths: impl Iterator<Item = usize>) -> usize {
     }
 }
 
-/// What is shown, in order.
+/// Returns the rows that are shown, in order.
 fn rows<'r>(maker: &Maker<'r>, folder: &[u8], uri: &[u8], listing: &Listing) -> Vec<Row<'r>> {
     let order = Order {
         key: maker.wanted.key,
@@ -156,7 +156,7 @@ fn row<'r>(maker: &Maker<'r>, folder: &[u8], entry: &Entry) -> Option<Row<'r>> {
     Some(row)
 }
 
-/// What stands for every folder.
+/// The subject for every folder.
 const DIRECTORY: Subject<'static> = Subject {
     path: b"^^DIRECTORY^^",
     media_type: None,
@@ -232,7 +232,7 @@ fn plain(maker: &mut Maker<'_>, text: &[u8]) {
     maker.put("</pre>\n");
 }
 
-/// What stands below the list.
+/// Writes the part below the list.
 fn tail(maker: &mut Maker<'_>, listing: &Listing) {
     match &listing.readme {
         Some(Insert::Html(html)) => {

@@ -1,10 +1,10 @@
-//! What a listing's query asks for: `C=M;O=D;F=2;V=1;P=*.txt`.
+//! The query of a listing: `C=M;O=D;F=2;V=1;P=*.txt`.
 
 use super::options::Options;
 use super::{Config, Key};
 use crate::escape;
 
-/// What the client and the directives together want.
+/// The order and form that the query and the directives result in.
 #[derive(Debug)]
 pub(super) struct Wanted {
     pub options: Options,
@@ -12,7 +12,7 @@ pub(super) struct Wanted {
     pub descending: bool,
     /// Only names that fit.
     pub pattern: Option<Vec<u8>>,
-    /// What the links of the columns carry on.
+    /// The arguments that the links of the columns carry on.
     pub carried: Vec<u8>,
 }
 
@@ -31,7 +31,7 @@ impl Wanted {
         }
         let mut carried: [Vec<u8>; 3] = Default::default();
         for argument in query.unwrap_or_default().split(|byte| b"&;".contains(byte)) {
-            // What cannot be read ends it.
+            // An argument that cannot be read ends the query.
             if !wanted.argument(argument, &mut carried) {
                 break;
             }

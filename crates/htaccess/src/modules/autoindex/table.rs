@@ -55,7 +55,7 @@ pub(super) fn table(
     }
 }
 
-/// The attributes of a cell: the style sheet's class, or what stands for it.
+/// Writes the attributes of a cell: the style sheet's class, or the attributes used instead.
 fn cell(maker: &mut Maker<'_>, element: &str, class: &str, otherwise: &str) {
     maker.put(element);
     match maker.config.style_sheet {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::Settings;
 use crate::testing::{Nowhere, request, settings, transaction, try_settings};
 
 fn entry(name: &str, size: u64, minute: i64) -> Entry {
@@ -31,7 +32,8 @@ fn page_of(directives: &str, target: &str, listing: &Listing) -> String {
     let request = request(target, "");
     let mut tx = transaction(&request);
     tx.state.args = request.query().map(<[u8]>::to_vec);
-    String::from_utf8(page(&tx, &settings(directives), &mut Nowhere::default(), listing)).unwrap()
+    let config = settings(directives).autoindex;
+    String::from_utf8(page(&tx, config.as_deref(), &mut Nowhere::default(), listing)).unwrap()
 }
 
 /// The names, in the order of the links behind the heading.

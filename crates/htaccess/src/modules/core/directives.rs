@@ -1,14 +1,25 @@
-//! What core understands in a folder.
+//! The directives of core that are allowed in a folder.
 
-use crate::directive::{Arguments, Call, Directive, Overrides, Support};
+use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::expression::Text;
+use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
-use crate::settings::Settings;
+use crate::number;
 
-use super::{AcceptPathInfo, Config, DefaultCharset, ServerSignature, Text};
-use super::{error_document, etag, number, options};
+use super::{AcceptPathInfo, Config, DefaultCharset, ServerSignature};
+use super::{error_document, etag, options};
 
 /// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive] = &[
+pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
+    Directive {
+        name: "Error",
+        module: "core",
+        overrides: Overrides::ALL,
+        arguments: Arguments::Raw,
+        summary: "Makes the file a mistake, with this message.",
+        support: Support::Full,
+        apply: error,
+    },
     Directive {
         name: "Options",
         module: "core",
@@ -221,28 +232,34 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
     },
 ];
 
-fn edit(settings: &mut Settings) -> &mut Config {
-    Settings::edit(&mut settings.core)
+fn error(call: &Call<'_>, _: &mut Shared<Config>) -> Result<(), Complaint> {
+    let raw = call.raw;
+    let message = match raw {
+        [] => b"The Error directive was used with no message.",
+        [first @ (b'"' | b'\''), inner @ .., last] if first == last => inner,
+        _ => raw,
+    };
+    Err(Complaint::new(String::from_utf8_lossy(message)))
 }
 
-fn nothing(_: &Call<'_>, _: &mut Settings) -> Result<(), Complaint> {
+fn nothing(_: &Call<'_>, _: &mut Shared<Config>) -> Result<(), Complaint> {
     Ok(())
 }
 
-fn accept_path_info(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+fn accept_path_info(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let value = match &call.word(0).to_ascii_lowercase()[..] {
         b"on" => AcceptPathInfo::On,
         b"off" => AcceptPathInfo::Off,
         b"default" => AcceptPathInfo::Default,
         _ => return Err(Complaint::about(0, "AcceptPathInfo is on, off or default")),
     };
-    edit(settings).accept_path_info = Some(value);
+    edit(shared).accept_path_info = Some(value);
     Ok(())
 }
 
-fn add_default_charset(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+fn add_default_charset(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let word = call.word(0);
-    edit(settings).default_charset = Some(match &word.to_ascii_lowercase()[..] {
+    edit(shared).default_charset = Some(match &word.to_ascii_lowercase()[..] {
         b"off" => DefaultCharset::Off,
         b"on" => DefaultCharset::Named((*b"iso-8859-1").into()),
         _ => DefaultCharset::Named(word.into()),
@@ -250,64 +267,64 @@ fn add_default_charset(call: &Call<'_>, settings: &mut Settings) -> Result<(), C
     Ok(())
 }
 
-fn force_type(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+fn force_type(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let media_type = call.word(0).to_ascii_lowercase().into();
-    edit(settings).force_type = Some((call.kept_place(), media_type));
+    edit(shared).force_type = Some((call.kept_place(), media_type));
     Ok(())
 }
 
-fn set_handler(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+fn set_handler(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let handler = Text::new(0, call.word(0))?;
-    edit(settings).handler = Some((call.kept_place(), handler));
+    edit(shared).handler = Some((call.kept_place(), handler));
     Ok(())
 }
 
-fn set_output_filter(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    edit(settings).output_filters = Some(call.word(0).into());
+fn set_output_filter(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    edit(shared).output_filters = Some(call.word(0).into());
     Ok(())
 }
 
-fn set_input_filter(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    edit(settings).input_filters = Some(call.word(0).into());
+fn set_input_filter(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    edit(shared).input_filters = Some(call.word(0).into());
     Ok(())
 }
 
-fn limit_request_body(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+fn limit_request_body(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let word = call.word(0);
     let limit = number::integer(word)
         .filter(|(_, read)| *read == word.len())
         .and_then(|(number, _)| u64::try_from(number).ok())
         .ok_or_else(|| Complaint::about(0, "LimitRequestBody takes a number of bytes"))?;
-    edit(settings).request_body_limit = Some(limit);
+    edit(shared).request_body_limit = Some(limit);
     Ok(())
 }
 
-fn limit_xml_request_body(call: &Call<'_>, _: &mut Settings) -> Result<(), Complaint> {
+fn limit_xml_request_body(call: &Call<'_>, _: &mut Shared<Config>) -> Result<(), Complaint> {
     match number::leading_integer(call.word(0)) {
         Some(0..) => Ok(()),
         _ => Err(Complaint::about(0, "LimitXMLRequestBody takes a number of bytes")),
     }
 }
 
-fn server_signature(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+fn server_signature(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let value = match &call.word(0).to_ascii_lowercase()[..] {
         b"on" => ServerSignature::On,
         b"off" => ServerSignature::Off,
         b"email" => ServerSignature::Email,
         _ => return Err(Complaint::about(0, "ServerSignature is on, off or email")),
     };
-    edit(settings).server_signature = Some(value);
+    edit(shared).server_signature = Some(value);
     Ok(())
 }
 
-fn on_or_off(call: &Call<'_>, _: &mut Settings) -> Result<(), Complaint> {
+fn on_or_off(call: &Call<'_>, _: &mut Shared<Config>) -> Result<(), Complaint> {
     match &call.word(0).to_ascii_lowercase()[..] {
         b"on" | b"off" => Ok(()),
         _ => Err(Complaint::about(0, format!("{} is on or off", call.name))),
     }
 }
 
-fn cgi_var(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+fn cgi_var(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     if call.word(0) != b"REQUEST_URI" {
         let shown = String::from_utf8_lossy(call.word(0));
         return Err(Complaint::about(0, format!("CGIVar knows no variable {shown:?}")));
@@ -319,11 +336,11 @@ fn cgi_var(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
             return Err(Complaint::about(1, "REQUEST_URI is original-uri or current-uri"));
         }
     };
-    edit(settings).request_uri_is_current = Some(is_current);
+    edit(shared).request_uri_is_current = Some(is_current);
     Ok(())
 }
 
-fn qualify_redirect_url(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    edit(settings).qualify_redirect_url = Some(call.flag());
+fn qualify_redirect_url(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    edit(shared).qualify_redirect_url = Some(call.flag());
     Ok(())
 }

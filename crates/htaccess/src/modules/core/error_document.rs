@@ -3,13 +3,14 @@
 use howdah_http::Status;
 
 use crate::directive::Call;
+use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
-use crate::settings::Settings;
 
-use super::number::leading_integer;
-use super::{Config, Text};
+use super::Config;
+use crate::expression::Text;
+use crate::number::leading_integer;
 
-/// What an error is answered with.
+/// The document for an error.
 #[derive(Clone, Debug)]
 pub enum ErrorDocument {
     /// The server's own page: `default` undoes what is configured above.
@@ -53,7 +54,7 @@ fn is_url(url: &[u8]) -> bool {
     scheme > 0 && url.get(scheme) == Some(&b':')
 }
 
-pub(super) fn apply(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+pub(super) fn apply(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let (code, text) = (call.word(0), call.word(1));
     let status = leading_integer(code)
         .and_then(|code| u16::try_from(code).ok())
@@ -76,7 +77,7 @@ pub(super) fn apply(call: &Call<'_>, settings: &mut Settings) -> Result<(), Comp
     } else {
         ErrorDocument::Url(Text::new(1, text)?)
     };
-    let config: &mut Config = Settings::edit(&mut settings.core);
+    let config: &mut Config = edit(shared);
     config.error_documents = with(&config.error_documents, status, document);
     Ok(())
 }
@@ -90,7 +91,7 @@ fn with(
     others.chain([(status, document)]).collect()
 }
 
-/// What is in force where `base` applies and `add` is closer.
+/// Returns the documents in force where `base` applies and `add` is closer.
 pub(super) fn merge(
     base: &[(Status, ErrorDocument)],
     add: &[(Status, ErrorDocument)],

@@ -1,12 +1,12 @@
 //! `FileETag`: what the entity tag of a file is made of.
 
 use crate::directive::Call;
+use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
-use crate::settings::Settings;
 
 use super::Config;
 
-/// What goes into the entity tag of a file.
+/// The parts of a file's entity tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EtagParts(u8);
 
@@ -21,7 +21,7 @@ impl EtagParts {
     pub const SIZE: EtagParts = EtagParts(8);
     /// A digest of the content.
     pub const DIGEST: EtagParts = EtagParts(16);
-    /// What is in force where nothing is configured: MTime Size.
+    /// The parts in force where nothing is configured: MTime Size.
     pub const DEFAULT: EtagParts = EtagParts(2 | 8);
     const ALL: EtagParts = EtagParts(2 | 4 | 8);
     const UNSET: EtagParts = EtagParts(0);
@@ -55,7 +55,8 @@ impl EtagParts {
     }
 }
 
-/// What `FileETag` directives have said: parts of their own, or changes to what is in force above.
+/// The setting of `FileETag` directives: parts of their own, or changes to the parts in force
+/// above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct EtagSetting {
     parts: EtagParts,
@@ -64,7 +65,7 @@ pub(super) struct EtagSetting {
 }
 
 impl EtagSetting {
-    /// What is in force.
+    /// Returns the parts in force.
     pub(super) fn in_force(&self) -> EtagParts {
         let parts = self.parts.without(self.removed).with(self.added);
         match parts {
@@ -91,8 +92,8 @@ impl EtagSetting {
     }
 }
 
-pub(super) fn apply(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    let config: &mut Config = Settings::edit(&mut settings.core);
+pub(super) fn apply(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    let config: &mut Config = edit(shared);
     let setting = &mut config.file_etag;
     let mut is_first_absolute = true;
     for (index, word) in call.words.iter().enumerate() {

@@ -1,10 +1,10 @@
 //! `Options`: what is switched on for a folder.
 
-use crate::compile::Surroundings;
 use crate::directive::Call;
 use crate::language::words;
+use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
-use crate::settings::Settings;
+use crate::scope::Surroundings;
 
 use super::Config;
 
@@ -29,7 +29,7 @@ impl Options {
     pub const SYM_LINKS_IF_OWNER_MATCH: Options = Options(32);
     /// A missing name is looked for among names with more extensions.
     pub const MULTI_VIEWS: Options = Options(64);
-    /// What `Options All` means: everything but MultiViews and SymLinksIfOwnerMatch.
+    /// `Options All`: everything but MultiViews and SymLinksIfOwnerMatch.
     pub const ALL: Options = Options(1 | 2 | 4 | 8 | 16);
 
     /// Both sets together.
@@ -66,7 +66,8 @@ impl Options {
     }
 }
 
-/// What `Options` directives have said: a set of their own, or changes to what is in force above.
+/// The setting of `Options` directives: a set of their own, or changes to the options in force
+/// above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct OptionsSetting {
     /// Whether `set` replaces what is in force above.
@@ -86,7 +87,7 @@ impl OptionsSetting {
         }
     }
 
-    /// What is in force where the site has `above`.
+    /// Returns the options in force where the site has `above`.
     pub(super) fn in_force(&self, above: Options) -> Options {
         OptionsSetting::absolute(above).closer(self).set
     }
@@ -115,9 +116,9 @@ impl OptionsSetting {
     }
 }
 
-pub(super) fn apply(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+pub(super) fn apply(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let allowed = allowed_options(call.scope.surroundings);
-    let config: &mut Config = Settings::edit(&mut settings.core);
+    let config: &mut Config = edit(shared);
     let setting = &mut config.options;
     let mut relative = false;
     let mut all_or_none = false;

@@ -1,8 +1,8 @@
 use howdah_http::Status;
 
 use super::*;
-use crate::compile::{Surroundings, compile};
 use crate::testing::{settings, try_settings};
+use crate::{Surroundings, compile};
 
 fn config(text: &str) -> Config {
     settings(text).core.map(|config| (*config).clone()).unwrap_or_default()

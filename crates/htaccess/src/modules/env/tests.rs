@@ -1,6 +1,6 @@
 use super::fixup;
 use crate::host::Host;
-use crate::settings::Merge;
+use crate::merge::Merge;
 use crate::testing::{request, settings, transaction};
 use crate::world::World;
 

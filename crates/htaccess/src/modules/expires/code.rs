@@ -7,13 +7,13 @@ use crate::language::word as next_word;
 /// A time span and what it is counted from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Code {
-    /// What it is counted from.
+    /// The time that the span is counted from.
     pub base: Base,
     /// How long. Apache counts in C's `int`, so that 100 years are negative, which means at once.
     pub seconds: i32,
 }
 
-/// What a time span is counted from.
+/// The time that a span is counted from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Base {
     /// The request.

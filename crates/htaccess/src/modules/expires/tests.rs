@@ -1,6 +1,7 @@
 use howdah_http::{ResponseHead, Status};
 
 use super::*;
+use crate::Settings;
 use crate::testing::{Nowhere, request, settings, transaction, try_settings};
 
 /// Cache-Control and Expires of a response to a request at 22:13:20 for a file changed an hour

@@ -1,5 +1,6 @@
 //! Accept-Encoding, read as mod_deflate and mod_brotli read it.
 
+use crate::fields::token;
 use crate::transaction::Transaction;
 
 /// Whether the client takes a coding: it names it, and not with `q=0`. `*` is not looked at.
@@ -35,20 +36,6 @@ fn named(mut rest: &[u8], coding: &[u8]) -> bool {
     }
     let quality = token(&mut rest, true);
     !(quality.len() >= 3 && b"q=0.000".starts_with(quality))
-}
-
-/// Takes a token off, and the white space around it (`ap_get_token`). It ends at `;`, at `,` and,
-/// unless `with_white`, at white space.
-pub(crate) fn token<'r>(rest: &mut &'r [u8], with_white: bool) -> &'r [u8] {
-    let start = rest.trim_ascii_start();
-    let mut quoted = false;
-    let end = start.iter().position(|&byte| {
-        quoted ^= byte == b'"';
-        !quoted && (matches!(byte, b';' | b',') || (!with_white && byte.is_ascii_whitespace()))
-    });
-    let (token, behind) = start.split_at(end.unwrap_or(start.len()));
-    *rest = behind.trim_ascii_start();
-    token
 }
 
 #[cfg(test)]

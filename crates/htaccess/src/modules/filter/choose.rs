@@ -4,57 +4,67 @@ use std::sync::Arc;
 
 use howdah_http::{Fields, ResponseHead};
 
-use super::accept::{accepts, token};
-use super::{Filter, Kind, Protocol, Provider, Smart, When};
-use crate::Settings;
-use crate::modules::headers::append;
+use super::accept::accepts;
+use super::{Config, Filter, FilterKind, Protocol, Provider, SmartFilter, When};
+use crate::fields::{append, token};
 use crate::pattern::Captures;
-use crate::response::with_head;
 use crate::trace::Event;
-use crate::transaction::{State, Transaction};
+use crate::transaction::Transaction;
+use crate::transform::ContentFilter;
 use crate::world::World;
 
-/// Something that may act on the response.
+/// The directives in force that name filters.
+#[derive(Clone, Copy, Debug)]
+pub struct InForce<'s> {
+    /// SetOutputFilter: names, separated by `;`.
+    pub named: Option<&'s [u8]>,
+    /// mod_filter's chain.
+    pub chain: Option<&'s Config>,
+    /// The filter SUBSTITUTE.
+    pub substitutions: Option<&'s Arc<dyn ContentFilter>>,
+}
+
+/// A filter that may act on the response.
 enum Candidate {
-    /// By its name, from AddOutputFilter or SetOutputFilter.
-    Named(Kind),
-    /// From mod_filter's chain.
-    Smart(Arc<Smart>),
+    /// A name from AddOutputFilter or SetOutputFilter.
+    Named(FilterKind),
+    /// A filter of mod_filter's chain.
+    SmartFilter(Arc<SmartFilter>),
 }
 
 impl Candidate {
     fn rank(&self) -> u8 {
         match self {
             Candidate::Named(kind) => kind.rank(),
-            Candidate::Smart(smart) => smart.rank,
+            Candidate::SmartFilter(smart) => smart.rank,
         }
     }
 }
 
-/// Which filters the content passes, the first one first. `head` is changed as they change it:
-/// Vary, Content-Encoding, ETag, and no Content-Length where the length changes. `length` is that
-/// of the content, where it is known. Not to be asked for pages that the server makes of errors and
-/// redirects.
+/// Chooses the filters that the content passes, the first one first. Changes `head` accordingly:
+/// Vary, Content-Encoding, ETag, and no Content-Length where the length changes. `length` is the
+/// length of the content, where it is known. Not for pages that the server itself makes for errors
+/// and redirects.
 pub fn choose(
     tx: &mut Transaction<'_>,
-    settings: &Settings,
+    in_force: &InForce<'_>,
     world: &mut dyn World,
     head: &mut ResponseHead,
     length: Option<u64>,
 ) -> Vec<Filter> {
-    let mut candidates = candidates(tx, settings);
+    let mut candidates = candidates(tx, in_force);
     candidates.sort_by_key(Candidate::rank);
     let mut filters = Vec::new();
     for candidate in candidates {
-        // What another filter makes has a length that nobody knows yet.
+        // The length of another filter's output is not known yet.
         let length = length.filter(|_| filters.is_empty());
-        let outcome = consider(tx, settings, world, head, length, &candidate);
+        let outcome = consider(tx, in_force, world, head, length, &candidate);
         tx.trace(|| Event {
             step: "filter",
             place: None,
             text: match &candidate {
                 Candidate::Named(kind) => kind.to_string(),
-                Candidate::Smart(smart) => String::from_utf8_lossy(&smart.name).into_owned(),
+                Candidate::SmartFilter(smart) => String::from_utf8_lossy(&smart.name).into_owned(),
             },
             facts: Vec::new(),
             outcome: match &outcome {
@@ -67,26 +77,17 @@ pub fn choose(
     filters
 }
 
-/// Whether [`choose`] may choose any filter at all.
-pub fn may_choose(state: &State, settings: &Settings) -> bool {
-    let core = settings.core.as_ref();
-    settings.filter.is_some()
-        || !state.output_filters.is_empty()
-        || core.is_some_and(|core| core.output_filters.is_some())
-}
-
-fn candidates(tx: &mut Transaction<'_>, settings: &Settings) -> Vec<Candidate> {
+fn candidates(tx: &mut Transaction<'_>, in_force: &InForce<'_>) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     let by_extension = std::mem::take(&mut tx.state.output_filters);
-    let by_folder = settings.core.as_ref().and_then(|core| core.output_filters.as_deref());
-    let by_folder = by_folder.into_iter().flat_map(|names| names.split(|&byte| byte == b';'));
+    let by_folder = in_force.named.into_iter().flat_map(|names| names.split(|&byte| byte == b';'));
     for name in by_extension
         .iter()
         .map(|name| &**name)
         .chain(by_folder)
         .filter(|name| !name.is_empty())
     {
-        match Kind::of(name) {
+        match FilterKind::of(name) {
             Some(kind) => candidates.push(Candidate::Named(kind)),
             None => {
                 let name = String::from_utf8_lossy(name);
@@ -95,12 +96,12 @@ fn candidates(tx: &mut Transaction<'_>, settings: &Settings) -> Vec<Candidate> {
         }
     }
     tx.state.output_filters = by_extension;
-    let Some(config) = &settings.filter else {
+    let Some(config) = in_force.chain else {
         return candidates;
     };
     for name in config.chain() {
         match config.smart(name) {
-            Some(smart) => candidates.push(Candidate::Smart(smart.clone())),
+            Some(smart) => candidates.push(Candidate::SmartFilter(smart.clone())),
             None => {
                 let name = String::from_utf8_lossy(name);
                 tx.complain(None, format!("FilterChain names {name}, which is not declared"));
@@ -114,7 +115,7 @@ type Considered = Result<Filter, &'static str>;
 
 fn consider(
     tx: &mut Transaction<'_>,
-    settings: &Settings,
+    in_force: &InForce<'_>,
     world: &mut dyn World,
     head: &mut ResponseHead,
     length: Option<u64>,
@@ -122,7 +123,7 @@ fn consider(
 ) -> Considered {
     let kind = match candidate {
         Candidate::Named(kind) => *kind,
-        Candidate::Smart(smart) => {
+        Candidate::SmartFilter(smart) => {
             if !is_whole_or_part(head) && !tx.state.env.contains(b"filter-errordocs") {
                 return Err("the status is not 200");
             }
@@ -132,12 +133,12 @@ fn consider(
         }
     };
     match kind {
-        Kind::Deflate => deflate(tx, head, length),
-        Kind::Brotli => brotli(tx, head),
-        Kind::Inflate => inflate(tx, head),
-        Kind::Substitute => {
+        FilterKind::Deflate => deflate(tx, head, length),
+        FilterKind::Brotli => brotli(tx, head),
+        FilterKind::Inflate => inflate(tx, head),
+        FilterKind::Substitute => {
             head.fields.remove(b"Content-Length");
-            let config = settings.substitute.as_ref().ok_or("there are no substitutions")?;
+            let config = in_force.substitutions.ok_or("there are no substitutions")?;
             Ok(Filter::Substitute(config.clone()))
         }
     }
@@ -153,7 +154,7 @@ fn provider<'s>(
     tx: &mut Transaction<'_>,
     world: &mut dyn World,
     head: &mut ResponseHead,
-    smart: &'s Smart,
+    smart: &'s SmartFilter,
 ) -> Option<&'s Provider> {
     smart.providers.iter().rev().find(|provider| match &provider.when {
         When::Types(types) => head.fields.value(b"content-type").is_some_and(|value| {
@@ -161,9 +162,8 @@ fn provider<'s>(
             types.iter().any(|media_type| **media_type == value[..end])
         }),
         When::Expression(expression) => {
-            let outcome = with_head(tx, head, true, |tx| {
-                expression.holds(tx, world, &mut Captures::default())
-            });
+            let outcome = tx
+                .with_head(head, true, |tx| expression.holds(tx, world, &mut Captures::default()));
             outcome.unwrap_or_else(|error| {
                 tx.complain(None, format!("cannot evaluate FilterProvider's expression: {error}"));
                 false
@@ -172,7 +172,7 @@ fn provider<'s>(
     })
 }
 
-/// What FilterProtocol says is done to the head.
+/// Changes the head as FilterProtocol says.
 fn announce(protocol: Protocol, fields: &mut Fields) {
     if protocol.change {
         fields.remove(b"Content-MD5");
@@ -320,6 +320,6 @@ fn suffix(fields: &mut Fields, transform: &str) {
     }
 }
 
-/// Content up to so many bytes is not compressed: gzip's own 18 bytes, and 50 for the fields that
-/// tell of it.
+/// Content up to this many bytes is not compressed: gzip's own 18 bytes, and 50 for the response
+/// fields.
 pub const TOO_SMALL: u64 = 68;

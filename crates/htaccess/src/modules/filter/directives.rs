@@ -2,32 +2,32 @@
 
 use std::sync::Arc;
 
-use super::{Kind, Protocol, Provider, RESOURCE, Smart, When};
-use crate::directive::{Arguments, Call, Directive, Overrides, Support};
+use super::{Config, FilterKind, Protocol, Provider, RESOURCE, SmartFilter, When};
+use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
 use crate::expression::Expression;
+use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
-use crate::settings::Settings;
 
 type Outcome = Result<(), Complaint>;
 
 /// `AddOutputFilterByType filter[;filter]… type…`: each filter has a smart one of its own in the
 /// chain.
-fn add_output_filter_by_type(call: &Call<'_>, settings: &mut Settings) -> Outcome {
+fn add_output_filter_by_type(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
     let types: Box<[Box<[u8]>]> = call.words[1..].iter().map(|word| word[..].into()).collect();
     for name in call.word(0).split(|&byte| byte == b';').filter(|name| !name.is_empty()) {
         let smart = [b"BYTYPE:", name].concat();
-        let config = Settings::edit(&mut settings.filter);
+        let config = edit(shared);
         let is_new = config.smart(&smart).is_none();
-        add_provider(settings, &smart, name, When::Types(types.clone()))?;
+        add_provider(shared, &smart, name, When::Types(types.clone()))?;
         if is_new {
-            Settings::edit(&mut settings.filter).chain.push(Some(smart.into()));
+            edit(shared).chain.push(Some(smart.into()));
         }
     }
     Ok(())
 }
 
 /// `FilterDeclare name [place]`.
-fn filter_declare(call: &Call<'_>, settings: &mut Settings) -> Outcome {
+fn filter_declare(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
     let rank = match call.word(1).to_ascii_uppercase().as_slice() {
         b"CONTENT_SET" => super::CONTENT_SET,
         b"PROTOCOL" => 30,
@@ -35,20 +35,20 @@ fn filter_declare(call: &Call<'_>, settings: &mut Settings) -> Outcome {
         b"NETWORK" => 60,
         _ => RESOURCE,
     };
-    declare(settings, call.word(0), rank);
+    declare(shared, call.word(0), rank);
     Ok(())
 }
 
 /// `FilterProvider name provider expression`.
-fn filter_provider(call: &Call<'_>, settings: &mut Settings) -> Outcome {
+fn filter_provider(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
     let expression = Expression::condition(call.word(2))
         .map_err(|bad| Complaint::about(2, format!("bad expression: {}", bad.message)))?;
-    add_provider(settings, call.word(0), call.word(1), When::Expression(Arc::new(expression)))
+    add_provider(shared, call.word(0), call.word(1), When::Expression(Arc::new(expression)))
 }
 
 /// `FilterChain [+@-!=]name…`.
-fn filter_chain(call: &Call<'_>, settings: &mut Settings) -> Outcome {
-    let chain = &mut Settings::edit(&mut settings.filter).chain;
+fn filter_chain(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
+    let chain = &mut edit(shared).chain;
     for word in call.words {
         match word.split_first() {
             Some((b'+', name)) => chain.push(Some(name.into())),
@@ -73,11 +73,11 @@ fn filter_chain(call: &Call<'_>, settings: &mut Settings) -> Outcome {
 }
 
 /// `FilterProtocol name [provider] flags`.
-fn filter_protocol(call: &Call<'_>, settings: &mut Settings) -> Outcome {
+fn filter_protocol(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
     let provider = (call.words.len() > 2).then(|| call.word(1));
     let flags = call.words.last().map(Vec::as_slice).unwrap_or_default();
-    let kind = provider.and_then(Kind::of);
-    let smart = Settings::edit(&mut settings.filter)
+    let kind = provider.and_then(FilterKind::of);
+    let smart = edit(shared)
         .smart
         .iter_mut()
         .find(|smart| *smart.name == *call.word(0))
@@ -114,36 +114,33 @@ fn protocol(flags: &[u8]) -> Protocol {
             b"change=1:1" => protocol.change = true,
             b"byteranges=no" => protocol.no_ranges = true,
             b"cache=no" => protocol.no_cache = true,
-            // What it says of proxying does not concern what is served from here.
+            // Its words on proxying do not concern local content.
             _ => {}
         }
     }
     protocol
 }
 
-fn declare(settings: &mut Settings, name: &[u8], rank: u8) {
-    let smart = &mut Settings::edit(&mut settings.filter).smart;
+fn declare(shared: &mut Shared<Config>, name: &[u8], rank: u8) {
+    let smart = &mut edit(shared).smart;
     smart.retain(|known| *known.name != *name);
-    smart.push(Arc::new(Smart {
+    smart.push(Arc::new(SmartFilter {
         name: name.into(),
         rank,
         providers: Vec::new(),
     }));
 }
 
-fn add_provider(settings: &mut Settings, name: &[u8], provider: &[u8], when: When) -> Outcome {
-    let kind = Kind::of(provider).ok_or_else(|| {
+fn add_provider(shared: &mut Shared<Config>, name: &[u8], provider: &[u8], when: When) -> Outcome {
+    let kind = FilterKind::of(provider).ok_or_else(|| {
         let provider = String::from_utf8_lossy(provider);
         Complaint::new(format!("unknown filter provider {provider}"))
             .hint("there are DEFLATE, INFLATE, BROTLI_COMPRESS and SUBSTITUTE")
     })?;
-    if Settings::edit(&mut settings.filter).smart(name).is_none() {
-        declare(settings, name, kind.rank());
+    if edit(shared).smart(name).is_none() {
+        declare(shared, name, kind.rank());
     }
-    let smart = Settings::edit(&mut settings.filter)
-        .smart
-        .iter_mut()
-        .find(|smart| *smart.name == *name);
+    let smart = edit(shared).smart.iter_mut().find(|smart| *smart.name == *name);
     if let Some(smart) = smart {
         Arc::make_mut(smart).providers.push(Provider {
             kind,
@@ -158,8 +155,8 @@ const fn directive(
     name: &'static str,
     arguments: Arguments,
     summary: &'static str,
-    apply: fn(&Call<'_>, &mut Settings) -> Outcome,
-) -> Directive {
+    apply: Apply<Config>,
+) -> Directive<Apply<Config>> {
     Directive {
         name,
         module: "mod_filter",
@@ -171,8 +168,12 @@ const fn directive(
     }
 }
 
-/// What belongs to the server's own configuration.
-const fn withheld(module: &'static str, name: &'static str, summary: &'static str) -> Directive {
+/// A directive of the server's own configuration.
+const fn withheld(
+    module: &'static str,
+    name: &'static str,
+    summary: &'static str,
+) -> Directive<Apply<Config>> {
     Directive {
         module,
         overrides: Overrides::NONE,
@@ -183,8 +184,8 @@ const fn withheld(module: &'static str, name: &'static str, summary: &'static st
     }
 }
 
-/// What limits how clients' compressed content is unpacked, which nothing here does.
-const fn inflate_limit(name: &'static str) -> Directive {
+/// A limit for unpacking clients' compressed content, which Howdah does not unpack.
+const fn inflate_limit(name: &'static str) -> Directive<Apply<Config>> {
     Directive {
         module: "mod_deflate",
         overrides: Overrides::ALL,
@@ -198,7 +199,7 @@ const fn inflate_limit(name: &'static str) -> Directive {
     }
 }
 
-fn positive(call: &Call<'_>, _: &mut Settings) -> Outcome {
+fn positive(call: &Call<'_>, _: &mut Shared<Config>) -> Outcome {
     let word = call.word(0);
     let is_limit = call.name.eq_ignore_ascii_case("DeflateInflateLimitRequestBody");
     let is_number = !word.is_empty() && word.iter().all(u8::is_ascii_digit);
@@ -209,7 +210,7 @@ fn positive(call: &Call<'_>, _: &mut Settings) -> Outcome {
 }
 
 /// The modules' directives.
-pub(crate) const DIRECTIVES: &[Directive] = &[
+pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     Directive {
         overrides: Overrides::FILE_INFO,
         ..directive(

@@ -1,6 +1,7 @@
 use howdah_http::{ResponseHead, Status};
 
 use super::*;
+use crate::response::choose_filters;
 use crate::testing::{Nowhere, request, settings, transaction, try_settings};
 
 struct Asked<'a> {
@@ -32,8 +33,13 @@ fn chosen(directives: &str, asked: &Asked<'_>) -> String {
         let (name, value) = line.split_once(": ").unwrap();
         head.fields.push(name.as_bytes(), value.as_bytes());
     }
-    let filters =
-        choose(&mut tx, &settings(directives), &mut Nowhere::default(), &mut head, asked.length);
+    let filters = choose_filters(
+        &mut tx,
+        &settings(directives),
+        &mut Nowhere::default(),
+        &mut head,
+        asked.length,
+    );
     let mut parts: Vec<String> = filters
         .iter()
         .map(|filter| match filter {

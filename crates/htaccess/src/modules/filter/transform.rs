@@ -1,38 +1,14 @@
 //! Content on its way through a filter.
 
-use std::fmt;
 use std::io::Write;
+use std::sync::Arc;
 
 use brotli::CompressorWriter;
 use flate2::write::{GzEncoder, MultiGzDecoder};
 use flate2::{Compression, GzBuilder};
 
 use super::Filter;
-use crate::modules::substitute::Transformer;
-
-/// Content on its way through a filter. What comes out is appended to `out`; a filter may keep what
-/// it got until it gets more.
-pub trait Transform: Send {
-    /// Takes more content.
-    fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), Broken>;
-    /// Gives what can be shown of the content so far, as when a script flushes.
-    fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), Broken>;
-    /// Gives the rest. Nothing may be pushed after it.
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Broken>;
-}
-
-/// The content cannot be brought through the filter: a line longer than SubstituteMaxLineLength,
-/// compressed content that is none. The response has to be cut off, as Apache does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Broken(pub &'static str);
-
-impl fmt::Display for Broken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl std::error::Error for Broken {}
+use crate::transform::{Broken, Transform};
 
 impl Filter {
     /// Begins a response.
@@ -50,12 +26,12 @@ impl Filter {
                 BROTLI_QUALITY,
                 BROTLI_WINDOW,
             )))),
-            Filter::Substitute(config) => Box::new(Transformer::new(config.clone())),
+            Filter::Substitute(filter) => Arc::clone(filter).transform(),
         }
     }
 }
 
-/// What gzip's header says the content was compressed on.
+/// The operating system in gzip's header.
 const UNIX: u8 = 3;
 /// Bytes that are compressed at once.
 const BROTLI_BUFFER: usize = 16 * 1024;

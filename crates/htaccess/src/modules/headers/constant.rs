@@ -20,9 +20,9 @@ impl Config {
         })
     }
 
-    /// Does to a head what [`response`](super::response) and the joining of both tables come to,
-    /// where every rule is a plain `set` or `unset` of another field than Content-Type, and no
-    /// field has been set otherwise. `false` where it is not so easy; then nothing is changed.
+    /// Changes a head as [`response`](super::response) and the joining of both tables would, where
+    /// every rule is a plain `set` or `unset` of another field than Content-Type, and no field has
+    /// been set otherwise. Returns `false`, and changes nothing, in all other cases.
     pub(crate) fn apply_plainly(&self, head: &mut ResponseHead, is_error: bool) -> bool {
         let mut all = self.always.iter().chain(&self.success);
         if !all.all(|rule| rule.is_plain) || has_twice(&self.always) {
@@ -70,7 +70,7 @@ impl Rule {
         Rule { is_plain, ..self }
     }
 
-    /// What a plain rule sets; `None` where it unsets.
+    /// Returns the value that a plain rule sets; `None` where it unsets.
     fn plain_value(&self) -> Option<&[u8]> {
         match (&self.action, &self.value) {
             (Action::Set, Value::Constant(value)) => Some(value),

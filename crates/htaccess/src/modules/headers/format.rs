@@ -8,7 +8,7 @@ use crate::world::World;
 /// A piece of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// As it stands.
+    /// Text that is sent unchanged.
     Text(Box<[u8]>),
     /// `%t`: when the request came, `t=` and microseconds since 1970.
     Time,
@@ -59,7 +59,7 @@ pub(super) fn parse(mut text: &[u8]) -> Result<Vec<Part>, u8> {
     Ok(parts)
 }
 
-/// What follows a `%`.
+/// Parses the specifier after a `%`.
 fn specifier(text: &[u8]) -> Result<(Part, &[u8]), u8> {
     let (argument, rest): (&[u8], &[u8]) = match text {
         [b'{', rest @ ..] => match rest.iter().position(|&byte| byte == b'}') {

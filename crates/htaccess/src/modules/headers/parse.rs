@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use super::format;
 use super::rule::{Action, Condition, Rule, Value};
+use super::{Config, format};
 use crate::directive::Call;
 use crate::expression::Expression;
 use crate::language::word as next_word;
+use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
 use crate::pattern::Pattern;
-use crate::settings::Settings;
 
 /// `Header [always|onsuccess] action field [value [replacement]] [early|env=…|expr=…]`.
-pub(super) fn header(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+pub(super) fn header(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let mut rest = call.raw;
     let mut action = next_word(&mut rest);
     let mut always = false;
@@ -21,7 +21,7 @@ pub(super) fn header(call: &Call<'_>, settings: &mut Settings) -> Result<(), Com
         action = next_word(&mut rest);
     }
     let rule = rule(call, &action, rest, true)?;
-    let config = Settings::edit(&mut settings.headers);
+    let config = edit(shared);
     if always {
         &mut config.always
     } else {
@@ -32,15 +32,18 @@ pub(super) fn header(call: &Call<'_>, settings: &mut Settings) -> Result<(), Com
 }
 
 /// `RequestHeader action field [value [replacement]] [early|env=…|expr=…]`.
-pub(super) fn request_header(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+pub(super) fn request_header(
+    call: &Call<'_>,
+    shared: &mut Shared<Config>,
+) -> Result<(), Complaint> {
     let mut rest = call.raw;
     let action = next_word(&mut rest);
     let rule = rule(call, &action, rest, false)?;
-    Settings::edit(&mut settings.headers).request.push(Arc::new(rule));
+    edit(shared).request.push(Arc::new(rule));
     Ok(())
 }
 
-/// What stands behind the action.
+/// The arguments after the action.
 struct Words {
     name: Vec<u8>,
     value: Option<Vec<u8>>,

@@ -10,11 +10,11 @@ use crate::pattern::Pattern;
 /// One `Header` or `RequestHeader`.
 #[derive(Debug)]
 pub(super) struct Rule {
-    /// Where it stands.
+    /// The place of the directive.
     pub place: Arc<Place>,
     /// As it was written, for people.
     pub text: Box<str>,
-    /// What it does.
+    /// The action.
     pub action: Action,
     /// The field; for `echo` the pattern's text.
     pub name: Box<[u8]>,
@@ -26,7 +26,7 @@ pub(super) struct Rule {
     pub is_plain: bool,
 }
 
-/// What is done to a field.
+/// The action on a field.
 #[derive(Debug)]
 pub(super) enum Action {
     /// Instead of all lines there are.

@@ -7,14 +7,13 @@ use howdah_http::{Fields, Status, is_field_value, is_token};
 
 use super::format;
 use super::rule::{Action, Condition, Rule, Value};
+use crate::fields::append;
 use crate::pattern::Captures;
 use crate::trace::Event;
 use crate::transaction::Transaction;
 use crate::world::World;
 
 mod edit;
-
-pub(crate) use edit::substitute;
 
 /// Which fields rules change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,20 +240,6 @@ fn put(fields: &mut Fields, rule: &Rule, value: &[u8]) {
         Action::Merge if fields.value(name).is_some_and(|list| is_member(list, value)) => {}
         Action::Append | Action::Merge => append(fields, name, value),
         _ => fields.push(name, value),
-    }
-}
-
-/// Behind the first line's value, as `apr_table_merge` does it.
-pub(crate) fn append(fields: &mut Fields, name: &[u8], value: &[u8]) {
-    let mut values: Vec<Vec<u8>> = fields.values(name).map(<[u8]>::to_vec).collect();
-    match values.first_mut() {
-        None => fields.push(name, value),
-        Some(first) => {
-            first.extend_from_slice(b", ");
-            first.extend_from_slice(value);
-            fields.remove(name);
-            values.iter().for_each(|value| fields.push(name, value));
-        }
     }
 }
 

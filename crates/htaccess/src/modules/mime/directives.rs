@@ -1,17 +1,17 @@
 //! mod_mime's directives.
 
-use super::MultiviewsMatch;
 use super::extension::Aspect;
-use crate::directive::{Arguments, Call, Directive, Overrides, Support};
+use super::{Config, MultiviewsMatch};
+use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
-use crate::settings::Settings;
 
 type Outcome = Result<(), Complaint>;
 
 /// `AddX value extension…`.
-fn add(call: &Call<'_>, settings: &mut Settings, aspect: Aspect) -> Outcome {
+fn add(call: &Call<'_>, shared: &mut Shared<Config>, aspect: Aspect) -> Outcome {
     let value = call.word(0).to_ascii_lowercase();
-    let config = Settings::edit(&mut settings.mime);
+    let config = edit(shared);
     for word in &call.words[1..] {
         let extension = config.extensions.entry(extension(word)).or_default();
         *extension.aspect(aspect) = Some((&value[..]).into());
@@ -20,8 +20,8 @@ fn add(call: &Call<'_>, settings: &mut Settings, aspect: Aspect) -> Outcome {
 }
 
 /// `RemoveX extension…`.
-fn remove(call: &Call<'_>, settings: &mut Settings, aspect: Aspect) -> Outcome {
-    let config = Settings::edit(&mut settings.mime);
+fn remove(call: &Call<'_>, shared: &mut Shared<Config>, aspect: Aspect) -> Outcome {
+    let config = edit(shared);
     for word in call.words {
         let name = extension(word);
         match aspect {
@@ -44,18 +44,18 @@ fn extension(word: &[u8]) -> Box<[u8]> {
     word.strip_prefix(b".").unwrap_or(word).to_ascii_lowercase().into()
 }
 
-fn default_language(call: &Call<'_>, settings: &mut Settings) -> Outcome {
-    Settings::edit(&mut settings.mime).default_language = Some(call.word(0).into());
+fn default_language(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
+    edit(shared).default_language = Some(call.word(0).into());
     Ok(())
 }
 
-fn mod_mime_use_path_info(call: &Call<'_>, settings: &mut Settings) -> Outcome {
-    Settings::edit(&mut settings.mime).use_path_info = Some(call.flag());
+fn mod_mime_use_path_info(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
+    edit(shared).use_path_info = Some(call.flag());
     Ok(())
 }
 
-fn multiviews_match(call: &Call<'_>, settings: &mut Settings) -> Outcome {
-    let set = &mut Settings::edit(&mut settings.mime).multiviews_match;
+fn multiviews_match(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
+    let set = &mut edit(shared).multiviews_match;
     for (index, word) in call.words.iter().enumerate() {
         let MultiviewsMatch { any, negotiated, handlers, filters } = *set;
         let (place, conflict) = match word.to_ascii_lowercase().as_slice() {
@@ -82,7 +82,7 @@ fn multiviews_match(call: &Call<'_>, settings: &mut Settings) -> Outcome {
 macro_rules! table {
     ($($name:literal $overrides:ident $arguments:ident $apply:expr, $summary:literal $(, $support:expr)?;)*) => {
         /// The module's directives.
-        pub(crate) const DIRECTIVES: &[Directive] = &[$(Directive {
+        pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[$(Directive {
             name: $name,
             module: "mod_mime",
             overrides: Overrides::$overrides,
@@ -103,19 +103,19 @@ const NO_OTHER_HANDLERS: Support = Support::Differs(
 );
 
 table! {
-    "AddCharset" FILE_INFO FIRST_AND_SOME |call, settings| add(call, settings, Aspect::Charset),
+    "AddCharset" FILE_INFO FIRST_AND_SOME |call, shared| add(call, shared, Aspect::Charset),
         "The charset of files with these extensions.";
-    "AddEncoding" FILE_INFO FIRST_AND_SOME |call, settings| add(call, settings, Aspect::Encoding),
+    "AddEncoding" FILE_INFO FIRST_AND_SOME |call, shared| add(call, shared, Aspect::Encoding),
         "How files with these extensions are compressed, sent as Content-Encoding.";
-    "AddHandler" FILE_INFO FIRST_AND_SOME |call, settings| add(call, settings, Aspect::Handler),
+    "AddHandler" FILE_INFO FIRST_AND_SOME |call, shared| add(call, shared, Aspect::Handler),
         "What serves files with these extensions, wherever in the name they stand.", NO_OTHER_HANDLERS;
-    "AddInputFilter" FILE_INFO FIRST_AND_SOME |call, settings| add(call, settings, Aspect::InputFilters),
+    "AddInputFilter" FILE_INFO FIRST_AND_SOME |call, shared| add(call, shared, Aspect::InputFilters),
         "Filters for what clients send to files with these extensions.", NO_INPUT_FILTERS;
-    "AddLanguage" FILE_INFO FIRST_AND_SOME |call, settings| add(call, settings, Aspect::Language),
+    "AddLanguage" FILE_INFO FIRST_AND_SOME |call, shared| add(call, shared, Aspect::Language),
         "The language of files with these extensions, sent as Content-Language.";
-    "AddOutputFilter" FILE_INFO FIRST_AND_SOME |call, settings| add(call, settings, Aspect::OutputFilters),
+    "AddOutputFilter" FILE_INFO FIRST_AND_SOME |call, shared| add(call, shared, Aspect::OutputFilters),
         "Filters that files with these extensions pass, such as DEFLATE.";
-    "AddType" FILE_INFO FIRST_AND_SOME |call, settings| add(call, settings, Aspect::MediaType),
+    "AddType" FILE_INFO FIRST_AND_SOME |call, shared| add(call, shared, Aspect::MediaType),
         "The media type of files with these extensions.";
     "DefaultLanguage" FILE_INFO ONE default_language,
         "The language of files whose names tell none.";
@@ -123,20 +123,20 @@ table! {
         "Whether the path behind a file's name counts as part of it.";
     "MultiviewsMatch" FILE_INFO SOME multiviews_match,
         "Which files MultiViews considers: NegotiatedOnly, Handlers, Filters, Any.";
-    "RemoveCharset" FILE_INFO SOME |call, settings| remove(call, settings, Aspect::Charset),
+    "RemoveCharset" FILE_INFO SOME |call, shared| remove(call, shared, Aspect::Charset),
         "Takes away what AddCharset said.";
-    "RemoveEncoding" FILE_INFO SOME |call, settings| remove(call, settings, Aspect::Encoding),
+    "RemoveEncoding" FILE_INFO SOME |call, shared| remove(call, shared, Aspect::Encoding),
         "Takes away what AddEncoding said.";
-    "RemoveHandler" FILE_INFO SOME |call, settings| remove(call, settings, Aspect::Handler),
+    "RemoveHandler" FILE_INFO SOME |call, shared| remove(call, shared, Aspect::Handler),
         "Takes away what AddHandler said.",
         Support::Differs("scripts of PHP are not run any more and not sent either: 403; Debian's Apache goes on running them");
-    "RemoveInputFilter" FILE_INFO SOME |call, settings| remove(call, settings, Aspect::InputFilters),
+    "RemoveInputFilter" FILE_INFO SOME |call, shared| remove(call, shared, Aspect::InputFilters),
         "Takes away what AddInputFilter said.", NO_INPUT_FILTERS;
-    "RemoveLanguage" FILE_INFO SOME |call, settings| remove(call, settings, Aspect::Language),
+    "RemoveLanguage" FILE_INFO SOME |call, shared| remove(call, shared, Aspect::Language),
         "Takes away what AddLanguage said.";
-    "RemoveOutputFilter" FILE_INFO SOME |call, settings| remove(call, settings, Aspect::OutputFilters),
+    "RemoveOutputFilter" FILE_INFO SOME |call, shared| remove(call, shared, Aspect::OutputFilters),
         "Takes away what AddOutputFilter said.";
-    "RemoveType" FILE_INFO SOME |call, settings| remove(call, settings, Aspect::MediaType),
+    "RemoveType" FILE_INFO SOME |call, shared| remove(call, shared, Aspect::MediaType),
         "Takes away the media type, also the server's own.";
     "TypesConfig" NONE ONE |_, _| Err(Complaint::new("TypesConfig is not allowed here")),
         "Names the server's table of media types.",

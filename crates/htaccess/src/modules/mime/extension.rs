@@ -1,8 +1,9 @@
-//! What an extension means, and what all extensions of a name come to.
+//! Extensions and their meanings.
 
 use super::MultiviewsMatch;
+use crate::description::FileDescription;
 
-/// What is said about an extension.
+/// The meaning of an extension.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extension {
     /// AddType; empty where RemoveType took it away, also from the server's own table.
@@ -47,9 +48,9 @@ impl Extension {
         *self.aspect(aspect) = None;
     }
 
-    /// Whether RemoveHandler is meant to end that the file is run. To Apache it is stronger than an
-    /// AddHandler beside it, but who writes both with a handler of PHP wants scripts to run, and
-    /// under Debian's Apache they do.
+    /// Whether RemoveHandler stops the file from being run. For Apache, RemoveHandler is stronger
+    /// than an AddHandler beside it. A file with both, and a handler of PHP, wants scripts to run,
+    /// and under Debian's Apache they do.
     pub(super) fn takes_away(&self) -> bool {
         let gives_php = self.handler.as_ref().is_some_and(|handler| {
             let lower = handler.to_ascii_lowercase();
@@ -60,7 +61,7 @@ impl Extension {
         self.unhandled && !gives_php
     }
 
-    /// What `closer` says comes before what is there.
+    /// Adds the meanings of `closer`, which override those that are there.
     pub(super) fn overlay(&mut self, closer: &Extension) {
         let takes_away = closer.takes_away();
         let mut closer = closer.clone();
@@ -70,6 +71,48 @@ impl Extension {
             }
         }
         self.unhandled = takes_away || (self.unhandled && self.handler.is_none());
+    }
+
+    /// Adds what the extension says to a description, and tells whether MultiViews counts the
+    /// extension as known.
+    pub(super) fn describe(
+        &self,
+        description: &mut FileDescription,
+        multiviews: MultiviewsMatch,
+    ) -> bool {
+        let mut found = false;
+        if let Some(media_type) =
+            self.media_type.as_ref().filter(|media_type| !media_type.is_empty())
+        {
+            description.content_type = Some(media_type.to_vec());
+            found = true;
+        }
+        if let Some(charset) = &self.charset {
+            description.charset = Some(charset.clone());
+            found = true;
+        }
+        if let Some(language) = &self.language {
+            description.languages.push(language.clone());
+            found = true;
+        }
+        if let Some(encoding) = &self.encoding {
+            description.encoding = Some(match description.encoding.take() {
+                Some(first) => [&first[..], b", ", encoding].concat(),
+                None => encoding.to_vec(),
+            });
+            found = true;
+        }
+        if let Some(handler) = &self.handler {
+            description.handler = Some(handler.clone());
+            found |= multiviews.handlers;
+        }
+        found |= multiviews.filters && self.input_filters.is_some();
+        if let Some(filters) = &self.output_filters {
+            let names = filters.split(|&byte| byte == b';').filter(|name| !name.is_empty());
+            description.filters.extend(names.map(Box::from));
+            found |= multiviews.filters;
+        }
+        found
     }
 }
 
@@ -82,82 +125,3 @@ const ALL: [Aspect; 7] = [
     Aspect::InputFilters,
     Aspect::OutputFilters,
 ];
-
-/// What a file's name says about it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Description {
-    /// With parameters, as it was written.
-    pub content_type: Option<Vec<u8>>,
-    pub charset: Option<Box<[u8]>>,
-    /// Several are joined by commas, in the order of the extensions.
-    pub encoding: Option<Vec<u8>>,
-    pub languages: Vec<Box<[u8]>>,
-    pub handler: Option<Box<[u8]>>,
-    /// Output filters, in order.
-    pub filters: Vec<Box<[u8]>>,
-    /// The name up to its first extension, then the extensions that mean nothing.
-    pub exceptions: Vec<Box<[u8]>>,
-    /// Whether any extension means something.
-    pub is_known: bool,
-}
-
-impl Description {
-    pub(super) fn of(stem: &[u8]) -> Description {
-        Description {
-            exceptions: vec![stem.into()],
-            ..Description::default()
-        }
-    }
-
-    /// Adds what an extension says, and tells whether MultiViews counts it as known.
-    pub(super) fn add(&mut self, extension: &Extension, multiviews: MultiviewsMatch) -> bool {
-        let mut found = false;
-        if let Some(media_type) =
-            extension.media_type.as_ref().filter(|media_type| !media_type.is_empty())
-        {
-            self.content_type = Some(media_type.to_vec());
-            found = true;
-        }
-        if let Some(charset) = &extension.charset {
-            self.charset = Some(charset.clone());
-            found = true;
-        }
-        if let Some(language) = &extension.language {
-            self.languages.push(language.clone());
-            found = true;
-        }
-        if let Some(encoding) = &extension.encoding {
-            self.encoding = Some(match self.encoding.take() {
-                Some(first) => [&first[..], b", ", encoding].concat(),
-                None => encoding.to_vec(),
-            });
-            found = true;
-        }
-        if let Some(handler) = &extension.handler {
-            self.handler = Some(handler.clone());
-            found |= multiviews.handlers;
-        }
-        found |= multiviews.filters && extension.input_filters.is_some();
-        if let Some(filters) = &extension.output_filters {
-            let names = filters.split(|&byte| byte == b';').filter(|name| !name.is_empty());
-            self.filters.extend(names.map(Box::from));
-            found |= multiviews.filters;
-        }
-        found
-    }
-
-    /// For `explain`.
-    pub(super) fn facts(&self) -> Vec<(&'static str, String)> {
-        let all: [(_, Option<&[u8]>); 4] = [
-            ("type", self.content_type.as_deref()),
-            ("charset", self.charset.as_deref()),
-            ("encoding", self.encoding.as_deref()),
-            ("handler", self.handler.as_deref()),
-        ];
-        let languages = self.languages.iter().map(|language| ("language", Some(&**language)));
-        all.into_iter()
-            .chain(languages)
-            .filter_map(|(name, value)| Some((name, String::from_utf8_lossy(value?).into_owned())))
-            .collect()
-    }
-}

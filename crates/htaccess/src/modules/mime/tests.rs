@@ -1,4 +1,5 @@
 use super::*;
+use crate::Settings;
 use crate::testing::{request, settings, transaction, try_settings};
 
 /// Type, charset, encoding, languages and handler of a file, `-` for what is not there.
@@ -9,7 +10,7 @@ fn found(directives: &str, name: &str) -> String {
 fn found_with(settings: &Settings, name: &str) -> String {
     let request = request(&format!("/{name}"), "");
     let mut tx = transaction(&request);
-    find_type(&mut tx, settings, &base);
+    find_type(&mut tx, settings.mime.as_deref(), &base);
     let state = &tx.state;
     let languages = (!state.languages.is_empty()).then(|| state.languages.join(&b','));
     let filters = (!state.output_filters.is_empty()).then(|| state.output_filters.join(&b';'));
@@ -112,7 +113,7 @@ fn folders_below() {
     for (add, name, expected) in table {
         assert_eq!(found_with(&base.merge(&settings(add)), name), expected, "{add}");
     }
-    // What a folder takes away, one below it may add again.
+    // A folder may add again what one above it has removed.
     let again = base.merge(&settings("RemoveHandler .x")).merge(&settings("AddHandler c .x"));
     assert_eq!(found_with(&again, "f.x"), "text/a - - de c");
 }
@@ -122,22 +123,22 @@ fn a_folder_has_a_type_of_its_own() {
     let request = request("/a.html", "");
     let mut tx = transaction(&request);
     tx.state.found = Found::Directory;
-    find_type(&mut tx, &Settings::default(), &base);
+    find_type(&mut tx, None, &base);
     assert_eq!(tx.state.content_type.as_deref(), Some(DIRECTORY));
 }
 
 #[test]
 fn the_field() {
     let mut state = State::default();
-    assert_eq!(content_type_field(&state), None);
+    assert_eq!(state.content_type_field(), None);
     for (value, expected) in [
         ("text/html", "text/html"),
         ("text/html;charset=utf-8", "text/html; charset=utf-8"),
         ("text/plain", "text/plain"),
         ("x; y", "x; y"),
     ] {
-        set_content_type(&mut state, value.as_bytes());
-        assert_eq!(content_type_field(&state).unwrap(), expected.as_bytes(), "{value}");
+        state.set_content_type(value.as_bytes());
+        assert_eq!(state.content_type_field().unwrap(), expected.as_bytes(), "{value}");
     }
 }
 
@@ -182,7 +183,7 @@ fn forcing_a_type_forces_the_charset_too() {
         let settings = settings(&format!("AddCharset utf-8 .html\n{line}"));
         let request = request("/a.html", "");
         let mut tx = transaction(&request);
-        find_type(&mut tx, &settings, &base);
+        find_type(&mut tx, settings.mime.as_deref(), &base);
         crate::modules::core::fixup(
             &mut tx,
             settings.core.as_ref().unwrap(),

@@ -1,13 +1,13 @@
-//! What a client accepts: Accept, Accept-Language, Accept-Charset, Accept-Encoding, Negotiate.
+//! The client's preferences: Accept, Accept-Language, Accept-Charset, Accept-Encoding, Negotiate.
 
 use howdah_http::{Method, members};
 
-use crate::modules::filter::accept::token;
+use crate::fields::token;
 use crate::transaction::Transaction;
 
 /// One member of an Accept field, or a media type with its parameters.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Item {
+pub(super) struct AcceptItem {
     /// In lower case.
     pub name: Vec<u8>,
     /// `q` or `qs`: 1 where nothing is said.
@@ -18,16 +18,16 @@ pub(super) struct Item {
     pub charset: Vec<u8>,
 }
 
-/// What a client accepts, and how it may be answered. `None` is a field that was not sent.
+/// The client's preferences. `None` is a field that was not sent.
 #[derive(Debug)]
 pub(super) struct Accepted {
-    /// Never empty: `*/*` stands for a missing Accept.
-    pub types: Vec<Item>,
+    /// Never empty: `*/*` where Accept is missing.
+    pub types: Vec<AcceptItem>,
     /// Whether Accept weighs its members. Where it does not, `*/*` is taken for a last resort.
     pub is_weighed: bool,
-    pub languages: Option<Vec<Item>>,
-    pub charsets: Option<Vec<Item>>,
-    pub encodings: Option<Vec<Item>>,
+    pub languages: Option<Vec<AcceptItem>>,
+    pub charsets: Option<Vec<AcceptItem>>,
+    pub encodings: Option<Vec<AcceptItem>>,
     /// The choice is told to caches (RFC 2295): for GET and HEAD without a path behind the name.
     pub is_transparent: bool,
     /// The client can choose for itself.
@@ -36,18 +36,18 @@ pub(super) struct Accepted {
     pub may_choose: bool,
     /// By the algorithm of RFC 2296.
     pub by_rvsa: bool,
-    /// What the client says is taken literally.
+    /// The preferences are taken literally.
     pub is_literal: bool,
 }
 
 impl Accepted {
-    /// What this request says.
+    /// Returns the preferences of a request.
     pub(super) fn of(tx: &Transaction<'_>) -> Accepted {
         let types = items(tx, b"accept");
         let reads = matches!(tx.state.method, Method::Get | Method::Head);
         let mut accepted = Accepted {
             is_weighed: types.iter().flatten().any(|item| item.quality < 1.0),
-            types: types.unwrap_or_else(|| vec![Item::new(b"*/*")]),
+            types: types.unwrap_or_else(|| vec![AcceptItem::new(b"*/*")]),
             languages: items(tx, b"accept-language"),
             charsets: items(tx, b"accept-charset"),
             encodings: items(tx, b"accept-encoding"),
@@ -67,7 +67,7 @@ impl Accepted {
             (false, true) => 2.0,
             (false, false) => 0.001,
         };
-        accepted.types.push(Item { quality, ..Item::new(SCRIPT) });
+        accepted.types.push(AcceptItem { quality, ..AcceptItem::new(SCRIPT) });
         accepted
     }
 
@@ -95,9 +95,9 @@ impl Accepted {
     }
 }
 
-impl Item {
-    fn new(name: &[u8]) -> Item {
-        Item {
+impl AcceptItem {
+    fn new(name: &[u8]) -> AcceptItem {
+        AcceptItem {
             name: name.to_vec(),
             quality: 1.0,
             level: 0.0,
@@ -106,8 +106,8 @@ impl Item {
     }
 
     /// Takes one off a list.
-    pub(super) fn take(rest: &mut &[u8]) -> Item {
-        let mut item = Item::new(&token(rest, false).to_ascii_lowercase());
+    pub(super) fn take(rest: &mut &[u8]) -> AcceptItem {
+        let mut item = AcceptItem::new(&token(rest, false).to_ascii_lowercase());
         if item.name == b"text/html" {
             item.level = 2.0;
         }
@@ -149,7 +149,7 @@ impl Item {
 }
 
 /// The members of a request field; `None` where it was not sent.
-pub(super) fn items(tx: &Transaction<'_>, field: &[u8]) -> Option<Vec<Item>> {
+pub(super) fn items(tx: &Transaction<'_>, field: &[u8]) -> Option<Vec<AcceptItem>> {
     let lines: Vec<&[u8]> = tx.request_values(field).collect();
     if lines.is_empty() {
         return None;
@@ -158,7 +158,7 @@ pub(super) fn items(tx: &Transaction<'_>, field: &[u8]) -> Option<Vec<Item>> {
     let mut rest = &value[..];
     let mut items = Vec::new();
     while !rest.is_empty() {
-        items.push(Item::take(&mut rest));
+        items.push(AcceptItem::take(&mut rest));
     }
     Some(items)
 }
@@ -178,7 +178,7 @@ fn quality(value: &[u8]) -> f32 {
     f32::from(thousandths) / 1000.0
 }
 
-/// What stands for the media type of a script.
+/// The media type used for scripts.
 pub(super) const SCRIPT: &[u8] = b"application/x-httpd-cgi";
 
 #[cfg(test)]
@@ -199,7 +199,7 @@ mod tests {
             ("a ; Q = 0.5", "a 0.5 0 "),
         ];
         for (text, expected) in table {
-            let item = Item::take(&mut text.as_bytes());
+            let item = AcceptItem::take(&mut text.as_bytes());
             let found = format!(
                 "{} {} {} {}",
                 String::from_utf8_lossy(&item.name),

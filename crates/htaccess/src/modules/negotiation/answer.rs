@@ -1,11 +1,11 @@
-//! What the response tells of the negotiation.
+//! Response fields of the negotiation.
 
 use std::io::Write;
 
 use super::accept::Accepted;
 use super::variants::Variant;
 use crate::escape;
-use crate::modules::headers::append;
+use crate::fields::append;
 use crate::transaction::Transaction;
 
 /// Vary, TCN, Content-Location, Alternates, and the list for the page of an error.

@@ -1,15 +1,15 @@
 //! mod_negotiation's directives.
 
-use super::ForcePriority;
-use crate::directive::{Arguments, Call, Directive, Overrides, Support};
+use super::{Config, ForcePriority};
+use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
-use crate::settings::Settings;
 
 type Outcome = Result<(), Complaint>;
 
 /// `LanguagePriority language…`: several lines in a file add up.
-fn language_priority(call: &Call<'_>, settings: &mut Settings) -> Outcome {
-    let priority = &mut Settings::edit(&mut settings.negotiation).language_priority;
+fn language_priority(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
+    let priority = &mut edit(shared).language_priority;
     let mut languages = priority.take().unwrap_or_default().into_vec();
     languages.extend(call.words.iter().map(|word| word[..].into()));
     *priority = Some(languages.into());
@@ -17,8 +17,8 @@ fn language_priority(call: &Call<'_>, settings: &mut Settings) -> Outcome {
 }
 
 /// `ForceLanguagePriority None`, or `Prefer` and `Fallback`.
-fn force_language_priority(call: &Call<'_>, settings: &mut Settings) -> Outcome {
-    let place = &mut Settings::edit(&mut settings.negotiation).force_priority;
+fn force_language_priority(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
+    let place = &mut edit(shared).force_priority;
     for (index, word) in call.words.iter().enumerate() {
         let is_none = |force: ForcePriority| !force.prefer && !force.fallback;
         let (prefer, fallback) = match word.to_ascii_lowercase().as_slice() {
@@ -45,7 +45,7 @@ fn force_language_priority(call: &Call<'_>, settings: &mut Settings) -> Outcome 
 }
 
 /// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive] = &[
+pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     Directive {
         name: "CacheNegotiatedDocs",
         module: "mod_negotiation",

@@ -1,10 +1,10 @@
 //! How well a variant suits the client, in each dimension.
 
 use super::Config;
-use super::accept::{Accepted, Item};
+use super::accept::{AcceptItem, Accepted};
 use super::variants::Variant;
 
-/// What variants without a language get where others have one, so that these come first.
+/// The quality of variants without a language where others have one, so that the others come first.
 const NO_LANGUAGE: f32 = 0.0001;
 
 /// Sets every quality of a variant but that of its language.
@@ -19,7 +19,7 @@ fn weigh_type(accepted: &Accepted, variant: &mut Variant) {
     let mut is_definite = true;
     for item in &accepted.types {
         let before = variant.stars;
-        // What is no better match than one before does not count.
+        // An item that matches no better than one before does not count.
         if !matches(item, variant) || before == variant.stars {
             continue;
         }
@@ -35,7 +35,7 @@ fn weigh_type(accepted: &Accepted, variant: &mut Variant) {
     variant.is_definite &= is_definite;
 }
 
-fn matches(item: &Item, variant: &mut Variant) -> bool {
+fn matches(item: &AcceptItem, variant: &mut Variant) -> bool {
     let media_type = &variant.media_type;
     match item.name.as_slice() {
         b"*" | b"*/*" => variant.stars = variant.stars.max(1),
@@ -140,8 +140,8 @@ pub(super) fn weigh_language(
 
 /// The best match of any of the variant's languages: of each, the longest range that fits counts,
 /// not the one of the highest quality.
-fn accepted_language(items: &[Item], is_literal: bool, variant: &mut Variant) {
-    let mut best: Option<&Item> = None;
+fn accepted_language(items: &[AcceptItem], is_literal: bool, variant: &mut Variant) {
+    let mut best: Option<&AcceptItem> = None;
     let mut guess = 0.0;
     let mut star = None;
     for language in &variant.languages {
@@ -166,8 +166,8 @@ fn accepted_language(items: &[Item], is_literal: bool, variant: &mut Variant) {
 }
 
 /// The longest range that is the language or a prefix of it up to a hyphen.
-fn longest<'i>(items: &'i [Item], language: &[u8]) -> Option<&'i Item> {
-    let fits = |item: &&Item| {
+fn longest<'i>(items: &'i [AcceptItem], language: &[u8]) -> Option<&'i AcceptItem> {
+    let fits = |item: &&AcceptItem| {
         let rest = language.strip_prefix(item.name.as_slice());
         item.name != b"*"
             && !item.name.is_empty()
@@ -179,8 +179,8 @@ fn longest<'i>(items: &'i [Item], language: &[u8]) -> Option<&'i Item> {
 
 /// Whether the client names a kind of the language: `en-us` is a weak wish for `en` and `en-gb`, as
 /// long as nothing that comes before it fits better.
-fn shares_prefix(items: &[Item], language: &[u8]) -> bool {
-    let fits = |item: &Item| {
+fn shares_prefix(items: &[AcceptItem], language: &[u8]) -> bool {
+    let fits = |item: &AcceptItem| {
         let rest = language.strip_prefix(item.name.as_slice());
         item.name != b"*"
             && !item.name.is_empty()

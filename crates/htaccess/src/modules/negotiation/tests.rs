@@ -1,4 +1,5 @@
 use super::*;
+use crate::phases::negotiation::choose;
 use crate::testing::{Nowhere, request, settings, transaction, try_settings};
 
 const LANGUAGES: &str =
@@ -193,7 +194,7 @@ fn fields() {
 #[test]
 fn what_a_section_denies_is_no_variant() {
     let mut with_section = settings("");
-    let section = crate::compile::ConditionalSection { branches: Vec::new() };
+    let section = crate::settings::ConditionalSection { branches: Vec::new() };
     with_section.conditions.push(std::sync::Arc::new(section));
     let request = request("/a", "");
     let mut tx = transaction(&request);

@@ -1,18 +1,29 @@
-//! The files that a name may stand for.
+//! The variants that a name may mean.
 
 use std::fmt;
 
 use howdah_http::Status;
 
-use super::accept::{Item, SCRIPT};
-use crate::Settings;
+use super::accept::{AcceptItem, SCRIPT};
+use crate::description::FileDescription;
 use crate::escape;
 use crate::host::ProbeKind;
-use crate::modules::mime::{self, Description};
 use crate::transaction::Transaction;
 use crate::world::World;
 
-/// A file that a name may stand for, and how well it suits the client.
+/// Properties of a folder's files by the directives of other modules.
+pub(crate) struct Files<'s> {
+    /// Returns what the extensions of a file's name say.
+    pub describe: &'s dyn Fn(&[u8]) -> FileDescription,
+    /// ForceType.
+    pub force_type: Option<&'s [u8]>,
+    /// DefaultLanguage.
+    pub default_language: Option<&'s [u8]>,
+    /// Whether there are sections, which may be about single files.
+    pub have_sections: bool,
+}
+
+/// A file that a name may mean, and its qualities for the client.
 #[derive(Clone, Debug)]
 pub(super) struct Variant {
     /// Within the folder.
@@ -55,15 +66,14 @@ impl fmt::Display for Variant {
     }
 }
 
-/// The files, in the order of their names; `None` where there is none.
+/// Returns the variants, in the order of their names; `None` where there is none.
 ///
 /// # Errors
-/// 404 where there are some of which none can be sent.
+/// 404 where there are files and none can be sent.
 pub(super) fn gather(
     tx: &mut Transaction<'_>,
-    settings: &Settings,
+    files: &Files<'_>,
     world: &mut dyn World,
-    base: &dyn Fn(&[u8]) -> Option<&'static str>,
 ) -> Result<Option<Vec<Variant>>, Status> {
     let filename = tx.state.filename.clone();
     let Some(slash) = filename.iter().rposition(|&byte| byte == b'/') else {
@@ -81,8 +91,8 @@ pub(super) fn gather(
             continue;
         };
         found = true;
-        if probe.kind == ProbeKind::File && is_served(tx, settings, world, name, entry) {
-            variants.extend(variant(settings, name, entry, probe.size, base));
+        if probe.kind == ProbeKind::File && is_served(tx, files, world, name, entry) {
+            variants.extend(variant(files, name, entry, probe.size));
         }
     }
     if variants.is_empty() && found {
@@ -100,12 +110,12 @@ pub(super) fn gather(
 /// something of single files.
 fn is_served(
     tx: &mut Transaction<'_>,
-    settings: &Settings,
+    files: &Files<'_>,
     world: &mut dyn World,
     asked: &[u8],
     entry: &[u8],
 ) -> bool {
-    if settings.files.is_empty() && settings.conditions.is_empty() {
+    if !files.have_sections {
         return true;
     }
     let state = &tx.state;
@@ -123,20 +133,13 @@ fn is_served(
 }
 
 /// A file, if all its extensions are known or part of the name that was asked for.
-fn variant(
-    settings: &Settings,
-    asked: &[u8],
-    entry: &[u8],
-    length: u64,
-    base: &dyn Fn(&[u8]) -> Option<&'static str>,
-) -> Option<Variant> {
-    let nothing = mime::Config::default();
-    let description = mime::describe(settings.mime.as_deref().unwrap_or(&nothing), entry, base);
+fn variant(files: &Files<'_>, asked: &[u8], entry: &[u8], length: u64) -> Option<Variant> {
+    let description = (files.describe)(entry);
     if !description.is_known || !explains(asked, &description.exceptions) {
         return None;
     }
     let has_handler = description.handler.is_some() || is_php(entry);
-    let content_type = match content_type(settings, &description) {
+    let content_type = match content_type(files, &description) {
         Some(content_type) => content_type,
         None if has_handler => SCRIPT.to_vec(),
         None => return None,
@@ -144,13 +147,13 @@ fn variant(
     if content_type == MAP || description.handler.as_deref() == Some(b"type-map") {
         return None;
     }
-    let item = Item::take(&mut &content_type[..]);
+    let item = AcceptItem::take(&mut &content_type[..]);
     Some(Variant {
         name: entry.to_vec(),
         media_type: item.name,
         charset: item.charset,
         encoding: description.encoding,
-        languages: languages(settings, description.languages),
+        languages: languages(files, description.languages),
         length,
         has_handler,
         source_quality: item.quality,
@@ -166,18 +169,17 @@ fn variant(
     })
 }
 
-/// What the extensions say, or DefaultLanguage.
-fn languages(settings: &Settings, found: Vec<Box<[u8]>>) -> Vec<Vec<u8>> {
-    let default = settings.mime.as_ref().and_then(|mime| mime.default_language());
+/// Returns the languages of the extensions, or DefaultLanguage.
+fn languages(files: &Files<'_>, found: Vec<Box<[u8]>>) -> Vec<Vec<u8>> {
     match found.is_empty() {
-        true => default.map(<[u8]>::to_vec).into_iter().collect(),
+        true => files.default_language.map(<[u8]>::to_vec).into_iter().collect(),
         false => found.into_iter().map(Vec::from).collect(),
     }
 }
 
 /// ForceType's, or what the extensions say, with the charset.
-fn content_type(settings: &Settings, description: &Description) -> Option<Vec<u8>> {
-    if let Some(forced) = settings.core.as_ref().and_then(|core| core.force_type()) {
+fn content_type(files: &Files<'_>, description: &FileDescription) -> Option<Vec<u8>> {
+    if let Some(forced) = files.force_type {
         return Some(forced.to_vec());
     }
     let content_type = description.content_type.as_ref()?;

@@ -7,7 +7,7 @@ use super::arguments;
 use super::condition::{Condition, Test};
 use crate::pattern::{Pattern, PatternSet};
 
-/// Conditions that stand one after the other, test the same string, and of which one is enough.
+/// Consecutive conditions that test the same string, and of which one is enough.
 #[derive(Debug)]
 pub(super) struct Alternatives {
     /// The first of them.

@@ -2,6 +2,8 @@
 //! directives: a backslash is kept for the regular expression, and one before white space keeps the
 //! word together.
 
+use crate::language::is_space;
+
 /// The words of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Words<'l> {
@@ -13,8 +15,8 @@ pub(crate) struct Words<'l> {
     pub flags: Option<&'l [u8]>,
 }
 
-/// The words of a line; `None` where it ends within the first. What follows the third is not looked
-/// at, as in Apache.
+/// Splits a line into its words; `None` where it ends within the first. As in Apache, words after
+/// the third are ignored.
 pub(crate) fn split(line: &[u8]) -> Option<Words<'_>> {
     let line = &line[..memchr::memchr(0, line).unwrap_or(line.len())];
     let (first, rest) = word(line);
@@ -64,27 +66,6 @@ pub(crate) fn each_flag(
         take(key, value)?;
     }
     Ok(())
-}
-
-/// C's `atoi`: leading white space, a sign, digits, and whatever follows; 0 where there is no
-/// number.
-pub(crate) fn number(text: &[u8]) -> i32 {
-    let text = &text[spaces(text)..];
-    let (sign, digits) = match text {
-        [b'-', rest @ ..] => (-1, rest),
-        [b'+', rest @ ..] => (1, rest),
-        _ => (1, text),
-    };
-    let value = digits
-        .iter()
-        .take_while(|byte| byte.is_ascii_digit())
-        .fold(0i64, |value, digit| (value * 10 + i64::from(digit - b'0')).min(i64::from(i32::MAX)));
-    (sign * value) as i32
-}
-
-/// C's `isspace`.
-pub(super) fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r')
 }
 
 fn spaces(line: &[u8]) -> usize {
@@ -152,22 +133,6 @@ mod tests {
                 Ok(all) => assert_eq!((result, seen.as_str()), (Ok(()), *all), "{field}"),
                 Err(error) => assert_eq!(result, Err((*error).to_string()), "{field}"),
             }
-        }
-    }
-
-    #[test]
-    fn numbers_are_as_c_reads_them() {
-        let table = [
-            ("12", 12),
-            (" -7x", -7),
-            ("+3", 3),
-            ("", 0),
-            ("x", 0),
-            ("99999999999", i32::MAX),
-            ("-99999999999", -i32::MAX),
-        ];
-        for (text, expected) in table {
-            assert_eq!(number(text.as_bytes()), expected, "{text}");
         }
     }
 }

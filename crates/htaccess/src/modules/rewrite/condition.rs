@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::arguments::{self, number};
-use super::situation::{Failure, Situation};
+use super::arguments;
+use super::expansion::{Expansion, RewriteError};
 use super::template::Template;
 use crate::expression::Expression;
 use crate::host::ProbeKind;
 use crate::mistake::{Complaint, Place};
+use crate::number;
 use crate::pattern::{Captures, Pattern};
 use crate::transaction::Found;
 use crate::world::World;
@@ -17,13 +18,13 @@ use crate::world::World;
 /// A condition, compiled.
 #[derive(Debug)]
 pub(super) struct Condition {
-    /// Where it stands.
+    /// The place of the directive.
     pub place: Arc<Place>,
     /// Its arguments as written.
     pub text: Box<[u8]>,
     /// The test string.
     pub subject: Template,
-    /// What it is tested for.
+    /// The test of the string.
     pub test: Test,
     /// Whether it holds where the test fails.
     pub negated: bool,
@@ -33,7 +34,7 @@ pub(super) struct Condition {
     pub vary: Box<[Box<[u8]>]>,
 }
 
-/// What a test string is tested for.
+/// The test of a string.
 #[derive(Debug)]
 pub(super) enum Test {
     /// A regular expression.
@@ -56,7 +57,7 @@ pub(super) enum Test {
     Expression(Expression),
 }
 
-/// What a file is tested for.
+/// The test of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileTest {
     /// `-f`.
@@ -146,10 +147,10 @@ impl Condition {
     /// The test string, expanded.
     pub fn subject<'s>(
         &'s self,
-        situation: &Situation<'s, '_>,
+        expansion: &Expansion<'s, '_>,
         world: &mut dyn World,
-    ) -> Result<Cow<'s, [u8]>, Failure> {
-        self.subject.expand(situation, world)
+    ) -> Result<Cow<'s, [u8]>, RewriteError> {
+        self.subject.expand(expansion, world)
     }
 
     /// Whether the condition holds for its expanded test string. `captures` are filled by a regular
@@ -161,7 +162,7 @@ impl Condition {
         found: &Known<'_>,
         world: &mut dyn World,
         captures: Option<&mut Captures>,
-    ) -> Result<Option<bool>, Failure> {
+    ) -> Result<Option<bool>, RewriteError> {
         let passes = match &self.test {
             Test::Regex(pattern) => match captures {
                 Some(captures) if !self.negated => pattern.captures(subject, captures)?,
@@ -176,19 +177,21 @@ impl Condition {
                 // Apache's order of strings: the longer one is the greater.
                 subject.len().cmp(&text.len()).then_with(|| subject.cmp(text))
             }),
-            Test::Number(order, number_wanted) => order.holds(number(subject).cmp(number_wanted)),
+            Test::Number(order, number_wanted) => {
+                order.holds(number::clamped(subject).cmp(number_wanted))
+            }
             Test::Url | Test::SubrequestFile | Test::Expression(_) => return Ok(None),
         };
         Ok(Some(passes != self.negated))
     }
 }
 
-/// What is known of the file that the URL led to, so that nobody has to be asked.
+/// The kind of the file that the URL leads to, which needs no question to the file system.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known<'k> {
     /// Its name before any rule changed it.
     pub filename: &'k [u8],
-    /// What it is.
+    /// The kind of that file.
     pub found: Found,
 }
 
@@ -227,7 +230,7 @@ fn expression(text: &[u8], no_vary: bool) -> Result<Test, Complaint> {
 /// (`-ne`).
 fn test(pattern: &[u8], caseless: bool) -> Result<(Test, bool), Complaint> {
     let text = |order, text: &[u8]| Test::Text { order, text: text.into(), caseless };
-    let integer = |order, text: &[u8]| Test::Number(order, number(text));
+    let integer = |order, text: &[u8]| Test::Number(order, number::clamped(text));
     let found = match pattern {
         [b'-', letter] => match letter {
             b'f' => Test::File(FileTest::File),

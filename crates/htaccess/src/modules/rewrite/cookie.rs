@@ -2,14 +2,14 @@
 
 use howdah_http::date;
 
-use super::arguments::number;
-use super::situation::Failure;
-use super::url::can_be_sent;
+use super::expansion::RewriteError;
+use crate::fields::can_be_sent;
+use crate::number;
 use crate::transaction::{State, Transaction};
 
 /// Adds `name:value:domain[:minutes[:path[:secure[:httponly[:samesite]]]]]`, once for a name and
-/// request. What begins with `;` is separated by `;`. Less than a domain is no cookie.
-pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), Failure> {
+/// request. A text that begins with `;` is separated by `;`. Without a domain there is no cookie.
+pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), RewriteError> {
     let (separator, text) = match text {
         [b';', rest @ ..] => (b';', rest),
         whole => (b':', whole),
@@ -25,7 +25,7 @@ pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), 
     let (minutes, path, secure, http_only, same_site) = (next(), next(), next(), next(), next());
     let mut line =
         [name, b"=", value, b"; path=", path.unwrap_or(b"/"), b"; domain=", domain].concat();
-    if let Some(minutes) = minutes.map(number).filter(|&minutes| minutes != 0) {
+    if let Some(minutes) = minutes.map(number::clamped).filter(|&minutes| minutes != 0) {
         let now = transaction.client.time() / 1_000_000;
         line.extend_from_slice(b"; expires=");
         line.extend_from_slice(&expiry(now.saturating_add_signed(i64::from(minutes) * 60)));
@@ -44,7 +44,7 @@ pub(super) fn add(transaction: &mut Transaction<'_>, text: &[u8]) -> Result<(), 
         line.extend_from_slice(policy);
     }
     if !can_be_sent(&line) {
-        return Err(Failure::BadCookie);
+        return Err(RewriteError::BadCookie);
     }
     transaction.state.rewriting.cookies.push(name.into());
     transaction.state.error_fields.push(b"Set-Cookie", &line);

@@ -1,14 +1,14 @@
-//! What the directives do with their arguments.
+//! The module's directives and their arguments.
 
 use super::condition::Condition;
 use super::rule::Rule;
 use super::{Config, Options};
-use crate::directive::{Arguments, Call, Directive, Overrides, Support};
+use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
-use crate::settings::Settings;
 
 /// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive] = &[
+pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     Directive {
         name: "RewriteEngine",
         module: "mod_rewrite",
@@ -59,8 +59,8 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
     },
 ];
 
-fn edit<'s>(call: &Call<'_>, settings: &'s mut Settings) -> &'s mut Config {
-    let config = Settings::edit(&mut settings.rewrite);
+fn config<'s>(call: &Call<'_>, shared: &'s mut Shared<Config>) -> &'s mut Config {
+    let config = edit(shared);
     if config.directory.is_empty() {
         // Rules in sections are relative to what the section is about: they see the whole path, and
         // what they add does not begin with a slash.
@@ -69,12 +69,12 @@ fn edit<'s>(call: &Call<'_>, settings: &'s mut Settings) -> &'s mut Config {
     config
 }
 
-fn engine(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    edit(call, settings).engine = Some(call.flag());
+fn engine(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    config(call, shared).engine = Some(call.flag());
     Ok(())
 }
 
-fn options(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+fn options(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let mut options = Options::NONE;
     for (index, word) in call.words.iter().enumerate() {
         options = options.with(match word.to_ascii_lowercase().as_slice() {
@@ -98,17 +98,17 @@ fn options(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
             }
         });
     }
-    let config = edit(call, settings);
+    let config = config(call, shared);
     config.options = config.options.with(options);
     config.options_set = true;
     Ok(())
 }
 
-fn base(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+fn base(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     match call.word(0) {
         [] => Err(Complaint::about(0, "RewriteBase: empty URL not allowed")),
         [b'/', ..] => {
-            edit(call, settings).base = Some(call.word(0).into());
+            config(call, shared).base = Some(call.word(0).into());
             Ok(())
         }
         _ => Err(Complaint::about(0, "RewriteBase: argument is not a valid URL")
@@ -116,14 +116,14 @@ fn base(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
     }
 }
 
-fn condition(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+fn condition(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let condition = Condition::new(call.raw, call.kept_place())?;
-    edit(call, settings).push_condition(condition);
+    config(call, shared).push_condition(condition);
     Ok(())
 }
 
-fn rule(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
-    let config = edit(call, settings);
+fn rule(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    let config = config(call, shared);
     let conditions = config.take_conditions();
     config.push_rule(Rule::new(call.raw, call.kept_place(), conditions)?);
     Ok(())

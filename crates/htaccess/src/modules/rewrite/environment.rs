@@ -3,7 +3,7 @@
 use super::template::Template;
 use crate::transaction::State;
 
-/// What `E=` sets, as far as that is known before there is a request.
+/// The assignment of `E=`, as far as it is known before a request.
 #[derive(Debug)]
 pub(super) enum Assignment {
     /// `name:value`, or `name` for an empty value.
@@ -32,7 +32,7 @@ impl Assignment {
         })
     }
 
-    /// What is to be expanded.
+    /// Returns the template that has to be expanded.
     pub fn template(&self) -> Option<&Template> {
         match self {
             Assignment::Set { value: template, .. } | Assignment::Expanded(template) => {

@@ -2,8 +2,10 @@
 
 use howdah_http::Status;
 
-use super::run::{PASS_THROUGH, PROXY, Run, Verdict};
+use super::run::{PASS_THROUGH, PROXY, RulesOutcome, Run};
 use super::{Config, Options, Outcome, trace, url};
+use crate::escape;
+use crate::fields::can_be_sent;
 use crate::transaction::{Found, State, Transaction};
 use crate::world::World;
 
@@ -27,7 +29,7 @@ pub fn fixup(transaction: &mut Transaction<'_>, config: &Config, world: &mut dyn
     }
     let mut run = Run::new(transaction, config, world);
     match run.all() {
-        Ok(verdict) => result(&mut run, config, verdict),
+        Ok(outcome) => result(&mut run, config, outcome),
         Err(_) => Outcome::Status(Status::INTERNAL_SERVER_ERROR),
     }
 }
@@ -44,18 +46,18 @@ fn standing_off(state: &State, config: &Config) -> Option<&'static str> {
         .then_some("not applied: a rule with END has applied before")
 }
 
-/// What the rules' result means.
-fn result(run: &mut Run<'_, '_>, config: &Config, verdict: Verdict) -> Outcome {
+/// Returns the meaning of the rules' result.
+fn result(run: &mut Run<'_, '_>, config: &Config, outcome: RulesOutcome) -> Outcome {
     let state = &run.transaction.state;
     let scheme = url::scheme(&state.filename);
-    let escape = match verdict {
-        Verdict::Unchanged => {
+    let escape = match outcome {
+        RulesOutcome::Unchanged => {
             return force_type(run, Outcome::Declined);
         }
-        Verdict::Changed { escape } => escape,
-        Verdict::Status(_) => false,
+        RulesOutcome::Changed { escape } => escape,
+        RulesOutcome::Status(_) => false,
     };
-    let will_escape = scheme.is_some() && verdict != (Verdict::Changed { escape: false });
+    let will_escape = scheme.is_some() && outcome != (RulesOutcome::Changed { escape: false });
     if !will_escape && state.args.as_deref().is_some_and(has_controls) {
         run.transaction.complain(
             None,
@@ -63,7 +65,7 @@ fn result(run: &mut Run<'_, '_>, config: &Config, verdict: Verdict) -> Outcome {
         );
         return Outcome::Status(Status::FORBIDDEN);
     }
-    if let Verdict::Status(status) = verdict {
+    if let RulesOutcome::Status(status) = outcome {
         // An error by a rule is a first error, also where the rule applies to an ErrorDocument.
         run.transaction.state.status = Status::OK;
         let status = Status::new(status).unwrap_or(Status::INTERNAL_SERVER_ERROR);
@@ -94,7 +96,7 @@ fn proxy(run: &mut Run<'_, '_>, escape: bool) -> Outcome {
     Outcome::Proxy { url }
 }
 
-/// A redirect to a URL. What looks like the folder's own path in it becomes RewriteBase.
+/// Returns a redirect to a URL. The folder's own path in it is replaced by RewriteBase.
 fn redirect(run: &mut Run<'_, '_>, config: &Config, scheme: url::Scheme, escape: bool) -> Outcome {
     let same_query = run.has_first_query();
     let original = run.take_original().unwrap_or_default();
@@ -117,10 +119,10 @@ fn redirect(run: &mut Run<'_, '_>, config: &Config, scheme: url::Scheme, escape:
         if !escape || same_query {
             location.extend_from_slice(args);
         } else {
-            url::escape_path(args, &mut location);
+            escape::push_uri(args, &mut location);
         }
     }
-    if !url::can_be_sent(&location) {
+    if !can_be_sent(&location) {
         run.transaction
             .complain(None, "mod_rewrite: the redirect's URL has control characters in it");
         return Outcome::Status(Status::INTERNAL_SERVER_ERROR);
@@ -191,7 +193,7 @@ fn as_url(name: Vec<u8>, state: &State, config: &Config) -> Vec<u8> {
         .unwrap_or(name)
 }
 
-/// What `T=` and `H=` have said becomes so.
+/// Sets the type and the handler of `T=` and `H=`.
 fn force_type(run: &mut Run<'_, '_>, outcome: Outcome) -> Outcome {
     let state = &mut run.transaction.state;
     if let Some(handler) = run.handler.take() {
@@ -200,7 +202,7 @@ fn force_type(run: &mut Run<'_, '_>, outcome: Outcome) -> Outcome {
     let Some(kind) = run.kind.take() else {
         return outcome;
     };
-    if !url::can_be_sent(&kind) {
+    if !can_be_sent(&kind) {
         run.transaction
             .complain(None, "mod_rewrite: a type has control characters in it");
         return Outcome::Status(Status::INTERNAL_SERVER_ERROR);
@@ -213,7 +215,7 @@ fn force_type(run: &mut Run<'_, '_>, outcome: Outcome) -> Outcome {
     outcome
 }
 
-/// Whether there is a byte that may not stand in a request line.
+/// Whether there is a byte that is not allowed in a request line.
 fn has_controls(args: &[u8]) -> bool {
     args.iter().any(|&byte| byte <= b' ' || byte == 0x7f)
 }

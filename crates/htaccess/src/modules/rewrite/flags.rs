@@ -1,9 +1,11 @@
 //! The flags of RewriteRule.
 
-use super::arguments::{each_flag, number};
+use super::arguments::each_flag;
 use super::environment::Assignment;
 use super::rule::{Effects, Switches};
 use super::template::Template;
+use crate::number;
+use crate::status;
 
 /// Reads `[flag,…]` into `effects`. The error is worded as Apache's, behind `RewriteRule: `.
 pub(super) fn read(field: &[u8], effects: &mut Effects) -> Result<(), String> {
@@ -28,9 +30,9 @@ fn one(key: &[u8], value: &[u8], effects: &mut Effects) -> Result<(), String> {
         b"f" | b"forbidden" => effects.status = 403,
         b"g" | b"gone" => effects.status = 410,
         b"h" | b"handler" => effects.handler = Some(Template::new(value)?),
-        b"n" | b"next" if !value.is_empty() => effects.rounds = number(value),
+        b"n" | b"next" if !value.is_empty() => effects.rounds = number::clamped(value),
         b"r" | b"redirect" => redirect(value, effects)?,
-        b"s" | b"skip" => effects.skip = number(value).max(0) as usize,
+        b"s" | b"skip" => effects.skip = number::clamped(value).max(0) as usize,
         b"t" | b"type" => effects.kind = Some(Template::new(value)?),
         // Apache takes every flag that begins with a d, known or not.
         [b'd', ..] => {}
@@ -40,7 +42,7 @@ fn one(key: &[u8], value: &[u8], effects: &mut Effects) -> Result<(), String> {
     Ok(())
 }
 
-/// What a flag, in small letters, switches on.
+/// Returns the switch of a flag, which is in small letters.
 fn switch(name: &[u8]) -> Option<Switches> {
     Some(match name {
         b"b" | b"backrefescaping" | b"bctls" => Switches::ESCAPE,
@@ -79,26 +81,18 @@ fn redirect(value: &[u8], effects: &mut Effects) -> Result<(), String> {
         _ => 0,
     };
     if value[0].is_ascii_digit() {
-        let code = number(value);
-        status = u16::try_from(code).ok().filter(|&code| is_known(code)).ok_or_else(|| {
-            let value = String::from_utf8_lossy(value);
-            format!("invalid HTTP response code '{value}' for flag 'R'")
-        })?;
+        let code = number::clamped(value);
+        status =
+            u16::try_from(code).ok().filter(|&code| status::is_known(code)).ok_or_else(|| {
+                let value = String::from_utf8_lossy(value);
+                format!("invalid HTTP response code '{value}' for flag 'R'")
+            })?;
         if !(300..400).contains(&status) {
             effects.switches = effects.switches.with(Switches::STATUS).with(Switches::KEEP);
         }
     }
     effects.status = status;
     Ok(())
-}
-
-/// Whether Apache 2.4 has a status line for the code (`ap_index_of_response`).
-pub(crate) fn is_known(code: u16) -> bool {
-    matches!(
-        code,
-        100..=102 | 200..=208 | 226 | 300..=305 | 307 | 308 | 400..=417 | 421..=424 | 426 | 428 | 429 | 431 | 451
-            | 500..=508 | 510 | 511
-    )
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::rule::{Rule, Switches};
 use crate::pattern::{Candidates, PatternSet};
 
-/// What is known of the rules of a folder.
+/// An index of the rules of a folder.
 ///
 /// A rule that does not match leaves no trace, so rules may be passed over as long as none of them
 /// would have matched. Rules behind one with `C` are reached through it only.
@@ -20,13 +20,13 @@ pub(super) struct Index {
     set_places: Box<[u32]>,
     /// The rules that must be tried: those with `!`.
     always: Box<[u32]>,
-    /// Whether a rule stands behind one with `C`.
+    /// Whether a rule follows one with `C`.
     chained: Box<[bool]>,
 }
 
 /// The rules that may match a path. Used again and again, it allocates nothing.
 #[derive(Debug, Default)]
-pub(super) struct Course {
+pub(super) struct MatchingRules {
     places: Vec<u32>,
     lower: Vec<u8>,
     candidates: Candidates,
@@ -62,8 +62,8 @@ impl Index {
     }
 
     /// Finds the rules that may match a path.
-    pub fn chart(&self, subject: &[u8], course: &mut Course) {
-        let Course { places, lower, candidates } = course;
+    pub fn chart(&self, subject: &[u8], matching: &mut MatchingRules) {
+        let MatchingRules { places, lower, candidates } = matching;
         lower.clear();
         lower.extend(subject.iter().map(u8::to_ascii_lowercase));
         places.clear();
@@ -75,19 +75,19 @@ impl Index {
     }
 
     /// The first rule from `at` on that may match.
-    pub fn next(&self, at: usize, course: &Course) -> Option<usize> {
+    pub fn next(&self, at: usize, matching: &MatchingRules) -> Option<usize> {
         if self.chained.get(at) == Some(&true) {
             return Some(at);
         }
-        let places = &course.places;
+        let places = &matching.places;
         let from = places.partition_point(|&place| (place as usize) < at);
-        // What stands behind a `C` counts only when its chain gets there.
+        // A rule after one with `C` counts only when its chain reaches it.
         let mut heads = places[from..].iter().map(|&place| place as usize);
         heads.find(|&place| !self.chained[place])
     }
 }
 
-/// What a pattern such as `^old\.html$` matches and nothing else, in small letters.
+/// Returns the only text that a pattern such as `^old\.html$` matches, in small letters.
 fn exact_text(pattern: &[u8]) -> Option<Vec<u8>> {
     let mut rest = pattern.strip_prefix(b"^")?.strip_suffix(b"$")?;
     let mut text = Vec::with_capacity(rest.len());

@@ -1,4 +1,4 @@
-//! What holds for any rules and any request.
+//! The properties that hold for any rules and any request.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use howdah_http::{Request, Status};
 
 use super::{Outcome, fixup, url};
 use crate::client::Client;
-use crate::compile::{Surroundings, compile};
 use crate::host::{Host, Probe, ProbeKind};
 use crate::trace::Trace;
 use crate::transaction::{Found, State, Transaction};
 use crate::world::{Lookup, World};
+use crate::{Surroundings, compile};
 
 /// A file of directives, a path, a query and a request field's value, with zero bytes between them.
 /// The rules end within a second or two, with results of bounded size, of which nothing can forge a
@@ -55,13 +55,13 @@ fn bounded(outcome: &Outcome, state: &State) {
     let (path, query) = (3 * 20_000, 3 * 70_000);
     assert!(state.args.as_ref().is_none_or(|args| args.len() <= query));
     for (_, line) in state.error_fields.iter() {
-        assert!(url::can_be_sent(line));
+        assert!(crate::fields::can_be_sent(line));
     }
     match outcome {
         Outcome::Internal { uri, .. } => assert!(uri.len() <= path),
         Outcome::Redirect { status, location } => {
             assert!(status.is_redirection() && location.len() <= path + query);
-            assert!(url::can_be_sent(location) && url::scheme(location).is_some());
+            assert!(crate::fields::can_be_sent(location) && url::scheme(location).is_some());
         }
         Outcome::Proxy { url } => assert!(url.len() <= path + query),
         Outcome::Declined | Outcome::Continue | Outcome::Status(_) => {}
@@ -80,7 +80,7 @@ fn state(path: &[u8], query: &[u8]) -> State {
         args: (!query.is_empty()).then(|| query.to_vec()),
         document_root: Arc::from(&b"/srv"[..]),
         filename: [b"/srv/", file].concat(),
-        // A semicolon stands for where the file's name ends.
+        // A semicolon marks the end of the file's name.
         path_info: match path.len() - file.len() {
             0 => Vec::new(),
             rest => [b"/", &path[path.len() - rest + 1..]].concat(),

@@ -14,7 +14,7 @@ use crate::pattern::Pattern;
 /// A rule, compiled.
 #[derive(Debug)]
 pub(super) struct Rule {
-    /// Where it stands.
+    /// The place of the directive.
     pub place: Arc<Place>,
     /// Its arguments as written.
     pub text: Box<[u8]>,
@@ -22,11 +22,11 @@ pub(super) struct Rule {
     pub pattern: Arc<Pattern>,
     /// Whether it applies where the pattern does not match.
     pub negated: bool,
-    /// What has to hold besides.
+    /// The conditions that have to hold, too.
     pub conditions: Box<[Arc<Condition>]>,
     /// The long lists of alternatives among the conditions, in order.
     pub alternatives: Box<[Alternatives]>,
-    /// What the URL becomes.
+    /// The substitution of the URL.
     pub substitution: Template,
     /// Whether the substitution begins with two slashes, which then stay.
     pub keeps_slashes: bool,
@@ -36,11 +36,11 @@ pub(super) struct Rule {
     pub output_refers: bool,
     /// Whether anything needs what a condition captured.
     pub captures_conditions: bool,
-    /// What the flags say.
+    /// The effects of the flags.
     pub effects: Effects,
 }
 
-/// What a rule's flags say.
+/// The effects of a rule's flags.
 #[derive(Debug)]
 pub(super) struct Effects {
     /// Those that are on or off.
@@ -115,7 +115,7 @@ impl Switches {
     pub const CASELESS: Switches = Switches(1 << 11);
     /// `NE`.
     pub const NO_ESCAPE: Switches = Switches(1 << 12);
-    /// The substitution is `-`, or a status is all that comes of it.
+    /// The substitution is `-`, or only a status results.
     pub const KEEP: Switches = Switches(1 << 13);
     /// `F`, `G`, `R=` with a status that is no redirect.
     pub const STATUS: Switches = Switches(1 << 14);

@@ -3,9 +3,9 @@
 
 use std::borrow::Cow;
 
-use super::situation::{Failure, Situation};
-use super::url::push_escaped;
+use super::expansion::{Expansion, RewriteError};
 use super::variables::Variable;
+use crate::escape;
 use crate::world::World;
 
 /// A string to be expanded, taken apart.
@@ -25,7 +25,7 @@ enum Part {
     OfRule(usize),
     /// `%0` to `%9`: what the last condition captured.
     OfCondition(usize),
-    /// The default of a map. No map is ever defined: RewriteMap may not stand in `.htaccess`.
+    /// The default of a map. No map is ever defined: RewriteMap is not allowed in `.htaccess`.
     Map(Template),
 }
 
@@ -42,9 +42,9 @@ pub(super) struct Escape {
     pub controls: bool,
 }
 
-/// What an expansion may come to; beyond it the request is answered with 500. Far above the 16 KiB
-/// that a rewritten path may have, and it keeps variables that are appended to themselves, round
-/// after round, from filling the memory.
+/// The longest expansion in bytes; a longer one is answered with 500. Far above the 16 KiB that a
+/// rewritten path may have. It keeps variables that are appended to themselves, round after round,
+/// from filling the memory.
 const LONGEST: usize = 64 * 1024;
 
 /// How deep maps and look-aheads may be nested.
@@ -114,48 +114,48 @@ impl Template {
     /// The string. Nothing is copied where it is one literal or one variable that is there already.
     pub fn expand<'s>(
         &'s self,
-        situation: &Situation<'s, '_>,
+        expansion: &Expansion<'s, '_>,
         world: &mut dyn World,
-    ) -> Result<Cow<'s, [u8]>, Failure> {
+    ) -> Result<Cow<'s, [u8]>, RewriteError> {
         match &*self.parts {
             [] => Ok(Cow::Borrowed(b"")),
             [Part::Literal { text, .. }] => Ok(Cow::Borrowed(text)),
-            [Part::Variable(variable)] => Ok(variable.value(situation, world)),
-            [Part::OfCondition(group)] => Ok(Cow::Borrowed(situation.condition.group(*group))),
-            [Part::OfRule(group)] => Ok(Cow::Borrowed(situation.rule.group(*group))),
-            _ => self.write(situation, world, None, false).map(|(text, _)| Cow::Owned(text)),
+            [Part::Variable(variable)] => Ok(variable.value(expansion, world)),
+            [Part::OfCondition(group)] => Ok(Cow::Borrowed(expansion.condition.group(*group))),
+            [Part::OfRule(group)] => Ok(Cow::Borrowed(expansion.rule.group(*group))),
+            _ => self.write(expansion, world, None, false).map(|(text, _)| Cow::Owned(text)),
         }
     }
 
     /// The string, with what was captured escaped as the rule's flags have it.
     pub fn expand_escaped(
         &self,
-        situation: &Situation<'_, '_>,
+        expansion: &Expansion<'_, '_>,
         world: &mut dyn World,
         escape: Option<&Escape>,
-    ) -> Result<Vec<u8>, Failure> {
-        self.write(situation, world, escape, false).map(|(text, _)| text)
+    ) -> Result<Vec<u8>, RewriteError> {
+        self.write(expansion, world, escape, false).map(|(text, _)| text)
     }
 
     /// A substitution: the string, and whether the `?` in it that begins the query came from
     /// outside, decoded from `%3f`. `last` says that the last `?` does so rather than the first.
     pub fn substitute(
         &self,
-        situation: &Situation<'_, '_>,
+        expansion: &Expansion<'_, '_>,
         world: &mut dyn World,
         escape: Option<&Escape>,
         last: bool,
-    ) -> Result<(Vec<u8>, bool), Failure> {
-        self.write(situation, world, escape, last)
+    ) -> Result<(Vec<u8>, bool), RewriteError> {
+        self.write(expansion, world, escape, last)
     }
 
     fn write(
         &self,
-        situation: &Situation<'_, '_>,
+        expansion: &Expansion<'_, '_>,
         world: &mut dyn World,
         escape: Option<&Escape>,
         last: bool,
-    ) -> Result<(Vec<u8>, bool), Failure> {
+    ) -> Result<(Vec<u8>, bool), RewriteError> {
         let mut out = Vec::new();
         let mut unsafe_question = None;
         for part in &self.parts {
@@ -163,19 +163,19 @@ impl Template {
             match part {
                 Part::Literal { text, .. } => out.extend_from_slice(text),
                 Part::Variable(variable) => {
-                    out.extend_from_slice(&variable.value(situation, world))
+                    out.extend_from_slice(&variable.value(expansion, world))
                 }
-                Part::OfRule(group) => captured(situation.rule.group(*group), escape, &mut out),
+                Part::OfRule(group) => captured(expansion.rule.group(*group), escape, &mut out),
                 Part::OfCondition(group) => {
-                    captured(situation.condition.group(*group), escape, &mut out)
+                    captured(expansion.condition.group(*group), escape, &mut out)
                 }
                 Part::Map(default) => {
-                    let (text, _) = default.write(situation, world, escape, last)?;
+                    let (text, _) = default.write(expansion, world, escape, last)?;
                     out.extend_from_slice(&text);
                 }
             }
             if out.len() > LONGEST {
-                return Err(Failure::TooLong);
+                return Err(RewriteError::TooLong);
             }
             let from_outside = match part {
                 Part::Literal { question: true, .. } => Some(false),
@@ -240,7 +240,7 @@ fn curly<'t>(
     Ok(inner)
 }
 
-/// Where a byte stands that is not within further braces.
+/// Returns the index of a byte that is not within further braces.
 fn at_depth_one(text: &[u8], wanted: u8) -> Option<usize> {
     let mut depth = 1u32;
     for (at, &byte) in text.iter().enumerate() {
@@ -291,7 +291,7 @@ fn captured(group: &[u8], escape: Option<&Escape>, out: &mut Vec<u8>) {
             b'_' => out.push(byte),
             byte if byte.is_ascii_alphanumeric() => out.push(byte),
             b' ' if !escape.no_plus => out.push(b'+'),
-            _ => push_escaped(byte, out),
+            _ => escape::push_byte(byte, out),
         }
     }
 }

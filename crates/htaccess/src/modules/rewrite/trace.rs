@@ -1,4 +1,4 @@
-//! What `explain` tells about rules.
+//! The events of rules, for `explain`.
 
 use super::condition::{Condition, Test};
 use super::rule::{Rule, Switches};

@@ -1,6 +1,7 @@
 //! URLs as mod_rewrite takes them apart: schemes, escaping, queries.
 
 use super::rule::Switches;
+use crate::escape::push_uri;
 
 /// The beginning of an absolute URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,29 +48,6 @@ pub(super) fn scheme(url: &[u8]) -> Option<Scheme> {
         })
 }
 
-/// Percent-encodes what may not stand in a path (`ap_escape_uri`): a `%` as well, and `?`.
-pub(crate) fn escape_path(path: &[u8], out: &mut Vec<u8>) {
-    for &byte in path {
-        if byte.is_ascii_alphanumeric() || b"$-_.+!*'(),:;@&=/~".contains(&byte) {
-            out.push(byte);
-        } else {
-            push_escaped(byte, out);
-        }
-    }
-}
-
-/// Whether a field of the response may have this value: a tab is the only control character in it.
-/// Apache answers with 500 otherwise.
-pub(crate) fn can_be_sent(value: &[u8]) -> bool {
-    value.iter().all(|&byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f))
-}
-
-/// `%xx`, with small letters as Apache has them.
-pub(super) fn push_escaped(byte: u8, out: &mut Vec<u8>) {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    out.extend_from_slice(&[b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-}
-
 /// Percent-encodes an absolute URL behind its host. In `ldap:` the question marks separate parts.
 pub(super) fn escape_absolute(url: &[u8], scheme: Scheme) -> Vec<u8> {
     let mut out = Vec::with_capacity(url.len() + 16);
@@ -86,7 +64,7 @@ pub(super) fn escape_absolute(url: &[u8], scheme: Scheme) -> Vec<u8> {
         if number > 0 {
             out.push(b'?');
         }
-        escape_path(part, &mut out);
+        push_uri(part, &mut out);
     }
     out
 }

@@ -1,14 +1,11 @@
-//! What `%{…}` stands for in test strings and substitutions.
+//! The variables `%{…}` of test strings and substitutions.
 
 use std::borrow::Cow;
-use std::io::Write;
-use std::net::IpAddr;
 
-use howdah_http::{Scheme, date};
-
-use super::situation::Situation;
+use super::expansion::Expansion;
 use super::url;
-use crate::transaction::{Found, Transaction};
+use crate::transaction::Transaction;
+use crate::variables::{Server, field, field_value, fixed, origin};
 use crate::world::World;
 
 /// A variable, compiled.
@@ -16,7 +13,7 @@ use crate::world::World;
 pub(super) enum Variable {
     /// One of the fixed names.
     Server(Server),
-    /// `HTTP:name`, and the names that stand for a field of the request.
+    /// `HTTP:name`, and the names of request fields.
     Field(Box<[u8]>),
     /// `ENV:name`.
     Environment(Box<[u8]>),
@@ -28,106 +25,8 @@ pub(super) enum Variable {
     Unknown,
 }
 
-/// What the fixed names stand for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Server {
-    ApiVersion,
-    AuthType,
-    DocumentRoot,
-    Filename,
-    Https,
-    Ipv6,
-    IsSubrequest,
-    LocalAddress,
-    LocalPort,
-    Method,
-    PathInfo,
-    Protocol,
-    QueryString,
-    RemoteAddress,
-    RemotePort,
-    RemoteUser,
-    RequestLine,
-    Scheme,
-    Administrator,
-    Name,
-    Software,
-    Time(Time),
-    Uri,
-    Owner,
-    OwnerGroup,
-}
-
-/// The parts of the local time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Time {
-    All,
-    Year,
-    Month,
-    Day,
-    Hour,
-    Minute,
-    Second,
-    Weekday,
-}
-
-/// The names without a colon, in capitals; other cases are the same.
-pub(crate) fn fixed(name: &[u8]) -> Option<Server> {
-    Some(match name {
-        b"API_VERSION" => Server::ApiVersion,
-        b"AUTH_TYPE" => Server::AuthType,
-        b"DOCUMENT_ROOT" | b"CONTEXT_DOCUMENT_ROOT" => Server::DocumentRoot,
-        b"REQUEST_FILENAME" | b"SCRIPT_FILENAME" => Server::Filename,
-        b"HTTPS" => Server::Https,
-        b"IPV6" => Server::Ipv6,
-        b"IS_SUBREQ" => Server::IsSubrequest,
-        b"SERVER_ADDR" => Server::LocalAddress,
-        b"SERVER_PORT" => Server::LocalPort,
-        b"REQUEST_METHOD" => Server::Method,
-        b"PATH_INFO" => Server::PathInfo,
-        b"SERVER_PROTOCOL" => Server::Protocol,
-        b"QUERY_STRING" => Server::QueryString,
-        // Names of clients are never looked up, as with HostnameLookups Off: REMOTE_HOST is the
-        // address.
-        b"REMOTE_ADDR" | b"REMOTE_HOST" | b"CONN_REMOTE_ADDR" => Server::RemoteAddress,
-        b"REMOTE_PORT" => Server::RemotePort,
-        b"REMOTE_USER" => Server::RemoteUser,
-        b"THE_REQUEST" => Server::RequestLine,
-        b"REQUEST_SCHEME" => Server::Scheme,
-        b"SERVER_ADMIN" => Server::Administrator,
-        b"SERVER_NAME" => Server::Name,
-        b"SERVER_SOFTWARE" => Server::Software,
-        b"SCRIPT_USER" => Server::Owner,
-        b"SCRIPT_GROUP" => Server::OwnerGroup,
-        b"TIME" => Server::Time(Time::All),
-        b"TIME_YEAR" => Server::Time(Time::Year),
-        b"TIME_MON" => Server::Time(Time::Month),
-        b"TIME_DAY" => Server::Time(Time::Day),
-        b"TIME_HOUR" => Server::Time(Time::Hour),
-        b"TIME_MIN" => Server::Time(Time::Minute),
-        b"TIME_SEC" => Server::Time(Time::Second),
-        b"TIME_WDAY" => Server::Time(Time::Weekday),
-        b"REQUEST_URI" => Server::Uri,
-        _ => return None,
-    })
-}
-
-/// The names that stand for a field of the request.
-pub(crate) fn field(name: &[u8]) -> Option<&'static [u8]> {
-    Some(match name {
-        b"HTTP_ACCEPT" => b"Accept",
-        b"HTTP_COOKIE" => b"Cookie",
-        b"HTTP_FORWARDED" => b"Forwarded",
-        b"HTTP_HOST" => b"Host",
-        b"HTTP_PROXY_CONNECTION" => b"Proxy-Connection",
-        b"HTTP_REFERER" => b"Referer",
-        b"HTTP_USER_AGENT" => b"User-Agent",
-        _ => return None,
-    })
-}
-
 impl Variable {
-    /// The variable of that name, which look-aheads may nest so deep.
+    /// Returns the variable of that name. Look-aheads may nest to that depth.
     pub fn named(name: &[u8], depth: usize) -> Variable {
         let boxed = |name: &[u8]| Variable::named(name, depth.saturating_sub(1)).into();
         let (Some(fourth), Some(fifth)) = (name.get(3), name.get(4).or(Some(&0))) else {
@@ -180,13 +79,13 @@ impl Variable {
         }
     }
 
-    /// What it stands for; empty where there is nothing.
+    /// Returns the value; empty where there is none.
     pub fn value<'s>(
         &'s self,
-        situation: &Situation<'s, '_>,
+        expansion: &Expansion<'s, '_>,
         world: &mut dyn World,
     ) -> Cow<'s, [u8]> {
-        let transaction = situation.transaction;
+        let transaction = expansion.transaction;
         match self {
             Variable::Server(server) => server.value(transaction, world),
             Variable::Field(name) => field_value(transaction, name),
@@ -194,108 +93,11 @@ impl Variable {
                 Some(value) => Cow::Borrowed(value),
                 None => world.host().variable(name).unwrap_or_default().into(),
             },
-            Variable::OfUrl(variable) => situation.ahead.value(false, variable, situation, world),
-            Variable::OfFile(variable) => situation.ahead.value(true, variable, situation, world),
+            Variable::OfUrl(variable) => expansion.ahead.value(false, variable, expansion, world),
+            Variable::OfFile(variable) => expansion.ahead.value(true, variable, expansion, world),
             Variable::Unknown => Cow::Borrowed(b""),
         }
     }
-}
-
-impl Server {
-    /// What it stands for.
-    pub fn value<'t>(
-        self,
-        transaction: &'t Transaction<'_>,
-        world: &mut dyn World,
-    ) -> Cow<'t, [u8]> {
-        let (client, state) = (&transaction.client, &transaction.state);
-        Cow::Borrowed(match self {
-            Server::Filename => &state.filename,
-            Server::Uri => &state.uri,
-            Server::QueryString => state.args.as_deref().unwrap_or_default(),
-            Server::Method => state.method.as_str().as_bytes(),
-            Server::PathInfo => &state.path_info,
-            Server::DocumentRoot => &state.document_root,
-            Server::RemoteUser => state.user.as_deref().unwrap_or_default(),
-            Server::AuthType => state.auth_type.unwrap_or_default().as_bytes(),
-            Server::Https if client.scheme() == Scheme::Https => b"on",
-            Server::Https => b"off",
-            Server::Scheme => scheme(transaction),
-            Server::IsSubrequest if state.is_subrequest => b"true",
-            Server::IsSubrequest => b"false",
-            Server::Protocol if state.is_subrequest => b"INCLUDED",
-            Server::Protocol => client.version().as_str().as_bytes(),
-            Server::Name if !client.authority().is_empty() => client.host(),
-            Server::Name => return server_name(transaction).into_owned().into(),
-            Server::Ipv6 if is_ipv6(client.remote().ip()) => b"on",
-            Server::Ipv6 => b"off",
-            Server::Software => SOFTWARE,
-            Server::Administrator => b"[no address given]",
-            Server::ApiVersion => b"20120211:142",
-            Server::Owner | Server::OwnerGroup => return owner(self, transaction, world).into(),
-            Server::LocalAddress => return printed(client.local().ip().to_canonical()),
-            Server::LocalPort => return printed(server_port(transaction)),
-            Server::RemoteAddress => return printed(client.remote().ip().to_canonical()),
-            Server::RemotePort => return printed(client.remote().port()),
-            Server::RequestLine => return request_line(transaction).into(),
-            Server::Time(part) => return time(part, transaction, world).into(),
-        })
-    }
-}
-
-/// A field of the request; several lines of it are joined by commas.
-pub(crate) fn field_value<'s>(transaction: &'s Transaction<'_>, name: &'s [u8]) -> Cow<'s, [u8]> {
-    let mut values = transaction.request_values(name);
-    let first = values.next().unwrap_or_default();
-    let mut joined = Cow::Borrowed(first);
-    for value in values {
-        joined.to_mut().extend_from_slice(b", ");
-        joined.to_mut().extend_from_slice(value);
-    }
-    joined
-}
-
-/// `http` or `https`.
-pub(crate) fn scheme(transaction: &Transaction<'_>) -> &'static [u8] {
-    match transaction.client.scheme() {
-        Scheme::Http => b"http",
-        Scheme::Https => b"https",
-    }
-}
-
-/// The host that the client named; without one, from HTTP/1.0, the address that it reached.
-fn server_name<'t>(transaction: &'t Transaction<'_>) -> Cow<'t, [u8]> {
-    let client = &transaction.client;
-    match client.local().ip().to_canonical() {
-        _ if !client.authority().is_empty() => Cow::Borrowed(client.host()),
-        IpAddr::V4(address) => printed(address),
-        IpAddr::V6(address) => Cow::Owned(format!("[{address}]").into_bytes()),
-    }
-}
-
-/// The port that the client named, else the one that it reached.
-pub(super) fn server_port(transaction: &Transaction<'_>) -> u16 {
-    let client = &transaction.client;
-    client.port().unwrap_or(client.local().port())
-}
-
-/// The port of the request's scheme.
-pub(super) fn default_port(transaction: &Transaction<'_>) -> u16 {
-    match transaction.client.scheme() {
-        Scheme::Http => 80,
-        Scheme::Https => 443,
-    }
-}
-
-/// `scheme://host[:port]` of this server, as the client knows it.
-pub(crate) fn origin(transaction: &Transaction<'_>) -> Vec<u8> {
-    let mut origin = [scheme(transaction), b"://", &server_name(transaction)].concat();
-    let port = server_port(transaction);
-    if port != default_port(transaction) {
-        // Writing to memory cannot fail.
-        let _ = write!(origin, ":{port}");
-    }
-    origin
 }
 
 /// Makes a path, or what is like one, a URL of this server; an absolute URL stays as it is.
@@ -306,80 +108,3 @@ pub(super) fn qualify(url: Vec<u8>, transaction: &Transaction<'_>) -> Vec<u8> {
     let slash: &[u8] = if url.starts_with(b"/") { b"" } else { b"/" };
     [&origin(transaction), slash, &url].concat()
 }
-
-fn request_line(transaction: &Transaction<'_>) -> Vec<u8> {
-    let request = transaction.client.request();
-    let (method, version) = (request.method.as_str(), request.version.as_str());
-    [method.as_bytes(), b" ", &request.target, b" ", version.as_bytes()].concat()
-}
-
-/// The owner of a file, and of the folder where one is missing.
-fn owner(which: Server, transaction: &Transaction<'_>, world: &mut dyn World) -> Vec<u8> {
-    let state = &transaction.state;
-    let end = match state.found {
-        Found::Missing => memchr::memrchr(b'/', &state.filename).unwrap_or_default(),
-        Found::File | Found::Directory => state.filename.len(),
-    };
-    let owners = world
-        .host()
-        .owners(transaction.client.depends_on_everything(), &state.filename[..end])
-        .unwrap_or_default();
-    let name = if which == Server::Owner {
-        owners.user
-    } else {
-        owners.group
-    };
-    name.map_or_else(|| b"<unknown>".to_vec(), Vec::from)
-}
-
-fn is_ipv6(address: IpAddr) -> bool {
-    address.to_canonical().is_ipv6()
-}
-
-fn time(part: Time, transaction: &Transaction<'_>, world: &mut dyn World) -> Vec<u8> {
-    let seconds = transaction.client.time() / 1_000_000;
-    let local = seconds.saturating_add_signed(i64::from(
-        world.host().zone(transaction.client.depends_on_everything(), seconds),
-    ));
-    // Such as `Sun, 06 Nov 1994 08:49:37 GMT`.
-    let text = date::format(local);
-    let weekday = place_of(&text[..3], WEEKDAYS);
-    let month = format!("{:02}", 1 + place_of(&text[8..11], MONTHS));
-    match part {
-        Time::All => [
-            &text[12..16],
-            month.as_bytes(),
-            &text[5..7],
-            &text[17..19],
-            &text[20..22],
-            &text[23..25],
-        ]
-        .concat(),
-        Time::Year => text[12..16].to_vec(),
-        Time::Month => month.into_bytes(),
-        Time::Day => text[5..7].to_vec(),
-        Time::Hour => text[17..19].to_vec(),
-        Time::Minute => text[20..22].to_vec(),
-        Time::Second => text[23..25].to_vec(),
-        Time::Weekday => weekday.to_string().into_bytes(),
-    }
-}
-
-fn place_of(name: &[u8], names: &[u8]) -> usize {
-    names.chunks(3).position(|candidate| candidate == name).unwrap_or(0)
-}
-
-fn printed(value: impl std::fmt::Display) -> Cow<'static, [u8]> {
-    Cow::Owned(value.to_string().into_bytes())
-}
-
-const WEEKDAYS: &[u8] = b"SunMonTueWedThuFriSat";
-const MONTHS: &[u8] = b"JanFebMarAprMayJunJulAugSepOctNovDec";
-const SOFTWARE: &[u8] = concat!(
-    "Howdah/",
-    env!("CARGO_PKG_VERSION_MAJOR"),
-    ".",
-    env!("CARGO_PKG_VERSION_MINOR"),
-    " (Apache)"
-)
-.as_bytes();

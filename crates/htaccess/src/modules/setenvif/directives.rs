@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
+use super::Config;
 use super::list::{Attribute, Rule, Test, Variable};
-use crate::directive::{Arguments, Call, Directive, Overrides, Support};
+use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
 use crate::expression::Expression;
 use crate::language::word;
+use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
 use crate::pattern::{BadPattern, Pattern};
-use crate::settings::Settings;
 
 /// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive] = &[
+pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     Directive {
         name: "SetEnvIf",
         module: "mod_setenvif",
@@ -19,7 +20,7 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
         arguments: Arguments::Raw,
         summary: "Sets variables where an attribute or a field of the request matches a regular expression.",
         support: Support::Differs(NAMES),
-        apply: |call, settings| set_env_if(call, settings, false),
+        apply: |call, shared| set_env_if(call, shared, false),
     },
     Directive {
         name: "SetEnvIfNoCase",
@@ -28,7 +29,7 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
         arguments: Arguments::Raw,
         summary: "The same, letters in either case.",
         support: Support::Differs(NAMES),
-        apply: |call, settings| set_env_if(call, settings, true),
+        apply: |call, shared| set_env_if(call, shared, true),
     },
     Directive {
         name: "SetEnvIfExpr",
@@ -46,7 +47,7 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
         arguments: Arguments::Raw,
         summary: "Sets variables where the request's User-Agent matches a regular expression.",
         support: Support::Full,
-        apply: |call, settings| browser_match(call, settings, false),
+        apply: |call, shared| browser_match(call, shared, false),
     },
     Directive {
         name: "BrowserMatchNoCase",
@@ -55,32 +56,36 @@ pub(crate) const DIRECTIVES: &[Directive] = &[
         arguments: Arguments::Raw,
         summary: "The same, letters in either case.",
         support: Support::Full,
-        apply: |call, settings| browser_match(call, settings, true),
+        apply: |call, shared| browser_match(call, shared, true),
     },
 ];
 
 const NAMES: &str = "Remote_Host is the client's address: names are not looked up";
 
-fn set_env_if(call: &Call<'_>, settings: &mut Settings, caseless: bool) -> Result<(), Complaint> {
+fn set_env_if(
+    call: &Call<'_>,
+    shared: &mut Shared<Config>,
+    caseless: bool,
+) -> Result<(), Complaint> {
     let mut rest = call.raw;
     let name = word(&mut rest);
     if name.is_empty() {
         return Err(Complaint::new(format!("{}: the attribute's name is missing", call.name)));
     }
-    rule_of_attribute(call, settings, &name, rest, caseless)
+    rule_of_attribute(call, shared, &name, rest, caseless)
 }
 
 fn browser_match(
     call: &Call<'_>,
-    settings: &mut Settings,
+    shared: &mut Shared<Config>,
     caseless: bool,
 ) -> Result<(), Complaint> {
-    rule_of_attribute(call, settings, b"User-Agent", call.raw, caseless)
+    rule_of_attribute(call, shared, b"User-Agent", call.raw, caseless)
 }
 
 fn rule_of_attribute(
     call: &Call<'_>,
-    settings: &mut Settings,
+    shared: &mut Shared<Config>,
     name: &[u8],
     mut rest: &[u8],
     caseless: bool,
@@ -109,10 +114,10 @@ fn rule_of_attribute(
         regex: regex.into(),
         literal: literal.is_some(),
     };
-    add(call, settings, test, rest)
+    add(call, shared, test, rest)
 }
 
-fn set_env_if_expression(call: &Call<'_>, settings: &mut Settings) -> Result<(), Complaint> {
+fn set_env_if_expression(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
     let mut rest = call.raw;
     let text = word(&mut rest);
     if text.is_empty() {
@@ -126,13 +131,13 @@ fn set_env_if_expression(call: &Call<'_>, settings: &mut Settings) -> Result<(),
         );
         Complaint::new(message)
     })?;
-    add(call, settings, Test::Expression(Arc::new(expression)), rest)
+    add(call, shared, Test::Expression(Arc::new(expression)), rest)
 }
 
 /// Adds a rule that sets the variables in the rest of the line.
 fn add(
     call: &Call<'_>,
-    settings: &mut Settings,
+    shared: &mut Shared<Config>,
     test: Test,
     mut rest: &[u8],
 ) -> Result<(), Complaint> {
@@ -151,7 +156,7 @@ fn add(
     if rule.variables.is_empty() {
         return Err(Complaint::new(format!("{}: a variable is missing", call.name)));
     }
-    let config = Settings::edit(&mut settings.setenvif);
+    let config = edit(shared);
     match config.lists.last_mut() {
         Some(list) => Arc::make_mut(list).push(rule),
         None => {
@@ -162,7 +167,7 @@ fn add(
     Ok(())
 }
 
-/// What is meant by a name; `None` where it is a regular expression for names of fields.
+/// Returns the attribute of that name; `None` where it is a regular expression for names of fields.
 fn attribute(name: &[u8]) -> Option<Attribute> {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-' || *byte == b'_';
     Some(match name.to_ascii_lowercase().as_slice() {
@@ -200,7 +205,7 @@ fn variable(word: &[u8]) -> Variable {
     }
 }
 
-/// What a regular expression stands for that has no operators but escaped ones: then it is text.
+/// Returns the text that a regular expression without operators matches; escaped ones are text.
 fn literal(regex: &[u8]) -> Option<Vec<u8>> {
     let mut text = Vec::with_capacity(regex.len());
     let mut bytes = regex.iter();

@@ -31,14 +31,14 @@ pub(super) enum Test {
         attribute: Attribute,
         regex: Box<[u8]>,
         pattern: Arc<Pattern>,
-        /// Whether the regular expression is hardly one, and values stand for themselves.
+        /// Whether the regular expression is plain text, and values are taken literally.
         literal: bool,
     },
     /// SetEnvIfExpr.
     Expression(Arc<Expression>),
 }
 
-/// What of a request is looked at.
+/// The attribute of a request that a rule looks at.
 #[derive(Clone, Debug)]
 pub(super) enum Attribute {
     /// Remote_Addr, and Remote_Host, as names are not looked up.
@@ -68,7 +68,7 @@ pub(super) struct Run {
     pub set: Option<PatternSet>,
 }
 
-/// From so many rules on, a run is searched at once.
+/// From this many rules on, a run is searched at once.
 const MANY: usize = 16;
 
 impl List {

@@ -1,4 +1,4 @@
-//! What the rules do to a request.
+//! The application of rules to a request.
 
 use std::borrow::Cow;
 
@@ -6,10 +6,10 @@ use howdah_http::Status;
 
 use super::Config;
 use super::list::{Attribute, List, Rule, Run, Test};
-use crate::modules::rewrite::variables::field_value;
 use crate::pattern::{Candidates, Captures, Exhausted};
 use crate::trace::Event;
 use crate::transaction::Transaction;
+use crate::variables::field_value;
 use crate::world::World;
 
 /// Sets the variables of the rules that match, in the phase behind the folder walk
@@ -36,7 +36,7 @@ pub fn header_parser(
 struct Pass<'p, 'r> {
     tx: &'p mut Transaction<'r>,
     world: &'p mut dyn World,
-    /// What the attribute at hand is.
+    /// The value of the current attribute.
     value: Vec<u8>,
     captures: Captures,
     candidates: Candidates,
@@ -93,7 +93,8 @@ impl Pass<'_, '_> {
                 self.captures.begin(&self.value);
                 match expression.holds(self.tx, self.world, &mut self.captures) {
                     Ok(holds) => {
-                        // What the expression matched last is the value from here on, as in Apache.
+                        // As in Apache, the last subject of the expression is the value from here
+                        // on.
                         self.value.clear();
                         self.value.extend_from_slice(self.captures.subject());
                         let expands = !self.captures.is_empty();
@@ -165,7 +166,7 @@ fn is_same(last: Option<&[u8]>, name: Option<&[u8]>) -> bool {
     matches!((last, name), (Some(last), Some(name)) if last.eq_ignore_ascii_case(name))
 }
 
-/// What an attribute is; empty where there is none.
+/// Returns the value of an attribute; empty where there is none.
 fn value_of<'t>(tx: &'t Transaction<'_>, attribute: &Attribute, name: &'t [u8]) -> Cow<'t, [u8]> {
     let text = |text: String| Cow::Owned(text.into_bytes());
     match attribute {

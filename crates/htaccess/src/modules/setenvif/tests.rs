@@ -1,7 +1,7 @@
 use howdah_http::Status;
 
 use super::header_parser;
-use crate::settings::Merge;
+use crate::merge::Merge;
 use crate::testing::{Nowhere, request, settings, transaction, try_settings};
 use crate::trace::Trace;
 use crate::transaction::Transaction;
@@ -14,7 +14,7 @@ const FIELDS: &str = "Host: example.org
     X-Long: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa#
     X-Empty:";
 
-/// What a request comes to after the files, outermost first; it has `SEEN=before` already.
+/// Applies the files, outermost first, to a request with `SEEN=before`.
 fn passed<T>(files: &[&str], look: fn(&Transaction<'_>, Result<(), Status>) -> T) -> T {
     let merged = files
         .iter()
@@ -88,7 +88,7 @@ fn values() {
         ("SetEnvIf X-One f !A=x", "!A=x"),
         ("SetEnvIf X-One f A a=2", "A=2"),
         ("SetEnvIf X-One f A\nSetEnvIf X-Two s a=2", "A=2"),
-        // Text is no regular expression, and its values stand for themselves.
+        // Text is no regular expression, and its values are taken literally.
         ("SetEnvIf X-One first A=$0\\x", "A=$0\\x"),
         ("SetEnvIf X-One firs. A=$0\\x$9\\$1$", "A=firstx$1$"),
         ("SetEnvIf User-Agent \\(compatible A=$0", "A=$0"),

@@ -2,21 +2,18 @@
 
 use std::sync::Arc;
 
-use super::{Find, Replacement, Substitution};
-use crate::directive::{Arguments, Call, Directive, Overrides, Support};
+use super::{Config, Find, Replacement, Substitution};
+use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
-use crate::modules::headers;
-use crate::pattern::{Captures, Pattern};
-use crate::settings::Settings;
+use crate::pattern::{Captures, Pattern, substitute as substitute_captures};
 
 type Outcome = Result<(), Complaint>;
 
 /// `Substitute s/find/replacement/flags`, with any delimiter.
-fn substitute(call: &Call<'_>, settings: &mut Settings) -> Outcome {
+fn substitute(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
     let substitution = parse(call.word(0)).map_err(|message| Complaint::about(0, message))?;
-    Settings::edit(&mut settings.substitute)
-        .substitutions
-        .push(Arc::new(substitution));
+    edit(shared).substitutions.push(Arc::new(substitution));
     Ok(())
 }
 
@@ -59,7 +56,7 @@ fn parse(text: &[u8]) -> Result<Substitution, String> {
     })
 }
 
-/// What replaces text is taken as it stands.
+/// The replacement of text is taken literally.
 fn replacement_of(find: &Find, text: &[u8]) -> Replacement {
     let has_groups = text.windows(2).any(|pair| pair[0] == b'$' && pair[1].is_ascii_digit());
     match find {
@@ -67,7 +64,7 @@ fn replacement_of(find: &Find, text: &[u8]) -> Replacement {
         Find::Regex(_) if has_groups => Replacement::Template(text.into()),
         Find::Regex(_) => {
             let mut plain = Vec::new();
-            headers::substitute(text, &Captures::default(), &mut plain);
+            substitute_captures(text, &Captures::default(), &mut plain);
             Replacement::Constant(plain.into())
         }
     }
@@ -80,7 +77,7 @@ fn regex(text: &[u8], caseless: bool) -> Result<Pattern, String> {
 }
 
 /// `SubstituteMaxLineLength bytes`, or with b, k, m or g behind the number.
-fn longest_line(call: &Call<'_>, settings: &mut Settings) -> Outcome {
+fn longest_line(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
     let word = call.word(0);
     let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let unit = match word[digits..].to_ascii_lowercase().as_slice() {
@@ -102,17 +99,17 @@ fn longest_line(call: &Call<'_>, settings: &mut Settings) -> Outcome {
     let bytes = bytes.ok_or_else(|| {
         Complaint::about(0, "this has to be a number of bytes, or with b, k, m or g")
     })?;
-    Settings::edit(&mut settings.substitute).longest_line = Some(bytes);
+    edit(shared).longest_line = Some(bytes);
     Ok(())
 }
 
-fn inherit_before(call: &Call<'_>, settings: &mut Settings) -> Outcome {
-    Settings::edit(&mut settings.substitute).inherit_before = Some(call.flag());
+fn inherit_before(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
+    edit(shared).inherit_before = Some(call.flag());
     Ok(())
 }
 
 /// The module's directives.
-pub(crate) const DIRECTIVES: &[Directive] = &[
+pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     Directive {
         name: "Substitute",
         module: "mod_substitute",

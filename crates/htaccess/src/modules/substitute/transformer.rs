@@ -6,9 +6,8 @@ use std::sync::Arc;
 use memchr::{memchr, memmem, memrchr};
 
 use super::{Config, Find, LONGEST_LINE, Replacement, Substitution};
-use crate::modules::filter::{Broken, Transform};
-use crate::modules::headers::substitute;
-use crate::pattern::{Captures, Pattern};
+use crate::pattern::{Captures, Pattern, substitute};
+use crate::transform::{Broken, Transform};
 
 /// Replaces text line by line; what has no line's end yet waits for the rest.
 #[derive(Debug)]
@@ -136,7 +135,7 @@ impl Transformer {
         Ok(())
     }
 
-    /// Where it stands in `text`, of which `lower` is the same in lower case.
+    /// Finds it in `text`, of which `lower` is the same in lower case.
     fn find(
         &mut self,
         substitution: &Substitution,
@@ -188,9 +187,9 @@ impl Transform for Transformer {
 const TOO_LONG: Broken = Broken("a line is longer than SubstituteMaxLineLength");
 const EXHAUSTED: Broken = Broken("a regular expression of Substitute tries too much on a line");
 
-/// What every response may cost, in bytes that captures copy.
+/// The work for a response, in bytes that captures copy.
 const BUDGET: u64 = 64 * 1024 * 1024;
-/// What each byte of it adds to that.
+/// The work that each byte of the response adds.
 const BUDGET_OF_A_BYTE: u64 = 4096;
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! What a client sends in Authorization.
+//! The field Authorization of Digest.
 
 use howdah_http::Request;
 
 use super::{NONCE_LENGTH, NONCE_TIME_LENGTH};
 use crate::language::is_space;
 
-/// What a client has sent.
+/// The credentials of a request.
 pub(super) enum Sent {
     Nothing,
     OtherScheme,
@@ -99,7 +99,8 @@ pub(super) fn is_opaque(opaque: &[u8]) -> bool {
     digits.copied().any(|digit| digit != b'0')
 }
 
-/// Takes a parameter and the comma behind it off `rest`. What is none has an empty name.
+/// Takes a parameter and the comma after it off `rest`. Text that is no parameter has an empty
+/// name.
 fn next_parameter(rest: &mut &[u8]) -> (Vec<u8>, Vec<u8>) {
     skip_space(rest);
     let name = take_while(rest, |byte| byte != b'=' && byte != b',' && !is_space(byte));

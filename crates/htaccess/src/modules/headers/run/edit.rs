@@ -2,9 +2,9 @@
 
 use howdah_http::Status;
 
+use super::super::rule::Rule;
 use super::{Table, checked, exhausted, render};
-use crate::modules::headers::rule::Rule;
-use crate::pattern::{Captures, Exhausted, Pattern};
+use crate::pattern::{Captures, Exhausted, Pattern, substitute};
 use crate::transaction::Transaction;
 use crate::world::World;
 use std::borrow::Cow;
@@ -73,26 +73,6 @@ fn replace(
     }
     out.extend_from_slice(rest);
     Ok(out)
-}
-
-/// `$0` to `$9` stand for what the groups captured; a backslash makes the next byte an ordinary
-/// one.
-pub(crate) fn substitute(replacement: &[u8], captures: &Captures, out: &mut Vec<u8>) {
-    let mut rest = replacement;
-    while let Some((&byte, behind)) = rest.split_first() {
-        rest = behind;
-        match (byte, behind.first()) {
-            (b'$', Some(digit @ b'0'..=b'9')) => {
-                out.extend_from_slice(captures.group(usize::from(digit - b'0')));
-                rest = &behind[1..];
-            }
-            (b'\\', Some(&next)) => {
-                out.push(next);
-                rest = &behind[1..];
-            }
-            _ => out.push(byte),
-        }
-    }
 }
 
 /// More matches in one value are left as they are.

@@ -1,17 +1,18 @@
 //! The conditions of a rule.
 
 use super::Run;
-use crate::modules::rewrite::ahead;
 use crate::modules::rewrite::alternatives::Alternatives;
 use crate::modules::rewrite::condition::{Condition, Test};
+use crate::modules::rewrite::expansion::RewriteError;
+use crate::modules::rewrite::look_ahead;
 use crate::modules::rewrite::rule::Rule;
-use crate::modules::rewrite::situation::Failure;
 use crate::modules::rewrite::template::Template;
 use crate::modules::rewrite::trace;
+use crate::subrequest;
 
 impl Run<'_, '_> {
     /// Whether all conditions hold that have to.
-    pub(super) fn conditions(&mut self, rule: &Rule) -> Result<bool, Failure> {
+    pub(super) fn conditions(&mut self, rule: &Rule) -> Result<bool, RewriteError> {
         let conditions = &*rule.conditions;
         let is_traced = self.transaction.is_traced();
         let mut at = 0;
@@ -44,14 +45,14 @@ impl Run<'_, '_> {
         Ok(true)
     }
 
-    fn condition(&mut self, condition: &Condition, captures: bool) -> Result<bool, Failure> {
+    fn condition(&mut self, condition: &Condition, captures: bool) -> Result<bool, RewriteError> {
         if let Test::Expression(_) = condition.test {
             return Ok(self.expression(condition));
         }
         self.look_ahead(&condition.subject);
         let is_traced = self.transaction.is_traced();
-        let (situation, world, known, spare) = self.parts();
-        let subject = condition.subject(&situation, world)?;
+        let (expansion, world, known, spare) = self.parts();
+        let subject = condition.subject(&expansion, world)?;
         let length = subject.len();
         let wanted = if captures || is_traced { Some(spare) } else { None };
         let captures =
@@ -78,11 +79,11 @@ impl Run<'_, '_> {
         &mut self,
         first: &Condition,
         list: &Alternatives,
-    ) -> Result<Option<usize>, Failure> {
+    ) -> Result<Option<usize>, RewriteError> {
         self.look_ahead(&first.subject);
         let mut candidates = std::mem::take(&mut self.candidates);
-        let (situation, world, _, spare) = self.parts();
-        let subject = first.subject(&situation, world)?;
+        let (expansion, world, _, spare) = self.parts();
+        let subject = first.subject(&expansion, world)?;
         let found = list.set.first_match(&subject, &mut candidates, spare)?;
         let length = subject.len();
         self.candidates = candidates;
@@ -96,8 +97,8 @@ impl Run<'_, '_> {
     /// A condition that takes a sub-request.
     fn subrequest(&mut self, condition: &Condition, subject: &[u8]) -> bool {
         let passes = match condition.test {
-            Test::Url => ahead::is_url(self.transaction, subject, self.world),
-            _ => ahead::is_file(self.transaction, subject, self.world),
+            Test::Url => subrequest::is_url(self.transaction, subject, self.world),
+            _ => subrequest::is_file(self.transaction, subject, self.world),
         };
         passes != condition.negated
     }
@@ -108,7 +109,8 @@ impl Run<'_, '_> {
             return;
         }
         let subject = self.subject().to_vec();
-        self.ahead = ahead::look(template, &subject, self.config, self.transaction, self.world);
+        self.ahead =
+            look_ahead::look(template, &subject, self.config, self.transaction, self.world);
     }
 
     /// A condition that is an expression. One that cannot be evaluated does not hold.

@@ -1,12 +1,12 @@
-//! What a rule does that holds.
+//! The effects of a rule that matches.
 
 use std::borrow::Cow;
 
 use super::{PROXY, Run};
 use crate::modules::rewrite::cookie;
 use crate::modules::rewrite::environment::{self, Assignment};
+use crate::modules::rewrite::expansion::RewriteError;
 use crate::modules::rewrite::rule::{Rule, Switches};
-use crate::modules::rewrite::situation::Failure;
 use crate::modules::rewrite::template::Template;
 use crate::modules::rewrite::url;
 use crate::modules::rewrite::variables::qualify;
@@ -14,12 +14,12 @@ use crate::modules::rewrite::variables::qualify;
 impl Run<'_, '_> {
     /// The substitution's result; `None` where its query would begin at a `?` that came encoded in
     /// the URL, which is refused.
-    pub(super) fn substitute(&mut self, rule: &Rule) -> Result<Option<Vec<u8>>, Failure> {
+    pub(super) fn substitute(&mut self, rule: &Rule) -> Result<Option<Vec<u8>>, RewriteError> {
         let escape = rule.has(Switches::ESCAPE).then_some(&rule.effects.escape);
         let last = rule.has(Switches::QUERY_LAST);
         self.look_ahead(&rule.substitution);
-        let (situation, world, ..) = self.parts();
-        let (text, is_unsafe) = rule.substitution.substitute(&situation, world, escape, last)?;
+        let (expansion, world, ..) = self.parts();
+        let (text, is_unsafe) = rule.substitution.substitute(&expansion, world, escape, last)?;
         self.charge(text.len())?;
         if is_unsafe && !rule.has(Switches::UNSAFE_ALLOW_3F) {
             self.transaction.complain(
@@ -32,7 +32,7 @@ impl Run<'_, '_> {
     }
 
     /// Makes the substitution's result the file name, and does what the flags say of it.
-    pub(super) fn take(&mut self, rule: &Rule, result: Vec<u8>) -> Result<(), Failure> {
+    pub(super) fn take(&mut self, rule: &Rule, result: Vec<u8>) -> Result<(), RewriteError> {
         let is_relative = !result.starts_with(b"/") && url::scheme(&result).is_none();
         let mut name = if is_relative {
             [&*self.config.directory, &result].concat()
@@ -47,7 +47,7 @@ impl Run<'_, '_> {
         url::split_query(&mut name, &mut state.args, rule.effects.switches);
         let query = state.args.as_ref().map_or(0, Vec::len);
         if query > LONGEST_QUERY {
-            return Err(Failure::TooLong);
+            return Err(RewriteError::TooLong);
         }
         self.charge(query)?;
         if rule.has(Switches::PROXY) {
@@ -77,7 +77,7 @@ impl Run<'_, '_> {
     }
 
     /// Sets what `E=` and `CO=` say.
-    pub(super) fn set_variables(&mut self, rule: &Rule) -> Result<(), Failure> {
+    pub(super) fn set_variables(&mut self, rule: &Rule) -> Result<(), RewriteError> {
         for assignment in &rule.effects.variables {
             self.assign(assignment)?;
         }
@@ -88,12 +88,12 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    fn assign(&mut self, assignment: &Assignment) -> Result<(), Failure> {
+    fn assign(&mut self, assignment: &Assignment) -> Result<(), RewriteError> {
         match assignment {
             Assignment::Set { name, value } => {
                 self.look_ahead(value);
-                let (situation, world, ..) = self.parts();
-                let text = value.expand(&situation, world)?;
+                let (expansion, world, ..) = self.parts();
+                let text = value.expand(&expansion, world)?;
                 // Most are empty, such as a password that is handed on and was not sent.
                 let text = if text.is_empty() { Vec::new() } else { text.into_owned() };
                 self.charge(text.len())?;
@@ -109,15 +109,15 @@ impl Run<'_, '_> {
     }
 
     /// Remembers what `T=` and `H=` say.
-    pub(super) fn force_type(&mut self, rule: &Rule) -> Result<(), Failure> {
+    pub(super) fn force_type(&mut self, rule: &Rule) -> Result<(), RewriteError> {
         let escape = rule.has(Switches::ESCAPE).then_some(&rule.effects.escape);
-        let mut forced = |template: &Option<Template>| -> Result<Option<Vec<u8>>, Failure> {
+        let mut forced = |template: &Option<Template>| -> Result<Option<Vec<u8>>, RewriteError> {
             let Some(template) = template else {
                 return Ok(None);
             };
             self.look_ahead(template);
-            let (situation, world, ..) = self.parts();
-            let text = template.expand_escaped(&situation, world, escape)?;
+            let (expansion, world, ..) = self.parts();
+            let text = template.expand_escaped(&expansion, world, escape)?;
             Ok(Some(text.to_ascii_lowercase()).filter(|text| !text.is_empty()))
         };
         let (kind, handler) = (forced(&rule.effects.kind)?, forced(&rule.effects.handler)?);
@@ -126,10 +126,10 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    fn expanded(&mut self, template: &Template) -> Result<Vec<u8>, Failure> {
+    fn expanded(&mut self, template: &Template) -> Result<Vec<u8>, RewriteError> {
         self.look_ahead(template);
-        let (situation, world, ..) = self.parts();
-        let text = template.expand(&situation, world).map(Cow::into_owned)?;
+        let (expansion, world, ..) = self.parts();
+        let text = template.expand(&expansion, world).map(Cow::into_owned)?;
         self.charge(text.len())?;
         Ok(text)
     }

@@ -173,7 +173,7 @@ fn captures() {
         ("RewriteCond $1 ^(x)$\nRewriteRule ^(.)y$ /%1", "/xy", "internal /x"),
         ("RewriteRule !^(n) /$1y", "/x", "internal /y"),
         ("RewriteRule ^(x)(n)? /$1$2y", "/x", "internal /xy"),
-        // What another rule's condition captured is forgotten.
+        // The captures of another rule's condition are forgotten.
         ("RewriteCond a (.)\nRewriteRule ^ -\nRewriteRule ^ /y%1", "/x", "internal /y"),
     ]);
 }

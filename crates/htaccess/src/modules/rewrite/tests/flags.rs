@@ -142,7 +142,7 @@ fn chains_and_skips() {
         ("RewriteRule ^x$ - [S=1]\nRewriteRule ^ /y [L]\nRewriteRule ^ /z", "/x", "internal /z"),
         ("RewriteRule ^x$ - [S=9]\nRewriteRule ^ /y", "/x", "declined"),
         ("RewriteRule ^x$ - [S=-1]\nRewriteRule ^ /y", "/x", "internal /y"),
-        // What is skipped to may stand behind a chain's head.
+        // The rule that is skipped to may follow a chain's head.
         ("RewriteRule ^x - [S=1]\nRewriteRule ^n - [C]\nRewriteRule ^ /y [L]", "/x", "internal /y"),
     ]);
 }

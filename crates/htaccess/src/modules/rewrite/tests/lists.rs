@@ -1,6 +1,6 @@
 //! Many rules and conditions at once must do what they do one after the other.
 
-use super::evaluate;
+use super::{ask, evaluate};
 use crate::Settings;
 use crate::mutation::Random;
 use crate::testing::settings;
@@ -65,7 +65,7 @@ const TARGETS: [&str; 12] = [
     "/y.php",
 ];
 
-/// What comes of a request: outcome, query, variables. With a trace, every rule is tried.
+/// The result of a request: outcome, query, variables. With a trace, every rule is tried.
 fn result(settings: &Settings, target: &str, is_traced: bool) -> String {
     let answer = evaluate(settings, target, "User-Agent: Mozilla bot7 x", |state| {
         state.trace = is_traced.then(|| Box::new(Trace::default()));
@@ -129,4 +129,20 @@ fn a_long_list_of_plain_redirects() {
     let found = |target: &str| evaluate(&settings, target, "", |_| {}).outcome;
     assert_eq!(found("/old/1999"), "301 http://own.example/new/1999");
     assert_eq!(found("/old/2000"), "declined");
+}
+
+/// A rule takes the bytes that it looks at and 32 of the 32 MiB that all rules of a request may take:
+/// 32,513 tries of a path of 1,000 bytes.
+#[test]
+fn every_try_of_a_rule_takes_its_part_of_the_work() {
+    let target = format!("/{}", "a".repeat(1000));
+    let complaint = |rounds: usize| {
+        let rules = format!("RewriteEngine On\nRewriteRule ^ - [N={rounds}]");
+        let answer = ask(&rules, &target, "");
+        assert_eq!(answer.outcome, "500", "{rounds}");
+        answer.state.complaints[0].1.clone()
+    };
+    let within = complaint(32_514);
+    assert!(within.contains("exceeded maximum number of rounds (32514)"), "{within}");
+    assert_eq!(complaint(32_515), "mod_rewrite: the rules take too much work on this request");
 }

@@ -2,8 +2,8 @@
 
 use super::{ask, evaluate};
 use crate::Settings;
-use crate::compile::{Surroundings, compile};
 use crate::testing::{settings, try_settings};
+use crate::{Surroundings, compile};
 
 /// The settings of `/srv` and `/srv/sub` together, for a request below `/srv/sub`.
 fn merged(upper: &str, lower: &str) -> Settings {

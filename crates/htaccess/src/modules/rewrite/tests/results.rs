@@ -1,4 +1,4 @@
-//! What a substitution's result means.
+//! The meaning of a substitution's result.
 
 use super::check;
 

@@ -1,4 +1,4 @@
-//! What `explain` tells.
+//! The trace of rules.
 
 use super::events;
 

@@ -1,0 +1,139 @@
+//! Apache's expressions (`ap_expr`): conditions of `<If>`, `Require expr`, RewriteCond and
+//! SetEnvIfExpr; strings with `%{…}` in them of headers, AuthName, ErrorDocument.
+//!
+//! ```text
+//! text ── scan ──> tokens ── parse ──> tree ── evaluate (functions, variables) ──> whether it holds, or a string
+//! ```
+//!
+//! Where it differs from Apache: a name of a host is no address for `-ipmatch`, because names are
+//! not looked up; the log's identifiers are empty; an empty `-U` does not hold; HANDLER is empty
+//! where no directive has set one.
+
+use crate::pattern::Captures;
+use crate::transaction::Transaction;
+use crate::world::World;
+use evaluate::Evaluation;
+pub use text::Text;
+use tree::{Condition, Word};
+
+mod evaluate;
+mod functions;
+mod parse;
+#[cfg(any(test, fuzzing))]
+pub mod properties;
+mod scan;
+#[cfg(test)]
+mod tests;
+mod text;
+mod tree;
+mod variables;
+
+/// A compiled condition or string expression.
+#[derive(Debug)]
+pub struct Expression {
+    text: Box<[u8]>,
+    root: Root,
+    varies: bool,
+}
+
+#[derive(Debug)]
+enum Root {
+    Condition(Condition),
+    String(Word),
+}
+
+/// An error in an expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadExpression {
+    /// The message.
+    pub message: String,
+    /// The offset in bytes.
+    pub offset: usize,
+}
+
+impl Expression {
+    /// A condition.
+    pub fn condition(text: &[u8]) -> Result<Expression, BadExpression> {
+        Ok(Expression {
+            text: text.into(),
+            root: Root::Condition(parse::condition(text)?),
+            varies: true,
+        })
+    }
+
+    /// A string with `%{…}` and `$1` in it.
+    pub fn string(text: &[u8]) -> Result<Expression, BadExpression> {
+        Ok(Expression {
+            text: text.into(),
+            root: Root::String(parse::string(text)?),
+            varies: true,
+        })
+    }
+
+    /// The same, and what it looks at does not go into Vary (`AP_EXPR_FLAG_DONT_VARY`).
+    pub fn without_vary(self) -> Expression {
+        Expression { varies: false, ..self }
+    }
+
+    /// As it was written.
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// The string, where it is always the same.
+    pub fn constant(&self) -> Option<&[u8]> {
+        match &self.root {
+            Root::String(Word::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Whether the condition holds. `captures` are those of the last regular expression with
+    /// groups, before and after. The fields of the request that it depends on go into the
+    /// response's Vary.
+    ///
+    /// # Errors
+    /// What Apache logs: too much nesting. And, which to Apache is one that does not match, a
+    /// regular expression that tries too much. In Apache `<If>` then does not apply, and
+    /// SetEnvIfExpr answers 500.
+    pub fn holds(
+        &self,
+        transaction: &mut Transaction<'_>,
+        world: &mut dyn World,
+        captures: &mut Captures,
+    ) -> Result<bool, String> {
+        let Root::Condition(condition) = &self.root else {
+            return Err("a string is no condition".to_owned());
+        };
+        let mut evaluation = Evaluation {
+            transaction,
+            world,
+            captures,
+            vary: self.varies.then(Vec::new),
+        };
+        let holds = evaluation.holds(condition, 0)?;
+        for field in evaluation.vary.unwrap_or_default() {
+            transaction.state.vary_on(&field);
+        }
+        Ok(holds)
+    }
+
+    /// The string.
+    ///
+    /// # Errors
+    /// As of [`holds`](Expression::holds).
+    pub fn render(
+        &self,
+        transaction: &mut Transaction<'_>,
+        world: &mut dyn World,
+        captures: &mut Captures,
+    ) -> Result<Vec<u8>, String> {
+        let Root::String(word) = &self.root else {
+            return Err("a condition is no string".to_owned());
+        };
+        let mut evaluation = Evaluation { transaction, world, captures, vary: None };
+        let mut out = Vec::new();
+        evaluation.append(word, 0, &mut out)?;
+        Ok(out)
+    }
+}

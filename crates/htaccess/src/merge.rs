@@ -1,0 +1,28 @@
+//! How configurations of folders, one below the other, become the one that is in force.
+
+use std::sync::Arc;
+
+/// How a module's configuration of a folder and that of a folder below it (or of a section) become
+/// one.
+pub trait Merge {
+    /// Returns what is in force where `base` applies and `add` is closer to the file.
+    fn merge(base: &Self, add: &Self) -> Self;
+}
+
+/// A module's configuration, shared by all settings that agree in it. `None` where no directive
+/// of the module is in force: then merging costs nothing.
+pub type Shared<C> = Option<Arc<C>>;
+
+/// Returns the configuration, to be added to. Makes it where there is none, and copies it where
+/// others share it.
+pub fn edit<C: Clone + Default>(shared: &mut Shared<C>) -> &mut C {
+    Arc::make_mut(shared.get_or_insert_default())
+}
+
+/// Merges two configurations that may be missing.
+pub(crate) fn merged<C: Merge>(base: &Shared<C>, add: &Shared<C>) -> Shared<C> {
+    match (base, add) {
+        (Some(base), Some(add)) => Some(Arc::new(C::merge(base, add))),
+        (only, None) | (None, only) => only.clone(),
+    }
+}

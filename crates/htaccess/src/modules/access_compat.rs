@@ -1,0 +1,300 @@
+//! mod_access_compat: Order, Allow, Deny and Satisfy, as Apache 2.2 had them.
+
+use std::sync::Arc;
+
+use howdah_http::Status;
+
+use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::host::LookedUp;
+use crate::merge::{Merge, Shared, edit};
+use crate::method_set::MethodSet;
+use crate::mistake::{Complaint, Place};
+use crate::network::{BadSubnet, Subnet, in_domain};
+use crate::trace::Event;
+use crate::transaction::Denial;
+use crate::transaction::Transaction;
+use crate::world::World;
+
+/// The module's configuration. A folder that has one of them has none of those above it.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// For which methods which order; what is closer to the end holds.
+    orders: Vec<(MethodSet, Order)>,
+    allows: Vec<Rule>,
+    denies: Vec<Rule>,
+    /// The methods for which it suffices that the address or the user is allowed.
+    any: MethodSet,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Order {
+    #[default]
+    DenyAllow,
+    AllowDeny,
+    MutualFailure,
+}
+
+/// One word of `Allow from` or `Deny from`.
+#[derive(Clone, Debug)]
+struct Rule {
+    place: Arc<Place>,
+    methods: MethodSet,
+    clients: Clients,
+}
+
+#[derive(Clone, Debug)]
+enum Clients {
+    All,
+    Address(Subnet),
+    Host(Box<[u8]>),
+    /// Where the variable is set (true), or is not.
+    Variable(bool, Box<[u8]>),
+}
+
+impl Merge for Config {
+    fn merge(_: &Config, add: &Config) -> Config {
+        add.clone()
+    }
+}
+
+impl Config {
+    /// `Satisfy Any`: whether either the address or the user has to be allowed, and not both.
+    pub(crate) fn any_suffices(&self, method: MethodSet) -> bool {
+        self.any.meets(method)
+    }
+
+    fn order(&self, method: MethodSet) -> Order {
+        let found = self.orders.iter().rev().find(|(methods, _)| methods.meets(method));
+        found.map(|(_, order)| *order).unwrap_or_default()
+    }
+}
+
+/// Whether Order, Allow and Deny let the client in.
+///
+/// # Errors
+/// 403; 500 where a Deny by host name cannot be decided.
+pub(crate) fn check(
+    tx: &mut Transaction<'_>,
+    config: &Config,
+    method: MethodSet,
+    world: &mut dyn World,
+) -> Result<(), Denial> {
+    let order = config.order(method);
+    let is_allowed = match order {
+        Order::DenyAllow => {
+            matches(tx, &config.allows, method, world, false)?
+                || !matches(tx, &config.denies, method, world, true)?
+        }
+        Order::AllowDeny | Order::MutualFailure => {
+            matches(tx, &config.allows, method, world, false)?
+                && !matches(tx, &config.denies, method, world, true)?
+        }
+    };
+    tx.trace(|| Event {
+        step: "access",
+        place: None,
+        text: match order {
+            Order::DenyAllow => "Order Deny,Allow",
+            Order::AllowDeny => "Order Allow,Deny",
+            Order::MutualFailure => "Order Mutual-failure",
+        }
+        .into(),
+        facts: Vec::new(),
+        outcome: if is_allowed { "granted" } else { "denied" }.into(),
+    });
+    if is_allowed {
+        return Ok(());
+    }
+    let what = format!("{} is not for this client", String::from_utf8_lossy(&tx.state.uri));
+    tx.complain(config.denies.first().map(|rule| &rule.place), what);
+    Err(Denial::Status(Status::FORBIDDEN))
+}
+
+/// Whether one of the rules is for the client.
+fn matches(
+    tx: &mut Transaction<'_>,
+    rules: &[Rule],
+    method: MethodSet,
+    world: &mut dyn World,
+    denies: bool,
+) -> Result<bool, Denial> {
+    for rule in rules.iter().filter(|rule| rule.methods.meets(method)) {
+        let is_match = match &rule.clients {
+            Clients::All => true,
+            Clients::Address(subnet) => subnet.contains(tx.client.remote().ip()),
+            Clients::Variable(is_set, name) => tx.state.env.contains(name) == *is_set,
+            Clients::Host(domain) => match world
+                .host()
+                .host_name(tx.client.depends_on_everything(), tx.client.remote().ip())
+            {
+                LookedUp::Found(host) => in_domain(domain, &host),
+                LookedUp::Nothing => false,
+                LookedUp::Later => return Err(Denial::Later),
+                LookedUp::Never => {
+                    tx.complain(
+                        Some(&rule.place),
+                        "host names are not looked up here; name addresses instead",
+                    );
+                    if denies {
+                        return Err(Denial::Status(Status::INTERNAL_SERVER_ERROR));
+                    }
+                    false
+                }
+            },
+        };
+        if is_match {
+            tx.trace(|| rule.event(denies));
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+impl Rule {
+    fn event(&self, denies: bool) -> Event {
+        let clients = match &self.clients {
+            Clients::All => "all".to_owned(),
+            Clients::Address(subnet) => subnet.to_string(),
+            Clients::Host(domain) => String::from_utf8_lossy(domain).into_owned(),
+            Clients::Variable(true, name) => format!("env={}", String::from_utf8_lossy(name)),
+            Clients::Variable(false, name) => format!("env=!{}", String::from_utf8_lossy(name)),
+        };
+        Event {
+            step: "access",
+            place: Some(self.place.clone()),
+            text: format!("{} from {clients}", if denies { "Deny" } else { "Allow" }),
+            facts: Vec::new(),
+            outcome: "matches".into(),
+        }
+    }
+}
+
+/// The module's directives.
+pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
+    Directive {
+        name: "Order",
+        module: "mod_access_compat",
+        overrides: Overrides::LIMIT,
+        arguments: Arguments::ONE,
+        summary: "Says whether Allow or Deny has the last word, and what holds where neither matches.",
+        support: Support::Full,
+        apply: order,
+    },
+    Directive {
+        name: "Allow",
+        module: "mod_access_compat",
+        overrides: Overrides::LIMIT,
+        arguments: Arguments::FIRST_AND_SOME,
+        summary: "Lets clients in by address, host name or variable.",
+        support: Support::Differs(
+            "a host name matches nobody where it is not in the machine's own /etc/hosts",
+        ),
+        apply: allow,
+    },
+    Directive {
+        name: "Deny",
+        module: "mod_access_compat",
+        overrides: Overrides::LIMIT,
+        arguments: Arguments::FIRST_AND_SOME,
+        summary: "Keeps clients out by address, host name or variable.",
+        support: Support::Differs(
+            "a host name answers 500 to clients that are not in the machine's own /etc/hosts",
+        ),
+        apply: deny,
+    },
+    Directive {
+        name: "Satisfy",
+        module: "mod_access_compat",
+        overrides: Overrides::AUTH_CONFIG,
+        arguments: Arguments::ONE,
+        summary: "Says whether address and user must be allowed, or one of them.",
+        support: Support::Full,
+        apply: satisfy,
+    },
+];
+
+fn order(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    let order = match &call.word(0).to_ascii_lowercase()[..] {
+        b"allow,deny" => Order::AllowDeny,
+        b"deny,allow" => Order::DenyAllow,
+        b"mutual-failure" => Order::MutualFailure,
+        _ => {
+            let complaint =
+                Complaint::about(0, "Order is Deny,Allow or Allow,Deny or Mutual-failure");
+            return Err(complaint.hint("there is no space behind the comma"));
+        }
+    };
+    edit(shared).orders.push((MethodSet::within(call.scope), order));
+    Ok(())
+}
+
+fn allow(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    let rules = rules(call)?;
+    edit(shared).allows.extend(rules);
+    Ok(())
+}
+
+fn deny(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    let rules = rules(call)?;
+    edit(shared).denies.extend(rules);
+    Ok(())
+}
+
+fn rules(call: &Call<'_>) -> Result<Vec<Rule>, Complaint> {
+    if !call.word(0).eq_ignore_ascii_case(b"from") {
+        return Err(Complaint::about(0, format!("{} is followed by \"from\"", call.name)));
+    }
+    let place = call.kept_place();
+    let methods = MethodSet::within(call.scope);
+    let words = call.words.iter().enumerate().skip(1);
+    words
+        .map(|(index, word)| {
+            let clients = clients(word).map_err(|message| Complaint::about(index, message))?;
+            Ok(Rule { place: place.clone(), methods, clients })
+        })
+        .collect()
+}
+
+fn clients(word: &[u8]) -> Result<Clients, String> {
+    let shown = || String::from_utf8_lossy(word);
+    let prefixed = |prefix: &[u8]| {
+        let (head, rest) = word.split_at_checked(prefix.len())?;
+        head.eq_ignore_ascii_case(prefix).then_some(rest)
+    };
+    if let Some(name) = prefixed(b"env=!") {
+        return Ok(Clients::Variable(false, name.into()));
+    }
+    if let Some(name) = prefixed(b"env=") {
+        return Ok(Clients::Variable(true, name.into()));
+    }
+    if word.eq_ignore_ascii_case(b"all") {
+        return Ok(Clients::All);
+    }
+    match Subnet::new(word) {
+        Ok(subnet) => Ok(Clients::Address(subnet)),
+        Err(BadSubnet::NoAddress) if word.contains(&b'/') => {
+            Err(format!("{:?} has no address before its /", shown()))
+        }
+        Err(BadSubnet::NoAddress) if word.contains(&b'#') => {
+            Err("a comment stands in a line of its own".into())
+        }
+        Err(BadSubnet::NoAddress) => Ok(Clients::Host(word.into())),
+        Err(BadSubnet::BadAddress | BadSubnet::BadMask) => {
+            Err(format!("{:?} is neither an address nor a network", shown()))
+        }
+    }
+}
+
+fn satisfy(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    let methods = MethodSet::within(call.scope);
+    let config = edit(shared);
+    config.any = match &call.word(0).to_ascii_lowercase()[..] {
+        b"any" => config.any.with(methods),
+        b"all" => config.any.without(methods),
+        _ => return Err(Complaint::about(0, "Satisfy is All or Any")),
+    };
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! mod_alias: Redirect and its kin. Directives that map a URL to a file (Alias, ScriptAlias) are
+//! not allowed in `.htaccess`.
+
+mod directives;
+mod fixup;
+mod list;
+mod redirect;
+mod target;
+
+use std::sync::Arc;
+
+use howdah_http::Status;
+
+use crate::expression::Expression;
+use crate::merge::Merge;
+pub(crate) use directives::DIRECTIVES;
+pub use fixup::fixup;
+use list::List;
+
+/// The module's configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// `Redirect` with a path, and `RedirectMatch`.
+    redirects: Arc<List>,
+    /// `Redirect` without a path: for everything below the folder.
+    everything: Option<Everything>,
+    /// `RedirectRelative`.
+    relative: Option<bool>,
+}
+
+/// `Redirect` without a path.
+#[derive(Clone, Debug)]
+struct Everything {
+    /// A redirect, or what the answer is.
+    status: i32,
+    /// Where to.
+    target: Option<Arc<Expression>>,
+}
+
+/// The result of mod_alias for a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A redirect.
+    Redirect {
+        /// 3xx.
+        status: Status,
+        /// A whole URL, or a path where RedirectRelative is on.
+        location: Vec<u8>,
+    },
+    /// A status is the answer.
+    Status(Status),
+}
+
+impl Merge for Config {
+    fn merge(base: &Config, add: &Config) -> Config {
+        Config {
+            redirects: List::joined(&add.redirects, &base.redirects),
+            everything: add.everything.as_ref().or(base.everything.as_ref()).cloned(),
+            relative: add.relative.or(base.relative),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

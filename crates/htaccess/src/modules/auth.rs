@@ -1,0 +1,208 @@
+//! The user of a request: mod_authn_core, mod_authn_file, mod_authz_groupfile, mod_auth_basic and
+//! mod_auth_digest.
+
+mod base64;
+mod basic;
+mod des_crypt;
+mod digest;
+mod directives;
+mod files;
+mod md5_crypt;
+pub mod password;
+
+use howdah_http::Status;
+
+use crate::expression::Text;
+use crate::merge::Merge;
+use crate::trace::Event;
+use crate::transaction::Denial;
+use crate::transaction::Transaction;
+use crate::world::World;
+
+pub(crate) use directives::DIRECTIVES;
+
+#[cfg(test)]
+pub(crate) use base64::encode as encoded;
+
+/// The modules' configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    auth_type: Option<Text>,
+    name: Option<Text>,
+    user_file: Option<Box<[u8]>>,
+    group_file: Option<Box<[u8]>>,
+    basic: basic::Config,
+    /// mod_auth_digest does not merge: a folder that has one of its directives has none of those
+    /// above it.
+    digest: Option<Box<digest::Config>>,
+}
+
+impl Merge for Config {
+    fn merge(base: &Config, add: &Config) -> Config {
+        Config {
+            auth_type: add.auth_type.as_ref().or(base.auth_type.as_ref()).cloned(),
+            name: add.name.as_ref().or(base.name.as_ref()).cloned(),
+            user_file: add.user_file.as_ref().or(base.user_file.as_ref()).cloned(),
+            group_file: add.group_file.as_ref().or(base.group_file.as_ref()).cloned(),
+            basic: Merge::merge(&base.basic, &add.basic),
+            digest: add.digest.as_ref().or(base.digest.as_ref()).cloned(),
+        }
+    }
+}
+
+/// Returns the groups of a user, by AuthGroupFile.
+///
+/// # Errors
+/// A line for the log where no file is set, or the file cannot be read.
+pub(crate) fn groups_of(
+    config: Option<&Config>,
+    user: &[u8],
+    world: &mut dyn World,
+) -> Result<Vec<Vec<u8>>, String> {
+    match config.and_then(|config| config.group_file.as_deref()) {
+        None => Err("no AuthGroupFile is set".to_owned()),
+        Some(file) => files::groups_of(user, file, world),
+    }
+}
+
+/// Returns AuthType; `None` where users do not authenticate, and where the expression fails, which
+/// is logged.
+pub(crate) fn auth_type(
+    tx: &mut Transaction<'_>,
+    config: Option<&Config>,
+    world: &mut dyn World,
+) -> Option<Vec<u8>> {
+    let text = config?.auth_type.as_ref()?;
+    let auth_type = rendered(text, "AuthType", tx, world)?;
+    Some(auth_type).filter(|auth_type| !auth_type.eq_ignore_ascii_case(b"none"))
+}
+
+/// Authenticates the request and sets the user.
+///
+/// # Errors
+/// 401 with a challenge, 400, 500; or that checking the password takes time.
+pub(crate) fn authenticate(
+    tx: &mut Transaction<'_>,
+    config: Option<&Config>,
+    world: &mut dyn World,
+) -> Result<(), Denial> {
+    let Some((config, auth_type)) = config.zip(auth_type(tx, config, world)) else {
+        tx.complain(None, "a user is required and AuthType does not say how one authenticates");
+        return Err(Denial::Status(Status::INTERNAL_SERVER_ERROR));
+    };
+    let is_decided = if auth_type.eq_ignore_ascii_case(b"basic") {
+        basic::authenticate(tx, config, &auth_type, world)?
+    } else if auth_type.eq_ignore_ascii_case(b"digest") {
+        digest::authenticate(tx, config, world)?;
+        true
+    } else {
+        false
+    };
+    if is_decided {
+        return Ok(());
+    }
+    let what = format!("AuthType {} could not find out who the user is", shown(&auth_type));
+    tx.complain(None, what);
+    Err(Denial::Status(Status::INTERNAL_SERVER_ERROR))
+}
+
+/// Asks for another user: sets WWW-Authenticate. Returns 401, or 500 where the challenge cannot be
+/// sent.
+pub(crate) fn challenge(
+    tx: &mut Transaction<'_>,
+    config: Option<&Config>,
+    world: &mut dyn World,
+) -> Status {
+    let Some((config, auth_type)) = config.zip(auth_type(tx, config, world)) else {
+        return Status::UNAUTHORIZED;
+    };
+    let Some(realm) = realm(tx, config, world) else {
+        return Status::UNAUTHORIZED;
+    };
+    if auth_type.eq_ignore_ascii_case(b"basic") {
+        basic::challenge(tx, &realm)
+    } else if auth_type.eq_ignore_ascii_case(b"digest") {
+        digest::challenge_anew(tx, config, &realm, world)
+    } else {
+        Status::UNAUTHORIZED
+    }
+}
+
+/// Returns 401 with this challenge; 500 where it contains bytes that no field may contain.
+fn ask(tx: &mut Transaction<'_>, challenge: &[u8]) -> Status {
+    if challenge.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t') {
+        tx.complain(None, "AuthName holds what cannot be sent");
+        return Status::INTERNAL_SERVER_ERROR;
+    }
+    tx.state.error_fields.set(b"WWW-Authenticate", challenge);
+    Status::UNAUTHORIZED
+}
+
+/// `AuthBasicFake`: a field for the application behind. Among the last fixups.
+///
+/// # Errors
+/// 500 where an expression fails.
+pub fn fixup(
+    tx: &mut Transaction<'_>,
+    config: &Config,
+    world: &mut dyn World,
+) -> Result<(), Status> {
+    basic::fake(tx, config, world)
+}
+
+/// Returns the realm, escaped for quotes; `None` where there is none, and where the expression
+/// fails.
+fn realm(tx: &mut Transaction<'_>, config: &Config, world: &mut dyn World) -> Option<Vec<u8>> {
+    let name = rendered(config.name.as_ref()?, "AuthName", tx, world)?;
+    Some(quoted(&name))
+}
+
+fn rendered(
+    text: &Text,
+    directive: &str,
+    tx: &mut Transaction<'_>,
+    world: &mut dyn World,
+) -> Option<Vec<u8>> {
+    match text.render(tx, world) {
+        Ok(value) => Some(value.into_owned()),
+        Err(problem) => {
+            tx.complain(None, format!("{directive}: {problem}"));
+            None
+        }
+    }
+}
+
+/// With a backslash before each quote that has none (`ap_escape_quotes`).
+fn quoted(text: &[u8]) -> Vec<u8> {
+    let mut quoted = Vec::with_capacity(text.len());
+    let mut bytes = text.iter().copied();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => quoted.extend_from_slice(b"\\\""),
+            b'\\' => {
+                quoted.push(byte);
+                quoted.extend(bytes.next());
+            }
+            _ => quoted.push(byte),
+        }
+    }
+    quoted
+}
+
+/// A realm or user in an event or a line of the log, where line ends must not be forged.
+fn shown(bytes: &[u8]) -> String {
+    bytes.escape_ascii().to_string()
+}
+
+fn note(tx: &mut Transaction<'_>, user: &[u8], outcome: &str) {
+    tx.trace(|| Event {
+        step: "authentication",
+        place: None,
+        text: format!("user {}", shown(user)),
+        facts: Vec::new(),
+        outcome: outcome.to_owned(),
+    });
+}
+
+#[cfg(test)]
+mod tests;

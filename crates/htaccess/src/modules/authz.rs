@@ -1,0 +1,271 @@
+//! mod_authz_core and its providers: `Require`, its containers, AuthMerging.
+
+mod evaluate;
+mod requirement;
+mod section;
+
+use std::sync::Arc;
+
+use crate::directive::{Apply, Arguments, Call, Directive, Edge, Overrides, Support};
+use crate::merge::{Merge, Shared, edit};
+use crate::method_set::MethodSet;
+use crate::mistake::{Complaint, Place};
+use crate::transaction::{Denial, Transaction};
+use crate::world::World;
+
+use evaluate::{AuthzStatus, Evaluation, Groups};
+use requirement::Requirement;
+use section::{Logic, Section, SectionKind};
+
+/// The module's configuration.
+///
+/// A site itself has `Require all granted`, as Debian's Apache has for the folder of its sites.
+/// This is in force where no other `Require` is, and AuthMerging in the topmost file joins it.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// All `Require` directives; `None` where there are none.
+    section: Option<Arc<Section>>,
+    merging: Option<Merging>,
+    /// Whether the site's own `Require` no longer counts: it is part of `section`, or removed.
+    is_detached: bool,
+    /// AuthzSendForbiddenOnFailure.
+    forbidden_on_failure: Option<bool>,
+    /// While containers are read: the section before each open one. Empty otherwise.
+    outer: Vec<Option<Arc<Section>>>,
+}
+
+/// `AuthMerging`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Merging {
+    Off,
+    With(Logic),
+}
+
+impl Merge for Config {
+    fn merge(base: &Config, add: &Config) -> Config {
+        let is_silent = add.merging.is_none() && add.section.is_none();
+        let mut merged = if is_silent && base.section.is_some() { base } else { add }.clone();
+        if let (Some(Merging::With(logic)), Some(above)) = (add.merging, base.joined()) {
+            merged.section = Some(match &add.section {
+                None => above,
+                Some(own) => Arc::new(Section::joined(logic, &above, own)),
+            });
+            merged.is_detached = true;
+        }
+        merged.is_detached |= base.section.is_none() && base.is_cleared();
+        merged.forbidden_on_failure = add.forbidden_on_failure.or(base.forbidden_on_failure);
+        merged
+    }
+}
+
+impl Config {
+    /// Returns how the section has to be joined with the site's own `Require`.
+    fn joins_site(&self) -> Option<Logic> {
+        match self.merging {
+            Some(Merging::With(logic)) if !self.is_detached => Some(logic),
+            _ => None,
+        }
+    }
+
+    /// Whether only `section` counts: AuthMerging Off removes the site's own `Require` as well.
+    fn is_cleared(&self) -> bool {
+        self.is_detached || self.merging == Some(Merging::Off)
+    }
+
+    /// Returns the section joined with the site's own `Require`; `None` where there is no section.
+    fn joined(&self) -> Option<Arc<Section>> {
+        let section = self.section.as_ref()?;
+        Some(match self.joins_site() {
+            None => section.clone(),
+            Some(logic) => Arc::new(Section::joined(logic, &Arc::new(Section::granted()), section)),
+        })
+    }
+
+    fn add(&mut self, member: Section) -> Result<(), Complaint> {
+        let section = self
+            .section
+            .get_or_insert_with(|| Arc::new(Section::container(None, Logic::Any, false)));
+        Arc::make_mut(section).add(member)
+    }
+}
+
+/// The decision of the `Require` directives in force.
+#[derive(Debug)]
+pub(crate) enum Decision<'c> {
+    /// No `Require` is in force. `is_cleared`: AuthMerging Off has removed the site's own, too.
+    Silent { is_cleared: bool },
+    /// The request may go on.
+    Granted,
+    /// Denied, and another answer is possible once a user has authenticated.
+    DeniedWithoutUser,
+    /// Denied to everyone, or to this user.
+    Denied {
+        /// The outermost container or the only `Require`.
+        place: Option<&'c Arc<Place>>,
+        /// AuthzSendForbiddenOnFailure: a user is answered with 403 and not with 401.
+        is_forbidden: bool,
+    },
+}
+
+/// Evaluates the `Require` directives in force. `groups` returns the groups of a user.
+///
+/// # Errors
+/// 500 where a directive cannot be evaluated; or the answer takes time.
+pub(crate) fn evaluate<'c>(
+    tx: &mut Transaction<'_>,
+    config: Option<&'c Config>,
+    method: MethodSet,
+    groups: &Groups<'_>,
+    world: &mut dyn World,
+) -> Result<Decision<'c>, Denial> {
+    let Some((config, section)) =
+        config.and_then(|config| Some((config, config.section.as_ref()?)))
+    else {
+        return Ok(Decision::Silent {
+            is_cleared: config.is_some_and(Config::is_cleared),
+        });
+    };
+    let joins_site = config.joins_site();
+    if joins_site == Some(Logic::Any) {
+        return Ok(Decision::Granted);
+    }
+    let mut evaluate = Evaluation { tx, groups, world, method };
+    Ok(match evaluate.section(section, Logic::All)? {
+        AuthzStatus::Granted => Decision::Granted,
+        AuthzStatus::Neutral if joins_site == Some(Logic::All) => Decision::Granted,
+        AuthzStatus::DeniedWithoutUser => Decision::DeniedWithoutUser,
+        AuthzStatus::Denied | AuthzStatus::Neutral => Decision::Denied {
+            place: section.place.as_ref(),
+            is_forbidden: config.forbidden_on_failure == Some(true),
+        },
+    })
+}
+
+/// The module's directives.
+pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
+    Directive {
+        name: "Require",
+        module: "mod_authz_core",
+        overrides: Overrides::AUTH_CONFIG,
+        arguments: Arguments::Raw,
+        summary: "Says who may have what is here.",
+        support: Support::Differs(
+            "`host` and `forward-dns` know the names in the machine's own /etc/hosts: others match nobody, and behind `not` answer \
+             500; databases, LDAP and client certificates are refused",
+        ),
+        apply: require,
+    },
+    container(
+        "<RequireAll",
+        "Grants access where one of what it holds does and nothing denies it.",
+        require_all,
+    ),
+    container("<RequireAny", "Grants access where anything that it holds does.", require_any),
+    container(
+        "<RequireNone",
+        "Denies access where anything that it holds grants it.",
+        require_none,
+    ),
+    Directive {
+        name: "AuthMerging",
+        module: "mod_authz_core",
+        overrides: Overrides::AUTH_CONFIG,
+        arguments: Arguments::ONE,
+        summary: "Says how the Require directives of this folder and of those above it are joined.",
+        support: Support::Full,
+        apply: auth_merging,
+    },
+    Directive {
+        name: "AuthzSendForbiddenOnFailure",
+        module: "mod_authz_core",
+        overrides: Overrides::AUTH_CONFIG,
+        arguments: Arguments::Flag,
+        summary: "Answers a user who is known but not allowed with 403 and not with 401.",
+        support: Support::Full,
+        apply: authz_send_forbidden_on_failure,
+    },
+];
+
+const fn container(
+    name: &'static str,
+    summary: &'static str,
+    apply: Apply<Config>,
+) -> Directive<Apply<Config>> {
+    Directive {
+        name,
+        module: "mod_authz_core",
+        overrides: Overrides::AUTH_CONFIG,
+        arguments: Arguments::Section,
+        summary,
+        support: Support::Full,
+        apply,
+    }
+}
+
+fn require_all(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    contain(call, shared, Logic::All, false)
+}
+
+fn require_any(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    contain(call, shared, Logic::Any, false)
+}
+
+fn require_none(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    contain(call, shared, Logic::Any, true)
+}
+
+/// Opens a container, which takes the directives that follow; or closes it, and adds it to the
+/// container around it.
+fn contain(
+    call: &Call<'_>,
+    shared: &mut Shared<Config>,
+    logic: Logic,
+    is_negated: bool,
+) -> Result<(), Complaint> {
+    let config: &mut Config = edit(shared);
+    if call.edge == Edge::Open {
+        let section = Section::container(Some(call.kept_place()), logic, is_negated);
+        config.outer.push(config.section.replace(Arc::new(section)));
+        return Ok(());
+    }
+    let outer = config.outer.pop().flatten();
+    let Some(inner) = std::mem::replace(&mut config.section, outer) else {
+        return Ok(());
+    };
+    if inner.is_empty_group() {
+        return Err(Complaint::new(format!("{inner} holds no Require")));
+    }
+    config.add(Arc::unwrap_or_clone(inner))
+}
+
+fn require(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    let (is_negated, requirement) = Requirement::parse(call)?;
+    let config: &mut Config = edit(shared);
+    config.add(Section {
+        place: Some(call.kept_place()),
+        methods: MethodSet::within(call.scope),
+        is_negated,
+        kind: SectionKind::Requirement(requirement),
+    })
+}
+
+fn auth_merging(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    let merging = match &call.word(0).to_ascii_lowercase()[..] {
+        b"off" => Merging::Off,
+        b"and" => Merging::With(Logic::All),
+        b"or" => Merging::With(Logic::Any),
+        _ => return Err(Complaint::about(0, "AuthMerging is Off, And or Or")),
+    };
+    let config: &mut Config = edit(shared);
+    config.merging = Some(merging);
+    Ok(())
+}
+
+fn authz_send_forbidden_on_failure(
+    call: &Call<'_>,
+    shared: &mut Shared<Config>,
+) -> Result<(), Complaint> {
+    let config: &mut Config = edit(shared);
+    config.forbidden_on_failure = Some(call.flag());
+    Ok(())
+}

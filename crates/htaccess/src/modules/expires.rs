@@ -1,0 +1,179 @@
+//! mod_expires: `Expires` and `Cache-Control: max-age` by media type.
+
+mod code;
+
+use howdah_http::{ResponseHead, date};
+
+use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::fields::append;
+use crate::merge::{Merge, Shared, edit};
+use crate::mistake::Complaint;
+use crate::trace::Event;
+use crate::transaction::Transaction;
+use crate::world::World;
+use code::{Base, Code};
+
+/// The module's configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    active: Option<bool>,
+    default: Option<Code>,
+    by_type: Vec<(Box<[u8]>, Code)>,
+    /// Whether a type such as `image/*` is among these: those of the closest file only, as in
+    /// Apache.
+    wildcards: bool,
+}
+
+impl Merge for Config {
+    fn merge(base: &Config, add: &Config) -> Config {
+        let overridden =
+            |name: &[u8]| add.by_type.iter().any(|(closer, _)| closer.eq_ignore_ascii_case(name));
+        let inherited = base.by_type.iter().filter(|(name, _)| !overridden(name));
+        Config {
+            active: add.active.or(base.active),
+            default: add.default.or(base.default),
+            by_type: add.by_type.iter().chain(inherited).cloned().collect(),
+            wildcards: add.wildcards,
+        }
+    }
+}
+
+impl Config {
+    /// Whether [`response`] may have something to do.
+    pub fn is_active(&self) -> bool {
+        self.active == Some(true) && (self.default.is_some() || !self.by_type.is_empty())
+    }
+
+    /// Returns the expiry in force for a media type, which may have parameters.
+    fn code(&self, content_type: &[u8]) -> Option<Code> {
+        let end = content_type.iter().position(|&byte| byte == b';').unwrap_or(content_type.len());
+        let media_type = content_type[..end].trim_ascii();
+        self.entry(|name| name.eq_ignore_ascii_case(media_type))
+            .or_else(|| self.wildcard(content_type))
+            .or(self.default)
+    }
+
+    fn wildcard(&self, content_type: &[u8]) -> Option<Code> {
+        let slash = content_type.iter().position(|&byte| byte == b'/')?;
+        let major = &content_type[..=slash];
+        let matches = |name: &[u8]| match name.split_last() {
+            Some((b'*', start)) => start.eq_ignore_ascii_case(major),
+            _ => false,
+        };
+        self.wildcards.then(|| self.entry(matches)).flatten()
+    }
+
+    fn entry(&self, matches: impl Fn(&[u8]) -> bool) -> Option<Code> {
+        self.by_type.iter().find(|(name, _)| matches(name)).map(|(_, code)| *code)
+    }
+}
+
+/// Adds Expires and `Cache-Control: max-age` where the response has no Expires yet. Not to errors,
+/// which are 400 and above; a redirect does get them. `modified` is when the file was, in
+/// microseconds since 1970; where it is `None`, `world` is asked, since a redirect to a folder's
+/// slash is dated by the folder.
+pub fn response(
+    tx: &mut Transaction<'_>,
+    config: &Config,
+    world: &mut dyn World,
+    head: &mut ResponseHead,
+    modified: Option<i64>,
+) {
+    if !config.is_active() || head.status.code() >= 400 || tx.state.is_subrequest {
+        return;
+    }
+    if tx.state.error_fields.contains(b"expires") || head.fields.contains(b"expires") {
+        return;
+    }
+    let Some(code) = config.code(head.fields.value(b"content-type").unwrap_or_default()) else {
+        return;
+    };
+    let now = i64::try_from(tx.client.time()).unwrap_or(i64::MAX);
+    let mut dated = || modified.or_else(|| Some(world.probe(&tx.state.filename)?.modified));
+    let base = match code.base {
+        Base::Access => now,
+        Base::Modification => match dated() {
+            Some(modified) => modified,
+            None => return,
+        },
+    };
+    let expires = base.saturating_add(i64::from(code.seconds) * 1_000_000).max(now);
+    let age = format!("max-age={}", (expires - now) / 1_000_000);
+    append(&mut head.fields, b"Cache-Control", age.as_bytes());
+    let day = date::format(u64::try_from(expires / 1_000_000).unwrap_or_default());
+    head.fields.set(b"Expires", &day);
+    tx.trace(|| Event {
+        step: "header",
+        place: None,
+        text: "Expires".to_owned(),
+        facts: vec![
+            ("rule", code.to_string()),
+            ("expires", String::from_utf8_lossy(&day).into_owned()),
+        ],
+        outcome: age,
+    });
+}
+
+fn active(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    edit(shared).active = Some(call.flag());
+    Ok(())
+}
+
+fn default(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    let code = code::parse(call.word(0)).map_err(|message| Complaint::about(0, message))?;
+    edit(shared).default = Some(code);
+    Ok(())
+}
+
+/// The media types that a file may name at most; more are a mistake. There are about 2,000.
+const MOST_TYPES: usize = 2000;
+
+fn by_type(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    let media_type = call.word(0);
+    if !media_type.contains(&b'/') {
+        return Err(Complaint::about(0, "a media type has a slash in it"));
+    }
+    let code = code::parse(call.word(1)).map_err(|message| Complaint::about(1, message))?;
+    let config = edit(shared);
+    if config.by_type.len() >= MOST_TYPES {
+        return Err(Complaint::new(format!("more than {MOST_TYPES} media types")));
+    }
+    config.wildcards |= media_type.ends_with(b"/*");
+    config.by_type.retain(|(name, _)| !name.eq_ignore_ascii_case(media_type));
+    config.by_type.push((media_type.into(), code));
+    Ok(())
+}
+
+/// The module's directives.
+pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
+    Directive {
+        name: "ExpiresActive",
+        module: "mod_expires",
+        overrides: Overrides::INDEXES,
+        arguments: Arguments::Flag,
+        summary: "Whether Expires and Cache-Control: max-age are added.",
+        support: Support::Full,
+        apply: active,
+    },
+    Directive {
+        name: "ExpiresByType",
+        module: "mod_expires",
+        overrides: Overrides::INDEXES,
+        arguments: Arguments::TWO,
+        summary: "How long responses of a media type, such as text/css or image/*, may be kept.",
+        support: Support::Full,
+        apply: by_type,
+    },
+    Directive {
+        name: "ExpiresDefault",
+        module: "mod_expires",
+        overrides: Overrides::INDEXES,
+        arguments: Arguments::ONE,
+        summary: "How long responses of all other media types may be kept.",
+        support: Support::Full,
+        apply: default,
+    },
+];
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+//! mod_filter, mod_deflate and mod_brotli: filters for the content of responses.
+//!
+//! A response passes the filters that mod_mime's AddOutputFilter names, then those of
+//! SetOutputFilter, then those of mod_filter's chain, to which AddOutputFilterByType adds. Filters
+//! that change text come before filters that compress, whatever their order there.
+
+mod accept;
+mod choose;
+mod directives;
+mod transform;
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::expression::Expression;
+use crate::merge::Merge;
+use crate::transform::ContentFilter;
+
+pub use crate::transform::{Broken, Transform};
+pub use choose::{InForce, TOO_SMALL, choose};
+pub(crate) use directives::DIRECTIVES;
+
+/// A filter that the content of a response passes.
+#[derive(Clone, Debug)]
+pub enum Filter {
+    /// mod_deflate's DEFLATE: gzip.
+    Deflate,
+    /// mod_deflate's INFLATE, which unpacks gzip.
+    Inflate,
+    /// mod_brotli's BROTLI_COMPRESS.
+    Brotli,
+    /// mod_substitute's SUBSTITUTE.
+    Substitute(Arc<dyn ContentFilter>),
+}
+
+/// A filter by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FilterKind {
+    Deflate,
+    Inflate,
+    Brotli,
+    Substitute,
+}
+
+/// The module's configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// The filters that FilterDeclare, FilterProvider and AddOutputFilterByType have made, by name.
+    /// Shared, since a closer folder replaces one as a whole.
+    smart: Vec<Arc<SmartFilter>>,
+    /// The names of the filters in the order in which they act. `None`: the names before it do not
+    /// count.
+    chain: Vec<Option<Box<[u8]>>>,
+}
+
+/// A filter of mod_filter's, which acts as one of its providers.
+#[derive(Clone, Debug, Default)]
+struct SmartFilter {
+    name: Box<[u8]>,
+    /// Its place among the filters of a response.
+    rank: u8,
+    /// In the order in which they were added; the last is asked first.
+    providers: Vec<Provider>,
+}
+
+#[derive(Clone, Debug)]
+struct Provider {
+    kind: FilterKind,
+    when: When,
+    protocol: Protocol,
+}
+
+/// When a provider acts.
+#[derive(Clone, Debug)]
+enum When {
+    /// For these media types.
+    Types(Box<[Box<[u8]>]>),
+    /// Where this holds.
+    Expression(Arc<Expression>),
+}
+
+/// The effects of a filter on a response, by FilterProtocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Protocol {
+    /// The filter changes the content.
+    change: bool,
+    /// The filter changes the content's length.
+    change_length: bool,
+    /// Ranges of the filter's output are not possible.
+    no_ranges: bool,
+    /// The filter's output must not be cached.
+    no_cache: bool,
+}
+
+impl FilterKind {
+    /// By Apache's name, in any case.
+    pub(crate) fn of(name: &[u8]) -> Option<FilterKind> {
+        match name.to_ascii_uppercase().as_slice() {
+            b"DEFLATE" => Some(FilterKind::Deflate),
+            b"INFLATE" => Some(FilterKind::Inflate),
+            b"BROTLI_COMPRESS" => Some(FilterKind::Brotli),
+            b"SUBSTITUTE" => Some(FilterKind::Substitute),
+            _ => None,
+        }
+    }
+
+    /// Returns the filter's rank: smaller ranks come earlier (`ap_filter_type`).
+    fn rank(self) -> u8 {
+        match self {
+            FilterKind::Inflate => RESOURCE - 1,
+            FilterKind::Substitute => RESOURCE,
+            FilterKind::Deflate | FilterKind::Brotli => CONTENT_SET,
+        }
+    }
+}
+
+/// The variables that the choice of filters depends on.
+pub const VARIABLES: [&[u8]; 5] =
+    [b"no-gzip", b"gzip-only-text/html", b"force-gzip", b"no-brotli", b"filter-errordocs"];
+
+/// `AP_FTYPE_RESOURCE`.
+const RESOURCE: u8 = 10;
+/// `AP_FTYPE_CONTENT_SET`.
+const CONTENT_SET: u8 = 20;
+
+impl fmt::Display for FilterKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FilterKind::Deflate => "DEFLATE",
+            FilterKind::Inflate => "INFLATE",
+            FilterKind::Brotli => "BROTLI_COMPRESS",
+            FilterKind::Substitute => "SUBSTITUTE",
+        })
+    }
+}
+
+impl Config {
+    fn smart(&self, name: &[u8]) -> Option<&Arc<SmartFilter>> {
+        self.smart.iter().find(|smart| *smart.name == *name)
+    }
+
+    /// Whether the choice depends only on the response's head, the codings that the client accepts,
+    /// and the [variables](VARIABLES).
+    pub fn is_by_type(&self) -> bool {
+        let mut providers = self.smart.iter().flat_map(|smart| &smart.providers);
+        providers.all(|provider| matches!(provider.when, When::Types(_)))
+    }
+
+    /// The chain, as far as it counts.
+    fn chain(&self) -> impl Iterator<Item = &[u8]> {
+        let start = self.chain.iter().rposition(Option::is_none).map_or(0, |reset| reset + 1);
+        self.chain[start..].iter().flatten().map(|name| &**name)
+    }
+}
+
+impl Merge for Config {
+    fn merge(base: &Config, add: &Config) -> Config {
+        let inherited = base.smart.iter().filter(|smart| add.smart(&smart.name).is_none());
+        Config {
+            smart: add.smart.iter().chain(inherited).cloned().collect(),
+            chain: [&base.chain[..], &add.chain].concat(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

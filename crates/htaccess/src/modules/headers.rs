@@ -1,0 +1,119 @@
+//! mod_headers: `Header` and `RequestHeader`.
+//!
+//! Apache keeps two tables of response fields. `Header` changes that of successful responses,
+//! `Header always` the one that is also sent with errors and redirects; both are sent with a
+//! successful response. Therefore `Header always unset X` does not remove a field that the script
+//! has set, and a field that is set with and without `always` is sent twice.
+
+mod constant;
+mod format;
+mod parse;
+mod rule;
+mod run;
+
+use std::sync::Arc;
+
+use howdah_http::{ResponseHead, Status};
+
+use crate::directive::{Apply, Arguments, Directive, Overrides, Support};
+use crate::merge::Merge;
+use crate::transaction::Transaction;
+use crate::world::World;
+
+use rule::Rule;
+use run::Table;
+
+/// The module's configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// RequestHeader.
+    request: Vec<Arc<Rule>>,
+    /// Header, and Header onsuccess.
+    success: Vec<Arc<Rule>>,
+    /// Header always.
+    always: Vec<Arc<Rule>>,
+}
+
+impl Merge for Config {
+    fn merge(base: &Config, add: &Config) -> Config {
+        Config {
+            request: [&base.request[..], &add.request].concat(),
+            success: [&base.success[..], &add.success].concat(),
+            always: [&base.always[..], &add.always].concat(),
+        }
+    }
+}
+
+impl Config {
+    /// Whether [`request_fixup`] has anything to do.
+    pub fn changes_requests(&self) -> bool {
+        !self.request.is_empty()
+    }
+
+    /// Whether [`response`] has anything to do.
+    pub fn changes_responses(&self) -> bool {
+        !self.success.is_empty() || !self.always.is_empty()
+    }
+}
+
+/// Applies RequestHeader, as the last of the fixups.
+pub fn request_fixup(
+    tx: &mut Transaction<'_>,
+    config: &Config,
+    world: &mut dyn World,
+) -> Result<(), Status> {
+    run::apply(tx, &config.request, Table::Request, world)
+}
+
+/// Header, when the response is about to be sent. `head` holds the fields of a successful response
+/// (`r->headers_out`, with Content-Type); those that every response gets are in the transaction's
+/// `error_fields`, and stay there: [`crate::response`] joins them. `error`: the response is an
+/// error or a redirect whose page the server makes, to which only `Header always` applies.
+///
+/// Fails with 500 where a regular expression gives up, and where a field would hold a control byte,
+/// as with `\n` in a value: Apache does not send such a response either.
+pub fn response(
+    tx: &mut Transaction<'_>,
+    config: &Config,
+    world: &mut dyn World,
+    head: &mut ResponseHead,
+    error: bool,
+) -> Result<(), Status> {
+    if !config.changes_responses() {
+        return Ok(());
+    }
+    tx.with_head(head, config.needs_media_type(), |tx| {
+        run::apply(tx, &config.always, Table::Always, world)?;
+        match error {
+            false => run::apply(tx, &config.success, Table::Success, world),
+            true => Ok(()),
+        }
+    })
+}
+
+/// The module's directives.
+pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
+    Directive {
+        name: "Header",
+        module: "mod_headers",
+        overrides: Overrides::FILE_INFO,
+        arguments: Arguments::Raw,
+        summary: "Changes a field of the response: set, setifempty, add, append, merge, unset, edit, edit*, echo, note.",
+        support: Support::Differs(
+            "`early` has no effect below a folder, as in Apache; %l, %i and %b tell Howdah's own load",
+        ),
+        apply: parse::header,
+    },
+    Directive {
+        name: "RequestHeader",
+        module: "mod_headers",
+        overrides: Overrides::FILE_INFO,
+        arguments: Arguments::Raw,
+        summary: "Changes a field of the request before a script sees it, with the same actions as Header but echo.",
+        support: Support::Full,
+        apply: parse::request_header,
+    },
+];
+
+#[cfg(test)]
+mod tests;

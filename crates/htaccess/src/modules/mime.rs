@@ -1,0 +1,236 @@
+//! mod_mime: properties of a file by the extensions of its name.
+//!
+//! Every extension counts, wherever in the name it is: `page.html.en` is an English page,
+//! `a.tar.gz` a compressed archive. A handler counts too: where a site says `AddHandler
+//! application/x-httpd-php .php`, `upload.php.jpg` is a script, as it is in Apache. (PHP itself is
+//! bound to the last extension; only a site's own AddHandler does that.)
+
+mod directives;
+mod extension;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use crate::description::FileDescription;
+use crate::media_type::MediaType;
+use crate::merge::Merge;
+use crate::trace::Event;
+use crate::transaction::{Found, State, Transaction};
+
+pub(crate) use directives::DIRECTIVES;
+use extension::{Aspect, Extension};
+
+/// The module's configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// By extension, in lower case, without its dot.
+    extensions: BTreeMap<Box<[u8]>, Extension>,
+    /// Aspects that `Remove…` removes from the extensions of folders above and of this file.
+    removed: Vec<(Box<[u8]>, Aspect)>,
+    default_language: Option<Box<[u8]>>,
+    multiviews_match: MultiviewsMatch,
+    use_path_info: Option<bool>,
+}
+
+/// Which files MultiViews takes besides those whose extensions all have a meaning (a set).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct MultiviewsMatch {
+    /// Those with any extension.
+    pub any: bool,
+    /// Said to be none: the default, but it wins over what a folder above says.
+    pub negotiated: bool,
+    /// Those whose extension has a handler.
+    pub handlers: bool,
+    /// Those whose extension has a filter.
+    pub filters: bool,
+}
+
+impl Merge for Config {
+    fn merge(base: &Config, add: &Config) -> Config {
+        let mut extensions = base.remaining();
+        for (name, extension) in &add.extensions {
+            extensions.entry(name.clone()).or_default().overlay(extension);
+        }
+        remove(&mut extensions, &add.removed);
+        Config {
+            extensions,
+            removed: Vec::new(),
+            default_language: add
+                .default_language
+                .clone()
+                .or_else(|| base.default_language.clone()),
+            multiviews_match: match add.multiviews_match == MultiviewsMatch::default() {
+                true => base.multiviews_match,
+                false => add.multiviews_match,
+            },
+            use_path_info: add.use_path_info.or(base.use_path_info),
+        }
+    }
+}
+
+impl Config {
+    fn remaining(&self) -> BTreeMap<Box<[u8]>, Extension> {
+        let mut extensions = self.extensions.clone();
+        for extension in extensions.values_mut() {
+            extension.unhandled = extension.takes_away();
+        }
+        remove(&mut extensions, &self.removed);
+        extensions
+    }
+
+    /// Whether RemoveHandler or RemoveType has taken from the file of that name, by its last
+    /// extension, what served it.
+    pub fn takes_handler_away(&self, name: &[u8]) -> bool {
+        let Some(dot) = memchr::memrchr(b'.', name) else {
+            return false;
+        };
+        let name = name[dot + 1..].to_ascii_lowercase();
+        let takes_away = self.extensions.get(&name[..]).is_some_and(Extension::takes_away);
+        self.extension(&name).is_some_and(|extension| {
+            let has_no_type =
+                extension.media_type.as_ref().is_some_and(|media_type| media_type.is_empty());
+            extension.handler.is_none() && (takes_away || has_no_type)
+        })
+    }
+
+    /// The language of files whose names tell none.
+    pub(crate) fn default_language(&self) -> Option<&[u8]> {
+        self.default_language.as_deref()
+    }
+
+    /// Returns the configuration of an extension, given in lower case.
+    fn extension(&self, name: &[u8]) -> Option<Cow<'_, Extension>> {
+        let mut extension = Cow::Borrowed(self.extensions.get(name)?);
+        for (_, aspect) in self.removed.iter().filter(|(removed, _)| **removed == *name) {
+            extension.to_mut().remove(*aspect);
+        }
+        Some(extension)
+    }
+}
+
+fn remove(extensions: &mut BTreeMap<Box<[u8]>, Extension>, removed: &[(Box<[u8]>, Aspect)]) {
+    for (name, aspect) in removed {
+        if let Some(extension) = extensions.get_mut(name) {
+            extension.remove(*aspect);
+        }
+    }
+}
+
+/// Sets media type, charset, encoding, languages, handler and filters from the file's name: the
+/// phase of the type checkers. The fixup of core, with ForceType and SetHandler, comes after it.
+/// `base` knows the media types of extensions (lower case, without a dot) that no directive names,
+/// as Apache's TypesConfig does.
+pub fn find_type(
+    tx: &mut Transaction<'_>,
+    config: Option<&Config>,
+    base: &dyn Fn(&[u8]) -> Option<&'static str>,
+) {
+    let state = &mut tx.state;
+    if state.found == Found::Directory {
+        state.content_type = Some(DIRECTORY.to_vec());
+        return;
+    }
+    let is_configured = config.is_some();
+    let nothing = Config::default();
+    let config = config.unwrap_or(&nothing);
+    let description = match config.use_path_info {
+        Some(true) => describe(config, &[&state.filename[..], &state.path_info].concat(), base),
+        _ => describe(config, &state.filename, base),
+    };
+    if tx.is_traced() && is_configured {
+        let (name, facts) = (shown(&tx.state.filename), description.facts());
+        tx.trace(|| Event {
+            step: "type",
+            place: None,
+            text: name,
+            facts,
+            outcome: "found".to_owned(),
+        });
+    }
+    take(&mut tx.state, config, description);
+}
+
+/// Sets what the name says; where it says nothing, the state keeps its value.
+fn take(state: &mut State, config: &Config, description: FileDescription) {
+    let FileDescription {
+        handler,
+        filters,
+        languages,
+        encoding,
+        charset,
+        content_type,
+        ..
+    } = description;
+    if let Some(content_type) = content_type.or_else(|| state.content_type.take()) {
+        let (media_type, own) = MediaType::split(&content_type);
+        let is_readable = media_type.is_readable;
+        state.content_type = Some(media_type.text);
+        state.charset = match charset {
+            Some(charset) if is_readable => Some(charset.into()),
+            _ => own.or_else(|| state.charset.take()),
+        };
+    }
+    if let Some(encoding) = encoding {
+        state.encoding = Some(match state.encoding.take() {
+            Some(first) => [&first[..], b", ", &encoding].concat(),
+            None => encoding,
+        });
+    }
+    state.languages.extend(languages.into_iter().map(Vec::from));
+    if state.languages.is_empty()
+        && let Some(language) = &config.default_language
+    {
+        state.languages.push(language.to_vec());
+    }
+    if let Some(handler) = handler {
+        state.handler = Some(handler.into());
+    }
+    state.output_filters.extend(filters);
+}
+
+/// Returns what the name of the file at a path says.
+pub(crate) fn describe(
+    config: &Config,
+    path: &[u8],
+    base: &dyn Fn(&[u8]) -> Option<&'static str>,
+) -> FileDescription {
+    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    let dots = name.iter().take_while(|&&byte| byte == b'.').count();
+    let stem = name[dots..]
+        .iter()
+        .position(|&byte| byte == b'.')
+        .map_or(name.len(), |end| dots + end);
+    let mut description = FileDescription::of(&name[..stem]);
+    let extensions = name[stem..]
+        .split(|&byte| byte == b'.')
+        .filter(|extension| !extension.is_empty());
+    for written in extensions {
+        let lower = written.to_ascii_lowercase();
+        let extension = config.extension(&lower);
+        let known = extension.as_ref().is_some_and(|extension| extension.media_type.is_some());
+        let mut found = false;
+        if !known && let Some(media_type) = base(&lower) {
+            description.content_type = Some(media_type.as_bytes().to_vec());
+            found = true;
+        }
+        if let Some(extension) = extension {
+            found |= extension.describe(&mut description, config.multiviews_match);
+        }
+        if found || config.multiviews_match.any {
+            description.is_known = true;
+        } else {
+            description.exceptions.push(written.into());
+        }
+    }
+    description
+}
+
+fn shown(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Apache's media type for a folder.
+const DIRECTORY: &[u8] = b"httpd/unix-directory";
+
+#[cfg(test)]
+mod tests;

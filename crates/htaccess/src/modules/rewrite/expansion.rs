@@ -1,0 +1,49 @@
+//! The values that strings are expanded from, and the errors of an evaluation.
+
+use super::look_ahead::LookAhead;
+use crate::pattern::{Captures, Exhausted};
+use crate::transaction::Transaction;
+
+/// The values that a string is expanded from, besides the outside world.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Expansion<'s, 'r> {
+    /// The request.
+    pub transaction: &'s Transaction<'r>,
+    /// The results of look-aheads.
+    pub ahead: &'s LookAhead,
+    /// The captures of the rule's pattern.
+    pub rule: &'s Captures,
+    /// The captures of the last condition.
+    pub condition: &'s Captures,
+}
+
+/// The error of an evaluation: the request is answered with 500.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum RewriteError {
+    /// A pattern tries too much.
+    Exhausted,
+    /// An expansion is longer than 64 KiB.
+    TooLong,
+    /// The rules took too much work altogether.
+    TooMuch,
+    /// A cookie with a control character in it.
+    BadCookie,
+}
+
+impl From<Exhausted> for RewriteError {
+    fn from(_: Exhausted) -> RewriteError {
+        RewriteError::Exhausted
+    }
+}
+
+impl RewriteError {
+    /// For the error log.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            RewriteError::Exhausted => "a pattern takes too many steps on this request",
+            RewriteError::TooLong => "an expansion exceeds 64 KiB",
+            RewriteError::BadCookie => "a cookie has control characters in it",
+            RewriteError::TooMuch => "the rules take too much work on this request",
+        }
+    }
+}

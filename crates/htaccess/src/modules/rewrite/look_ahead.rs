@@ -1,0 +1,84 @@
+//! Sub-requests of strings: `LA-U` and `LA-F`.
+
+use std::borrow::Cow;
+
+use super::Config;
+use super::expansion::Expansion;
+use super::template::Template;
+use super::variables::Variable;
+use crate::subrequest::{lookup_file, may_ask};
+use crate::transaction::Transaction;
+use crate::variables::Server;
+use crate::world::{Lookup, World};
+
+/// The results of sub-requests for the subject of a rule, where its strings ask for them.
+#[derive(Debug, Default)]
+pub(super) struct LookAhead {
+    url: Option<Lookup>,
+    file: Option<Lookup>,
+}
+
+/// Makes the sub-requests that a string with look-aheads needs; none where they would never end.
+pub(super) fn look(
+    template: &Template,
+    subject: &[u8],
+    config: &Config,
+    transaction: &mut Transaction<'_>,
+    world: &mut dyn World,
+) -> LookAhead {
+    let mut ahead = LookAhead::default();
+    if !may_ask(transaction) {
+        return ahead;
+    }
+    let is_url = subject.starts_with(b"/");
+    if template.looks_ahead(false) {
+        let folder = config.base.as_deref().unwrap_or(&config.directory);
+        let url = if is_url {
+            subject.to_vec()
+        } else {
+            [folder, subject].concat()
+        };
+        ahead.url = Some(world.lookup(transaction, &url));
+    }
+    if template.looks_ahead(true) {
+        // As in Apache, an absolute path is asked for as a URL.
+        ahead.file = Some(if is_url {
+            world.lookup(transaction, subject)
+        } else {
+            lookup_file(transaction, &[&*config.directory, subject].concat(), world)
+        });
+    }
+    ahead
+}
+
+impl LookAhead {
+    /// Returns the value of a variable after the sub-request for the file or for the URL; empty
+    /// without one.
+    pub fn value<'s>(
+        &'s self,
+        of_file: bool,
+        variable: &'s Variable,
+        expansion: &Expansion<'s, '_>,
+        world: &mut dyn World,
+    ) -> Cow<'s, [u8]> {
+        let Some(found) = (if of_file { &self.file } else { &self.url }) else {
+            return Cow::Borrowed(b"");
+        };
+        Cow::Borrowed(match variable {
+            Variable::Environment(name) => match found.env.value(name) {
+                Some(value) => value,
+                None => return world.host().variable(name).unwrap_or_default().into(),
+            },
+            Variable::Server(Server::Filename) => &found.filename,
+            Variable::Server(Server::Uri) => &found.uri,
+            Variable::Server(Server::RemoteUser) => found.user.as_deref().unwrap_or_default(),
+            Variable::Server(Server::PathInfo) => &found.path_info,
+            Variable::Server(Server::QueryString) => found.args.as_deref().unwrap_or_default(),
+            Variable::Server(Server::AuthType) => found.auth_type.unwrap_or_default().as_bytes(),
+            Variable::Server(Server::Method) => b"GET",
+            Variable::Server(Server::IsSubrequest) => b"true",
+            Variable::Server(Server::Protocol) => b"INCLUDED",
+            other => return other.value(expansion, world),
+        })
+    }
+}

@@ -1,0 +1,360 @@
+//! Rules applied to a request, one after the other.
+
+mod conditions;
+mod effects;
+
+use crate::modules::rewrite::Config;
+use crate::modules::rewrite::condition::Known;
+use crate::modules::rewrite::expansion::{Expansion, RewriteError};
+use crate::modules::rewrite::index::{Index, MatchingRules};
+use crate::modules::rewrite::look_ahead::LookAhead;
+use crate::modules::rewrite::rule::{Rule, Switches};
+use crate::modules::rewrite::trace;
+use crate::pattern::{Candidates, Captures};
+use crate::transaction::{State, Transaction};
+use crate::world::World;
+
+/// The application of rules to a request.
+pub(super) struct Run<'a, 'r> {
+    /// The request, whose file name, query and PATH_INFO the rules change.
+    pub transaction: &'a mut Transaction<'r>,
+    /// The outside.
+    pub world: &'a mut dyn World,
+    config: &'a Config,
+    /// The file name before any rule changed it; `None` while none has.
+    original: Option<Vec<u8>>,
+    /// The query before any rule changed the URL; `None` while none has.
+    original_args: Option<Option<Vec<u8>>>,
+    /// The status that a redirect has been given (`r->status`).
+    pub status: u16,
+    /// The media type of `T=`.
+    pub kind: Option<Vec<u8>>,
+    /// The handler of `H=`.
+    pub handler: Option<Vec<u8>>,
+    /// File name and PATH_INFO, where there is any.
+    joined: Vec<u8>,
+    /// Whether the file name has changed since they were joined.
+    is_stale: bool,
+    by_rule: Captures,
+    by_condition: Captures,
+    spare: Captures,
+    ahead: LookAhead,
+    matching: MatchingRules,
+    candidates: Candidates,
+    /// The conditions that held and whose request fields go into Vary.
+    vary: Vec<usize>,
+    /// The work that is left, in bytes looked at or written.
+    work: usize,
+}
+
+/// The result of all rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RulesOutcome {
+    /// None has changed the URL.
+    Unchanged,
+    /// The file name is another URL or path now; `escape` says that a redirect to it is to be
+    /// escaped.
+    Changed { escape: bool },
+    /// A status is the answer.
+    Status(u16),
+}
+
+/// The result of one rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Applied {
+    /// Pattern or conditions do not hold.
+    Not,
+    /// They hold, and the URL stays.
+    Kept,
+    /// They hold, and the URL is another.
+    Changed,
+    /// They hold, but the resulting URL is refused.
+    Refused,
+}
+
+/// The longest rewritten path: twice the 8,190 bytes of `LimitRequestLine`'s default. A longer one
+/// is answered with 500.
+const LONGEST_PATH: usize = 16_380;
+
+/// The work of the rules for a request at most, in bytes looked at or written; more is answered
+/// with 500. A list of 5,000 rules takes a thirtieth of it, a loop of 32,000 rounds with one rule a
+/// tenth. Some hundred milliseconds at worst.
+const MOST_WORK: usize = 32 << 20;
+
+/// The work of a rule or a condition at least.
+const LEAST_WORK: usize = 32;
+
+impl<'a, 'r> Run<'a, 'r> {
+    /// Before the first rule.
+    pub fn new(
+        transaction: &'a mut Transaction<'r>,
+        config: &'a Config,
+        world: &'a mut dyn World,
+    ) -> Run<'a, 'r> {
+        Run {
+            status: transaction.state.status.code(),
+            transaction,
+            world,
+            config,
+            original: None,
+            original_args: None,
+            kind: None,
+            handler: None,
+            joined: Vec::new(),
+            is_stale: true,
+            by_rule: Captures::default(),
+            by_condition: Captures::default(),
+            spare: Captures::default(),
+            ahead: LookAhead::default(),
+            matching: MatchingRules::default(),
+            candidates: Candidates::default(),
+            vary: Vec::new(),
+            work: MOST_WORK,
+        }
+    }
+
+    /// The file name before any rule changed it; `None` while none has.
+    pub fn take_original(&mut self) -> Option<Vec<u8>> {
+        self.original.take()
+    }
+
+    /// Whether the query, which there is, is the one that the request came with.
+    pub fn has_first_query(&self) -> bool {
+        self.original_args
+            .as_ref()
+            .is_none_or(|first| first.is_some() && *first == self.transaction.state.args)
+    }
+
+    /// Logs the rule at which the evaluation failed.
+    fn complain(&mut self, rule: &Rule, failure: RewriteError) -> RewriteError {
+        let message = format!("mod_rewrite: {}", failure.as_str());
+        self.transaction.complain(Some(&rule.place), message);
+        failure
+    }
+
+    /// Applies all rules in their order (`apply_rewrite_list`).
+    pub fn all(&mut self) -> Result<RulesOutcome, RewriteError> {
+        let rules = &self.config.rules.list;
+        // With a trace, every rule is tried.
+        let index = match self.transaction.is_traced() {
+            false => self.config.rules.index(),
+            true => None,
+        };
+        let is_subrequest = self.transaction.state.is_subrequest;
+        let mut outcome = RulesOutcome::Unchanged;
+        let mut round = 1;
+        let mut at = 0;
+        loop {
+            self.join(index);
+            at = index
+                .map_or(Some(at), |index| index.next(at, &self.matching))
+                .unwrap_or(rules.len());
+            let Some(rule) = rules.get(at) else {
+                return Ok(outcome);
+            };
+            if is_subrequest
+                && (rule.has(Switches::NOT_ON_SUBREQUEST) || rule.has(Switches::REDIRECT))
+            {
+                at += 1;
+                continue;
+            }
+            let applied = self.one(rule).map_err(|failure| self.complain(rule, failure))?;
+            if applied == Applied::Not {
+                while rules.get(at).is_some_and(|rule| rule.has(Switches::CHAIN)) {
+                    at += 1;
+                }
+                at += 1;
+                continue;
+            }
+            if self.is_too_long(rule) {
+                return Ok(RulesOutcome::Status(500));
+            }
+            self.note_vary(rule);
+            if applied == Applied::Refused {
+                return Ok(RulesOutcome::Status(403));
+            }
+            if rule.has(Switches::STATUS) {
+                return Ok(RulesOutcome::Status(rule.effects.status));
+            }
+            if applied == Applied::Changed {
+                let escape = !rule.has(Switches::NO_ESCAPE);
+                outcome = RulesOutcome::Changed { escape };
+            }
+            if rule.has(Switches::PASS_THROUGH) {
+                let name = [PASS_THROUGH, &self.transaction.state.filename].concat();
+                self.rename(name);
+                return Ok(RulesOutcome::Changed { escape: true });
+            }
+            if rule.has(Switches::END) {
+                self.transaction.state.rewriting.ended = true;
+                return Ok(outcome);
+            }
+            if rule.has(Switches::PROXY) || rule.has(Switches::LAST) {
+                return Ok(outcome);
+            }
+            if rule.has(Switches::NEXT_ROUND) {
+                round += 1;
+                if round >= rule.effects.rounds {
+                    self.complain_of_rounds(rule);
+                    return Ok(RulesOutcome::Status(500));
+                }
+                at = 0;
+                continue;
+            }
+            at += 1 + rule.effects.skip;
+        }
+    }
+
+    /// Applies one rule (`apply_rewrite_rule`).
+    fn one(&mut self, rule: &Rule) -> Result<Applied, RewriteError> {
+        let subject = self.subject();
+        let length = subject.len();
+        let matches = rule.pattern.is_match(subject)?;
+        self.charge(length)?;
+        if self.transaction.is_traced() {
+            self.trace_pattern(rule, matches)?;
+        }
+        if matches == rule.negated {
+            return Ok(Applied::Not);
+        }
+        if rule.captures_conditions {
+            self.by_condition.clear();
+        }
+        self.vary.clear();
+        if rule.conditions_refer {
+            self.capture(rule)?;
+        }
+        if !self.conditions(rule)? {
+            return Ok(Applied::Not);
+        }
+        if rule.output_refers && !rule.conditions_refer {
+            self.capture(rule)?;
+        }
+        let mut result = None;
+        if !rule.has(Switches::KEEP) {
+            let Some(text) = self.substitute(rule)? else {
+                return Ok(Applied::Refused);
+            };
+            result = Some(text);
+        }
+        self.set_variables(rule)?;
+        let Some(result) = result else {
+            self.force_type(rule)?;
+            trace::kept(self.transaction, rule);
+            return Ok(Applied::Kept);
+        };
+        self.take(rule, result)?;
+        trace::changed(self.transaction, rule);
+        Ok(Applied::Changed)
+    }
+
+    /// Fills in what the rule's pattern captures.
+    fn capture(&mut self, rule: &Rule) -> Result<(), RewriteError> {
+        if rule.negated {
+            self.by_rule.clear();
+            return Ok(());
+        }
+        let base = whole(&self.transaction.state, &self.joined);
+        let subject = base.strip_prefix(&*self.config.directory).unwrap_or(base);
+        rule.pattern.captures(subject, &mut self.by_rule)?;
+        Ok(())
+    }
+
+    /// Where the file name has changed: appends PATH_INFO, since rules are matched against both,
+    /// and looks up the rules that may match.
+    fn join(&mut self, index: Option<&Index>) {
+        if !self.is_stale {
+            return;
+        }
+        let state = &self.transaction.state;
+        if !state.path_info.is_empty() {
+            self.joined.clear();
+            self.joined.extend_from_slice(&state.filename);
+            self.joined.extend_from_slice(&state.path_info);
+        }
+        self.is_stale = false;
+        if let Some(index) = index {
+            let whole = whole(state, &self.joined);
+            let subject = whole.strip_prefix(&*self.config.directory).unwrap_or(whole);
+            index.chart(subject, &mut self.matching);
+        }
+    }
+
+    /// Returns the subject of the rules: the path below their folder.
+    fn subject(&self) -> &[u8] {
+        let whole = whole(&self.transaction.state, &self.joined);
+        whole.strip_prefix(&*self.config.directory).unwrap_or(whole)
+    }
+
+    /// Returns the values that strings are expanded from, and the parts that change meanwhile.
+    fn parts(&mut self) -> (Expansion<'_, 'r>, &mut dyn World, Known<'_>, &mut Captures) {
+        let state = &self.transaction.state;
+        let expansion = Expansion {
+            transaction: &*self.transaction,
+            ahead: &self.ahead,
+            rule: &self.by_rule,
+            condition: &self.by_condition,
+        };
+        let known = Known {
+            filename: self.original.as_deref().unwrap_or(&state.filename),
+            found: state.found,
+        };
+        (expansion, &mut *self.world, known, &mut self.spare)
+    }
+
+    fn rename(&mut self, name: Vec<u8>) {
+        let before = std::mem::replace(&mut self.transaction.state.filename, name);
+        self.original.get_or_insert(before);
+        self.is_stale = true;
+    }
+
+    fn charge(&mut self, bytes: usize) -> Result<(), RewriteError> {
+        self.work = self.work.checked_sub(bytes + LEAST_WORK).ok_or(RewriteError::TooMuch)?;
+        Ok(())
+    }
+
+    fn is_too_long(&mut self, rule: &Rule) -> bool {
+        let is_too_long = self.transaction.state.filename.len() > LONGEST_PATH;
+        if is_too_long {
+            let message = format!(
+                "RewriteRule '{}' and URI '{}' exceeded maximum length ({LONGEST_PATH})",
+                String::from_utf8_lossy(rule.pattern.text()),
+                String::from_utf8_lossy(&self.transaction.state.uri)
+            );
+            self.transaction.complain(Some(&rule.place), message);
+        }
+        is_too_long
+    }
+
+    fn complain_of_rounds(&mut self, rule: &Rule) {
+        let message = format!(
+            "AH02596: RewriteRule '{}' and URI '{}' exceeded maximum number of rounds ({}) via the [N] flag",
+            String::from_utf8_lossy(rule.pattern.text()),
+            String::from_utf8_lossy(&self.transaction.state.uri),
+            rule.effects.rounds
+        );
+        self.transaction.complain(Some(&rule.place), message);
+    }
+
+    fn trace_pattern(&mut self, rule: &Rule, matches: bool) -> Result<(), RewriteError> {
+        if matches {
+            self.capture(rule)?;
+        }
+        let subject = self.subject().to_vec();
+        trace::pattern(self.transaction, rule, &subject, matches, &self.by_rule);
+        Ok(())
+    }
+}
+
+/// The prefix of a result for mod_proxy.
+pub(super) const PROXY: &[u8] = b"proxy:";
+/// The prefix of the result of a rule with `PT`.
+pub(super) const PASS_THROUGH: &[u8] = b"passthrough:";
+
+fn whole<'s>(state: &'s State, joined: &'s [u8]) -> &'s [u8] {
+    if state.path_info.is_empty() {
+        &state.filename
+    } else {
+        joined
+    }
+}

@@ -1,0 +1,36 @@
+//! mod_setenvif: SetEnvIf, SetEnvIfNoCase, BrowserMatch, BrowserMatchNoCase, SetEnvIfExpr.
+//!
+//! ```text
+//! directives ──> Rule (Attribute, Pattern or Expression, Variable…) ──> List, one for each file ── run ──> variables
+//! ```
+//!
+//! Rules that follow each other and ask for the same attribute look at the value that it had at the
+//! first of them, as in Apache. Many of them, as in lists of robots, are searched at once.
+
+mod directives;
+mod list;
+mod run;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+pub(crate) use directives::DIRECTIVES;
+use list::List;
+pub use run::header_parser;
+
+use crate::merge::Merge;
+
+/// The module's configuration: a list for each file, outermost first.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    lists: Vec<Arc<List>>,
+}
+
+impl Merge for Config {
+    fn merge(base: &Config, add: &Config) -> Config {
+        Config {
+            lists: [&base.lists[..], &add.lists].concat(),
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! mod_ssl, as far as it protects: SSLRequireSSL, SSLRequire. Directives that need client
+//! certificates or a new handshake are refused.
+
+use std::sync::Arc;
+
+use howdah_http::{Scheme, Status};
+
+use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::language::words;
+use crate::merge::{Merge, Shared, edit};
+use crate::mistake::{Complaint, Place};
+use crate::trace::Event;
+use crate::transaction::Transaction;
+
+/// The module's configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// SSLRequireSSL.
+    required: Option<Arc<Place>>,
+    /// SSLOptions StrictRequire: whether `Satisfy Any` does not reach beyond SSLRequireSSL.
+    strict: Option<bool>,
+}
+
+impl Config {
+    /// Whether an unencrypted connection is refused even with `Satisfy Any`.
+    pub(crate) fn forbids_all(&self, tx: &Transaction<'_>) -> bool {
+        self.strict == Some(true) && self.required.is_some() && tx.client.scheme() != Scheme::Https
+    }
+}
+
+impl Merge for Config {
+    fn merge(base: &Config, add: &Config) -> Config {
+        Config {
+            required: add.required.as_ref().or(base.required.as_ref()).cloned(),
+            strict: add.strict.or(base.strict),
+        }
+    }
+}
+
+/// Checks whether the connection is as safe as the directives demand.
+///
+/// # Errors
+/// 403.
+pub(crate) fn check(tx: &mut Transaction<'_>, config: &Config) -> Result<(), Status> {
+    let Some(place) = config.required.as_ref() else {
+        return Ok(());
+    };
+    let is_encrypted = tx.client.scheme() == Scheme::Https;
+    tx.trace(|| Event {
+        step: "access",
+        place: Some(place.clone()),
+        text: "SSLRequireSSL".into(),
+        facts: Vec::new(),
+        outcome: if is_encrypted { "granted" } else { "denied" }.into(),
+    });
+    if is_encrypted {
+        return Ok(());
+    }
+    let what =
+        format!("{} is for encrypted connections only", String::from_utf8_lossy(&tx.state.uri));
+    tx.complain(Some(place), what);
+    Err(Status::FORBIDDEN)
+}
+
+/// The module's directives.
+pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
+    Directive {
+        name: "SSLRequireSSL",
+        module: "mod_ssl",
+        overrides: Overrides::AUTH_CONFIG,
+        // Apache takes arguments to it and ignores them.
+        arguments: Arguments::Raw,
+        summary: "Answers requests over unencrypted connections with 403.",
+        support: Support::Full,
+        apply: ssl_require_ssl,
+    },
+    Directive {
+        name: "SSLOptions",
+        module: "mod_ssl",
+        overrides: Overrides::OPTIONS,
+        arguments: Arguments::Raw,
+        summary: "Says which variables scripts get, and how strict SSLRequireSSL is.",
+        support: Support::Differs(
+            "StrictRequire is honoured; FakeBasicAuth is refused; the others have no effect",
+        ),
+        apply: ssl_options,
+    },
+    refused(
+        "SSLRequire",
+        Arguments::Raw,
+        "Lets in who fulfils a condition about certificate and connection.",
+    ),
+    refused("SSLVerifyClient", Arguments::ONE, "Asks clients for a certificate."),
+    refused(
+        "SSLVerifyDepth",
+        Arguments::ONE,
+        "Says how long the chain of a client's certificate may be.",
+    ),
+    refused("SSLCipherSuite", Arguments::Words(1, 2), "Says which ciphers are allowed here."),
+    refused("SSLCACertificateFile", Arguments::ONE, "Names who signs clients' certificates."),
+    refused("SSLCACertificatePath", Arguments::ONE, "Names who signs clients' certificates."),
+    refused("SSLUserName", Arguments::ONE, "Takes the user from the client's certificate."),
+    Directive {
+        name: "SSLRenegBufferSize",
+        module: "mod_ssl",
+        overrides: Overrides::AUTH_CONFIG,
+        arguments: Arguments::ONE,
+        summary: "Limits what is kept of a request's body during a new handshake.",
+        support: Support::Ignored("there are no new handshakes"),
+        apply: nothing,
+    },
+];
+
+const fn refused(
+    name: &'static str,
+    arguments: Arguments,
+    summary: &'static str,
+) -> Directive<Apply<Config>> {
+    Directive {
+        name,
+        module: "mod_ssl",
+        overrides: Overrides::AUTH_CONFIG,
+        arguments,
+        summary,
+        support: Support::Refused(
+            "Howdah neither asks for certificates nor negotiates anew for a folder",
+        ),
+        apply: nothing,
+    }
+}
+
+fn nothing(_: &Call<'_>, _: &mut Shared<Config>) -> Result<(), Complaint> {
+    Ok(())
+}
+
+fn ssl_require_ssl(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    let config: &mut Config = edit(shared);
+    config.required = Some(call.kept_place());
+    Ok(())
+}
+
+fn ssl_options(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
+    let config: &mut Config = edit(shared);
+    for (index, word) in words(call.raw).iter().enumerate() {
+        let word = &word.text;
+        let (sign, name) = match word.split_first() {
+            Some((sign @ (b'+' | b'-'), name)) => (Some(*sign), name),
+            _ => (None, &word[..]),
+        };
+        let is_on = sign != Some(b'-');
+        match name {
+            b"StrictRequire" => config.strict = Some(is_on),
+            // A word without a sign replaces what was set.
+            b"StdEnvVars" | b"ExportCertData" | b"OptRenegotiate" | b"LegacyDNStringFormat" => {
+                config.strict = config.strict.filter(|_| sign.is_some());
+            }
+            b"FakeBasicAuth" if !is_on => {}
+            b"FakeBasicAuth" => {
+                return Err(
+                    Complaint::about(index, "Howdah takes no users from certificates").refused()
+                );
+            }
+            other => {
+                let shown = String::from_utf8_lossy(other);
+                return Err(Complaint::about(index, format!("SSLOptions knows no {shown:?}")));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+//! The place of a directive, as the directive sees it: the file's surroundings and the sections
+//! around it.
+
+mod methods;
+
+use std::sync::Arc;
+
+use crate::overrides::Overrides;
+
+pub use methods::Methods;
+pub(crate) use methods::limit;
+
+/// The surroundings of a file of directives.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// The name of the file in messages.
+    pub file: Arc<str>,
+    /// The folder of the file, absolute, with a slash at its end. For a site's inline rules: the
+    /// site's root.
+    pub folder: Box<[u8]>,
+    /// The folder that relative paths in `<IfFile>` start from (Apache's ServerRoot), absolute.
+    pub root: Box<[u8]>,
+    /// The classes that `AllowOverride` allows.
+    pub overrides: Overrides,
+    /// The directives that `AllowOverrideList` allows, too.
+    pub override_list: Vec<Box<str>>,
+    /// The options that `AllowOverride Options=…` allows; `None` is all.
+    pub options: Option<Vec<Box<str>>>,
+    /// The names that are defined for `<IfDefine>`.
+    pub defines: Vec<Box<str>>,
+    /// The values of `${name}`. Apache takes its `Define`s and the server's environment.
+    pub variables: Vec<Variable>,
+    /// The upstreams that rules may name, as `http://host:port` or `unix:/socket|http://host`, for
+    /// [`lint`](crate::lint); `None` if they are not known.
+    pub upstreams: Option<Vec<Box<str>>>,
+    /// Whether a directive that is not allowed is passed over with a warning: `AllowOverride
+    /// Nonfatal=Override`.
+    pub nonfatal_override: bool,
+    /// Whether a directive that is not known is passed over with a warning: `AllowOverride
+    /// Nonfatal=Unknown`.
+    pub nonfatal_unknown: bool,
+}
+
+/// The name and the value of `${name}`.
+pub type Variable = (Box<[u8]>, Box<[u8]>);
+
+impl Surroundings {
+    /// Returns the surroundings of a file in a folder where everything is allowed.
+    pub fn new(file: impl Into<Arc<str>>, folder: &[u8]) -> Surroundings {
+        Surroundings {
+            file: file.into(),
+            folder: folder.into(),
+            ..Surroundings::default()
+        }
+    }
+}
+
+/// The sections around a directive.
+#[derive(Clone, Debug)]
+pub struct Scope<'c> {
+    /// The surroundings of the file.
+    pub surroundings: &'c Surroundings,
+    /// The methods of `<Limit>`; `None` is all.
+    pub methods: Option<Methods>,
+    /// Whether the directive is in `<Files>` or `<FilesMatch>`.
+    pub in_files: bool,
+    /// Whether the directive is in `<If>`, `<ElseIf>` or `<Else>`.
+    pub in_condition: bool,
+    /// Whether the directive is in `<RequireAll>`, `<RequireAny>` or `<RequireNone>`.
+    pub in_requirement: bool,
+    /// The folder of the directive, as Apache sees it (`cmd->path`), with a slash at its end.
+    /// Within sections it is the argument of the section.
+    pub folder: Arc<[u8]>,
+}
+
+impl Scope<'_> {
+    /// Returns the scope of a directive outside of sections.
+    pub fn new(surroundings: &Surroundings) -> Scope<'_> {
+        Scope {
+            surroundings,
+            methods: None,
+            in_files: false,
+            in_condition: false,
+            in_requirement: false,
+            folder: Arc::from(&*surroundings.folder),
+        }
+    }
+
+    /// Whether a directive that Apache forbids in `<Limit>` is wrong here (`NOT_IN_LIMIT`).
+    pub fn is_limited(&self) -> bool {
+        self.methods.is_some() || self.in_requirement
+    }
+}
