@@ -374,8 +374,8 @@ impl Thread {
                 Some((stream, remote, local)) = inbox.recv() => self.spawn(stream, remote, local),
                 changed = stage.changed() => {
                     self.stage.set(if changed.is_ok() { *stage.borrow_and_update() } else { Stage::Over });
-                    acceptors.drain(..).for_each(|acceptor| acceptor.abort());
-                    self.close(listeners.take().unwrap_or_default());
+                    let acceptors = std::mem::take(&mut acceptors);
+                    self.close(acceptors, listeners.take().unwrap_or_default()).await;
                     if self.closes_idle() {
                         self.watches.expire_idle();
                     }

@@ -6,6 +6,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod accept;
 mod bad_input;
 mod chaos;
 mod escapes;
