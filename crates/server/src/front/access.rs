@@ -10,7 +10,7 @@ use howdah_http::{Request, Status, date};
 
 use super::clock::Now;
 
-/// Bytes after which lines are written though the thread has no time to sleep.
+/// Bytes after which lines are handed over though the thread has no time to sleep.
 const FULL: usize = 32 * 1024;
 
 /// What is said of a request.
@@ -30,20 +30,20 @@ pub(super) struct Record<'r> {
     pub(super) complete: bool,
 }
 
-/// One thread's lines, until they are written together.
+/// One thread's lines, until they are handed over together.
 #[derive(Debug)]
 pub(super) struct AccessLog {
     format: AccessFormat,
     lines: RefCell<Vec<u8>>,
-    target: crate::log::Target,
+    log: crate::log::Writer,
 }
 
 impl AccessLog {
-    pub(super) fn new(format: AccessFormat, target: crate::log::Target) -> AccessLog {
+    pub(super) fn new(format: AccessFormat, log: crate::log::Writer) -> AccessLog {
         AccessLog {
             format,
             lines: RefCell::new(Vec::new()),
-            target,
+            log,
         }
     }
 
@@ -55,16 +55,16 @@ impl AccessLog {
             AccessFormat::Json => json(&mut lines, record),
         }
         if lines.len() >= FULL {
-            self.target.write(&lines);
+            self.log.write(&lines);
             lines.clear();
         }
     }
 
-    /// Writes what was added: before the thread sleeps, so that a lone line is not held back.
+    /// Hands over what was added: before the thread sleeps, so that a lone line is not held back.
     pub(super) fn flush(&self) {
         let mut lines = self.lines.borrow_mut();
         if !lines.is_empty() {
-            self.target.write(&lines);
+            self.log.write(&lines);
             lines.clear();
         }
     }

@@ -47,7 +47,7 @@ pub(super) struct Shared {
     /// zygotes, is the last to end.
     pub(super) others: AtomicUsize,
     pub(super) log: Arc<ErrorLog>,
-    pub(super) access: Option<crate::log::Target>,
+    pub(super) access: Option<crate::log::Writer>,
     /// Connections by thread.
     pub(super) loads: Vec<AtomicUsize>,
     /// Where each thread takes connections that another accepted.
@@ -168,7 +168,7 @@ impl Thread {
             .iter()
             .map(|pool| pool.clone().map(|pool| Desk::new(pool, number)))
             .collect();
-        let access = shared.access.clone().map(|target| AccessLog::new(config.log.format, target));
+        let access = shared.access.clone().map(|log| AccessLog::new(config.log.format, log));
         Thread {
             number,
             limits,
@@ -401,6 +401,9 @@ impl Thread {
     fn sweep(&self) {
         let now = Instant::now();
         self.watches.sweep(now);
+        if self.number == 0 {
+            self.shared.log.report_repeats(now);
+        }
         for desk in self.desks.iter().flatten() {
             desk.sweep(now);
         }

@@ -9,6 +9,7 @@ mod support;
 mod accept;
 mod bad_input;
 mod chaos;
+mod error_log;
 mod escapes;
 mod files;
 mod hostile;
