@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use howdah_htaccess::modules::filter;
 use howdah_http::{Fields, ResponseHead, Status, Version};
-use howdah_php::{Body as Input, Encoder, Exchange, Failure, Kind, decode_head};
+use howdah_php::{Encoder, Exchange, ExchangeError, HeadKind, RequestBody, decode_head};
 use howdah_site::{Disk, Ruled, Script, Site};
 
 use super::answer::{Answer, Body, Head};
@@ -35,7 +35,7 @@ pub(super) async fn answer(
     is_error: bool,
 ) -> Result<Answer, Failed> {
     let thread = connection.thread().clone();
-    let Some(desk) = thread.desk(site.number()) else {
+    let Some(handle) = thread.pool_handle(site.number()) else {
         return Err(Failed::Status(Status::FORBIDDEN));
     };
     let received =
@@ -45,8 +45,8 @@ pub(super) async fn answer(
         connection.set_phase(Phase::WaitingForWorker);
         let request = &work.request;
         let input = match &received {
-            Received::Memory(bytes) => Input::Memory(bytes),
-            Received::File(file, length) => Input::File(file.as_fd(), *length),
+            Received::Memory(bytes) => RequestBody::Memory(bytes),
+            Received::File(file, length) => RequestBody::File(file.as_fd(), *length),
         };
         let client = connection.client(request, arrival.began);
         let encode = |encoder: &mut Encoder| {
@@ -57,7 +57,7 @@ pub(super) async fn answer(
             }
         };
         // Who leaves the queue makes room in it, so here a closed connection is enough.
-        let dispatch = desk.dispatch(thread.encoder(), encode, input);
+        let dispatch = handle.dispatch(thread.encoder(), encode, input);
         let dispatched = match unless(|context| connection.poll_closed(context), dispatch).await {
             Some(dispatched) => dispatched,
             None => return Err(Trouble::gone(connection, request, site).into()),
@@ -76,7 +76,7 @@ pub(super) async fn answer(
                 return rules::dress(connection, work, site, arrival, ruled.take(), answer);
             }
             // Nothing has happened to it, so it goes to the zygote that comes next.
-            Err(NoHead::Failed(Failure::NotTaken)) => {}
+            Err(NoHead::Failed(ExchangeError::NotTaken)) => {}
             Err(NoHead::Failed(failure)) => {
                 return Err(
                     Trouble::script(connection, &work.request, site, script, failure).into()
@@ -114,7 +114,7 @@ fn body_limit(ruled: &Ruled) -> Option<u64> {
 /// know.
 async fn short_length(ruled: Option<&Ruled>, exchange: &mut Exchange) -> Option<u64> {
     ruled.filter(|ruled| filter::may_choose(&ruled.state, &ruled.settings))?;
-    let known = poll_fn(|context| match exchange.poll_news(context) {
+    let known = poll_fn(|context| match exchange.poll_progress(context) {
         Ok(news) if news.complete => Poll::Ready(Some(news.available as u64)),
         Ok(news) if news.available as u64 <= filter::TOO_SMALL => Poll::Pending,
         // Whoever sends it will see what has failed.
@@ -139,13 +139,13 @@ fn modified(
 
 /// Why there is no head of a response.
 enum NoHead {
-    Failed(Failure),
+    Failed(ExchangeError),
     /// The client is gone.
     Gone,
 }
 
-impl From<Failure> for NoHead {
-    fn from(failure: Failure) -> NoHead {
+impl From<ExchangeError> for NoHead {
+    fn from(failure: ExchangeError) -> NoHead {
         NoHead::Failed(failure)
     }
 }
@@ -163,7 +163,7 @@ async fn final_head(
             .await
             .ok_or(NoHead::Gone)??;
         let head = checked_head(kind, &work.head)?;
-        if kind == Kind::Final {
+        if kind == HeadKind::Final {
             return Ok(head);
         }
         // HTTP/1.0 knows no interim responses (RFC 9110 §15.2).
@@ -189,9 +189,9 @@ pub(super) async fn unless<T>(
 
 /// A worker's head as HTTP. Fields that cannot be sent are left out. A script may name any number
 /// as its status; one that no final response can have becomes 500.
-fn checked_head(kind: Kind, bytes: &[u8]) -> Result<ResponseHead, Failure> {
+fn checked_head(kind: HeadKind, bytes: &[u8]) -> Result<ResponseHead, ExchangeError> {
     let sent = decode_head(bytes)?;
-    let fits = |status: &Status| status.is_informational() == (kind == Kind::Interim);
+    let fits = |status: &Status| status.is_informational() == (kind == HeadKind::Interim);
     let status = Status::new(sent.status).filter(fits).unwrap_or(Status::INTERNAL_SERVER_ERROR);
     let mut head = ResponseHead::new(status);
     // Directives may add a few.

@@ -9,7 +9,7 @@ use howdah_files::OpenFile;
 use howdah_htaccess::modules::filter::Filter;
 use howdah_http::h1::{Framing, encode_head};
 use howdah_http::{Method, ResponseHead, Status};
-use howdah_php::{Exchange, News};
+use howdah_php::{Exchange, Progress};
 
 use super::answer::{Answer, Body, Head};
 use super::connection::{After, Connection, Cut};
@@ -283,7 +283,7 @@ async fn send_script(
     filters: &[Filter],
     persistent: bool,
 ) -> Sent {
-    let news = match poll_fn(|context| Poll::Ready(exchange.poll_news(context))).await {
+    let news = match poll_fn(|context| Poll::Ready(exchange.poll_progress(context))).await {
         Ok(news) => news,
         Err(failure) => {
             // Nothing was sent yet, so the client can still be told.
@@ -334,7 +334,7 @@ async fn send_filtered(
     mut exchange: Exchange,
     filters: &[Filter],
     persistent: bool,
-    news: News,
+    news: Progress,
 ) -> Sent {
     let mut chain = Chain::new(filters);
     let is_whole = news.complete && news.available <= WHOLE && work.request.method != Method::Head;

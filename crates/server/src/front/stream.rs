@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use howdah_htaccess::modules::filter;
 use howdah_http::h1::{Framing, LAST_CHUNK, encode_chunk_size};
-use howdah_php::{Exchange, Failure, News};
+use howdah_php::{Exchange, ExchangeError, Progress};
 use tokio::io::Interest;
 
 use super::connection::{After, Connection, Cut};
@@ -48,7 +48,7 @@ pub(super) struct Stream {
 /// Why a stream stopped short.
 enum Broken {
     Client(Cut),
-    Script(Failure),
+    Script(ExchangeError),
     Spool(io::Error),
     Filter(filter::Broken),
     /// The script ended before it had sent what its Content-Length said.
@@ -131,7 +131,7 @@ impl Stream {
         work: &mut Workspace,
     ) -> Result<(), Broken> {
         loop {
-            let news = poll_fn(|context| Poll::Ready(self.exchange.poll_news(context))).await;
+            let news = poll_fn(|context| Poll::Ready(self.exchange.poll_progress(context))).await;
             let news = news.map_err(Broken::Script)?;
             let wanted = news.available.min(usize::try_from(self.left).unwrap_or(usize::MAX));
             if wanted < news.available {
@@ -165,7 +165,7 @@ impl Stream {
         self.spool.push(&work.out).map_err(Broken::Spool)?;
         let mut is_shown = true;
         loop {
-            let news = poll_fn(|context| Poll::Ready(self.exchange.poll_news(context))).await;
+            let news = poll_fn(|context| Poll::Ready(self.exchange.poll_progress(context))).await;
             let news = news.map_err(Broken::Script)?;
             let movable =
                 self.spool.is_empty() || ((news.full || news.complete) && self.spool.has_room());
@@ -297,7 +297,7 @@ impl Stream {
     }
 
     /// Once all that was promised is taken, throws away what comes on top of it.
-    fn skip_excess(&mut self, news: News, wanted: usize) {
+    fn skip_excess(&mut self, news: Progress, wanted: usize) {
         if wanted == 0 {
             self.exchange.consume(news.available);
         }
@@ -338,7 +338,7 @@ impl Stream {
                 Poll::Pending => {}
             }
         }
-        let news = match self.exchange.poll_news(context) {
+        let news = match self.exchange.poll_progress(context) {
             Ok(news) => news,
             Err(failure) => return Poll::Ready(Err(Broken::Script(failure))),
         };

@@ -11,7 +11,7 @@ use std::time::Instant;
 use howdah_config::Config;
 use howdah_files::{Library, Store};
 use howdah_http::{Limits, Status};
-use howdah_php::{Desk, Encoder, Pool};
+use howdah_php::{Encoder, Pool, PoolHandle};
 use howdah_site::{Memory, Site, Sites};
 use howdah_sys::readiness::Readable;
 use tokio::runtime::{Builder, LocalOptions};
@@ -84,7 +84,7 @@ pub(super) struct Thread {
     wardrobe: RefCell<Wardrobe>,
     calls: RefCell<Calls>,
     pressed: RefCell<Pressed>,
-    desks: Vec<Option<Rc<Desk>>>,
+    handles: Vec<Option<Rc<PoolHandle>>>,
     encoder: RefCell<Encoder>,
     watches: Watches,
     clock: Clock,
@@ -163,10 +163,10 @@ impl Thread {
             memory: config.limits.spill_memory,
             file: config.limits.spill_file,
         };
-        let desks = shared
+        let handles = shared
             .pools
             .iter()
-            .map(|pool| pool.clone().map(|pool| Desk::new(pool, number)))
+            .map(|pool| pool.clone().map(|pool| PoolHandle::new(pool, number)))
             .collect();
         let access = shared.access.clone().map(|log| AccessLog::new(config.log.format, log));
         Thread {
@@ -181,7 +181,7 @@ impl Thread {
             wardrobe: RefCell::default(),
             calls: RefCell::default(),
             pressed: RefCell::default(),
-            desks,
+            handles,
             encoder: RefCell::new(Encoder::default()),
             watches: Watches::new(),
             clock: Clock::new(),
@@ -253,8 +253,8 @@ impl Thread {
         complaints.unwrap_or_else(PoisonError::into_inner).is_news(complaint, now)
     }
 
-    pub(super) fn desk(&self, site: usize) -> Option<&Rc<Desk>> {
-        self.desks.get(site)?.as_ref()
+    pub(super) fn pool_handle(&self, site: usize) -> Option<&Rc<PoolHandle>> {
+        self.handles.get(site)?.as_ref()
     }
 
     pub(super) fn encoder(&self) -> &RefCell<Encoder> {
@@ -339,14 +339,14 @@ impl Thread {
 
     fn before_sleep(&self) {
         self.flush_access();
-        for desk in self.desks.iter().flatten() {
-            desk.before_sleep();
+        for handle in self.handles.iter().flatten() {
+            handle.before_sleep();
         }
     }
 
     fn woke(&self) {
-        for desk in self.desks.iter().flatten() {
-            desk.woke();
+        for handle in self.handles.iter().flatten() {
+            handle.woke();
         }
     }
 
@@ -404,14 +404,14 @@ impl Thread {
         if self.number == 0 {
             self.shared.log.report_repeats(now);
         }
-        for desk in self.desks.iter().flatten() {
-            desk.sweep(now);
+        for handle in self.handles.iter().flatten() {
+            handle.sweep(now);
         }
     }
 
     fn is_idle(&self) -> bool {
         self.load().load(Ordering::Relaxed) == 0
-            && self.desks.iter().flatten().all(|desk| desk.is_idle())
+            && self.handles.iter().flatten().all(|handle| handle.is_idle())
     }
 
     pub(super) fn load(&self) -> &AtomicUsize {

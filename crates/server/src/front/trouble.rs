@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::SocketAddr;
 
 use howdah_http::{Request, Status};
-use howdah_php::{Failure, Refused};
+use howdah_php::{DispatchError, ExchangeError};
 use howdah_site::{Script, Site};
 
 use super::body::BodyError;
@@ -121,20 +121,20 @@ impl Trouble {
         connection: &Connection,
         request: &Request,
         site: &Site,
-        refused: Refused,
+        refused: DispatchError,
     ) -> Trouble {
         let (culprit, status, why) = match refused {
-            Refused::QueueFull => (
+            DispatchError::QueueFull => (
                 Culprit::Load,
                 Status::SERVICE_UNAVAILABLE,
                 "all workers are busy and the queue is full",
             ),
-            Refused::QueueTimeout => (
+            DispatchError::QueueTimeout => (
                 Culprit::Load,
                 Status::SERVICE_UNAVAILABLE,
                 "no worker became free within queue_timeout",
             ),
-            Refused::TooLarge => (
+            DispatchError::TooLarge => (
                 Culprit::Client,
                 Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
                 "the head, as server variables, is larger than a worker can be given",
@@ -155,7 +155,7 @@ impl Trouble {
         request: &Request,
         site: &Site,
         script: &Script,
-        failure: Failure,
+        failure: ExchangeError,
     ) -> Trouble {
         let script = script.path().absolute().display();
         let mut trouble = Trouble::response(connection, request, failure);
@@ -168,27 +168,27 @@ impl Trouble {
     pub(super) fn response(
         connection: &Connection,
         request: &Request,
-        failure: Failure,
+        failure: ExchangeError,
     ) -> Trouble {
         let (status, why) = match failure {
-            Failure::WorkerDied(status) => {
+            ExchangeError::WorkerDied(status) => {
                 (Status::BAD_GATEWAY, format!("its worker {}", crate::log::WaitStatus(status)))
             }
-            Failure::NotBegun => (
+            ExchangeError::NotBegun => (
                 Status::SERVICE_UNAVAILABLE,
                 "no worker became free within queue_timeout".to_owned(),
             ),
-            Failure::PoolDied | Failure::NotTaken => {
+            ExchangeError::PoolDied | ExchangeError::NotTaken => {
                 (Status::BAD_GATEWAY, "its pool's zygote died".to_owned())
             }
-            Failure::TimedOut => (
+            ExchangeError::TimedOut => (
                 Status::GATEWAY_TIMEOUT,
                 "it ran longer than request_timeout; its worker is ended".to_owned(),
             ),
-            Failure::Malformed(corrupt) => (Status::BAD_GATEWAY, corrupt.to_string()),
+            ExchangeError::Malformed(corrupt) => (Status::BAD_GATEWAY, corrupt.to_string()),
         };
         let text = format!("{why}, {}", While(connection, request));
-        let culprit = if failure == Failure::NotBegun {
+        let culprit = if failure == ExchangeError::NotBegun {
             Culprit::Load
         } else {
             Culprit::Script
