@@ -29,8 +29,8 @@ pub use kinds::listen_addresses;
 pub use section::Key;
 pub use settings::{Config, Limits, Log, Php, Site};
 pub use values::{
-    AccessFormat, AccessTarget, AllowOverride, Count, ErrorTarget, HostPattern, OverrideClass,
-    RootTemplate, Symlinks, TryStep, Upstream,
+    AccessFormat, AccessTarget, AllowOverride, Count, ErrorTarget, HostPattern, LogLevel,
+    OverrideClass, RootTemplate, Symlinks, TryStep, Upstream,
 };
 
 use diagnostic::Report;

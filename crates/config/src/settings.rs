@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use crate::kinds::{
     Access, Addresses, AtLeast, Counted, DirectiveName, Environment, Errors, Extension, File, Flag,
-    Format, Hosts, Ini, List, NamePattern, Optional, Overrides, PhpTable, PlainName, Root, Rules,
-    Sites, Size, Span, SymlinkPolicy, Table, Text, Try, UpstreamUrl,
+    Format, Hosts, Ini, Level, List, NamePattern, Optional, Overrides, PhpTable, PlainName, Root,
+    Rules, Sites, Size, Span, SymlinkPolicy, Table, Text, Try, UpstreamUrl,
 };
 use crate::section::section;
 use crate::values::{
-    AccessFormat, AccessTarget, AllowOverride, Count, ErrorTarget, HostPattern, RootTemplate,
-    Symlinks, TryStep, Upstream,
+    AccessFormat, AccessTarget, AllowOverride, Count, ErrorTarget, HostPattern, LogLevel,
+    RootTemplate, Symlinks, TryStep, Upstream,
 };
 
 section! {
@@ -120,6 +120,12 @@ section! {
         /// go there too.
         error ("error"): ErrorTarget as Errors = ErrorTarget::Stderr,
             "Seen at once in a terminal, collected by service managers.";
+        /// The least serious lines that the error log gets: `"error"` (a request, a process or a
+        /// site failed), `"warning"` (something needs attention), `"notice"` (a start, a reload) or
+        /// `"info"` (mistakes of clients and other ordinary events). Ten lines of one kind are
+        /// written within ten seconds; further ones are counted, and the count is written.
+        level ("level"): LogLevel as Level = LogLevel::Info,
+            "Everything that helps to find a mistake; floods of one kind are counted, not written.";
     }
 }
 

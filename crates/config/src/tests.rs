@@ -40,6 +40,7 @@ fn every_key_reaches_its_field() {
         access = "off"
         format = "json"
         error = "/var/log/e"
+        level = "warning"
 
         [[site]]
         name = "one"
@@ -104,6 +105,7 @@ fn every_key_reaches_its_field() {
         access: AccessTarget::Off,
         format: AccessFormat::Json,
         error: ErrorTarget::File("/var/log/e".into()),
+        level: LogLevel::Warning,
     };
     assert_eq!(config.log, log);
     let pairs = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {

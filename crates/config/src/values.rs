@@ -213,6 +213,40 @@ pub enum ErrorTarget {
     File(PathBuf),
 }
 
+/// How serious a line of the error log is, the most serious first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LogLevel {
+    /// A request, a process or a whole site failed.
+    Error,
+    /// Something needs attention, but requests are answered.
+    Warning,
+    /// A change of the server's state, such as its start or a reload.
+    Notice,
+    /// Ordinary events, and mistakes of clients.
+    Info,
+}
+
+impl LogLevel {
+    /// All levels, the most serious first.
+    pub const ALL: [LogLevel; 4] =
+        [LogLevel::Error, LogLevel::Warning, LogLevel::Notice, LogLevel::Info];
+
+    /// The word for the level in the configuration and in the log.
+    pub fn name(self) -> &'static str {
+        match self {
+            LogLevel::Error => "error",
+            LogLevel::Warning => "warning",
+            LogLevel::Notice => "notice",
+            LogLevel::Info => "info",
+        }
+    }
+
+    /// The level of that name.
+    pub fn from_name(name: &[u8]) -> Option<LogLevel> {
+        LogLevel::ALL.into_iter().find(|level| level.name().as_bytes() == name)
+    }
+}
+
 /// A server that requests may be handed on to, over HTTP/1.1 without TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upstream {

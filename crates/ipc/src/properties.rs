@@ -98,7 +98,7 @@ mod tests {
     use super::*;
     use crate::control::PoolSettings;
     use crate::layout::Geometry;
-    use crate::response::Kind;
+    use crate::response::HeadKind;
 
     /// The same numbers on each run.
     struct Random(u64);
@@ -152,7 +152,7 @@ mod tests {
         }
     }
 
-    fn head(kind: Kind, status: u16, reason: &[u8], fields: &[(&[u8], &[u8])]) -> Vec<u8> {
+    fn head(kind: HeadKind, status: u16, reason: &[u8], fields: &[(&[u8], &[u8])]) -> Vec<u8> {
         let mut encoder = HeadEncoder::default();
         encoder.begin(kind, status, reason);
         fields.iter().for_each(|(name, value)| encoder.field(name, value));
@@ -162,9 +162,9 @@ mod tests {
     #[test]
     fn response_heads() {
         let seeds = [
-            head(Kind::Final, 200, b"", &[(b"Content-Type", b"text/html"), (b"", b"")]),
-            head(Kind::Interim, 103, b"Early Hints", &[(b"Link", b"</a.css>")]),
-            head(Kind::Final, 404, b"Nope", &[]),
+            head(HeadKind::Final, 200, b"", &[(b"Content-Type", b"text/html"), (b"", b"")]),
+            head(HeadKind::Interim, 103, b"Early Hints", &[(b"Link", b"</a.css>")]),
+            head(HeadKind::Final, 404, b"Nope", &[]),
         ];
         mutate(&seeds, response_head);
     }

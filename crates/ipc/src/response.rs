@@ -4,14 +4,14 @@
 //! head: u32 bytes that follow │ u32 kind │ u16 status │ u16 number of fields │ u32 length of reason │ reason
 //!       per field: u16 length of name │ u32 length of value │ name │ value
 //! ```
-//! Any number of [`Kind::Interim`] heads (1xx) may come before the one [`Kind::Final`]; all that
+//! Any number of [`HeadKind::Interim`] heads (1xx) may come before the one [`HeadKind::Final`]; all that
 //! follows it is body.
 
 use crate::Corrupt;
 
 /// Which head it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum HeadKind {
     /// An informational response (1xx); another head follows.
     Interim = 1,
     /// The response's own head; the body follows.
@@ -32,7 +32,7 @@ pub struct HeadEncoder {
 
 impl HeadEncoder {
     /// Begins a head. An empty `reason` stands for the usual one.
-    pub fn begin(&mut self, kind: Kind, status: u16, reason: &[u8]) {
+    pub fn begin(&mut self, kind: HeadKind, status: u16, reason: &[u8]) {
         self.buffer.clear();
         self.fields = 0;
         self.buffer.extend_from_slice(&[0; 4]);
@@ -67,15 +67,15 @@ impl HeadEncoder {
 }
 
 /// Reads a head's prefix: its kind, and how many bytes follow.
-pub fn decode_prefix(prefix: [u8; PREFIX]) -> Result<(Kind, usize), Corrupt> {
+pub fn decode_prefix(prefix: [u8; PREFIX]) -> Result<(HeadKind, usize), Corrupt> {
     let [a, b, c, d, e, f, g, h] = prefix;
     let length = u32::from_ne_bytes([a, b, c, d]) as usize;
     if length > MOST_HEAD - PREFIX {
         return Err(Corrupt("a response head is longer than any may be"));
     }
     match u32::from_ne_bytes([e, f, g, h]) {
-        1 => Ok((Kind::Interim, length)),
-        2 => Ok((Kind::Final, length)),
+        1 => Ok((HeadKind::Interim, length)),
+        2 => Ok((HeadKind::Final, length)),
         _ => Err(Corrupt("a response head is of no known kind")),
     }
 }
@@ -138,12 +138,12 @@ mod tests {
     #[test]
     fn what_went_in_comes_out() {
         let mut encoder = HeadEncoder::default();
-        encoder.begin(Kind::Final, 404, b"Nope");
+        encoder.begin(HeadKind::Final, 404, b"Nope");
         encoder.field(b"Content-Type", b"text/html");
         encoder.field(b"Set-Cookie", b"a=1");
         let bytes = encoder.finish().unwrap().to_vec();
         let (kind, length) = decode_prefix(bytes[..PREFIX].try_into().unwrap()).unwrap();
-        assert_eq!((kind, length), (Kind::Final, bytes.len() - PREFIX));
+        assert_eq!((kind, length), (HeadKind::Final, bytes.len() - PREFIX));
         let head = Head::decode(&bytes[PREFIX..]).unwrap();
         assert_eq!((head.status, head.reason), (404, &b"Nope"[..]));
         assert_eq!(head.fields().count(), 2);
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn no_cut_and_no_changed_byte_panics() {
         let mut encoder = HeadEncoder::default();
-        encoder.begin(Kind::Interim, 103, b"");
+        encoder.begin(HeadKind::Interim, 103, b"");
         encoder.field(b"Link", b"</a.css>");
         let bytes = encoder.finish().unwrap()[PREFIX..].to_vec();
         for cut in 0..bytes.len() {
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn a_head_without_end_is_refused() {
         let mut encoder = HeadEncoder::default();
-        encoder.begin(Kind::Final, 200, b"");
+        encoder.begin(HeadKind::Final, 200, b"");
         encoder.field(b"X", &vec![b'x'; MOST_HEAD]);
         assert!(encoder.finish().is_none());
         assert!(decode_prefix([0xFF; PREFIX]).is_err());

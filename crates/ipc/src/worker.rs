@@ -14,7 +14,7 @@ use crate::control::Attach;
 use crate::layout::{Geometry, LIVES, State};
 use crate::region::Region;
 use crate::request::Request;
-use crate::response::{HeadEncoder, Kind};
+use crate::response::{HeadEncoder, HeadKind};
 use crate::sync::Ordering;
 
 /// After this many bytes without a word to the front it is told, so that it sends while the script
@@ -298,7 +298,7 @@ impl Line<'_> {
     /// listens.
     pub fn send_head<'f>(
         &mut self,
-        kind: Kind,
+        kind: HeadKind,
         status: u16,
         reason: &[u8],
         fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
@@ -313,7 +313,7 @@ impl Line<'_> {
             None => Err(None),
         };
         *self.head = head;
-        if kind == Kind::Interim && sent.is_ok() {
+        if kind == HeadKind::Interim && sent.is_ok() {
             self.flush();
         }
         sent

@@ -119,7 +119,7 @@ impl Scene {
             let Job { mut line, .. } = scene.worker.next(&AtomicBool::new(false)).unwrap().unwrap();
             if stage != Stage::Taken {
                 let fields = [(&b"Name"[..], &b"value"[..])];
-                line.send_head(response::Kind::Final, 200, b"", fields.into_iter()).unwrap();
+                line.send_head(response::HeadKind::Final, 200, b"", fields.into_iter()).unwrap();
                 line.write(&[1; 500]).unwrap();
             }
             match stage {

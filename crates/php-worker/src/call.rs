@@ -6,7 +6,7 @@ use std::ptr;
 use std::time::{Duration, Instant};
 
 use howdah_ipc::request::{Fixed, Pairs, Request};
-use howdah_ipc::response::Kind;
+use howdah_ipc::response::HeadKind;
 
 use crate::body::Body;
 use crate::head::Head;
@@ -35,7 +35,7 @@ pub trait Client {
     /// A head: any number of interim ones, then a final one before the first byte of the body.
     fn head(
         &mut self,
-        kind: Kind,
+        kind: HeadKind,
         status: u16,
         reason: &[u8],
         fields: &mut dyn Iterator<Item = Field<'_>>,
@@ -165,12 +165,12 @@ impl<'c> Call<'c> {
             .map(|(_, value)| value)
     }
 
-    pub(crate) fn head(&mut self, kind: Kind, head: &Head<'_, raw::Text>) -> Result<(), Gone> {
+    pub(crate) fn head(&mut self, kind: HeadKind, head: &Head<'_, raw::Text>) -> Result<(), Gone> {
         if self.stage != Stage::Head {
             return Err(Gone);
         }
         match self.client.head(kind, head.status, head.reason, &mut head.fields()) {
-            Ok(()) if kind == Kind::Interim => Ok(()),
+            Ok(()) if kind == HeadKind::Interim => Ok(()),
             Ok(()) => {
                 self.stage = Stage::Body;
                 Ok(())
@@ -178,7 +178,7 @@ impl<'c> Call<'c> {
             Err(HeadRefused::Gone) => Err(Gone),
             Err(HeadRefused::TooLong) => {
                 self.log(Level::Error, b"the script's header fields are too long");
-                if kind == Kind::Final {
+                if kind == HeadKind::Final {
                     self.stage = Stage::Discard;
                     let _ = self.client.head(kind, 500, b"", &mut std::iter::empty());
                 }

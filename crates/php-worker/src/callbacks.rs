@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use howdah_ipc::response::Kind;
+use howdah_ipc::response::HeadKind;
 
 use crate::call::{Call, Gone};
 use crate::head::Head;
@@ -102,9 +102,9 @@ unsafe extern "C" fn on_head(
         // SAFETY: `lines` has `count` entries; called by the shim during `execute`.
         let (call, lines) = unsafe { (call_of(context), std::slice::from_raw_parts(lines, count)) };
         code(if interim == 0 {
-            call.head(Kind::Final, &Head::interpret(status, status_line, lines))
+            call.head(HeadKind::Final, &Head::interpret(status, status_line, lines))
         } else {
-            call.head(Kind::Interim, &Head::interim(status, lines))
+            call.head(HeadKind::Interim, &Head::interim(status, lines))
         })
     })
 }

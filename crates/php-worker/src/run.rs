@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use howdah_ipc::request::{Encoder, Request};
-use howdah_ipc::response::Kind;
+use howdah_ipc::response::HeadKind;
 
 use crate::EXIT_USAGE;
 use crate::body::Body;
@@ -263,7 +263,7 @@ fn run(options: &Options) -> Result<(), String> {
 impl Client for Output {
     fn head(
         &mut self,
-        kind: Kind,
+        kind: HeadKind,
         status: u16,
         reason: &[u8],
         fields: &mut dyn Iterator<Item = Field<'_>>,

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 use howdah_ipc::request::{Body as Place, Request};
-use howdah_ipc::response::Kind;
+use howdah_ipc::response::HeadKind;
 use howdah_ipc::worker::{Attachment, Job, Line, Worker};
 
 use crate::body::Body;
@@ -102,7 +102,7 @@ fn run(engine: &mut Engine, job: Job<'_>, facts: Facts<'_>) -> Outcome {
 impl Client for Line<'_> {
     fn head(
         &mut self,
-        kind: Kind,
+        kind: HeadKind,
         status: u16,
         reason: &[u8],
         fields: &mut dyn Iterator<Item = Field<'_>>,

@@ -6,61 +6,60 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use howdah_ipc::response::{self, Head, Kind};
+use howdah_ipc::response::{self, Head, HeadKind};
 use howdah_ipc::{Corrupt, Phase};
 
-use crate::desk::{Counter, Overdue};
-use crate::link::Lease;
+use crate::waiters::{Overdue, Waiters};
+use crate::zygote::Lease;
 
 /// A request that was handed to a pool, and its response as it comes.
 ///
-/// Dropping it takes the request back if no worker has begun it, and otherwise tells the worker
-/// that nobody listens.
+/// Dropping it cancels the request if no worker has begun it. Otherwise the worker is told that
+/// nobody reads the response.
 #[derive(Debug)]
 pub struct Exchange {
-    counter: Rc<Counter>,
+    waiters: Rc<Waiters>,
     lease: Option<Lease>,
-    /// The response is complete, or nobody wants the rest: the script may go on undisturbed.
+    /// The response is complete, or its reader is gone: the script may go on.
     complete: bool,
-    /// No worker began the request, and none will.
+    /// The request was taken back before a worker began it.
     cancelled: bool,
     kill: bool,
 }
 
-/// Why there will be no (more) response.
+/// Why a response does not come, or ends early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
+pub enum ExchangeError {
     /// The worker died; its `wait(2)` status.
     WorkerDied(u32),
-    /// The pool's zygote died, or a worker wrote nonsense: all of the pool's workers are being
-    /// replaced.
+    /// The pool's zygote died, or a worker wrote nonsense. All workers of the pool are replaced.
     PoolDied,
-    /// The pool died as with [`Failure::PoolDied`], but no worker had begun the request: it can be
-    /// handed over again.
+    /// The pool died as with [`ExchangeError::PoolDied`], but no worker had begun the request: it
+    /// can be handed over again.
     NotTaken,
-    /// The pool's `queue_timeout` is over, and no worker has begun the request.
+    /// No worker began the request within the pool's `queue_timeout`.
     NotBegun,
-    /// The pool's `request_timeout` is over; the worker is being killed.
+    /// The script ran longer than the pool's `request_timeout`. The worker is killed.
     TimedOut,
     /// What the worker sent is no response.
     Malformed(Corrupt),
 }
 
-/// How far the response is.
+/// How much of a response has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct News {
-    /// Bytes that wait to be taken.
+pub struct Progress {
+    /// Bytes in the ring that were not consumed.
     pub available: usize,
-    /// No more will come than these.
+    /// No further bytes will come.
     pub complete: bool,
     /// The worker may be waiting for room.
     pub full: bool,
 }
 
 impl Exchange {
-    pub(crate) fn new(counter: Rc<Counter>, lease: Lease) -> Exchange {
+    pub(crate) fn new(waiters: Rc<Waiters>, lease: Lease) -> Exchange {
         Exchange {
-            counter,
+            waiters,
             lease: Some(lease),
             complete: false,
             cancelled: false,
@@ -68,75 +67,78 @@ impl Exchange {
         }
     }
 
-    /// Looks how far the response is, and has `context` woken when there is more.
-    pub fn poll_news(&mut self, context: &mut Context<'_>) -> Result<News, Failure> {
+    /// Returns how much of the response has come, and has `context` woken at the next change.
+    pub fn poll_progress(&mut self, context: &mut Context<'_>) -> Result<Progress, ExchangeError> {
         if self.cancelled {
-            return Err(Failure::NotBegun);
+            return Err(ExchangeError::NotBegun);
         }
         let lease = self.lease.as_mut().expect("held until dropped");
-        // First the waker, then the look: news in between wakes us.
-        let overdue = self.counter.wait(lease.index(), context.waker());
-        let link = lease.link.clone();
-        let look = match link.front.look(lease.slot()) {
+        // The waker is registered before the slot is read: a change in between wakes the task.
+        let overdue = self.waiters.wait(lease.index(), context.waker());
+        let zygote = lease.zygote.clone();
+        let look = match zygote.front.look(lease.slot()) {
             Ok(look) => look,
             Err(corrupt) => {
-                link.condemn();
-                return Err(Failure::Malformed(corrupt));
+                zygote.condemn();
+                return Err(ExchangeError::Malformed(corrupt));
             }
         };
         self.complete = look.ended;
         if let Some(took) = look.took {
-            link.note_service(took, look.share);
+            zygote.note_service(took, look.share);
         }
         if !look.ended {
-            if let Some(status) = link.lost(lease.index()) {
-                return Err(Failure::WorkerDied(status));
+            if let Some(status) = zygote.lost(lease.index()) {
+                return Err(ExchangeError::WorkerDied(status));
             }
-            if link.is_dead() {
-                let untouched = look.phase == Phase::Queued && link.front.cancel(lease.slot_ref());
+            if zygote.is_dead() {
+                let untouched =
+                    look.phase == Phase::Queued && zygote.front.cancel(lease.slot_ref());
                 return Err(if untouched {
-                    Failure::NotTaken
+                    ExchangeError::NotTaken
                 } else {
-                    Failure::PoolDied
+                    ExchangeError::PoolDied
                 });
             }
             match (overdue, look.phase) {
-                (Some(Overdue::Waiting), Phase::Queued) if link.front.cancel(lease.slot_ref()) => {
+                (Some(Overdue::Waiting), Phase::Queued)
+                    if zygote.front.cancel(lease.slot_ref()) =>
+                {
                     self.cancelled = true;
-                    return Err(Failure::NotBegun);
+                    return Err(ExchangeError::NotBegun);
                 }
                 (Some(Overdue::Running), Phase::Taken) => {
                     self.kill = true;
-                    return Err(Failure::TimedOut);
+                    return Err(ExchangeError::TimedOut);
                 }
                 _ => {}
             }
         }
         let slot = lease.slot();
         let available = (slot.written() - slot.consumed()) as usize;
-        let full = available * 2 > link.front.geometry().ring_bytes;
-        Ok(News { available, complete: self.complete, full })
+        let full = available * 2 > zygote.front.geometry().ring_bytes;
+        Ok(Progress { available, complete: self.complete, full })
     }
 
-    /// Waits for the next head and copies it, taken apart by [`Head::decode`], to `into`.
-    pub async fn head(&mut self, into: &mut Vec<u8>) -> Result<Kind, Failure> {
+    /// Waits for the next response head and copies it to `into`, for [`decode_head`].
+    pub async fn head(&mut self, into: &mut Vec<u8>) -> Result<HeadKind, ExchangeError> {
         let (kind, length) = poll_fn(|context| self.poll_head(context)).await?;
         into.clear();
         into.resize(length, 0);
         let lease = self.lease.as_mut().expect("held until dropped");
-        lease.link.front.copy(lease.slot_ref(), response::PREFIX as u64, into);
+        lease.zygote.front.copy(lease.slot_ref(), response::PREFIX as u64, into);
         self.consume(response::PREFIX + length);
         Ok(kind)
     }
 
-    /// Copies the next bytes out, without consuming them. Says how many.
+    /// Copies the next bytes to `into` without consuming them. Returns their number.
     pub fn copy(&self, into: &mut [u8]) -> usize {
         let lease = self.lease.as_ref().expect("held until dropped");
-        lease.link.front.copy(lease.slot_ref(), 0, into)
+        lease.zygote.front.copy(lease.slot_ref(), 0, into)
     }
 
     /// Sends `before`, the next `length` bytes and `after` with one system call, straight from the
-    /// shared memory. Answers with the bytes taken of all three together; consumes nothing.
+    /// shared memory. Returns the bytes sent of all three together; consumes nothing.
     pub fn send(
         &self,
         length: usize,
@@ -145,24 +147,27 @@ impl Exchange {
         after: &[u8],
     ) -> io::Result<usize> {
         let lease = self.lease.as_ref().expect("held until dropped");
-        lease.link.front.send(lease.slot_ref(), length, to, before, after)
+        lease.zygote.front.send(lease.slot_ref(), length, to, before, after)
     }
 
-    /// Gives room back to the worker.
+    /// Gives `length` bytes of the ring back to the worker.
     pub fn consume(&mut self, length: usize) {
         let lease = self.lease.as_mut().expect("held until dropped");
-        let link = lease.link.clone();
-        link.front.consume(lease.slot(), length as u64);
+        let zygote = lease.zygote.clone();
+        zygote.front.consume(lease.slot(), length as u64);
     }
 
-    /// Lets the script run to its end without a reader: what it still writes is thrown away, and
-    /// nobody tells it.
+    /// Lets the script run to its end without a reader. The rest of its output is thrown away, and
+    /// the script is not told.
     pub fn detach(mut self) {
         self.complete = true;
     }
 
-    fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<Result<(Kind, usize), Failure>> {
-        let news = match self.poll_news(context) {
+    fn poll_head(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(HeadKind, usize), ExchangeError>> {
+        let news = match self.poll_progress(context) {
             Ok(news) => news,
             Err(failure) => return Poll::Ready(Err(failure)),
         };
@@ -173,11 +178,11 @@ impl Exchange {
                     return Poll::Ready(Ok((kind, length)));
                 }
                 Ok(_) => {}
-                Err(corrupt) => return Poll::Ready(Err(Failure::Malformed(corrupt))),
+                Err(corrupt) => return Poll::Ready(Err(ExchangeError::Malformed(corrupt))),
             }
         }
         if news.complete {
-            return Poll::Ready(Err(Failure::Malformed(Corrupt(
+            return Poll::Ready(Err(ExchangeError::Malformed(Corrupt(
                 "a worker finished without a response head",
             ))));
         }
@@ -189,17 +194,20 @@ impl Drop for Exchange {
     fn drop(&mut self) {
         if let Some(lease) = self.lease.take() {
             if self.cancelled {
-                self.counter.leave_cancelled(lease);
+                self.waiters.leave_cancelled(lease);
             } else if self.complete {
-                self.counter.leave_running(lease);
+                self.waiters.leave_running(lease);
             } else {
-                self.counter.leave(lease, self.kill);
+                self.waiters.leave(lease, self.kill);
             }
         }
     }
 }
 
-/// Takes a head apart that [`Exchange::head`] copied.
-pub fn decode_head(bytes: &[u8]) -> Result<Head<'_>, Failure> {
-    Head::decode(bytes).map_err(Failure::Malformed)
+/// Decodes a head that [`Exchange::head`] copied.
+///
+/// # Errors
+/// [`ExchangeError::Malformed`] if the bytes are no response head.
+pub fn decode_head(bytes: &[u8]) -> Result<Head<'_>, ExchangeError> {
+    Head::decode(bytes).map_err(ExchangeError::Malformed)
 }

@@ -1,4 +1,4 @@
-//! A pool, over all its zygotes.
+//! The pool of a site, for as long as the front runs.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -10,40 +10,39 @@ use howdah_sys::readiness::Readable;
 use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::Notify;
 
-use crate::link::{Lease, Link, Report};
+use crate::zygote::{Lease, Zygote, ZygoteEvent};
 
-/// A site's PHP processes, as all threads of the front share them.
+/// A site's PHP processes. All threads of the front share it.
 #[derive(Debug)]
 pub struct Pool {
     name: String,
     limits: PoolLimits,
     threads: usize,
-    link: Mutex<Option<Arc<Link>>>,
-    /// Counts the links, so that a thread sees cheaply that there is a new one.
+    zygote: Mutex<Option<Arc<Zygote>>>,
+    /// Number of zygotes so far. A thread compares it to see that there is a new one.
     version: AtomicU64,
     renewed: Notify,
 }
 
-/// What a pool allows.
+/// The limits of a pool.
 #[derive(Debug, Clone, Copy)]
 pub struct PoolLimits {
     /// Workers kept alive.
     pub workers: usize,
-    /// Requests that may wait for a worker; one more is refused.
+    /// Requests that may wait for a worker. Further ones are refused.
     pub queue: usize,
     /// How long a request waits for a worker before it is refused.
     pub queue_timeout: Duration,
-    /// How long a worker may take for one request, by the clock on the wall, whether or not anybody
-    /// waits for it.
+    /// How long a worker may take for one request, in wall-clock time, even if the client has gone.
     pub request_timeout: Duration,
 }
 
-/// Why a request got no slot. The answer is 503.
+/// Why a request was not handed over. The answer is 503 unless a variant says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
-    /// As many wait as may wait.
+pub enum DispatchError {
+    /// [`PoolLimits::queue`] requests wait already.
     QueueFull,
-    /// It waited too long.
+    /// It waited for [`PoolLimits::queue_timeout`].
     QueueTimeout,
     /// The request, without its body, is larger than a slot's request area. The answer is 431.
     TooLarge,
@@ -59,13 +58,13 @@ pub struct WorkerFacts {
 }
 
 impl Pool {
-    /// A pool without a zygote yet.
+    /// Makes a pool without a zygote, for a front of `threads` threads.
     pub fn new(name: String, limits: PoolLimits, threads: usize) -> Arc<Pool> {
         Arc::new(Pool {
             name,
             limits,
             threads,
-            link: Mutex::new(None),
+            zygote: Mutex::new(None),
             version: AtomicU64::new(0),
             renewed: Notify::new(),
         })
@@ -76,54 +75,56 @@ impl Pool {
         &self.name
     }
 
-    /// What the pool allows.
+    /// The limits of the pool.
     pub fn limits(&self) -> &PoolLimits {
         &self.limits
     }
 
-    /// Attaches to a zygote and follows it until it is gone, calling `report` with a line for a
-    /// person about all that matters. Returns when the link is dead; the supervisor then brings
-    /// another zygote.
+    /// Attaches to the zygote at the other end of `control`, and passes its events to `report`
+    /// until it has ended. The supervisor then brings another zygote.
+    ///
+    /// # Errors
+    /// The pool was given up: the zygote cannot be reached, or a worker wrote nonsense.
     pub async fn follow(
         &self,
-        zygote: SeqPacket,
+        control: SeqPacket,
         mut report: impl FnMut(PoolEvent),
     ) -> io::Result<()> {
-        let link = Link::attach(zygote, self.limits.workers, self.threads, self.limits.queue)?;
+        let zygote = Zygote::attach(control, self.limits.workers, self.threads, self.limits.queue)?;
         let previous = {
             let mut present = self.lock();
-            // Under the lock, so that a version always means the same link.
+            // Under the lock, so that a version always means the same zygote.
             self.version.fetch_add(1, Ordering::Release);
-            present.replace(link.clone())
+            present.replace(zygote.clone())
         };
         if let Some(previous) = previous {
             previous.condemn();
         }
-        let socket = Readable::new(link.zygote().as_fd())?;
+        let socket = Readable::new(zygote.control().as_fd())?;
         let mut started = 0;
         loop {
             let mut ready = tokio::select! {
                 ready = socket.ready() => ready?,
-                () = link.condemned.notified() => return Err(io::Error::other(NONSENSE)),
+                () = zygote.condemned.notified() => return Err(io::Error::other(NONSENSE)),
             };
-            match ready.try_io(|_| link.hear()) {
-                Ok(Ok(Report::Ready { php_version, opcache })) => {
+            match ready.try_io(|_| zygote.hear()) {
+                Ok(Ok(ZygoteEvent::Ready { php_version, opcache })) => {
                     report(PoolEvent::Ready { php_version, opcache });
                 }
-                Ok(Ok(Report::Started)) => {
+                Ok(Ok(ZygoteEvent::Started)) => {
                     started += 1;
                     if started == self.limits.workers {
                         report(PoolEvent::Complete);
                     }
-                    // Who waited for the pool to come back can be served from the first worker on.
+                    // The first worker is enough for requests that waited for the pool.
                     self.renewed.notify_waiters();
                 }
-                Ok(Ok(Report::Died { pid, status })) => {
+                Ok(Ok(ZygoteEvent::Died { pid, status })) => {
                     report(PoolEvent::WorkerDied { pid, status })
                 }
-                Ok(Ok(Report::Gone)) => return Ok(()),
+                Ok(Ok(ZygoteEvent::Gone)) => return Ok(()),
                 Ok(Err(error)) => {
-                    link.condemn();
+                    zygote.condemn();
                     return Err(error);
                 }
                 Err(_not_yet) => {}
@@ -133,20 +134,20 @@ impl Pool {
 
     /// Lets all workers end after their present request.
     pub fn stop(&self) {
-        if let Some(link) = self.lock().as_ref() {
-            link.stop();
+        if let Some(zygote) = self.lock().as_ref() {
+            zygote.stop();
         }
     }
 
-    /// The living workers.
+    /// The workers that live.
     pub fn workers(&self) -> Vec<WorkerFacts> {
-        let Some(link) = self.lock().clone() else {
+        let Some(zygote) = self.lock().clone() else {
             return Vec::new();
         };
-        let pids = link.workers().into_iter().enumerate().filter(|(_, pid)| *pid != 0);
+        let pids = zygote.workers().into_iter().enumerate().filter(|(_, pid)| *pid != 0);
         pids.map(|(worker, pid)| WorkerFacts {
             pid,
-            requests: link.front.requests_served(worker),
+            requests: zygote.front.requests_served(worker),
         })
         .collect()
     }
@@ -155,31 +156,31 @@ impl Pool {
     pub fn load(&self) -> (usize, usize) {
         self.lock()
             .as_ref()
-            .map_or((0, 0), |link| (link.front.idle_workers(), link.waiting()))
+            .map_or((0, 0), |zygote| (zygote.front.idle_workers(), zygote.waiting()))
     }
 
-    /// Number of the present link, and the link, if it lives.
-    pub(crate) fn link(&self) -> (u64, Option<Arc<Link>>) {
-        let link = self.lock();
-        (self.version.load(Ordering::Acquire), link.clone().filter(|link| !link.is_dead()))
+    /// The number of the present zygote, and the zygote if it lives.
+    pub(crate) fn zygote(&self) -> (u64, Option<Arc<Zygote>>) {
+        let zygote = self.lock();
+        (self.version.load(Ordering::Acquire), zygote.clone().filter(|zygote| !zygote.is_dead()))
     }
 
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Waits in the queue of whatever link there is, until there is a slot.
-    pub(crate) async fn wait_for_lease(&self) -> Result<Lease, Refused> {
+    /// Waits until a slot is free, also across the death of a zygote.
+    pub(crate) async fn wait_for_lease(&self) -> Result<Lease, DispatchError> {
         let wait = async {
             loop {
                 let renewed = self.renewed.notified();
-                let (_, link) = self.link();
-                let Some(link) = link else {
+                let (_, zygote) = self.zygote();
+                let Some(zygote) = zygote else {
                     renewed.await;
                     continue;
                 };
-                let Some(place) = link.join_queue() else {
-                    return Err(Refused::QueueFull);
+                let Some(place) = zygote.join_queue() else {
+                    return Err(DispatchError::QueueFull);
                 };
                 if let Ok(lease) = place.await {
                     return Ok(lease);
@@ -188,11 +189,11 @@ impl Pool {
         };
         tokio::time::timeout(self.limits.queue_timeout, wait)
             .await
-            .unwrap_or(Err(Refused::QueueTimeout))
+            .unwrap_or(Err(DispatchError::QueueTimeout))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Arc<Link>>> {
-        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Zygote>>> {
+        self.zygote.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -210,11 +211,11 @@ pub enum PoolEvent {
     },
     /// All workers are there.
     Complete,
-    /// A worker ended. A status of 0 is one that ended by itself, after its number of requests.
+    /// A worker ended. With status 0 it ended by itself, after its number of requests.
     WorkerDied {
-        /// The process that it was.
+        /// Its process id.
         pid: u64,
-        /// As `wait(2)` gives it.
+        /// Its status from `wait(2)`.
         status: u32,
     },
 }

@@ -7,34 +7,37 @@ mod support;
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-use howdah_php::{Body, Desk, Encoder, Exchange, Failure, Kind, PoolEvent, Refused, decode_head};
+use howdah_php::{
+    DispatchError, Encoder, Exchange, ExchangeError, HeadKind, PoolEvent, PoolHandle, RequestBody,
+    decode_head,
+};
 
 use support::{Front, Script, limits};
 
 /// Hands a request for `script` over and waits for the head of its response.
-async fn ask(desk: &Desk, script: Script) -> Result<(Exchange, u16), String> {
-    let mut exchange = dispatch(desk, script).await.map_err(|refused| format!("{refused:?}"))?;
+async fn ask(handle: &PoolHandle, script: Script) -> Result<(Exchange, u16), String> {
+    let mut exchange = dispatch(handle, script).await.map_err(|refused| format!("{refused:?}"))?;
     let mut head = Vec::new();
     match exchange.head(&mut head).await {
-        Ok(Kind::Final) => Ok((exchange, decode_head(&head).unwrap().status)),
+        Ok(HeadKind::Final) => Ok((exchange, decode_head(&head).unwrap().status)),
         other => Err(format!("{other:?}")),
     }
 }
 
-async fn dispatch(desk: &Desk, script: Script) -> Result<Exchange, Refused> {
+async fn dispatch(handle: &PoolHandle, script: Script) -> Result<Exchange, DispatchError> {
     let encoder = RefCell::new(Encoder::default());
     let name = script.name();
     let encode = |encoder: &mut Encoder| {
         encoder.begin(0, [Some(b"GET"), Some(name.as_bytes()), None, None, None, None, None, None]);
     };
-    desk.dispatch(&encoder, encode, Body::Memory(b"")).await
+    handle.dispatch(&encoder, encode, RequestBody::Memory(b"")).await
 }
 
 /// Reads the body to its end.
-async fn body(exchange: &mut Exchange) -> Result<Vec<u8>, Failure> {
+async fn body(exchange: &mut Exchange) -> Result<Vec<u8>, ExchangeError> {
     let mut all = Vec::new();
     loop {
-        let news = std::future::poll_fn(|context| match exchange.poll_news(context) {
+        let news = std::future::poll_fn(|context| match exchange.poll_progress(context) {
             Ok(news) if news.available == 0 && !news.complete => std::task::Poll::Pending,
             other => std::task::Poll::Ready(other),
         })
@@ -52,7 +55,7 @@ async fn body(exchange: &mut Exchange) -> Result<Vec<u8>, Failure> {
 #[test]
 fn a_response_comes_whole() {
     Front::new(2, limits()).run(async |front| {
-        let (mut exchange, status) = ask(front.desk(), Script::Bytes(1_000_000)).await.unwrap();
+        let (mut exchange, status) = ask(front.handle(), Script::Bytes(1_000_000)).await.unwrap();
         assert_eq!(status, 200);
         let body = body(&mut exchange).await.unwrap();
         assert_eq!(body.len(), 1_000_000);
@@ -64,12 +67,12 @@ fn a_response_comes_whole() {
 fn a_full_queue_refuses_and_a_short_wait_is_served() {
     let limits = howdah_php::PoolLimits { queue: 1, ..limits() };
     Front::new(1, limits).run(async |front| {
-        let _running = dispatch(front.desk(), Script::Sleep(300)).await.unwrap();
+        let _running = dispatch(front.handle(), Script::Sleep(300)).await.unwrap();
         // It has a slot, but no worker yet.
-        let mut waiting = dispatch(front.desk(), Script::Bytes(1)).await.unwrap();
-        let refused = dispatch(front.desk(), Script::Bytes(1)).await;
-        assert_eq!(refused.err(), Some(Refused::QueueFull));
-        assert_eq!(waiting.head(&mut Vec::new()).await.unwrap(), Kind::Final);
+        let mut waiting = dispatch(front.handle(), Script::Bytes(1)).await.unwrap();
+        let refused = dispatch(front.handle(), Script::Bytes(1)).await;
+        assert_eq!(refused.err(), Some(DispatchError::QueueFull));
+        assert_eq!(waiting.head(&mut Vec::new()).await.unwrap(), HeadKind::Final);
     });
 }
 
@@ -81,12 +84,12 @@ fn a_long_wait_in_a_slot_is_given_up_and_is_not_the_scripts_time() {
         ..limits()
     };
     Front::new(1, limits).run(async |front| {
-        let mut first = dispatch(front.desk(), Script::Sleep(700)).await.unwrap();
-        let mut second = dispatch(front.desk(), Script::Sleep(900)).await.unwrap();
-        let mut third = dispatch(front.desk(), Script::Bytes(1)).await.unwrap();
+        let mut first = dispatch(front.handle(), Script::Sleep(700)).await.unwrap();
+        let mut second = dispatch(front.handle(), Script::Sleep(900)).await.unwrap();
+        let mut third = dispatch(front.handle(), Script::Bytes(1)).await.unwrap();
         let mut head = Vec::new();
         assert!(first.head(&mut head).await.is_ok());
-        assert_eq!(third.head(&mut head).await, Err(Failure::NotBegun));
+        assert_eq!(third.head(&mut head).await, Err(ExchangeError::NotBegun));
         drop(third);
         // It ran from 700 to 1600 ms.
         assert!(second.head(&mut head).await.is_ok());
@@ -102,24 +105,26 @@ fn a_long_wait_is_refused() {
     Front::new(1, limits).run(async |front| {
         let mut running = Vec::new();
         let refused = loop {
-            match dispatch(front.desk(), Script::Sleep(2000)).await {
+            match dispatch(front.handle(), Script::Sleep(2000)).await {
                 Ok(exchange) => running.push(exchange),
                 Err(refused) => break refused,
             }
         };
-        assert_eq!(refused, Refused::QueueTimeout);
+        assert_eq!(refused, DispatchError::QueueTimeout);
     });
 }
 
 #[test]
 fn a_workers_death_fails_its_request_and_no_other() {
     Front::new(2, limits()).run(async |front| {
-        let (died, lived) =
-            tokio::join!(ask(front.desk(), Script::Die(9)), ask(front.desk(), Script::Sleep(50)),);
+        let (died, lived) = tokio::join!(
+            ask(front.handle(), Script::Die(9)),
+            ask(front.handle(), Script::Sleep(50)),
+        );
         assert_eq!(died.err().as_deref(), Some("Err(WorkerDied(9))"));
         assert_eq!(lived.unwrap().1, 200);
         for _ in 0..20 {
-            assert_eq!(ask(front.desk(), Script::Bytes(10)).await.unwrap().1, 200);
+            assert_eq!(ask(front.handle(), Script::Bytes(10)).await.unwrap().1, 200);
         }
         assert!(
             front
@@ -136,9 +141,9 @@ fn a_workers_death_fails_its_request_and_no_other() {
 #[test]
 fn a_death_in_the_middle_is_told_after_what_came_before_it() {
     Front::new(1, limits()).run(async |front| {
-        let (mut exchange, status) = ask(front.desk(), Script::BytesThenDie(1000)).await.unwrap();
+        let (mut exchange, status) = ask(front.handle(), Script::BytesThenDie(1000)).await.unwrap();
         assert_eq!(status, 200);
-        assert_eq!(body(&mut exchange).await.unwrap_err(), Failure::WorkerDied(11));
+        assert_eq!(body(&mut exchange).await.unwrap_err(), ExchangeError::WorkerDied(11));
         drop(exchange);
         front.expect_idle().await;
     });
@@ -152,10 +157,10 @@ fn an_overdue_request_is_told_and_its_worker_killed() {
     };
     Front::new(1, limits).run(async |front| {
         let began = Instant::now();
-        let late = ask(front.desk(), Script::Sleep(60_000)).await.err();
+        let late = ask(front.handle(), Script::Sleep(60_000)).await.err();
         assert_eq!(late.as_deref(), Some("Err(TimedOut)"));
         assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
-        assert_eq!(ask(front.desk(), Script::Bytes(1)).await.unwrap().1, 200);
+        assert_eq!(ask(front.handle(), Script::Bytes(1)).await.unwrap().1, 200);
         front.expect_idle().await;
         let signals: Vec<_> = front.signals();
         assert!(signals.contains(&10), "the soft time-out comes first: {signals:?}");
@@ -167,13 +172,13 @@ fn an_overdue_request_is_told_and_its_worker_killed() {
 fn a_dropped_exchange_leaves_no_slot_behind() {
     Front::new(1, limits()).run(async |front| {
         for round in 0..40 {
-            let exchange = dispatch(front.desk(), Script::Bytes(5_000_000)).await.unwrap();
+            let exchange = dispatch(front.handle(), Script::Bytes(5_000_000)).await.unwrap();
             if round % 2 == 0 {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
             drop(exchange);
         }
-        assert_eq!(ask(front.desk(), Script::Bytes(3)).await.unwrap().1, 200);
+        assert_eq!(ask(front.handle(), Script::Bytes(3)).await.unwrap().1, 200);
         front.expect_idle().await;
     });
 }
@@ -181,10 +186,10 @@ fn a_dropped_exchange_leaves_no_slot_behind() {
 #[test]
 fn a_finished_response_leaves_its_script_running() {
     Front::new(1, limits()).run(async |front| {
-        let (mut exchange, _) = ask(front.desk(), Script::EndThenSleep(200)).await.unwrap();
+        let (mut exchange, _) = ask(front.handle(), Script::EndThenSleep(200)).await.unwrap();
         assert_eq!(body(&mut exchange).await.unwrap(), b"early");
         drop(exchange);
-        assert!(!front.desk().is_idle(), "the script still runs");
+        assert!(!front.handle().is_idle(), "the script still runs");
         front.expect_idle().await;
         assert!(front.signals().is_empty(), "nobody may end it");
     });
@@ -193,14 +198,14 @@ fn a_finished_response_leaves_its_script_running() {
 #[test]
 fn a_dead_zygote_fails_what_runs_and_the_next_one_serves_what_waits() {
     Front::new(1, limits()).run(async |front| {
-        let running = ask(front.desk(), Script::Sleep(8_000));
+        let running = ask(front.handle(), Script::Sleep(8_000));
         let replacing = async {
             tokio::time::sleep(Duration::from_millis(50)).await;
             front.replace_zygote();
         };
         let (failed, ()) = tokio::join!(running, replacing);
         assert_eq!(failed.err().as_deref(), Some("Err(PoolDied)"));
-        assert_eq!(ask(front.desk(), Script::Bytes(2)).await.unwrap().1, 200);
+        assert_eq!(ask(front.handle(), Script::Bytes(2)).await.unwrap().1, 200);
         front.expect_idle().await;
     });
 }
@@ -208,10 +213,10 @@ fn a_dead_zygote_fails_what_runs_and_the_next_one_serves_what_waits() {
 #[test]
 fn what_no_worker_had_begun_when_its_zygote_died_can_be_handed_over_again() {
     Front::new(1, limits()).run(async |front| {
-        let running = ask(front.desk(), Script::Sleep(8_000));
+        let running = ask(front.handle(), Script::Sleep(8_000));
         let queued = async {
             tokio::time::sleep(Duration::from_millis(50)).await;
-            ask(front.desk(), Script::Bytes(1)).await
+            ask(front.handle(), Script::Bytes(1)).await
         };
         let replacing = async {
             tokio::time::sleep(Duration::from_millis(100)).await;

@@ -28,7 +28,7 @@ pub(crate) use self::thread::{Listener, Thread};
 use self::thread::{Shared, Stage};
 pub(crate) use self::workspace::Workspace;
 use crate::host::Passwords;
-use crate::log::{ErrorLog, Level, WaitStatus};
+use crate::log::{self, ErrorLog, Level, WaitStatus, Writer};
 use crate::observe::RecentMessages;
 use crate::supervisor::seam::{self, FromFront, FrontStart, PoolFacts, PoolLink, ToFront};
 
@@ -37,27 +37,43 @@ use crate::supervisor::seam::{self, FromFront, FrontStart, PoolFacts, PoolLink, 
 pub(crate) fn run(start: FrontStart) -> ExitCode {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = start.config.threads.resolve(processors);
-    match serve(start, threads, processors) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err((log, error)) => {
-            log.say(Level::Error, None, &format!("the front cannot go on: {error}"));
-            ExitCode::FAILURE
+    let (log, access) = match log_threads(&start) {
+        Ok(logs) => logs,
+        Err(error) => {
+            let what = format!("the front cannot start: no thread for its logs: {error}");
+            start.log.say(Level::Error, None, &what);
+            return ExitCode::FAILURE;
         }
+    };
+    let result = serve(start, log.clone(), access.clone(), threads, processors);
+    if let Err(error) = &result {
+        log.say(Level::Error, None, &format!("the front cannot go on: {error}"));
     }
+    access.iter().for_each(Writer::finish);
+    log.finish();
+    if result.is_ok() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// From here on, threads of their own write the logs.
+fn log_threads(start: &FrontStart) -> io::Result<(Arc<ErrorLog>, Option<Writer>)> {
+    let log = Arc::new(start.log.on_thread()?);
+    let access = start.access.clone().map(|target| log::access_log(target, &log)).transpose()?;
+    Ok((log, access))
 }
 
 fn serve(
     start: FrontStart,
+    log: Arc<ErrorLog>,
+    access: Option<Writer>,
     threads: usize,
     processors: usize,
-) -> Result<(), (Arc<ErrorLog>, io::Error)> {
+) -> io::Result<()> {
     let FrontStart {
-        config,
-        listeners,
-        channel,
-        pools: links,
-        log,
-        access,
+        config, listeners, channel, pools: links, ..
     } = start;
     let mut pools: Vec<Option<Arc<Pool>>> = vec![None; config.sites.len()];
     for link in &links {
@@ -95,10 +111,10 @@ fn serve(
     let mut others = Vec::new();
     for (number, inbox) in (1..).zip(receivers) {
         let (shared, stage) = (shared.clone(), stage.clone());
-        let listeners = copies(&listeners).map_err(|error| (log.clone(), error))?;
+        let listeners = copies(&listeners)?;
         let builder = std::thread::Builder::new().name(format!("front-{number}"));
         let run = move || thread::run(shared, number, listeners, inbox, stage, || async {});
-        others.push(builder.spawn(run).map_err(|error| (log.clone(), error))?);
+        others.push(builder.spawn(run)?);
     }
     let channel = Rc::new(channel);
     let control = Control {
@@ -121,7 +137,7 @@ fn serve(
     }
     // The supervisor may be gone; then nobody needs to be told.
     let _ = channel.send(&FromFront::Drained.encode(), &[]);
-    result.map_err(|error| (log, error))
+    result
 }
 
 /// The directives of all sites. What is wrong with them is said when they are compiled.
@@ -311,8 +327,8 @@ impl Control {
     }
 
     fn replace_logs(&self, descriptors: Vec<OwnedFd>) {
-        let replaced =
-            seam::replace_logs(&self.shared.log, self.shared.access.as_ref(), descriptors);
+        let access = self.shared.access.as_ref().map(Writer::target);
+        let replaced = seam::replace_logs(&self.shared.log, access, descriptors);
         if let Err(error) = replaced {
             self.shared.log.say(
                 Level::Error,

@@ -7,6 +7,7 @@
 
 pub mod credentials;
 pub mod descriptor;
+mod epoll;
 pub mod eventfd;
 pub mod folder;
 pub mod futex;

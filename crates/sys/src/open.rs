@@ -47,6 +47,24 @@ pub fn file(path: &CStr) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// Opens the file at `path` for adding to its end, and makes it if it is missing, readable for its
+/// group. For log files that the operator names.
+///
+/// # Errors
+/// Those of `open(2)`. A pipe that nobody reads from is refused (`ENXIO`); opening it would wait
+/// for a reader.
+pub fn append(path: &CStr) -> io::Result<OwnedFd> {
+    let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOCTTY;
+    let mode: libc::mode_t = 0o640;
+    // SAFETY: `path` is NUL-terminated, and the third argument is what `O_CREAT` asks for.
+    let fd = check(unsafe { libc::open(path.as_ptr(), flags | libc::O_NONBLOCK, mode) })?;
+    // SAFETY: fresh descriptor, owned by nobody else.
+    let file = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: no memory arguments. Of all flags, only those that can be changed are taken.
+    check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, libc::O_APPEND) })?;
+    Ok(file)
+}
+
 /// Opens `path` below `folder` if there is no symbolic link on the way, the last component included
 /// (`ELOOP`), and nothing leads out of the folder (`EXDEV`).
 pub fn beneath(folder: BorrowedFd<'_>, path: &CStr, access: Access) -> io::Result<OwnedFd> {
@@ -254,5 +272,20 @@ mod tests {
         assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
         let pipe = beneath(folder.open().as_fd(), c"pipe", Access::Read).unwrap();
         assert_eq!(Stat::of(pipe.as_fd()).unwrap().file_type(), FileType::Special);
+    }
+
+    #[test]
+    fn a_log_is_added_to_and_a_pipe_without_a_reader_does_not_wait() {
+        let folder = Folder::new("append");
+        let path = |name: &str| CString::new(folder.0.join(name).to_str().unwrap()).unwrap();
+        for line in ["one\n", "two\n"] {
+            let mut log = fs::File::from(append(&path("log")).unwrap());
+            io::Write::write_all(&mut log, line.as_bytes()).unwrap();
+        }
+        assert_eq!(fs::read_to_string(folder.0.join("log")).unwrap(), "one\ntwo\n");
+        let made = std::process::Command::new("mkfifo").arg(folder.0.join("quiet")).status();
+        assert!(made.unwrap().success());
+        let error = append(&path("quiet")).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENXIO));
     }
 }

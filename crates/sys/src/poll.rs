@@ -1,4 +1,4 @@
-//! `poll(2)`: waiting for whichever of a few descriptors has something to read.
+//! `poll(2)`: waiting for whichever of a few descriptors is ready.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -7,17 +7,37 @@ use std::time::Duration;
 use crate::check;
 
 /// Waits until one of `descriptors` is readable, closed by its peer or broken, at most for
-/// `timeout` (`None`: for ever). Answers for each whether it is; none are after the timeout or a
+/// `timeout` (`None`: for ever). Returns for each whether it is; none are after the timeout or a
 /// signal.
+///
+/// # Errors
+/// Those of `poll(2)`, except an interruption by a signal.
 pub fn readable(
     descriptors: &[BorrowedFd<'_>],
+    timeout: Option<Duration>,
+) -> io::Result<Vec<bool>> {
+    wait(descriptors, libc::POLLIN, timeout)
+}
+
+/// Waits at most for `timeout` until `descriptor` takes more bytes. A pipe then takes at least
+/// `PIPE_BUF` bytes; a broken one and a regular file are always ready.
+///
+/// # Errors
+/// As [`readable`].
+pub fn writable(descriptor: BorrowedFd<'_>, timeout: Duration) -> io::Result<bool> {
+    Ok(wait(&[descriptor], libc::POLLOUT, Some(timeout))? == [true])
+}
+
+fn wait(
+    descriptors: &[BorrowedFd<'_>],
+    events: libc::c_short,
     timeout: Option<Duration>,
 ) -> io::Result<Vec<bool>> {
     let mut entries: Vec<libc::pollfd> = descriptors
         .iter()
         .map(|descriptor| libc::pollfd {
             fd: descriptor.as_raw_fd(),
-            events: libc::POLLIN,
+            events,
             revents: 0,
         })
         .collect();
@@ -56,5 +76,15 @@ mod tests {
         let (reader, writer) = io::pipe().unwrap();
         drop(writer);
         assert_eq!(readable(&[reader.as_fd()], None).unwrap(), [true]);
+    }
+
+    #[test]
+    fn a_full_pipe_takes_nothing_more() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        crate::descriptor::set_nonblocking(&writer).unwrap();
+        while (&writer).write(&[0; 4096]).is_ok() {}
+        assert!(!writable(writer.as_fd(), Duration::ZERO).unwrap());
+        io::Read::read_exact(&mut reader, &mut [0; 8192]).unwrap();
+        assert!(writable(writer.as_fd(), Duration::ZERO).unwrap());
     }
 }

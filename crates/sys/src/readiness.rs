@@ -1,11 +1,13 @@
 //! Waiting for a descriptor in the event loop.
 
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll};
 
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
+
+use crate::epoll;
 
 /// A descriptor, registered with the event loop of the thread that made this.
 ///
@@ -23,6 +25,21 @@ impl Readable {
         // until that is dropped.
         let registered = unsafe { AsyncFd::register_with_interest(own, Interest::READABLE) };
         Ok(Readable(registered.map_err(io::Error::from)?))
+    }
+
+    /// As [`Readable::new`], for a socket that several threads or processes watch: each event wakes
+    /// one of those that sleep. On a system that cannot do that, each event wakes all of them.
+    ///
+    /// The thread that is woken reads until there is nothing left. One that stops watching drops
+    /// this first and reads then, because an event that it got no longer wakes another.
+    ///
+    /// # Errors
+    /// As [`Readable::new`].
+    pub fn exclusive(fd: BorrowedFd<'_>) -> io::Result<Readable> {
+        let readable = Readable::new(fd)?;
+        // A refusal leaves the registration as it is.
+        let _ = epoll::make_exclusive(readable.0.get_ref().as_fd());
+        Ok(readable)
     }
 
     /// Waits until there may be something to read. The guard clears that state, or keeps it.
@@ -43,7 +60,7 @@ impl Readable {
 mod tests {
     use super::*;
     use crate::eventfd::EventFd;
-    use std::os::fd::AsFd;
+    use std::net::TcpStream;
 
     #[test]
     fn every_ring_is_an_edge_though_nobody_reads_the_count() {
@@ -54,6 +71,22 @@ mod tests {
             for _ in 0..3 {
                 bell.ring().unwrap();
                 readable.ready().await.unwrap().clear_ready();
+            }
+        });
+    }
+
+    #[test]
+    fn an_exclusive_registration_still_tells_of_every_connection() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        runtime.block_on(async {
+            let listener = crate::listen::listen("127.0.0.1:0".parse().unwrap(), 16).unwrap();
+            let readable = Readable::exclusive(listener.as_fd()).unwrap();
+            for _ in 0..3 {
+                let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+                let mut ready = readable.ready().await.unwrap();
+                listener.accept().unwrap();
+                assert!(listener.accept().is_err());
+                ready.clear_ready();
             }
         });
     }

@@ -7,7 +7,7 @@ use toml::de::DeValue;
 
 use super::{Kind, Problem, quoted, read_string};
 use crate::diagnostic::Report;
-use crate::values::{AccessFormat, AccessTarget, ErrorTarget};
+use crate::values::{AccessFormat, AccessTarget, ErrorTarget, LogLevel};
 
 /// `"off"`, `"-"` or a file.
 pub(crate) struct Access;
@@ -105,6 +105,34 @@ impl Kind for Format {
                 format!("`{other}` is not a log format"),
                 format!("give {}", Self::name()),
             )),
+        })
+    }
+}
+
+/// `"error"`, `"warning"`, `"notice"` or `"info"`.
+pub(crate) struct Level;
+
+impl Kind for Level {
+    type Value = LogLevel;
+
+    fn name() -> String {
+        let names = LogLevel::ALL.map(|level| format!("`{}`", quoted(level.name())));
+        let [error, warning, notice, info] = names;
+        format!("{error}, {warning}, {notice} or {info}")
+    }
+
+    fn show(value: &LogLevel) -> String {
+        quoted(value.name())
+    }
+
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<LogLevel> {
+        read_string(value, report, &Self::name(), |text| {
+            LogLevel::from_name(text.as_bytes()).ok_or_else(|| {
+                Problem::new(
+                    format!("`{text}` is not a log level"),
+                    format!("give {}", Self::name()),
+                )
+            })
         })
     }
 }

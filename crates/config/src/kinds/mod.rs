@@ -16,7 +16,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 pub(crate) use amounts::{AtLeast, Counted, Size, Span};
-pub(crate) use logs::{Access, Errors, Format};
+pub(crate) use logs::{Access, Errors, Format, Level};
 pub(crate) use names::{Extension, Hosts, NamePattern, PlainName, Text};
 pub(crate) use network::Addresses;
 pub use network::listen_addresses;

@@ -104,6 +104,7 @@ fn mistakes_and_what_is_said_about_them() {
             vec!["is not the name of an environment variable"],
         ),
         (&format!("[log]\nerror = \"off\"\n{site}"), vec!["the error log cannot be turned off"]),
+        (&format!("[log]\nlevel = \"debug\"\n{site}"), vec!["`debug` is not a log level"]),
         (&format!("[log]\naccess = \"\"\n{site}"), vec!["the log's place is empty"]),
         (&format!("[limits]\nbody_timeout = \"0s\"\n{site}"), vec!["the duration is zero"]),
         (

@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use howdah_ipc::Geometry;
 use howdah_ipc::control::Attach;
 use howdah_ipc::request::{Body, Encoder, Request};
-use howdah_ipc::response::Kind;
+use howdah_ipc::response::HeadKind;
 use howdah_ipc::worker::{Attachment, Gone, Job, Line, Worker};
 
 /// A small region, so that every edge is near.
@@ -198,7 +198,7 @@ fn answer(job: Job<'_>) {
 fn respond(line: &mut Line<'_>, order: Order) -> Result<(), Gone> {
     let size = order.size.to_string();
     let fields = [(&b"Size"[..], size.as_bytes())];
-    line.send_head(Kind::Final, 200, b"", fields.into_iter())
+    line.send_head(HeadKind::Final, 200, b"", fields.into_iter())
         .map_err(|error| error.expect("a short head"))?;
     for chunk in order.answer().chunks(order.chunk as usize) {
         line.write(chunk)?;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use howdah_ipc::control::{FromZygote, MOST_BYTES, PoolSettings, ToZygote};
 use howdah_ipc::front::{Front, Slot};
 use howdah_ipc::request::Encoder;
-use howdah_ipc::response::{Head, Kind, PREFIX, decode_prefix};
+use howdah_ipc::response::{Head, HeadKind, PREFIX, decode_prefix};
 use howdah_ipc::{Geometry, Phase};
 use howdah_sys::poll;
 use howdah_sys::process::{Pid, Program};
@@ -413,7 +413,7 @@ fn split(mut received: &[u8]) -> Answer {
         let (kind, length) = decode_prefix(*prefix).unwrap();
         let (head, rest) = rest.split_at(length);
         let head = Head::decode(head).unwrap();
-        if kind == Kind::Final {
+        if kind == HeadKind::Final {
             return Answer { status: head.status, body: rest.to_vec() };
         }
         received = rest;

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use howdah_ipc::control::{Attach, FromZygote, ToZygote};
 use howdah_ipc::request::{Fixed, Request};
-use howdah_ipc::response::Kind;
+use howdah_ipc::response::HeadKind;
 use howdah_ipc::worker::{Attachment, Job};
-use howdah_php::{Desk, Pool, PoolEvent, PoolLimits};
+use howdah_php::{Pool, PoolEvent, PoolHandle, PoolLimits};
 use howdah_sys::seqpacket::SeqPacket;
 use tokio::runtime::{Builder, LocalOptions};
 
@@ -51,7 +51,7 @@ pub fn limits() -> PoolLimits {
     }
 }
 
-/// A front's thread with its desk.
+/// A front's thread with its handle.
 pub struct Front {
     workers: usize,
     limits: PoolLimits,
@@ -60,13 +60,13 @@ pub struct Front {
 /// What a test sees of it.
 pub struct Stage {
     pool: Arc<Pool>,
-    desk: Rc<Desk>,
+    handle: Rc<PoolHandle>,
     zygote: RefCell<Zygote>,
     events: Rc<RefCell<Vec<PoolEvent>>>,
 }
 
 thread_local! {
-    static DESK: RefCell<Option<Rc<Desk>>> = const { RefCell::new(None) };
+    static HANDLE: RefCell<Option<Rc<PoolHandle>>> = const { RefCell::new(None) };
 }
 
 impl Front {
@@ -79,24 +79,24 @@ impl Front {
 
     /// Runs `test` once all workers are there.
     pub fn run(self, test: impl AsyncFnOnce(&Stage)) {
-        let hook = |hook: fn(&Desk)| {
-            move || DESK.with_borrow(|desk| desk.as_deref().into_iter().for_each(hook))
+        let hook = |hook: fn(&PoolHandle)| {
+            move || HANDLE.with_borrow(|handle| handle.as_deref().into_iter().for_each(hook))
         };
         let runtime = Builder::new_current_thread()
             .enable_all()
-            .on_thread_park(hook(Desk::before_sleep))
-            .on_thread_unpark(hook(Desk::woke))
+            .on_thread_park(hook(PoolHandle::before_sleep))
+            .on_thread_unpark(hook(PoolHandle::woke))
             .build_local(LocalOptions::default())
             .unwrap();
         runtime.block_on(async {
             let pool = Pool::new("test".into(), self.limits, 1);
-            let desk = Desk::new(pool.clone(), 0);
-            DESK.set(Some(desk.clone()));
+            let handle = PoolHandle::new(pool.clone(), 0);
+            HANDLE.set(Some(handle.clone()));
             let events = Rc::default();
             let zygote = Zygote::start();
             let stage = Stage {
                 pool,
-                desk: desk.clone(),
+                handle: handle.clone(),
                 zygote: RefCell::new(zygote),
                 events,
             };
@@ -104,21 +104,21 @@ impl Front {
             tokio::task::spawn_local(async move {
                 loop {
                     tokio::time::sleep(Duration::from_millis(50)).await;
-                    desk.sweep(Instant::now());
+                    handle.sweep(Instant::now());
                 }
             });
             while stage.pool.workers().len() < self.workers {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             test(&stage).await;
-            DESK.set(None);
+            HANDLE.set(None);
         });
     }
 }
 
 impl Stage {
-    pub fn desk(&self) -> &Desk {
-        &self.desk
+    pub fn handle(&self) -> &PoolHandle {
+        &self.handle
     }
 
     pub fn events(&self) -> Vec<PoolEvent> {
@@ -137,7 +137,7 @@ impl Stage {
     /// Waits until no slot is out any more.
     pub async fn expect_idle(&self) {
         let end = Instant::now() + Duration::from_secs(10);
-        while !self.desk.is_idle() {
+        while !self.handle.is_idle() {
             assert!(Instant::now() < end, "a slot is still out");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -309,7 +309,7 @@ fn run(attach: &Attach, job: Job<'_>) -> Option<u64> {
     if what == "sleep" {
         pause();
     }
-    let _ = line.send_head(Kind::Final, 200, b"", std::iter::empty());
+    let _ = line.send_head(HeadKind::Final, 200, b"", std::iter::empty());
     match what {
         "bytes" => drop(line.write(&vec![b'x'; number as usize])),
         "bytes-then-die" => {

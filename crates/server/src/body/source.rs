@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use howdah_files::{FileBody, OpenFile};
-use howdah_php::{Exchange, Failure};
+use howdah_php::{Exchange, ExchangeError};
 
 use crate::net::Piece;
 use crate::respond::UpstreamError;
@@ -56,7 +56,7 @@ pub(crate) struct Available {
 /// Content that broke off.
 #[derive(Debug)]
 pub(crate) enum SourceError {
-    Script(Failure),
+    Script(ExchangeError),
     Upstream(Box<UpstreamError>),
 }
 
@@ -228,15 +228,15 @@ impl Script {
                 is_urgent: false,
             }));
         };
-        let news = exchange.poll_news(context).map_err(SourceError::Script)?;
-        self.available = news.available;
-        if news.available == 0 && !news.complete {
+        let progress = exchange.poll_progress(context).map_err(SourceError::Script)?;
+        self.available = progress.available;
+        if progress.available == 0 && !progress.complete {
             return Poll::Pending;
         }
         Poll::Ready(Ok(Available {
-            bytes: news.available,
-            is_last: news.complete,
-            is_urgent: news.full || news.complete,
+            bytes: progress.available,
+            is_last: progress.complete,
+            is_urgent: progress.full || progress.complete,
         }))
     }
 }

@@ -11,7 +11,7 @@ use std::time::Instant;
 use howdah_config::Config;
 use howdah_files::{CompressedBudget, DirectiveCache, Store};
 use howdah_http::{Limits, Status};
-use howdah_php::{Desk, Encoder, Pool};
+use howdah_php::{Encoder, Pool, PoolHandle};
 use howdah_site::{ResolutionCache, Site, Sites};
 use howdah_sys::readiness::Readable;
 use tokio::runtime::{Builder, LocalOptions};
@@ -44,7 +44,7 @@ pub(crate) struct Shared {
     /// zygotes, is the last to end.
     pub(crate) others: AtomicUsize,
     pub(crate) log: Arc<ErrorLog>,
-    pub(crate) access: Option<crate::log::Target>,
+    pub(crate) access: Option<crate::log::Writer>,
     /// Connections by thread.
     pub(crate) loads: Vec<AtomicUsize>,
     /// Where each thread takes connections that another accepted.
@@ -79,7 +79,7 @@ pub(crate) struct Thread {
     store: RefCell<Store>,
     resolution_cache: RefCell<ResolutionCache<Prepared>>,
     compressed: CompressedBudget,
-    desks: Vec<Option<Rc<Desk>>>,
+    handles: Vec<Option<Rc<PoolHandle>>>,
     encoder: RefCell<Encoder>,
     watches: Watches,
     clock: Clock,
@@ -160,12 +160,12 @@ impl Thread {
             memory: config.limits.spill_memory,
             file: config.limits.spill_file,
         };
-        let desks = shared
+        let handles = shared
             .pools
             .iter()
-            .map(|pool| pool.clone().map(|pool| Desk::new(pool, number)))
+            .map(|pool| pool.clone().map(|pool| PoolHandle::new(pool, number)))
             .collect();
-        let access = shared.access.clone().map(|target| AccessLog::new(config.log.format, target));
+        let access = shared.access.clone().map(|log| AccessLog::new(config.log.format, log));
         Thread {
             number,
             limits,
@@ -176,7 +176,7 @@ impl Thread {
             )),
             resolution_cache: RefCell::default(),
             compressed: CompressedBudget::new(MOST_COMPRESSED),
-            desks,
+            handles,
             encoder: RefCell::new(Encoder::default()),
             watches: Watches::new(),
             clock: Clock::new(),
@@ -239,8 +239,8 @@ impl Thread {
         messages.unwrap_or_else(PoisonError::into_inner).is_news(message, now)
     }
 
-    pub(crate) fn desk(&self, site: usize) -> Option<&Rc<Desk>> {
-        self.desks.get(site)?.as_ref()
+    pub(crate) fn pool_handle(&self, site: usize) -> Option<&Rc<PoolHandle>> {
+        self.handles.get(site)?.as_ref()
     }
 
     pub(crate) fn encoder(&self) -> &RefCell<Encoder> {
@@ -323,14 +323,14 @@ impl Thread {
 
     fn before_sleep(&self) {
         self.flush_access();
-        for desk in self.desks.iter().flatten() {
-            desk.before_sleep();
+        for handle in self.handles.iter().flatten() {
+            handle.before_sleep();
         }
     }
 
     fn woke(&self) {
-        for desk in self.desks.iter().flatten() {
-            desk.woke();
+        for handle in self.handles.iter().flatten() {
+            handle.woke();
         }
     }
 
@@ -358,8 +358,8 @@ impl Thread {
                 Some((stream, remote, local)) = inbox.recv() => self.spawn(stream, remote, local),
                 changed = stage.changed() => {
                     self.stage.set(if changed.is_ok() { *stage.borrow_and_update() } else { Stage::Over });
-                    acceptors.drain(..).for_each(|acceptor| acceptor.abort());
-                    self.close(listeners.take().unwrap_or_default());
+                    let acceptors = std::mem::take(&mut acceptors);
+                    self.close(acceptors, listeners.take().unwrap_or_default()).await;
                     if self.closes_idle() {
                         self.watches.expire_idle();
                     }
@@ -385,14 +385,17 @@ impl Thread {
     fn sweep(&self) {
         let now = Instant::now();
         self.watches.sweep(now);
-        for desk in self.desks.iter().flatten() {
-            desk.sweep(now);
+        if self.number == 0 {
+            self.shared.log.report_repeats(now);
+        }
+        for handle in self.handles.iter().flatten() {
+            handle.sweep(now);
         }
     }
 
     fn is_idle(&self) -> bool {
         self.load().load(Ordering::Relaxed) == 0
-            && self.desks.iter().flatten().all(|desk| desk.is_idle())
+            && self.handles.iter().flatten().all(|handle| handle.is_idle())
     }
 
     pub(crate) fn load(&self) -> &AtomicUsize {

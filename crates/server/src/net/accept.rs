@@ -1,4 +1,8 @@
 //! Accepting connections and giving each to a thread.
+//!
+//! All threads, and during a reload those of both generations, watch one listening socket with
+//! `EPOLLEXCLUSIVE`: a connection wakes one thread that sleeps. A socket per thread
+//! (`SO_REUSEPORT`) would lose the connections that wait in its queue when it is closed.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -9,19 +13,34 @@ use std::time::Duration;
 
 use howdah_sys::readiness::Readable;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use super::Peer;
 use crate::front::{Listener, Thread};
 use crate::h1;
 use crate::log::Level;
 
-/// How often a full, or failing, listener is looked at again.
+/// How long accepting pauses at the limit of connections. After an error it pauses ten times as
+/// long.
 const PAUSE: Duration = Duration::from_millis(50);
 
 impl Thread {
-    /// Serves who has connected by now, and closes the listeners: who comes later is for others, or
-    /// for nobody.
-    pub(crate) fn close(self: &Rc<Self>, listeners: Vec<Rc<Listener>>) {
+    /// Ends the accepting tasks, serves the connections that wait in the listeners' queues, and
+    /// closes this thread's copies of the listeners.
+    ///
+    /// The order matters: a connection wakes only one of the threads that watch its listener. Once
+    /// the tasks have ended, new connections wake others, and those that woke this thread are
+    /// accepted here.
+    pub(crate) async fn close(
+        self: &Rc<Self>,
+        acceptors: Vec<JoinHandle<()>>,
+        listeners: Vec<Rc<Listener>>,
+    ) {
+        for acceptor in acceptors {
+            acceptor.abort();
+            // Cancelled, as was asked for.
+            let _ = acceptor.await;
+        }
         for (listener, address) in listeners.iter().map(Rc::as_ref) {
             while let Ok((stream, remote)) = listener.accept() {
                 self.load().fetch_add(1, Ordering::Relaxed);
@@ -31,10 +50,11 @@ impl Thread {
         }
     }
 
-    /// Accepts what comes to one listener and gives it to the thread with the least to do.
+    /// Accepts the connections of one listener and gives each to the thread with the fewest
+    /// connections.
     pub(crate) async fn accept(self: Rc<Self>, listener: Rc<Listener>) {
         let (listener, address) = &*listener;
-        let Ok(readable) = Readable::new(listener.as_fd()) else {
+        let Ok(readable) = Readable::exclusive(listener.as_fd()) else {
             return self.shared.log.say(
                 Level::Error,
                 None,
@@ -49,7 +69,7 @@ impl Thread {
             match listener.accept() {
                 Ok((stream, remote)) => self.place(stream, remote, *address),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready.clear_ready(),
-                // The client was faster gone than we came.
+                // The client closed the connection before it was accepted.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) => {
                     let what =

@@ -10,7 +10,7 @@ use howdah_http::{Request, Status, date};
 
 use crate::front::Now;
 
-/// Bytes after which lines are written though the thread has no time to sleep.
+/// Bytes after which lines are handed over though the thread has no time to sleep.
 const FULL: usize = 32 * 1024;
 
 /// The record of one request, whatever protocol brought it and however it ended.
@@ -32,20 +32,20 @@ pub(crate) struct Record<'r> {
     pub(crate) complete: bool,
 }
 
-/// One thread's lines, until they are written together.
+/// One thread's lines, until they are handed over together.
 #[derive(Debug)]
 pub(crate) struct AccessLog {
     format: AccessFormat,
     lines: RefCell<Vec<u8>>,
-    target: crate::log::Target,
+    log: crate::log::Writer,
 }
 
 impl AccessLog {
-    pub(crate) fn new(format: AccessFormat, target: crate::log::Target) -> AccessLog {
+    pub(crate) fn new(format: AccessFormat, log: crate::log::Writer) -> AccessLog {
         AccessLog {
             format,
             lines: RefCell::new(Vec::new()),
-            target,
+            log,
         }
     }
 
@@ -57,16 +57,16 @@ impl AccessLog {
             AccessFormat::Json => json(&mut lines, record),
         }
         if lines.len() >= FULL {
-            self.target.write(&lines);
+            self.log.write(&lines);
             lines.clear();
         }
     }
 
-    /// Writes what was added: before the thread sleeps, so that a lone line is not held back.
+    /// Hands over what was added: before the thread sleeps, so that a lone line is not held back.
     pub(crate) fn flush(&self) {
         let mut lines = self.lines.borrow_mut();
         if !lines.is_empty() {
-            self.target.write(&lines);
+            self.log.write(&lines);
             lines.clear();
         }
     }

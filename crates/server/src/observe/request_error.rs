@@ -4,7 +4,7 @@
 use std::fmt;
 
 use howdah_http::{Request, Status};
-use howdah_php::{Failure, Refused};
+use howdah_php::{DispatchError, ExchangeError};
 use howdah_site::{Script, Site};
 
 use super::{DirectiveMessage, Phase};
@@ -128,15 +128,15 @@ impl RequestError {
     }
 
     /// The pool did not take the request.
-    pub(crate) fn refused(situation: Situation<'_>, refused: Refused) -> RequestError {
+    pub(crate) fn refused(situation: Situation<'_>, refused: DispatchError) -> RequestError {
         let (culprit, status, why) = match refused {
-            Refused::QueueFull => (
+            DispatchError::QueueFull => (
                 Culprit::Load,
                 Status::SERVICE_UNAVAILABLE,
                 "all workers are busy and the queue is full",
             ),
-            Refused::QueueTimeout => (Culprit::Load, Status::SERVICE_UNAVAILABLE, NOT_BEGUN),
-            Refused::TooLarge => (
+            DispatchError::QueueTimeout => (Culprit::Load, Status::SERVICE_UNAVAILABLE, NOT_BEGUN),
+            DispatchError::TooLarge => (
                 Culprit::Client,
                 Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
                 "the head, as server variables, is larger than a worker can be given",
@@ -149,7 +149,7 @@ impl RequestError {
     pub(crate) fn script(
         situation: Situation<'_>,
         script: &Script,
-        failure: Failure,
+        failure: ExchangeError,
     ) -> RequestError {
         let mut error = RequestError::response(situation, failure);
         error.text = format!("{}: {}", script.path().absolute().display(), error.text);
@@ -157,22 +157,22 @@ impl RequestError {
     }
 
     /// As [`RequestError::script`], once the response is on its way.
-    fn response(situation: Situation<'_>, failure: Failure) -> RequestError {
+    fn response(situation: Situation<'_>, failure: ExchangeError) -> RequestError {
         let (status, why) = match failure {
-            Failure::WorkerDied(status) => {
+            ExchangeError::WorkerDied(status) => {
                 (Status::BAD_GATEWAY, format!("its worker {}", crate::log::WaitStatus(status)))
             }
-            Failure::NotBegun => (Status::SERVICE_UNAVAILABLE, NOT_BEGUN.to_owned()),
-            Failure::PoolDied | Failure::NotTaken => {
+            ExchangeError::NotBegun => (Status::SERVICE_UNAVAILABLE, NOT_BEGUN.to_owned()),
+            ExchangeError::PoolDied | ExchangeError::NotTaken => {
                 (Status::BAD_GATEWAY, "its pool's zygote died".to_owned())
             }
-            Failure::TimedOut => (
+            ExchangeError::TimedOut => (
                 Status::GATEWAY_TIMEOUT,
                 "it ran longer than request_timeout; its worker is ended".to_owned(),
             ),
-            Failure::Malformed(corrupt) => (Status::BAD_GATEWAY, corrupt.to_string()),
+            ExchangeError::Malformed(corrupt) => (Status::BAD_GATEWAY, corrupt.to_string()),
         };
-        let culprit = if failure == Failure::NotBegun {
+        let culprit = if failure == ExchangeError::NotBegun {
             Culprit::Load
         } else {
             Culprit::Script

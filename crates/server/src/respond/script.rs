@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use howdah_htaccess::modules::filter;
 use howdah_htaccess::response;
 use howdah_http::{Fields, ResponseHead, Status};
-use howdah_php::{Body as Input, Encoder, Exchange, Failure, Kind, decode_head};
+use howdah_php::{Encoder, Exchange, ExchangeError, HeadKind, RequestBody, decode_head};
 use howdah_site::{DocumentHost, Ruled, Script, Site};
 
 use super::call::Call;
@@ -30,21 +30,21 @@ pub(crate) async fn respond(
     is_error: bool,
 ) -> Result<Response, RespondError> {
     let thread = context.thread;
-    let Some(desk) = thread.desk(site.number()) else {
+    let Some(pool) = thread.pool_handle(site.number()) else {
         return Err(Status::FORBIDDEN.into());
     };
     let received = content(context, ruled.as_deref().map(Rc::as_ref), is_error).await?;
     loop {
         context.phase.set(Phase::WaitingForWorker);
         let input = match &received {
-            Received::Memory(bytes) => Input::Memory(bytes),
-            Received::File(file, length) => Input::File(file.as_fd(), *length),
+            Received::Memory(bytes) => RequestBody::Memory(bytes),
+            Received::File(file, length) => RequestBody::File(file.as_fd(), *length),
         };
         let call = Call { client: context.client(), script };
         let prepared = context.prepared.as_deref();
         let encode = |encoder: &mut Encoder| call.encode(encoder, ruled.as_deref(), prepared);
         // A request that leaves the queue makes room in it, so here a closed connection is enough.
-        let dispatch = desk.dispatch(thread.encoder(), encode, input);
+        let dispatch = pool.dispatch(thread.encoder(), encode, input);
         let is_gone = |poll: &mut Context<'_>| context.stream.poll_closed(poll);
         let mut exchange = match unless(is_gone, dispatch).await {
             Some(Ok(exchange)) => exchange,
@@ -70,7 +70,7 @@ pub(crate) async fn respond(
             Err(NoHead::Failed(failure)) => failure,
         };
         // A request that no worker has begun goes to the zygote that comes next.
-        if failure != Failure::NotTaken {
+        if failure != ExchangeError::NotTaken {
             let error = RequestError::script(context.situation(), script, failure);
             return Err(error.into());
         }
@@ -105,7 +105,7 @@ fn body_limit(ruled: &Ruled) -> Option<u64> {
 /// Returns the length of the script's output, if it is short and ends at once, and filters ask.
 async fn short_length(ruled: Option<&Ruled>, exchange: &mut Exchange) -> Option<u64> {
     ruled.filter(|ruled| response::passes_filters(&ruled.state, &ruled.settings))?;
-    let known = poll_fn(|context| match exchange.poll_news(context) {
+    let known = poll_fn(|context| match exchange.poll_progress(context) {
         Ok(news) if news.complete => Poll::Ready(Some(news.available as u64)),
         Ok(news) if news.available as u64 <= filter::TOO_SMALL => Poll::Pending,
         // The failure is seen when the content is sent.
@@ -129,13 +129,13 @@ fn modified(
 
 /// Why there is no head of a response.
 enum NoHead {
-    Failed(Failure),
+    Failed(ExchangeError),
     /// The client is gone.
     Gone,
 }
 
-impl From<Failure> for NoHead {
-    fn from(failure: Failure) -> NoHead {
+impl From<ExchangeError> for NoHead {
+    fn from(failure: ExchangeError) -> NoHead {
         NoHead::Failed(failure)
     }
 }
@@ -151,7 +151,7 @@ async fn final_head(
         let wait = exchange.head(&mut context.scratch.head);
         let kind = unless(is_gone, wait).await.ok_or(NoHead::Gone)??;
         let head = checked_head(kind, &context.scratch.head)?;
-        if kind == Kind::Final {
+        if kind == HeadKind::Final {
             return Ok(head);
         }
         if head.status.is_informational() {
@@ -176,9 +176,9 @@ pub(super) async fn unless<T>(
 
 /// A worker's head as HTTP. Fields that cannot be sent are left out. A script may name any number
 /// as its status; one that no final response can have becomes 500.
-fn checked_head(kind: Kind, bytes: &[u8]) -> Result<ResponseHead, Failure> {
+fn checked_head(kind: HeadKind, bytes: &[u8]) -> Result<ResponseHead, ExchangeError> {
     let sent = decode_head(bytes)?;
-    let fits = |status: &Status| status.is_informational() == (kind == Kind::Interim);
+    let fits = |status: &Status| status.is_informational() == (kind == HeadKind::Interim);
     let status = Status::new(sent.status).filter(fits).unwrap_or(Status::INTERNAL_SERVER_ERROR);
     let mut head = ResponseHead::new(status);
     // Directives may add a few.

@@ -164,6 +164,7 @@ impl Supervisor {
                 self.control = Some(another);
             }
         }
+        self.log.finish();
         (self.log, self.access) = (log, access);
         self.restart = None;
         self.write_pid_file(arrangement.config.pid_file.as_deref());
@@ -240,10 +241,13 @@ impl Supervisor {
         };
         let stream = |error: std::io::Error| format!("cannot write a log: {error}");
         let log = match &config.log.error {
-            ErrorTarget::File(path) if self.log.target().path() == Some(path) => self.log.clone(),
-            ErrorTarget::File(path) => Arc::new(ErrorLog::new(file(path)?)),
-            ErrorTarget::Stderr => Arc::new(ErrorLog::new(Target::stderr().map_err(stream)?)),
+            ErrorTarget::File(path) if self.log.target().path() == Some(path) => {
+                self.log.target().clone()
+            }
+            ErrorTarget::File(path) => file(path)?,
+            ErrorTarget::Stderr => Target::stderr().map_err(stream)?,
         };
+        let log = Arc::new(ErrorLog::new(log, config.log.level));
         let present = self.access.as_ref();
         let access = match &config.log.access {
             AccessTarget::Off => None,

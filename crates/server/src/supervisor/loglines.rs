@@ -160,7 +160,7 @@ mod tests {
         let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let path =
             std::env::temp_dir().join(format!("howdah-lines-{}-{number}", std::process::id()));
-        let log = ErrorLog::new(Target::file(&path).unwrap());
+        let log = ErrorLog::new(Target::file(&path).unwrap(), Level::Info);
         let (reader, mut writer) = io::pipe().unwrap();
         let mut lines = LogLines::new(reader).unwrap();
         for part in written.chunks(30_000) {

@@ -163,7 +163,8 @@ impl Supervisor {
             .as_ref()
             .is_some_and(Control::is_busy)
             .then(|| Instant::now() + CLIENT_TURN);
-        generations.chain(self.restart).chain(check).chain(client).min()
+        let due = [self.restart, check, client, self.log.repeats_due()];
+        generations.chain(due.into_iter().flatten()).min()
     }
 
     /// Listens to somebody. Who is gone by now has nothing to say.
@@ -283,6 +284,7 @@ impl Supervisor {
             }
         }
         self.keep_time_of_changes(now);
+        self.log.report_repeats(now);
         if let Some(control) = &mut self.control {
             control.drop_silent(now);
             for client in control.tired(Command::Status, now, STATUS_PATIENCE) {

@@ -66,7 +66,7 @@ pub(crate) fn serve(
         ),
         None => None,
     };
-    let log = Arc::new(ErrorLog::new(Target::stderr().map_err(failed)?));
+    let log = Arc::new(ErrorLog::new(Target::stderr().map_err(failed)?, Level::Info));
     let mut supervisor = Supervisor {
         plan,
         around,
@@ -190,5 +190,6 @@ impl Supervisor {
                 &format!("the folder {} could not be removed: {error}", state.display()),
             );
         }
+        self.log.finish();
     }
 }

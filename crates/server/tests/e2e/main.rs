@@ -6,8 +6,10 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod accept;
 mod bad_input;
 mod chaos;
+mod error_log;
 mod escapes;
 mod files;
 mod hostile;

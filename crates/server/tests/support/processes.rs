@@ -53,6 +53,20 @@ impl Process {
         Some(lines.find(|(key, _)| *key == name)?.1.trim().to_owned())
     }
 
+    /// How often each thread has gone to sleep so far; `None` where the system does not count that.
+    pub fn sleeps(&self) -> Option<Vec<u64>> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.0)).ok()?;
+        tasks
+            .map(|task| {
+                let status = fs::read_to_string(task.ok()?.path().join("status")).ok()?;
+                let count = status
+                    .lines()
+                    .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+                count.trim().parse().ok()
+            })
+            .collect()
+    }
+
     /// Its effective user.
     pub fn uid(&self) -> u32 {
         self.status("Uid").unwrap().split_whitespace().nth(1).unwrap().parse().unwrap()

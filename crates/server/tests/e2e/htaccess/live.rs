@@ -159,7 +159,7 @@ fn what_the_configuration_says_of_them() {
     assert_eq!(off.get("/old").status, 404);
     let limited = with("allow_override = [\"AuthConfig\"]");
     assert_eq!(limited.get("/file.txt").status, 500);
-    assert!(!limited.log_lines(".htaccess:1:1: ").is_empty());
+    wait_until("it is in the log", || !limited.log_lines(".htaccess:1:1: ").is_empty());
     let none = with("allow_override = \"None\"");
     assert_eq!((none.get("/file.txt").status, none.get("/old").status), (200, 404));
     let inline = with("htaccess = false\nrules = \"\"\"\nHeader set X-Tag inline\n\"\"\"");

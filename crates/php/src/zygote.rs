@@ -1,4 +1,4 @@
-//! One zygote with its workers, as the front sees them.
+//! A zygote with its workers, as the front sees them: shared memory, control socket, slots.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,34 +13,27 @@ use howdah_sys::seqpacket::SeqPacket;
 use tokio::sync::{Notify, oneshot};
 
 use crate::KILL_SIGNAL;
+use crate::awake::AwakeLimit;
 
-/// A zygote, its region and its control socket. It lives until the last exchange over it has ended.
+/// One zygote of a pool. Dropped when its last exchange has ended.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct Zygote {
     pub(crate) front: Front,
-    zygote: SeqPacket,
-    /// Nothing comes through here any more: the zygote died, or a worker wrote nonsense.
+    control: SeqPacket,
+    /// The zygote died, or a worker wrote nonsense: nothing is dispatched here any more.
     dead: AtomicBool,
     /// For each slot: the wait status of the worker that died with it, plus one; 0 for none.
     lost: Vec<AtomicU32>,
     /// Length of the queue for a slot, to be read without the lock.
     waiting: AtomicUsize,
-    /// Slots that are out.
+    /// Number of leased slots.
     out: AtomicUsize,
     /// How many requests may wait for a worker, with a slot or without.
     most_waiting: usize,
-    /// Counts what all threads must look at: deaths.
+    /// Number of deaths, which all threads must look at.
     alarms: AtomicU32,
-    /// Nanoseconds that scripts took lately, on average; `u32::MAX` while nothing is known.
-    service: AtomicU32,
-    /// As `service`, but without a bound.
-    wall: AtomicU32,
-    /// Per mille of a script's time, without waiting for a processor, that it is on one; likewise.
-    share: AtomicU32,
-    /// How many workers should be awake at most; 0 while nothing is known.
-    limit: AtomicUsize,
-    processors: usize,
-    /// Told when the link dies.
+    awake: AwakeLimit,
+    /// Told when the zygote dies.
     pub(crate) condemned: Notify,
     state: Mutex<State>,
 }
@@ -53,10 +46,10 @@ struct State {
     workers: Vec<u64>,
 }
 
-/// A slot checked out of a link; goes back on drop, to who waits the longest.
+/// A slot of a zygote. On drop it goes to the request that has waited the longest.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    pub(crate) link: Arc<Link>,
+    pub(crate) zygote: Arc<Zygote>,
     slot: Option<Slot>,
 }
 
@@ -77,33 +70,14 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         if let Some(slot) = self.slot.take() {
-            self.link.hand_back(slot);
+            self.zygote.hand_back(slot);
         }
     }
 }
 
-/// Takes `value` into a running average over about sixteen, which is `u32::MAX` before the first.
-fn average(word: &AtomicU32, value: u32) -> u32 {
-    let average = match word.load(Ordering::Relaxed) {
-        u32::MAX => value,
-        average => average - average / 16 + value / 16,
-    };
-    // Of two threads at once one value may get lost, which an average survives.
-    word.store(average, Ordering::Relaxed);
-    average
-}
-
-/// Bounds of [`Link::patience`].
-const LEAST_PATIENCE: Duration = Duration::from_millis(1);
-const MOST_PATIENCE: Duration = Duration::from_millis(100);
-/// Nanoseconds up to which a script is short. One that asks a database is not.
-const SHORT: u32 = 100_000;
-/// So that one script that was interrupted, or slow for once, does not count as a hundred.
-const LONGEST_NOTED: u32 = 1_000_000;
-
-/// What a message of the zygote meant.
+/// What a message of the zygote said.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Report {
+pub(crate) enum ZygoteEvent {
     /// PHP has started there.
     Ready {
         php_version: String,
@@ -118,23 +92,23 @@ pub(crate) enum Report {
     Gone,
 }
 
-impl Link {
-    /// Makes a region and sends it to the zygote at the other end of `zygote`, which forks
+impl Zygote {
+    /// Makes a region and sends it to the zygote at the other end of `control`, which forks
     /// `workers` workers.
     pub(crate) fn attach(
-        zygote: SeqPacket,
+        control: SeqPacket,
         workers: usize,
         threads: usize,
         most_waiting: usize,
-    ) -> io::Result<Arc<Link>> {
+    ) -> io::Result<Arc<Zygote>> {
         let (front, attach) = Front::create(Geometry::for_pool(workers, threads))?;
-        attach.send(&zygote)?;
-        zygote.send(&ToZygote::Scale { count: workers as u64 }.encode(), &[])?;
-        zygote.set_nonblocking(true)?;
+        attach.send(&control)?;
+        control.send(&ToZygote::Scale { count: workers as u64 }.encode(), &[])?;
+        control.set_nonblocking(true)?;
         let slots = front.geometry().slots;
-        Ok(Arc::new(Link {
+        Ok(Arc::new(Zygote {
             front,
-            zygote,
+            control,
             dead: AtomicBool::new(false),
             lost: (0..slots).map(|_| AtomicU32::new(0)).collect(),
             waiting: AtomicUsize::new(0),
@@ -145,22 +119,17 @@ impl Link {
                 workers: vec![0; workers],
             }),
             alarms: AtomicU32::new(0),
-            service: AtomicU32::new(u32::MAX),
-            wall: AtomicU32::new(u32::MAX),
-            share: AtomicU32::new(u32::MAX),
-            limit: AtomicUsize::new(0),
-            processors: std::thread::available_parallelism().map_or(1, usize::from),
+            awake: AwakeLimit::new(std::thread::available_parallelism().map_or(1, usize::from)),
             condemned: Notify::new(),
         }))
     }
 
     /// The control socket, for the event loop to watch.
-    pub(crate) fn zygote(&self) -> &SeqPacket {
-        &self.zygote
+    pub(crate) fn control(&self) -> &SeqPacket {
+        &self.control
     }
 
-    /// Grows whenever a thread must look at all its exchanges of this link: a worker, or the link,
-    /// died.
+    /// Grows with every death of a worker or of the zygote. Threads then look at all their slots.
     pub(crate) fn alarms(&self) -> u32 {
         self.alarms.load(Ordering::Acquire)
     }
@@ -169,8 +138,8 @@ impl Link {
         self.dead.load(Ordering::Acquire)
     }
 
-    /// Ends the link: who waits is sent away to wait for the next one, exchanges in flight fail,
-    /// workers are killed.
+    /// Gives the zygote up: waiting requests go on to wait for the next one, exchanges in flight
+    /// fail, workers are killed.
     pub(crate) fn condemn(&self) {
         if self.dead.swap(true, Ordering::AcqRel) {
             return;
@@ -188,7 +157,8 @@ impl Link {
         self.raise_alarm();
     }
 
-    /// A free slot, unless others wait for one already, or as many wait for a worker as may.
+    /// Leases a free slot. `None` if there is none, if others wait for one already, or if as many
+    /// requests wait for a worker as may.
     pub(crate) fn try_lease(self: &Arc<Self>) -> Option<Lease> {
         if self.waiting.load(Ordering::Relaxed) > 0 || self.is_full(0) {
             None
@@ -198,7 +168,7 @@ impl Link {
     }
 
     /// Joins the queue for a slot; `None` if as many wait already as may. The receiver fails when
-    /// the link dies.
+    /// the zygote dies.
     pub(crate) fn join_queue(self: &Arc<Self>) -> Option<oneshot::Receiver<Lease>> {
         let mut state = self.state();
         state.waiting.retain(|waiting| !waiting.is_closed());
@@ -209,8 +179,9 @@ impl Link {
         let (sender, receiver) = oneshot::channel();
         if !self.is_dead() {
             state.waiting.push_back(sender);
-            // Counted before the look for a free slot: either we find the one that comes back just
-            // now, or who brings it back finds us. The front's own lock orders the two.
+            // Counted before the search for a free slot: either the search finds a slot that comes
+            // back at this moment, or the thread that brings it back finds this request. The
+            // front's own lock orders the two.
             self.waiting.store(state.waiting.len(), Ordering::Relaxed);
             self.serve(&mut state);
         }
@@ -234,7 +205,7 @@ impl Link {
         }
     }
 
-    /// Gives free slots to those who wait.
+    /// Gives free slots to the requests that wait, in order.
     fn serve(self: &Arc<Self>, state: &mut State) {
         while let Some(first) = state.waiting.pop_front() {
             let Some(lease) = self.checkout() else {
@@ -253,7 +224,7 @@ impl Link {
         let slot = self.front.checkout()?;
         self.out.fetch_add(1, Ordering::Relaxed);
         self.lost[slot.index()].store(0, Ordering::Relaxed);
-        Some(Lease { link: self.clone(), slot: Some(slot) })
+        Some(Lease { zygote: self.clone(), slot: Some(slot) })
     }
 
     fn take_back(&self, slot: Slot) {
@@ -261,42 +232,22 @@ impl Link {
         self.out.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// A script took so many nanoseconds, and worked for that share of them, per mille, as far as
-    /// it is known.
+    /// Notes that a script took `took` nanoseconds, and which share of them it worked.
     pub(crate) fn note_service(&self, took: u32, share: Option<u32>) {
-        let service = average(&self.service, took.min(LONGEST_NOTED));
-        let wall = average(&self.wall, took);
-        let share = share.map(|share| average(&self.share, share));
-        let limit = if service < SHORT {
-            self.processors.div_ceil(2)
-        } else {
-            match share {
-                Some(share) if wall >= SHORT => {
-                    (self.processors * 1500).div_ceil(share.max(1) as usize)
-                }
-                _ => return,
-            }
-        };
-        self.limit.store(limit, Ordering::Relaxed);
-        self.front.limit_awake(limit);
+        if let Some(limit) = self.awake.note(took, share) {
+            self.front.limit_awake(limit);
+        }
     }
 
-    /// Whether a new request is better left to the workers that are awake, because more of them
-    /// would only take turns on the processors.
-    ///
-    /// Scripts below 100 µs: half as many workers as processors are enough, since the front needs
-    /// as much again, and they will be free before another could be woken. Longer ones: half as
-    /// many again as would keep the processors busy with the share of their time that scripts work
-    /// and do not wait, for a database for example.
+    /// Whether a new request is left to the workers that are awake, because more of them would only
+    /// take turns on the processors.
     pub(crate) fn holds_back(&self) -> bool {
-        let limit = self.limit.load(Ordering::Relaxed);
-        limit > 0 && self.front.awake_workers() >= limit
+        self.awake.is_reached_by(self.front.awake_workers())
     }
 
     /// How long a request that was held back may wait while none is taken from the queue.
     pub(crate) fn patience(&self) -> Duration {
-        let wall = Duration::from_nanos(self.wall.load(Ordering::Relaxed).into());
-        (2 * wall).clamp(LEAST_PATIENCE, MOST_PATIENCE)
+        self.awake.patience()
     }
 
     /// Number of requests that wait for a worker, with a slot or without.
@@ -325,18 +276,21 @@ impl Link {
     pub(crate) fn kill(&self, worker: usize, pid: u64, signal: u64) {
         let message = ToZygote::Kill { worker: worker as u64, pid, signal };
         // A zygote that cannot be told is dying, and takes its workers along.
-        let _ = self.zygote.send(&message.encode(), &[]);
+        let _ = self.control.send(&message.encode(), &[]);
     }
 
     /// Lets the workers end after their present request.
     pub(crate) fn stop(&self) {
-        let _ = self.zygote.send(&ToZygote::Stop.encode(), &[]);
+        let _ = self.control.send(&ToZygote::Stop.encode(), &[]);
     }
 
-    /// Takes one message of the zygote and acts on it. `WouldBlock` if there is none.
-    pub(crate) fn hear(&self) -> io::Result<Report> {
+    /// Takes one message of the zygote and acts on it.
+    ///
+    /// # Errors
+    /// `WouldBlock` if there is none; another error if the message is malformed.
+    pub(crate) fn hear(&self) -> io::Result<ZygoteEvent> {
         let mut room = [0; 4096];
-        let received = match self.zygote.receive(&mut room) {
+        let received = match self.control.receive(&mut room) {
             Ok(received) if received.length > 0 => received,
             Ok(_) => return Ok(self.gone()),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(error),
@@ -344,18 +298,18 @@ impl Link {
         };
         match FromZygote::decode(&room[..received.length])? {
             FromZygote::Ready { php_version, opcache } => {
-                Ok(Report::Ready { php_version, opcache })
+                Ok(ZygoteEvent::Ready { php_version, opcache })
             }
             FromZygote::Failed { .. } => Ok(self.gone()),
             FromZygote::Started { worker, pid } => {
                 if let Some(known) = self.state().workers.get_mut(worker as usize) {
                     *known = pid;
                 }
-                Ok(Report::Started)
+                Ok(ZygoteEvent::Started)
             }
             FromZygote::Died { worker, pid, status } => {
                 self.bury(worker as usize, pid, status as u32);
-                Ok(Report::Died { pid, status: status as u32 })
+                Ok(ZygoteEvent::Died { pid, status: status as u32 })
             }
         }
     }
@@ -378,9 +332,9 @@ impl Link {
         }
     }
 
-    fn gone(&self) -> Report {
+    fn gone(&self) -> ZygoteEvent {
         self.condemn();
-        Report::Gone
+        ZygoteEvent::Gone
     }
 
     fn raise_alarm(&self) {

@@ -1,0 +1,125 @@
+//! How many workers should be awake.
+//!
+//! Scripts below 100 µs: half as many workers as processors are enough, since the front needs as
+//! much again, and they are free before another could be woken. Longer ones: half as many again as
+//! would keep the processors busy with the share of their time in which scripts work and do not
+//! wait, for a database for example.
+
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Bounds of [`AwakeLimit::patience`].
+const LEAST_PATIENCE: Duration = Duration::from_millis(1);
+const MOST_PATIENCE: Duration = Duration::from_millis(100);
+/// Nanoseconds up to which a script is short. One that asks a database is not.
+const SHORT: u32 = 100_000;
+/// Nanoseconds that one script adds to the average at most: one that was interrupted, or slow for
+/// once, does not count as a hundred.
+const LONGEST_NOTED: u32 = 1_000_000;
+
+/// The limit of workers that are awake, from the scripts that ran lately.
+#[derive(Debug)]
+pub(crate) struct AwakeLimit {
+    processors: usize,
+    /// Nanoseconds that scripts took lately, each at most [`LONGEST_NOTED`]; an average.
+    service: AtomicU32,
+    /// As `service`, without that bound.
+    wall: AtomicU32,
+    /// Per mille of a script's time, without waiting for a processor, that it is on one; an
+    /// average.
+    share: AtomicU32,
+    /// Workers that should be awake at most; 0 while nothing is known.
+    limit: AtomicUsize,
+}
+
+impl AwakeLimit {
+    /// No limit yet.
+    pub(crate) fn new(processors: usize) -> AwakeLimit {
+        AwakeLimit {
+            processors,
+            service: AtomicU32::new(UNKNOWN),
+            wall: AtomicU32::new(UNKNOWN),
+            share: AtomicU32::new(UNKNOWN),
+            limit: AtomicUsize::new(0),
+        }
+    }
+
+    /// Notes that a script took `took` nanoseconds, and which share of them it worked, per mille,
+    /// if the worker knows. Returns the limit that follows; `None` while too little is known.
+    pub(crate) fn note(&self, took: u32, share: Option<u32>) -> Option<usize> {
+        let service = average(&self.service, took.min(LONGEST_NOTED));
+        let wall = average(&self.wall, took);
+        let share = share.map(|share| average(&self.share, share));
+        let limit = if service < SHORT {
+            self.processors.div_ceil(2)
+        } else {
+            let share = share.filter(|_| wall >= SHORT)?;
+            (self.processors * 1500).div_ceil(share.max(1) as usize)
+        };
+        self.limit.store(limit, Ordering::Relaxed);
+        Some(limit)
+    }
+
+    /// Whether that many workers are as many as should be awake.
+    pub(crate) fn is_reached_by(&self, awake: usize) -> bool {
+        let limit = self.limit.load(Ordering::Relaxed);
+        limit > 0 && awake >= limit
+    }
+
+    /// How long a request that was left to the workers awake may wait while none is taken from the
+    /// queue: the time of two scripts.
+    pub(crate) fn patience(&self) -> Duration {
+        let wall = Duration::from_nanos(self.wall.load(Ordering::Relaxed).into());
+        (2 * wall).clamp(LEAST_PATIENCE, MOST_PATIENCE)
+    }
+}
+
+/// An average before its first value.
+const UNKNOWN: u32 = u32::MAX;
+
+/// Takes `value` into a running average over about sixteen.
+fn average(word: &AtomicU32, value: u32) -> u32 {
+    let average = match word.load(Ordering::Relaxed) {
+        UNKNOWN => value,
+        average => average - average / 16 + value / 16,
+    };
+    // Of two threads at once one value may get lost, which an average survives.
+    word.store(average, Ordering::Relaxed);
+    average
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The limit after many scripts of one kind, on four processors.
+    fn limit(took: u32, share: Option<u32>) -> Option<usize> {
+        let awake = AwakeLimit::new(4);
+        (0..100).map(|_| awake.note(took, share)).last().unwrap()
+    }
+
+    #[test]
+    fn the_limit_follows_what_scripts_do() {
+        for (took, share, expected) in [
+            (20_000, None, Some(2)),
+            (20_000, Some(1000), Some(2)),
+            // Half as many again as processors, if scripts never wait.
+            (5_000_000, Some(1000), Some(6)),
+            (5_000_000, Some(500), Some(12)),
+            (5_000_000, Some(0), Some(6000)),
+            (5_000_000, None, None),
+        ] {
+            assert_eq!(limit(took, share), expected, "{took} ns, {share:?} per mille");
+        }
+    }
+
+    #[test]
+    fn without_scripts_there_is_no_limit_and_patience_is_bounded() {
+        let awake = AwakeLimit::new(4);
+        assert!(!awake.is_reached_by(100));
+        assert_eq!(awake.patience(), MOST_PATIENCE);
+        awake.note(1000, None);
+        assert!(awake.is_reached_by(2) && !awake.is_reached_by(1));
+        assert_eq!(awake.patience(), LEAST_PATIENCE);
+    }
+}

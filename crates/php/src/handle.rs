@@ -1,0 +1,188 @@
+//! One front thread's access to a pool.
+
+use std::cell::{Cell, RefCell};
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use howdah_ipc::front::SubmitError;
+
+use crate::Encoder;
+use crate::exchange::Exchange;
+use crate::pool::{DispatchError, Pool};
+use crate::waiters::{Deadlines, Waiters};
+use crate::zygote::Zygote;
+
+/// How often the pool's unused memory is given back.
+const TRIM: Duration = Duration::from_secs(5);
+
+/// One front thread's access to one pool: dispatches requests and wakes the exchanges that wait.
+#[derive(Debug)]
+pub struct PoolHandle {
+    pool: Arc<Pool>,
+    thread: usize,
+    waiters: RefCell<Option<Rc<Waiters>>>,
+    version: Cell<u64>,
+    trimmed: Cell<Option<Instant>>,
+    /// The waiter tables of former zygotes that still have slots out.
+    former: RefCell<Vec<Rc<Waiters>>>,
+}
+
+impl PoolHandle {
+    /// Returns the handle of thread number `thread`.
+    pub fn new(pool: Arc<Pool>, thread: usize) -> Rc<PoolHandle> {
+        Rc::new(PoolHandle {
+            pool,
+            thread,
+            waiters: RefCell::new(None),
+            version: Cell::new(0),
+            trimmed: Cell::new(None),
+            former: RefCell::new(Vec::new()),
+        })
+    }
+
+    /// The pool that requests are dispatched to.
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    /// Waits for a slot and hands the request over. `encode` writes everything except the body;
+    /// `body` is appended, or handed over as a file.
+    ///
+    /// # Errors
+    /// The request was not handed over: the pool has no room for it, or it has no room in a slot.
+    pub async fn dispatch(
+        &self,
+        encoder: &RefCell<Encoder>,
+        encode: impl Fn(&mut Encoder),
+        body: RequestBody<'_>,
+    ) -> Result<Exchange, DispatchError> {
+        let mut asked = None;
+        loop {
+            let lease = match self.present().and_then(|waiters| waiters.zygote.try_lease()) {
+                Some(lease) => lease,
+                None => {
+                    asked.get_or_insert_with(Instant::now);
+                    self.pool.wait_for_lease().await?
+                }
+            };
+            let Some(waiters) = self.waiters_of(&lease.zygote) else {
+                continue;
+            };
+            let mut encoder = encoder.borrow_mut();
+            encode(&mut encoder);
+            let request = match body {
+                RequestBody::Memory(bytes) => encoder.finish_inline(bytes),
+                RequestBody::File(_, length) => encoder.finish_file(length),
+            };
+            let file = match body {
+                RequestBody::Memory(_) => None,
+                RequestBody::File(file, _) => Some(file),
+            };
+            match waiters.zygote.front.enqueue(lease.slot_ref(), self.thread, request, file) {
+                Ok(()) => {
+                    if waiters.zygote.holds_back() {
+                        waiters.watch_queue();
+                    } else {
+                        waiters.zygote.front.wake_worker();
+                    }
+                    let (now, limits) = (Instant::now(), self.pool.limits());
+                    let deadlines = Deadlines {
+                        begun_by: asked.unwrap_or(now) + limits.queue_timeout,
+                        done_by: now + limits.request_timeout,
+                    };
+                    waiters.register(lease.index(), deadlines);
+                    return Ok(Exchange::new(waiters, lease));
+                }
+                Err(SubmitError::TooLarge) => return Err(DispatchError::TooLarge),
+                // The socket is full because nobody reads it, or the region is corrupt: the zygote
+                // cannot be used any more.
+                Err(SubmitError::Io(_) | SubmitError::Corrupt(_)) => waiters.zygote.condemn(),
+            }
+        }
+    }
+
+    /// Wakes the exchanges whose slots have changed. The thread must call this each time before it
+    /// sleeps, and [`PoolHandle::woke`] after.
+    pub fn before_sleep(&self) {
+        self.each_table(|waiters| {
+            if waiters.open.get() > 0 && !waiters.zygote.front.try_sleep(self.thread) {
+                waiters.drain();
+            }
+        });
+    }
+
+    /// Wakes the exchanges whose slots changed while the thread slept.
+    pub fn woke(&self) {
+        self.each_table(|waiters| {
+            if waiters.open.get() > 0 {
+                waiters.zygote.front.woke(self.thread);
+                waiters.drain();
+            }
+        });
+    }
+
+    /// Enforces time-outs, also those of slots whose exchange was dropped. To be called about once
+    /// a second.
+    pub fn sweep(&self, now: Instant) {
+        self.trim(now);
+        let request_timeout = self.pool.limits().request_timeout;
+        self.each_table(|waiters| waiters.sweep(now, request_timeout));
+        self.former.borrow_mut().retain(|waiters| waiters.open.get() > 0);
+    }
+
+    /// Gives back memory that the pool does not need any more. The first thread does that for all.
+    fn trim(&self, now: Instant) {
+        let due = self.trimmed.get().is_none_or(|last| now.duration_since(last) >= TRIM);
+        if self.thread == 0
+            && due
+            && let Some(waiters) = self.waiters.borrow().as_ref()
+        {
+            self.trimmed.set(Some(now));
+            // A kernel that cannot do that keeps the memory; nothing else depends on it.
+            let _ = waiters.zygote.front.trim();
+        }
+    }
+
+    /// Whether no slot of this thread is with a worker.
+    pub fn is_idle(&self) -> bool {
+        let mut open = 0;
+        self.each_table(|waiters| open += waiters.open.get());
+        open == 0
+    }
+
+    fn each_table(&self, mut each: impl FnMut(&Rc<Waiters>)) {
+        if let Some(waiters) = self.waiters.borrow().as_ref() {
+            each(waiters);
+        }
+        for waiters in self.former.borrow().iter() {
+            each(waiters);
+        }
+    }
+
+    /// The waiter table of the present zygote; `None` while there is none that lives.
+    fn present(&self) -> Option<Rc<Waiters>> {
+        if self.pool.version() != self.version.get() {
+            let (version, zygote) = self.pool.zygote();
+            let waiters = zygote.and_then(|zygote| Waiters::open(zygote, self.thread).ok());
+            self.version.set(version);
+            let before = std::mem::replace(&mut *self.waiters.borrow_mut(), waiters);
+            self.former.borrow_mut().extend(before.filter(|waiters| waiters.open.get() > 0));
+        }
+        self.waiters.borrow().clone().filter(|waiters| !waiters.zygote.is_dead())
+    }
+
+    fn waiters_of(&self, zygote: &Arc<Zygote>) -> Option<Rc<Waiters>> {
+        self.present().filter(|waiters| Arc::ptr_eq(&waiters.zygote, zygote))
+    }
+}
+
+/// A request's body.
+#[derive(Debug, Clone, Copy)]
+pub enum RequestBody<'b> {
+    /// In memory; empty for none.
+    Memory(&'b [u8]),
+    /// In a file, from its start; with its length in bytes.
+    File(BorrowedFd<'b>, u64),
+}

@@ -1,0 +1,306 @@
+//! The waiter table: what one thread knows of the slots that it has out.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use howdah_ipc::Phase;
+use howdah_sys::readiness::Readable;
+
+use crate::zygote::{Lease, Zygote};
+use crate::{KILL_SIGNAL, SOFT_TIMEOUT_SIGNAL};
+
+/// How long after the soft time-out a worker is killed.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// One thread's table of the slots that it has leased from one zygote.
+#[derive(Debug)]
+pub(crate) struct Waiters {
+    pub(crate) zygote: Arc<Zygote>,
+    thread: usize,
+    /// By slot.
+    entries: RefCell<Vec<Entry>>,
+    /// Slots that this thread has handed over and not got back.
+    pub(crate) open: Cell<usize>,
+    /// A task watches the queue, because a request was queued and no worker woken.
+    watching: Cell<bool>,
+    /// Number of requests that had been taken from the queue at the last sweep.
+    taken: Cell<u32>,
+}
+
+/// The state of one slot, as its thread sees it.
+#[derive(Debug, Default)]
+enum Entry {
+    #[default]
+    Unused,
+    /// An exchange has the slot.
+    Waiting {
+        waker: Option<Waker>,
+        deadlines: Deadlines,
+        overdue: Option<Overdue>,
+    },
+    /// The exchange was dropped while a worker ran the script. The script keeps its deadline.
+    Abandoned {
+        lease: Lease,
+        soft_at: Option<Instant>,
+        kill_at: Option<Instant>,
+    },
+}
+
+/// The deadlines of a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadlines {
+    /// When a worker must have begun the request.
+    pub(crate) begun_by: Instant,
+    /// When the script must have ended. Moved while the request waits for a worker.
+    pub(crate) done_by: Instant,
+}
+
+/// The deadline that a request has missed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Overdue {
+    /// No worker began it.
+    Waiting,
+    /// Its worker has not finished.
+    Running,
+}
+
+impl Waiters {
+    /// Makes the table, and starts a task of this thread that listens to the thread's bell.
+    pub(crate) fn open(zygote: Arc<Zygote>, thread: usize) -> io::Result<Rc<Waiters>> {
+        let slots = zygote.front.geometry().slots;
+        let entries = RefCell::new((0..slots).map(|_| Entry::Unused).collect());
+        let waiters = Rc::new(Waiters {
+            zygote,
+            thread,
+            entries,
+            open: Cell::new(0),
+            watching: Cell::new(false),
+            taken: Cell::new(0),
+        });
+        let bell = Readable::new(waiters.zygote.front.bell(thread))?;
+        tokio::task::spawn_local(listen(Rc::downgrade(&waiters), waiters.zygote.clone(), bell));
+        Ok(waiters)
+    }
+
+    /// Starts a task that wakes further workers if no request was taken from the queue for
+    /// [`Zygote::patience`]: the workers that are awake may be stuck.
+    pub(crate) fn watch_queue(self: &Rc<Self>) {
+        if self.watching.replace(true) {
+            return;
+        }
+        let waiters = Rc::downgrade(self);
+        tokio::task::spawn_local(async move {
+            let mut before = None;
+            loop {
+                let Some(patience) = waiters.upgrade().map(|waiters| waiters.zygote.patience())
+                else {
+                    return;
+                };
+                tokio::time::sleep(patience).await;
+                let Some(waiters) = waiters.upgrade() else {
+                    return;
+                };
+                let (queued, taken) = waiters.zygote.front.queued();
+                if queued == 0 {
+                    waiters.watching.set(false);
+                    return;
+                }
+                if before.replace(taken) == Some(taken) {
+                    (0..queued).for_each(|_| waiters.zygote.front.wake_worker());
+                }
+            }
+        });
+    }
+
+    /// Registers a slot that was just queued.
+    pub(crate) fn register(&self, slot: usize, deadlines: Deadlines) {
+        self.entries.borrow_mut()[slot] = Entry::Waiting { waker: None, deadlines, overdue: None };
+        self.open.set(self.open.get() + 1);
+    }
+
+    /// Registers the waker of the slot's exchange. Returns the deadline that the request has
+    /// missed.
+    pub(crate) fn wait(&self, slot: usize, who: &Waker) -> Option<Overdue> {
+        match &mut self.entries.borrow_mut()[slot] {
+            Entry::Waiting { waker, overdue, .. } => {
+                if !waker.as_ref().is_some_and(|waker| waker.will_wake(who)) {
+                    *waker = Some(who.clone());
+                }
+                *overdue
+            }
+            _ => None,
+        }
+    }
+
+    /// Gives the slot back as soon as no worker can touch it. The worker is told that nobody reads
+    /// the response; `kill` ends it.
+    pub(crate) fn leave(&self, mut lease: Lease, kill: bool) {
+        let slot = lease.index();
+        let done_by = self.vacate(slot);
+        if is_over(&mut lease) || self.zygote.front.cancel(lease.slot_ref()) {
+            self.close(lease);
+            return;
+        }
+        self.zygote.front.abort(lease.slot_ref());
+        let soft_at = if kill { Some(Instant::now()) } else { done_by };
+        self.entries.borrow_mut()[slot] = Entry::Abandoned { lease, soft_at, kill_at: None };
+        if kill {
+            self.sweep_slot(slot, Instant::now(), Duration::ZERO);
+        }
+    }
+
+    /// Gives back a slot whose request was cancelled before a worker began it.
+    pub(crate) fn leave_cancelled(&self, lease: Lease) {
+        self.vacate(lease.index());
+        self.close(lease);
+    }
+
+    /// Gives the slot back when its script has ended. The worker is told nothing.
+    pub(crate) fn leave_running(&self, mut lease: Lease) {
+        let slot = lease.index();
+        if is_over(&mut lease) {
+            self.leave(lease, false);
+        } else {
+            let soft_at = self.vacate(slot);
+            self.entries.borrow_mut()[slot] = Entry::Abandoned { lease, soft_at, kill_at: None };
+        }
+    }
+
+    /// Removes the slot's entry. Returns the deadline of its script.
+    fn vacate(&self, slot: usize) -> Option<Instant> {
+        match std::mem::take(&mut self.entries.borrow_mut()[slot]) {
+            Entry::Waiting { deadlines, .. } => Some(deadlines.done_by),
+            _ => None,
+        }
+    }
+
+    /// Gives the slot back to the pool, which may wake other tasks of this thread.
+    fn close(&self, lease: Lease) {
+        self.open.set(self.open.get() - 1);
+        drop(lease);
+    }
+
+    pub(crate) fn drain(&self) {
+        self.zygote.front.drain(self.thread, |slot| self.news(slot));
+    }
+
+    fn news(&self, slot: usize) {
+        let mut entries = self.entries.borrow_mut();
+        match &mut entries[slot] {
+            Entry::Unused => {}
+            Entry::Waiting { waker, .. } => {
+                if let Some(waker) = waker {
+                    waker.wake_by_ref();
+                }
+            }
+            Entry::Abandoned { lease, .. } => {
+                if is_over(lease) {
+                    let over = std::mem::take(&mut entries[slot]);
+                    // Its lease goes back to the pool, which may wake other tasks of this thread:
+                    // the table must not be borrowed then.
+                    drop(entries);
+                    drop(over);
+                    self.open.set(self.open.get() - 1);
+                } else {
+                    // Nobody reads the rest of the response; the worker must not wait for room.
+                    if self.zygote.front.look(lease.slot()).is_ok() {
+                        self.zygote.front.consume(lease.slot(), u64::MAX >> 1);
+                    }
+                }
+            }
+        }
+    }
+
+    fn all_news(&self) {
+        for slot in 0..self.zygote.front.geometry().slots {
+            self.news(slot);
+        }
+    }
+
+    pub(crate) fn sweep(&self, now: Instant, request_timeout: Duration) {
+        if self.open.get() == 0 {
+            return;
+        }
+        let mut waits = false;
+        for slot in 0..self.zygote.front.geometry().slots {
+            waits |= self.sweep_slot(slot, now, request_timeout);
+        }
+        // Resting workers are woken only if the others take nothing from the queue.
+        let (_, taken) = self.zygote.front.queued();
+        if self.taken.replace(taken) == taken && waits {
+            self.zygote.front.wake_all();
+        }
+    }
+
+    /// Enforces the slot's deadlines. Returns whether its request waits for a worker.
+    fn sweep_slot(&self, slot: usize, now: Instant, request_timeout: Duration) -> bool {
+        let mut entries = self.entries.borrow_mut();
+        match &mut entries[slot] {
+            Entry::Unused => false,
+            Entry::Waiting { waker, deadlines, overdue } => {
+                let waits = self.zygote.front.is_queued(slot);
+                let late = if waits {
+                    deadlines.done_by = now + request_timeout;
+                    (deadlines.begun_by <= now).then_some(Overdue::Waiting)
+                } else {
+                    (deadlines.done_by <= now).then_some(Overdue::Running)
+                };
+                if late.is_some() && *overdue != late {
+                    *overdue = late;
+                    waker.iter().for_each(Waker::wake_by_ref);
+                }
+                waits
+            }
+            Entry::Abandoned { lease, soft_at, kill_at } => {
+                let worker = self.zygote.front.look(lease.slot()).ok().and_then(|look| look.worker);
+                let Some(worker) = worker else { return false };
+                let pid = self.zygote.pid(worker);
+                if soft_at.take_if(|at| *at <= now).is_some() {
+                    self.zygote.kill(worker, pid, SOFT_TIMEOUT_SIGNAL);
+                    *kill_at = Some(now + GRACE);
+                } else if kill_at.take_if(|at| *at <= now).is_some() {
+                    self.zygote.kill(worker, pid, KILL_SIGNAL);
+                    // A hostile worker may have named another one. Then the next attempt counts.
+                    *kill_at = Some(now + GRACE);
+                }
+                false
+            }
+        }
+    }
+}
+
+/// Whether no worker can touch the slot any more.
+fn is_over(lease: &mut Lease) -> bool {
+    let slot = lease.index();
+    if lease.zygote.is_dead() || lease.zygote.lost(slot).is_some() {
+        return true;
+    }
+    let zygote = lease.zygote.clone();
+    zygote.front.look(lease.slot()).is_ok_and(|look| look.phase == Phase::Done)
+}
+
+/// Wakes the exchanges whose slots have changed whenever the bell rings, until the table is dropped
+/// or the zygote is dead.
+async fn listen(waiters: Weak<Waiters>, zygote: Arc<Zygote>, bell: Readable) {
+    let mut alarms = 0;
+    while let Ok(mut ready) = bell.ready().await {
+        // The edge was the message; the count is never read.
+        ready.clear_ready();
+        let Some(waiters) = waiters.upgrade() else {
+            return;
+        };
+        let dead = zygote.is_dead();
+        if std::mem::replace(&mut alarms, zygote.alarms()) == zygote.alarms() {
+            waiters.drain();
+        } else {
+            waiters.all_news();
+        }
+        if dead {
+            return;
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Error logs that are flooded, filtered or stuck.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use howdah_sys::descriptor;
+use howdah_sys::signal::SIGTERM;
+
+use crate::site::Site;
+use crate::support::wait_until;
+
+const CONFIG: &str = "listen = [\"127.0.0.1:0\"]\nthreads = 2\n\
+                      [[site]]\nname = \"shop\"\nroot = \"public\"\nphp = false\n";
+
+fn site(log: &str) -> Site {
+    Site::configured(&[("a.txt", "content")], &format!("{CONFIG}[log]\n{log}\n"))
+}
+
+#[test]
+fn a_flood_of_bad_requests_is_counted() {
+    const REQUESTS: u64 = 10_000;
+    let site = site("access = \"off\"");
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..REQUESTS / 4 {
+                    let mut wire = site.connect();
+                    wire.send("GET / HTTP/1.1\r\n\r\n");
+                    assert_eq!(wire.reply("GET").status, 400);
+                }
+            });
+        }
+    });
+    site.server.signal(SIGTERM);
+    let repeats = |line: &String| -> u64 {
+        let count = line.split_once("(repeated ").map(|(_, rest)| rest.split_once(' ').unwrap().0);
+        count.map_or(1, |count| count.parse().unwrap())
+    };
+    let lines = || site.log_lines("without Host");
+    wait_until("every request is accounted for", || {
+        lines().iter().map(repeats).sum::<u64>() == REQUESTS
+    });
+    // Ten and the count, for each ten seconds that the requests took.
+    assert!(lines().len() < 150, "{} lines", lines().len());
+}
+
+#[test]
+fn the_level_decides_what_is_written() {
+    for (level, expected) in [("info", true), ("notice", false), ("error", false)] {
+        let site = site(&format!("access = \"off\"\nlevel = \"{level}\""));
+        let mut wire = site.connect();
+        wire.send("GET / HTTP/1.1\r\n\r\n");
+        assert_eq!(wire.reply("GET").status, 400);
+        site.server.signal(SIGTERM);
+        wait_until("the front has ended", || site.server.supervisor().children().is_empty());
+        assert_eq!(!site.log_lines("without Host").is_empty(), expected, "{level}");
+        assert_eq!(!site.log_lines("stopping").is_empty(), level != "error", "{level}");
+    }
+}
+
+/// A pipe with a name that nobody reads and that is full.
+fn full_pipe(path: &Path) -> File {
+    let made = Command::new("mkfifo").arg(path).status().unwrap();
+    assert!(made.success());
+    let pipe = File::options().read(true).write(true).open(path).unwrap();
+    descriptor::set_nonblocking(&pipe).unwrap();
+    fill(&pipe);
+    pipe
+}
+
+fn fill(mut pipe: &File) {
+    for piece in [&[b'x'; 4095][..], b"\n"] {
+        while pipe.write_all(piece).is_ok() {}
+    }
+}
+
+/// Adds what is in the pipe to `bytes`.
+fn read(mut pipe: &File, bytes: &mut Vec<u8>) {
+    let mut room = vec![0; 64 << 10];
+    while let Ok(length) = pipe.read(&mut room) {
+        bytes.extend_from_slice(&room[..length]);
+    }
+}
+
+#[test]
+fn logs_that_take_nothing_stop_no_request() {
+    const REQUESTS: usize = 400;
+    let folder = crate::support::Folder::new();
+    let (errors, access) = (folder.path().join("errors"), folder.path().join("access"));
+    let pipes = [full_pipe(&errors), full_pipe(&access)];
+    let site =
+        site(&format!("error = \"{}\"\naccess = \"{}\"", errors.display(), access.display()));
+    let mut wire = site.connect();
+    // Together more than the server keeps for a log.
+    let long = "y".repeat(7000);
+    for number in 0..REQUESTS {
+        let began = Instant::now();
+        assert_eq!(wire.get(&format!("/a.txt?{number}-{long}")).text(), "content");
+        assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
+    }
+    let mut bad = site.connect();
+    bad.send("GET / HTTP/1.1\r\n\r\n");
+    assert_eq!(bad.reply("GET").status, 400);
+    site.server.signal(howdah_sys::signal::SIGHUP);
+
+    // Once somebody reads, lines flow again, and those that were lost are counted.
+    let (mut errors, mut access) = (Vec::new(), Vec::new());
+    let lost = |errors: &[u8]| -> Option<usize> {
+        let errors = String::from_utf8_lossy(errors);
+        let (_, rest) = errors.split_once("the access log took nothing for a while: ")?;
+        rest.split_once(" lines")?.0.parse().ok()
+    };
+    wait_until("every line is there or counted", || {
+        read(&pipes[0], &mut errors);
+        read(&pipes[1], &mut access);
+        let there = String::from_utf8_lossy(&access).matches("GET /a.txt?").count();
+        lost(&errors).is_some_and(|lost| lost > 50 && there + lost == REQUESTS)
+    });
+    wait_until("the error log goes on", || {
+        read(&pipes[0], &mut errors);
+        let text = String::from_utf8_lossy(&errors);
+        text.contains("without Host") && text.contains("lines of it are lost")
+    });
+}
