@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
 use crate::ground::{self, Temporary};
 use crate::loads::{self, Wrong};
-use crate::plan::Effort;
+use crate::plan::{Effort, Plan};
 use crate::record::Run;
 use crate::runner::Runner;
 use crate::scenarios::{self, Facts, Scenario};
@@ -40,7 +41,7 @@ enum Task {
     /// List scenarios and stacks
     List,
     /// Run a scenario
-    Run(RunArguments),
+    Run(Box<RunArguments>),
     /// Draw the report of a run again
     Report {
         /// The run's folder
@@ -76,6 +77,9 @@ struct RunArguments {
     /// Rounds of each cell
     #[arg(long, value_name = "N")]
     rounds: Option<u32>,
+    /// Seconds that each load lasts, where it has no number of requests
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: Option<u64>,
     /// What the studies' numbers of requests are multiplied with
     #[arg(long, value_name = "FACTOR")]
     scale: Option<f64>,
@@ -85,12 +89,21 @@ struct RunArguments {
     /// Only these stacks, separated by commas
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     stacks: Vec<String>,
+    /// Only these cells, separated by commas, by name or the beginning of it
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    cells: Vec<String>,
     /// Where the run is kept; a run that is there already goes on [default: howdah-lab-SCENARIO]
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// Howdah's binary [default: the howdah beside this program]
     #[arg(long, value_name = "FILE")]
     howdah: Option<PathBuf>,
+    /// For `ab`: the binary without the change; its howdah-php is in the same folder
+    #[arg(long, value_name = "FILE")]
+    before: Option<PathBuf>,
+    /// For `ab`: the binary with the change
+    #[arg(long, value_name = "FILE")]
+    after: Option<PathBuf>,
     /// For `site`: your site's folder
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
@@ -239,9 +252,10 @@ fn list() -> Result<ExitCode, Wrong> {
 }
 
 impl RunArguments {
-    fn run(self) -> Result<ExitCode, Wrong> {
+    fn run(&self) -> Result<ExitCode, Wrong> {
         let scenario = scenarios::named(&self.scenario).map_err(Wrong)?;
-        let effort = self.effort();
+        let effort = self.effort(scenario);
+        let binaries = self.binaries()?;
         let interrupted = watch_for_interrupts(
             "stopping after this round; what was measured is kept (once more: at once)",
         )?;
@@ -261,17 +275,22 @@ impl RunArguments {
             (temporary.path().join("php.ini"), temporary.path().join("php-without-opcache.ini"));
         ground::write_ini(&ini, true)?;
         ground::write_ini(&ini_without_opcache, false)?;
+        let mut facts = Facts {
+            binaries,
+            ..self.facts(effort, scenario.wordpress)?
+        };
+        let (mut plan, mut effort) = self.plan(scenario, &facts)?;
         let mut wordpress = None;
-        let mut notes = Vec::new();
-        if scenario.wordpress {
+        if plan.asks_for_wordpress() {
             match WordPress::start(&root, &temporary.path().join("mariadb")) {
                 Ok(started) => wordpress = Some(started),
-                Err(Wrong(why)) => notes.push(why),
+                Err(Wrong(why)) => {
+                    facts.wordpress = false;
+                    (plan, effort) = self.plan(scenario, &facts)?;
+                    plan.notes.insert(0, why);
+                }
             }
         }
-        let facts = self.facts(effort, wordpress.is_some())?;
-        let (mut plan, effort) = scenario.within_budget(&facts, self.rounds).map_err(Wrong)?;
-        plan.notes.splice(0..0, notes);
         if self.no_opcache {
             plan.without_opcache()?;
         }
@@ -309,12 +328,40 @@ impl RunArguments {
         Ok(ExitCode::from(EXIT_INTERRUPTED))
     }
 
-    fn effort(&self) -> Effort {
-        let usual = if self.quick { Effort::QUICK } else { Effort::FULL };
+    /// What is to be measured, without the cells that were not asked for, and the effort for it.
+    fn plan(&self, scenario: &Scenario, facts: &Facts) -> Result<(Plan, Effort), Wrong> {
+        let (mut plan, effort) = scenario.within_budget(facts, self.rounds).map_err(Wrong)?;
+        if !self.cells.is_empty() {
+            plan.keep(&self.cells)?;
+        }
+        Ok((plan, effort))
+    }
+
+    fn effort(&self, scenario: &Scenario) -> Effort {
+        let usual = if self.quick { Effort::QUICK } else { scenario.effort };
         Effort {
             rounds: self.rounds.unwrap_or(usual.rounds).max(1),
+            time: self.seconds.map_or(usual.time, Duration::from_secs),
             scale: self.scale.unwrap_or(usual.scale),
             ..usual
+        }
+    }
+
+    /// The binaries of `--before` and `--after`.
+    fn binaries(&self) -> Result<Option<(PathBuf, PathBuf)>, Wrong> {
+        let find = |file: &Path| {
+            let found = file.canonicalize();
+            let found = found.map_err(|error| Wrong(format!("{}: {error}", file.display())))?;
+            let php = found.with_file_name("howdah-php");
+            if !php.is_file() {
+                let (php, found) = (php.display(), found.display());
+                return Err(Wrong(format!("{php} does not exist; put it beside {found}")));
+            }
+            Ok::<_, Wrong>(found)
+        };
+        match (&self.before, &self.after) {
+            (Some(before), Some(after)) => Ok(Some((find(before)?, find(after)?))),
+            _ => Ok(None),
         }
     }
 
@@ -349,6 +396,7 @@ impl RunArguments {
             folder: self.root.clone(),
             urls,
             host: self.host.clone(),
+            binaries: None,
         })
     }
 

@@ -21,6 +21,10 @@ const HELLO_PHP: &str = "<?php\necho \"Hello, World!\";\n";
 /// Written the way a page is made: in pieces, through PHP's output buffer.
 const MEGABYTE_PHP: &str = "<?php\n$line = str_repeat('x', 1023) . \"\\n\";\nfor ($i = 0; $i < 1024; $i++) {\n    echo $line;\n}\n";
 
+/// The same length in large pieces, as frameworks send what they have rendered: `write` once for
+/// each piece, past PHP's output buffer.
+const LARGE_PIECES_PHP: &str = "<?php\n$piece = str_repeat(str_repeat('x', 1023) . \"\\n\", 100);\nfor ($i = 0; $i < 10; $i++) {\n    echo $piece;\n}\n";
+
 /// A few hundred microseconds of what applications do: arrays, strings, a regular expression,
 /// hashing, sorting, escaping.
 const WORK_PHP: &str = r#"<?php
@@ -131,9 +135,10 @@ pub fn own_ini(ground: &Ground, folder: &Path) -> Result<PathBuf, StartFailed> {
 pub fn write_documents(root: &Path) -> io::Result<()> {
     fs::create_dir_all(root)?;
     let line = [&[b'x'; 1023][..], b"\n"].concat();
-    let files: [(&str, Vec<u8>); 13] = [
+    let files: [(&str, Vec<u8>); 14] = [
         ("HelloWorld.php", HELLO_PHP.into()),
         ("1MB.php", MEGABYTE_PHP.into()),
+        ("10x100KB.php", LARGE_PIECES_PHP.into()),
         ("work.php", WORK_PHP.into()),
         ("100KB.php", "<?php\necho str_repeat('x', 104857);\n".into()),
         ("wait.php", WAIT_PHP.into()),

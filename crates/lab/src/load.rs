@@ -13,6 +13,9 @@ pub struct Question {
     pub fields: Vec<(String, String)>,
     /// The body that every answer must have, byte for byte; `None` is any body of 200.
     pub body: Option<Vec<u8>>,
+    /// Whether all stacks must answer with the same body, where `body` is `None`: that of the
+    /// group's first stack is expected from all.
+    pub is_agreed: bool,
 }
 
 /// How a load is put on.

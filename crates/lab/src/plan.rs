@@ -8,6 +8,7 @@ use crate::load::{Load, Question};
 use crate::loads::Wrong;
 use crate::record::{Figure, Target};
 use crate::stack::Stack;
+use crate::wordpress;
 
 /// Everything that a run is to measure, in order.
 #[derive(Debug, Default)]
@@ -22,7 +23,7 @@ pub struct Plan {
 }
 
 /// Cells that are measured on the same running stacks.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Group {
     /// For people, while it runs.
     pub title: String,
@@ -90,6 +91,8 @@ pub struct PlannedCell {
     pub counts_calls: bool,
     /// The study's own figures.
     pub study: Vec<(String, f64)>,
+    /// The stack that the others are compared with, as in [`Cell::base`](crate::record::Cell::base).
+    pub base: Option<String>,
     /// No more rounds than these: for what hardly varies and takes long.
     pub most_rounds: Option<u32>,
 }
@@ -140,6 +143,35 @@ impl Group {
 }
 
 impl Plan {
+    /// Drops all cells but those whose name begins with one of `names`, and groups without cells.
+    ///
+    /// # Errors
+    ///
+    /// A name with which no cell begins is answered with the cells that there are.
+    pub fn keep(&mut self, names: &[String]) -> Result<(), Wrong> {
+        let cells = || self.groups.iter().flat_map(|group| &group.cells);
+        let is_known = |name: &&String| cells().any(|cell| cell.name.starts_with(name.as_str()));
+        if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
+            let known: Vec<&str> = cells().map(|cell| cell.name.as_str()).collect();
+            let known = known.join("; ");
+            return Err(Wrong(format!("there is no cell {unknown}; there are {known}")));
+        }
+        for group in &mut self.groups {
+            let is_named = |name: &String| names.iter().any(|begin| name.starts_with(begin));
+            group.cells.retain(|cell| is_named(&cell.name));
+        }
+        self.groups.retain(|group| !group.cells.is_empty());
+        let cells: Vec<&PlannedCell> = self.groups.iter().flat_map(|group| &group.cells).collect();
+        self.targets.retain(|target| cells.iter().any(|cell| cell.name == target.cell));
+        Ok(())
+    }
+
+    /// Whether a cell needs WordPress and its database.
+    pub fn asks_for_wordpress(&self) -> bool {
+        let mut cells = self.groups.iter().flat_map(|group| &group.cells);
+        cells.any(|cell| cell.question.path.starts_with(wordpress::PATH))
+    }
+
     /// The same with opcache off everywhere.
     pub fn without_opcache(&mut self) -> Result<(), Wrong> {
         let is_compared = self.groups.iter().any(|group| !group.conditions.opcache);

@@ -109,6 +109,10 @@ pub struct Cell {
     pub results: BTreeMap<String, Outcome>,
     /// The study's own figures, by what the study called its stacks.
     pub study: Vec<(String, f64)>,
+    /// The stack that the others of the cell are compared with. `None`: Howdah is compared with
+    /// each of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
 }
 
 /// What one stack made of one cell.

@@ -105,9 +105,10 @@ impl Runner<'_> {
         let limit = self.limit(group, run);
         let own = folder.join("measured");
         let mut started = self.start(group, &settings, stacks, &own, limit.as_ref(), run);
-        self.warm_up(group, &mut started, run);
-        let went_on = self.rounds(group, &mut started, run, done, all);
-        self.count_calls(group, &mut started, run);
+        let group = agreed(group, &started);
+        self.warm_up(&group, &mut started, run);
+        let went_on = self.rounds(&group, &mut started, run, done, all);
+        self.count_calls(&group, &mut started, run);
         drop(started);
         if let (Some(limit), [stack]) = (&limit, stacks) {
             self.note_memory(limit, stack.title(), run);
@@ -328,7 +329,8 @@ impl Runner<'_> {
         }
     }
 
-    /// Every stack in turn, again and again. Answers whether it came to the end.
+    /// Every stack in turn, again and again, every second time in the opposite order. Answers
+    /// whether it came to the end.
     fn rounds(
         &mut self,
         group: &Group,
@@ -339,8 +341,10 @@ impl Runner<'_> {
     ) -> Result<bool, Wrong> {
         for planned in &group.cells {
             for number in 0..planned.rounds(&self.effort) as usize {
-                for one in started.iter_mut().filter(|one| group.asks(one.stack.as_ref(), planned))
-                {
+                for one in in_order_of(number, started) {
+                    if !group.asks(one.stack.as_ref(), planned) {
+                        continue;
+                    }
                     if self.is_interrupted() {
                         return Ok(false);
                     }
@@ -413,6 +417,35 @@ fn as_lines(run: &Run) -> serde_json::Result<String> {
     Ok(format!("{{\n{}\n}}", parts.join(",\n")))
 }
 
+/// The stacks in the order of a round: every second round runs backwards, which gives no stack
+/// the advantage of its place.
+fn in_order_of(round: usize, started: &mut [Started]) -> Vec<&mut Started> {
+    let mut order: Vec<&mut Started> = started.iter_mut().collect();
+    if round % 2 == 1 {
+        order.reverse();
+    }
+    order
+}
+
+/// The group with the bodies that all stacks must agree in: the second answer of the first stack
+/// that is asked, since the first one may fill caches.
+fn agreed(group: &Group, started: &[Started]) -> Group {
+    let mut group = group.clone();
+    let is_open = |cell: &PlannedCell| cell.question.is_agreed && cell.question.body.is_none();
+    for at in 0..group.cells.len() {
+        let planned = &group.cells[at];
+        let first = started.iter().find(|one| group.asks(one.stack.as_ref(), planned));
+        let Some(first) = first.filter(|_| is_open(planned)) else {
+            continue;
+        };
+        let ask = || sample::ask(&planned.question, first.running.port);
+        // What is not answered with 200 fails in the warm-up, with a message.
+        let answer = ask().and_then(|_| ask()).ok().filter(|answer| answer.status == 200);
+        group.cells[at].question.body = answer.map(|answer| answer.body);
+    }
+    group
+}
+
 /// Starts a stack in its folder, within a limit where there is one.
 fn start_one(
     stack: &dyn Stack,
@@ -445,6 +478,7 @@ fn outcome<'r>(run: &'r mut Run, planned: &PlannedCell, stack: &str) -> &'r mut 
                 figure: planned.figure,
                 results: Default::default(),
                 study: planned.study.clone(),
+                base: planned.base.clone(),
             });
             run.cells.len() - 1
         }

@@ -14,6 +14,8 @@ use crate::stacks::fill;
 
 /// Sent as Host to every stack, so that links, and with them the bytes, are the same.
 const HOST: &str = "lab.test";
+/// Path of the front page.
+pub const PATH: &str = "/wordpress/";
 const SOURCE: &str = "/usr/share/wordpress";
 
 const CONFIGURATION: &str = "<?php
@@ -87,12 +89,13 @@ pub struct WordPress {
     _database: Program,
 }
 
-/// The front page. Its body is whatever the stack answers: it holds nothing that changes, but is
-/// not known beforehand.
+/// The front page. Its body holds nothing that changes, but is not known beforehand: all stacks must
+/// answer with the same one.
 pub fn front_page() -> Question {
     Question {
-        path: "/wordpress/".to_owned(),
+        path: PATH.to_owned(),
         host: Some(HOST.to_owned()),
+        is_agreed: true,
         ..Question::default()
     }
 }

@@ -118,6 +118,7 @@ fn plan(stacks: &[&'static str]) -> Plan {
         php: false,
         counts_calls: false,
         study: Vec::new(),
+        base: None,
         most_rounds: None,
     };
     let conditions = Conditions {

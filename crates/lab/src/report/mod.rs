@@ -1,6 +1,7 @@
 //! From a run to what people read: one HTML file that needs nothing else, a table for the terminal,
 //! CSV, and a comparison of two runs.
 
+mod beside;
 mod chart;
 mod charts;
 mod html;

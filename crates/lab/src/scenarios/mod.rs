@@ -1,6 +1,7 @@
 //! The scenarios: the published studies, today's table, and the reader's own site.
 
 mod a2o_2009;
+mod ab;
 mod allowoverride;
 mod event_2016;
 mod fastcgi_2006;
@@ -26,6 +27,8 @@ pub struct Scenario {
     pub summary: &'static str,
     /// Whether WordPress on MariaDB is needed.
     pub wordpress: bool,
+    /// The effort of a full run.
+    pub effort: Effort,
     /// How long a full run may take, where it is to end soon.
     pub budget: Option<Duration>,
     /// What it measures with that effort.
@@ -33,21 +36,24 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Its plan, with as much effort as the budget allows, and that effort. A number of rounds that
-    /// was asked for stays.
+    /// Its plan, with as much effort as the budget allows, and that effort. Where a person has asked
+    /// for a number of rounds (`rounds`), or there is no budget, the effort stays as it is.
     pub fn within_budget(
         &self,
         facts: &Facts,
         rounds: Option<u32>,
     ) -> Result<(Plan, Effort), String> {
         let budget = facts.effort.budget.or(self.budget);
+        let (Some(budget), None) = (budget, rounds) else {
+            return Ok(((self.plan)(facts)?, facts.effort));
+        };
         let mut efforts = facts.effort.less_and_less();
         let mut last = facts.effort;
         loop {
             let effort = efforts.next().unwrap_or(last);
             let plan = (self.plan)(&Facts { effort, ..facts.clone() })?;
-            let fits = budget.is_none_or(|budget| plan.estimate(&effort) <= budget);
-            if fits || rounds.is_some() || effort == last && effort.rounds == 1 {
+            let fits = plan.estimate(&effort) <= budget;
+            if fits || effort == last && effort.rounds == 1 {
                 return Ok((plan, effort));
             }
             last = effort;
@@ -72,6 +78,8 @@ pub struct Facts {
     pub urls: Vec<String>,
     /// For `site`: the Host field.
     pub host: Option<String>,
+    /// For `ab`: the two binaries, the earlier one first.
+    pub binaries: Option<(PathBuf, PathBuf)>,
 }
 
 /// Every scenario.
@@ -80,13 +88,23 @@ pub const ALL: &[Scenario] = &[
         name: "today",
         summary: "what matters today, every stack: small and large PHP pages, WordPress, files, memory, slow clients",
         wordpress: true,
+        effort: Effort::FULL,
         budget: Some(Duration::from_secs(35 * 60)),
         plan: today::plan,
+    },
+    Scenario {
+        name: "ab",
+        summary: "two Howdah binaries in interleaved short rounds: what a change has gained or lost",
+        wordpress: true,
+        effort: ab::EFFORT,
+        budget: None,
+        plan: ab::plan,
     },
     Scenario {
         name: "a2o-2009",
         summary: "Apache + mod_php against nginx + php-fpm over a sweep of concurrency (2009)",
         wordpress: true,
+        effort: Effort::FULL,
         budget: None,
         plan: a2o_2009::plan,
     },
@@ -94,6 +112,7 @@ pub const ALL: &[Scenario] = &[
         name: "vps-256mb",
         summary: "WordPress in 256 MB, a growing crowd, each stack with its best setting",
         wordpress: true,
+        effort: Effort::FULL,
         budget: None,
         plan: vps_256mb::plan,
     },
@@ -101,6 +120,7 @@ pub const ALL: &[Scenario] = &[
         name: "event-2016",
         summary: "whether Apache's event MPM is as good as nginx (2016)",
         wordpress: false,
+        effort: Effort::FULL,
         budget: None,
         plan: event_2016::plan,
     },
@@ -108,6 +128,7 @@ pub const ALL: &[Scenario] = &[
         name: "fastcgi-2006",
         summary: "mod_php, FastCGI, lighttpd and the opcode cache with a framework of hundreds of files (2006)",
         wordpress: false,
+        effort: Effort::FULL,
         budget: None,
         plan: fastcgi_2006::plan,
     },
@@ -115,6 +136,7 @@ pub const ALL: &[Scenario] = &[
         name: "allowoverride",
         summary: "where Apache's time goes: .htaccess look-ups, by system calls",
         wordpress: false,
+        effort: Effort::FULL,
         budget: None,
         plan: allowoverride::plan,
     },
@@ -122,6 +144,7 @@ pub const ALL: &[Scenario] = &[
         name: "site",
         summary: "your own site: a folder and URLs, or an access log, on every stack",
         wordpress: false,
+        effort: Effort::FULL,
         budget: None,
         plan: site::plan,
     },
@@ -159,12 +182,14 @@ fn page(path: &str) -> Question {
         "/150KB.jpg" => Some(line.repeat(150)),
         "/100KB.php" => Some(vec![b'x'; 104_857]),
         "/1MB.txt" | "/1MB.php" => Some(line.repeat(1024)),
+        "/10x100KB.php" => Some(line.repeat(1000)),
         "/framework/index.php" => Some(b"included 300 parts\n".to_vec()),
         _ => None,
     };
     Question {
         path: path.to_owned(),
         body,
+        is_agreed: path == "/work.php",
         ..Question::default()
     }
 }
@@ -189,6 +214,7 @@ fn cell(
         load,
         counts_calls: false,
         study: Vec::new(),
+        base: None,
         most_rounds: None,
     }
 }
@@ -219,6 +245,7 @@ mod tests {
             folder: Some("/srv/site".into()),
             urls: vec!["/".to_owned(), "/a".to_owned()],
             host: None,
+            binaries: Some(("/old/howdah".into(), "/new/howdah".into())),
         }
     }
 

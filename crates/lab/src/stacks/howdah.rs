@@ -13,16 +13,35 @@ use crate::stack::{Ground, Running, Stack};
 /// Howdah, with `.htaccess` files read (as it comes), not read, or with an application's file to be
 /// obeyed.
 #[derive(Debug)]
-pub(super) struct Howdah {
+pub struct Howdah {
     name: &'static str,
     title: &'static str,
     htaccess: bool,
     /// Whose file is in the document root.
     rules: Option<&'static str>,
+    /// The binary, where it is not that of all.
+    binary: Option<PathBuf>,
+}
+
+/// Howdah from that binary, with the `howdah-php` in the same folder.
+pub fn binary(name: &'static str, title: &'static str, file: &Path) -> Howdah {
+    Howdah {
+        name,
+        title,
+        htaccess: true,
+        rules: None,
+        binary: Some(file.to_owned()),
+    }
 }
 
 pub(super) fn all() -> [Howdah; 4] {
-    let howdah = |name, title| Howdah { name, title, htaccess: true, rules: None };
+    let howdah = |name, title| Howdah {
+        name,
+        title,
+        htaccess: true,
+        rules: None,
+        binary: None,
+    };
     [
         howdah("howdah", "Howdah"),
         Howdah {
@@ -71,6 +90,10 @@ state_dir = \"@folder@/state\"
 ";
 
 impl Howdah {
+    fn binary<'a>(&'a self, ground: &'a Ground) -> &'a Path {
+        self.binary.as_deref().unwrap_or(&ground.howdah)
+    }
+
     fn root(&self, ground: &Ground) -> PathBuf {
         self.rules
             .map_or_else(|| ground.root.clone(), |rules| ruled_root(&ground.root, rules))
@@ -91,9 +114,12 @@ impl Stack for Howdah {
     }
 
     fn missing(&self, ground: &Ground) -> Option<String> {
-        if !ground.howdah.is_file() {
-            let binary = ground.howdah.display();
-            return Some(format!("{binary} is not there; build it with `make release`"));
+        let binary = self.binary(ground);
+        for file in [binary, &binary.with_file_name("howdah-php")] {
+            if !file.is_file() {
+                let file = file.display();
+                return Some(format!("{file} does not exist; build it with `make release`"));
+            }
         }
         // Before a run there is no root that could be looked into.
         let is_prepared = ground.root.as_os_str().is_empty() || self.root(ground).is_dir();
@@ -101,7 +127,17 @@ impl Stack for Howdah {
     }
 
     fn version(&self, ground: &Ground) -> String {
-        version(Some(&ground.howdah), "--version", "howdah ")
+        let version = version(Some(self.binary(ground)), "--version", "howdah ");
+        // Two builds of one version are told apart by their content.
+        let Some(binary) = &self.binary else {
+            return version;
+        };
+        let php = binary.with_file_name("howdah-php");
+        let output = Command::new("sha256sum").args([binary, &php]).output();
+        let sums = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+        let sums = sums.unwrap_or_default();
+        let sums: Vec<&str> = sums.lines().filter_map(|line| line.get(..12)).collect();
+        format!("{version}; SHA-256 of howdah and howdah-php: {}", sums.join(", "))
     }
 
     fn start(&self, ground: &Ground, folder: &Path) -> Result<Running, StartFailed> {
@@ -132,7 +168,7 @@ impl Stack for Howdah {
         );
         let file = folder.join("howdah.toml");
         std::fs::write(&file, &text).map_err(failed)?;
-        let mut command = Command::new(&ground.howdah);
+        let mut command = Command::new(self.binary(ground));
         let mut program = Program::start(
             command.args(["serve", "--config"]).arg(&file),
             &folder.join("howdah.log"),

@@ -18,6 +18,7 @@ use std::rc::Rc;
 
 use crate::stack::Stack;
 
+pub use howdah::binary as howdah_binary;
 pub use template::fill;
 
 /// Every stack, in the order of a round.
