@@ -11,17 +11,18 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 BIN := $(DESTDIR)$(PREFIX)/bin
 MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 
-.PHONY: help serve build release test lint unit loom install uninstall bench clean
+.PHONY: help serve build release lab test lint unit loom install uninstall bench clean
 
 help:
 	@echo 'make serve     build and serve the demo at http://$(LISTEN)'
 	@echo 'make test      everything that is checked before a change is taken'
-	@echo 'make lint      formatting, clippy, the rules between the crates, the bench and the demo'
+	@echo 'make lint      formatting, clippy, the rules between the crates, the demo'
 	@echo 'make unit      unit and end-to-end tests'
 	@echo 'make loom      the shared-memory protocol under the loom model checker'
 	@echo 'make release   both binaries, optimised, in $(TARGET)/release'
 	@echo 'make install   binaries and man page below $$DESTDIR$$PREFIX (now $(DESTDIR)$(PREFIX))'
-	@echo 'make bench     Howdah beside nginx, Apache and lighttpd; BENCH_OPTIONS="--rounds 3 …"'
+	@echo 'make lab       the same with the laboratory, howdah-lab'
+	@echo 'make bench     Howdah beside nginx, Apache, lighttpd and others; BENCH_OPTIONS="--quick"'
 	@echo 'make clean     remove what was built'
 
 serve:
@@ -31,7 +32,11 @@ serve:
 
 release:
 	@scripts/require-cargo
-	$(CARGO) build --release --bins
+	$(CARGO) build --release --package howdah-server --package howdah-php-worker
+
+# Apart from the server, whose build would wait for it.
+lab: release
+	$(CARGO) build --release --package howdah-lab
 
 build:
 	@scripts/require-cargo
@@ -45,7 +50,6 @@ lint:
 	@scripts/require-cargo
 	$(CARGO) fmt --all --check
 	scripts/check-dependencies
-	python3 -m unittest discover --start-directory bench --pattern '*_test.py'
 	find demo -name '*.php' -print0 | xargs -0 -n 1 php -l >/dev/null
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
@@ -71,9 +75,9 @@ uninstall:
 
 bench:
 	@scripts/install-packages.sh build serve bench
-	@$(MAKE) --no-print-directory release
-	bench/run --howdah $(TARGET)/release/howdah $(BENCH_OPTIONS)
+	@$(MAKE) --no-print-directory lab
+	$(TARGET)/release/howdah-lab run today $(BENCH_OPTIONS)
 
 clean:
 	$(CARGO) clean
-	rm -rf dist bench/__pycache__
+	rm -rf dist

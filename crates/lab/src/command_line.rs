@@ -104,6 +104,9 @@ struct RunArguments {
     /// For `ab`: the binary with the change
     #[arg(long, value_name = "FILE")]
     after: Option<PathBuf>,
+    /// For `ab`: the loads of HelloWorld pages take turns of a tenth of a second
+    #[arg(long)]
+    turns: bool,
     /// For `site`: your site's folder
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
@@ -277,6 +280,7 @@ impl RunArguments {
         ground::write_ini(&ini_without_opcache, false)?;
         let mut facts = Facts {
             binaries,
+            turns: self.turns,
             ..self.facts(effort, scenario.wordpress)?
         };
         let (mut plan, mut effort) = self.plan(scenario, &facts)?;
@@ -291,6 +295,7 @@ impl RunArguments {
                 }
             }
         }
+        ground::write_folders(&root, plan.folders)?;
         if self.no_opcache {
             plan.without_opcache()?;
         }
@@ -397,6 +402,7 @@ impl RunArguments {
             urls,
             host: self.host.clone(),
             binaries: None,
+            turns: false,
         })
     }
 

@@ -9,6 +9,7 @@ use rustix::fs::chown;
 use rustix::process::{Gid, Uid, geteuid};
 
 use crate::loads::Wrong;
+use crate::php_facts;
 use crate::process::{StartFailed, find};
 use crate::rules;
 use crate::stack::Ground;
@@ -52,7 +53,7 @@ const INCLUDES: usize = 300;
 
 /// php.ini values of all stacks. Extensions come from each SAPI's own conf.d, which Debian keeps
 /// alike.
-const INI: &[(&str, &str)] = &[
+pub const INI: &[(&str, &str)] = &[
     ("memory_limit", "128M"),
     // Debian's production value.
     ("output_buffering", "4096"),
@@ -135,11 +136,12 @@ pub fn own_ini(ground: &Ground, folder: &Path) -> Result<PathBuf, StartFailed> {
 pub fn write_documents(root: &Path) -> io::Result<()> {
     fs::create_dir_all(root)?;
     let line = [&[b'x'; 1023][..], b"\n"].concat();
-    let files: [(&str, Vec<u8>); 14] = [
+    let files: [(&str, Vec<u8>); 15] = [
         ("HelloWorld.php", HELLO_PHP.into()),
         ("1MB.php", MEGABYTE_PHP.into()),
         ("10x100KB.php", LARGE_PIECES_PHP.into()),
         ("work.php", WORK_PHP.into()),
+        ("facts.php", php_facts::SCRIPT.into()),
         ("100KB.php", "<?php\necho str_repeat('x', 104857);\n".into()),
         ("wait.php", WAIT_PHP.into()),
         ("compute.php", COMPUTE_PHP.into()),
@@ -155,10 +157,12 @@ pub fn write_documents(root: &Path) -> io::Result<()> {
         fs::write(root.join(name), content)?;
     }
     write_framework(root)?;
-    for (name, rules) in [("wordpress", rules::WORDPRESS), ("drupal", rules::DRUPAL)] {
+    for (name, rules) in rules::all() {
         let ruled = ruled_root(root, name);
         fs::create_dir_all(&ruled)?;
-        fs::write(ruled.join(".htaccess"), rules)?;
+        if let Some(rules) = rules {
+            fs::write(ruled.join(".htaccess"), rules.as_bytes())?;
+        }
         for (name, _) in &files {
             fs::hard_link(root.join(name), ruled.join(name))?;
         }
@@ -166,11 +170,34 @@ pub fn write_documents(root: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The same files beside an application's `.htaccess`.
-pub fn ruled_root(root: &Path, application: &str) -> PathBuf {
+/// The document root with the same files beside a set of rules. All names have the same length,
+/// since PHP's allocator has sizes.
+pub fn ruled_root(root: &Path, rules: &str) -> PathBuf {
     let name = root.file_name().unwrap_or_default().to_string_lossy();
-    root.with_file_name(format!("{name}-{application}"))
+    root.with_file_name(format!("{name}-{rules:0<9}"))
 }
+
+/// Writes `count` folders with a file and an `.htaccess` each, below the root of
+/// [`rules::FOLDERS`].
+pub fn write_folders(root: &Path, count: usize) -> io::Result<()> {
+    let root = ruled_root(root, rules::FOLDERS);
+    for number in 0..count {
+        let file = root.join(folder_path(number).trim_start_matches('/'));
+        let folder = file.parent().unwrap_or(&root);
+        fs::create_dir_all(folder)?;
+        fs::write(&file, FOLDER_FILE)?;
+        fs::write(folder.join(".htaccess"), rules::of_folder(number))?;
+    }
+    Ok(())
+}
+
+/// Path of the file in one of many folders, as a URL.
+pub fn folder_path(number: usize) -> String {
+    format!("/{:03}/{:03}/a.txt", number / 1000, number % 1000)
+}
+
+/// Content of the file in each of many folders.
+pub const FOLDER_FILE: &[u8] = b"a";
 
 /// A script that includes as many files as a large framework does, each with a class that is used
 /// once.

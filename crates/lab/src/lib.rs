@@ -17,6 +17,7 @@ pub mod ground;
 pub mod load;
 pub mod loads;
 pub mod machine;
+pub mod php_facts;
 pub mod plan;
 pub mod probes;
 pub mod process;

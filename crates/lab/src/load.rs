@@ -39,6 +39,8 @@ pub enum Load {
     /// A fixed rate twice: first alone, then beside connections that keep every PHP process busy
     /// with the other question.
     Beside(Open, Busy),
+    /// The file in each of this many folders, over one connection, twice.
+    Folders(usize),
     /// Clients that must not notice that the server takes a new configuration every second.
     Reload(Closed),
 }
@@ -125,6 +127,7 @@ impl Load {
                 closed.time + CONNECT * u32::try_from(closed.connections).unwrap_or(u32::MAX)
             }
             Load::Slow(_, closed) | Load::Reload(closed) => closed.time,
+            Load::Folders(count) => 2 * FOLDER * u32::try_from(*count).unwrap_or(u32::MAX),
         }
     }
 }
@@ -135,5 +138,7 @@ const BACKLOG: Duration = Duration::from_secs(1);
 const SECOND: Duration = Duration::from_secs(1);
 /// For PHP processes to become busy.
 pub(crate) const PAUSE: Duration = Duration::from_millis(300);
+/// A request for a file in a folder that was not asked for before.
+const FOLDER: Duration = Duration::from_micros(350);
 /// A new connection and two requests on it.
 const CONNECT: Duration = Duration::from_micros(350);

@@ -20,6 +20,8 @@ pub struct Plan {
     pub notes: Vec<String>,
     /// What is to be reached.
     pub targets: Vec<Target>,
+    /// How many folders with an `.htaccess` file each are written below the documents.
+    pub folders: usize,
 }
 
 /// Cells that are measured on the same running stacks.
@@ -95,6 +97,10 @@ pub struct PlannedCell {
     pub base: Option<String>,
     /// No more rounds than these: for what hardly varies and takes long.
     pub most_rounds: Option<u32>,
+    /// Whether the loads of all stacks take turns of a tenth of a second within each round, for
+    /// differences that are smaller than the noise of the machine. Only for loads of wrk, and pages
+    /// that fit into a socket's buffer.
+    pub in_turns: bool,
 }
 
 impl PlannedCell {

@@ -187,6 +187,14 @@ pub enum Figure {
     Latency99Idle,
     /// 99th percentile as a multiple of that with idle PHP processes.
     SlowedDown,
+    /// Microseconds of the first request for each of many files, on average.
+    FirstRequest,
+    /// The same of the second request.
+    SecondRequest,
+    /// Milliseconds of the longest first request.
+    LongestRequest,
+    /// What proportional set size has grown by, in KiB.
+    GrownPss,
 }
 
 impl Figure {
@@ -197,7 +205,10 @@ impl Figure {
 
     /// Whether it is in KiB.
     pub fn is_memory(self) -> bool {
-        matches!(self, Figure::Pss | Figure::PeakPss | Figure::FrontPss | Figure::WorkerPss)
+        matches!(
+            self,
+            Figure::Pss | Figure::PeakPss | Figure::FrontPss | Figure::WorkerPss | Figure::GrownPss
+        )
     }
 
     /// As a heading.
@@ -222,6 +233,10 @@ impl Figure {
             Figure::FrontPss => "memory without PHP's processes",
             Figure::WorkerPss => "memory of a PHP process",
             Figure::Latency99Idle => "99 % latency beside idle PHP, ms",
+            Figure::FirstRequest => "first request, µs",
+            Figure::SecondRequest => "second request, µs",
+            Figure::LongestRequest => "longest first request, ms",
+            Figure::GrownPss => "growth of memory",
             Figure::SlowedDown => "times the 99 % latency beside idle PHP",
         }
     }

@@ -1,5 +1,60 @@
-//! `.htaccess` files such as the two most widespread applications bring along, for what obeying
-//! them costs.
+//! `.htaccess` files such as sites have: those of the two most widespread applications, and lists that
+//! have grown over the years.
+
+use std::borrow::Cow;
+
+/// Redirects of a shop's old addresses.
+const REDIRECTS: usize = 5000;
+/// Robots that are refused.
+const BAD_BOTS: usize = 7800;
+/// A browser's User-Agent, which the list of bad bots is compared with at nearly every request.
+pub const BROWSER: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0";
+
+/// A folder without a file, to compare the others with.
+pub const PLAIN: &str = "plain";
+/// Another one: what it differs by is chance.
+pub const AGAIN: &str = "again";
+/// A folder with many folders below, each with a file of its own.
+pub const FOLDERS: &str = "folders";
+
+/// Every set of rules by name, with the content of its file; `None` is no file.
+pub fn all() -> [(&'static str, Option<Cow<'static, str>>); 6] {
+    [
+        (PLAIN, None),
+        (AGAIN, None),
+        ("wordpress", Some(WORDPRESS.into())),
+        ("drupal", Some(DRUPAL.into())),
+        ("redirects", Some(redirects().into())),
+        ("bad-bots", Some(bad_bots().into())),
+    ]
+}
+
+/// A shop's old addresses, as the move to a new system leaves them.
+fn redirects() -> String {
+    (0..REDIRECTS)
+        .map(|number| format!("Redirect 301 /shop/article-{number}.html /products/{number}/\n"))
+        .collect()
+}
+
+/// Names of robots, none of them part of a browser's, and what robots get.
+fn bad_bots() -> String {
+    let condition = |number: usize| {
+        format!("RewriteCond %{{HTTP_USER_AGENT}} ^.*Harvester{number:04}Bot.*$ [NC,OR]\n")
+    };
+    let conditions: String = (0..BAD_BOTS - 1).map(condition).collect();
+    format!(
+        "RewriteEngine On\n{conditions}RewriteCond %{{HTTP_USER_AGENT}} ^.*LastOfTheBots.*$ [NC]\n\
+         RewriteRule ^ - [F]\n"
+    )
+}
+
+/// The file of one of many folders.
+pub fn of_folder(number: usize) -> String {
+    format!(
+        "Options -Indexes\n<FilesMatch \"\\.(inc|log)$\">\nRequire all denied\n</FilesMatch>\n\
+         RewriteEngine On\nRewriteRule ^old-{number}$ new-{number} [R=301,L]\n"
+    )
+}
 
 /// What a front controller with pretty addresses needs, in the form that WordPress writes.
 pub const WORDPRESS: &str = r##"<IfModule mod_rewrite.c>

@@ -2,6 +2,7 @@
 //! round the run is written.
 
 mod measure;
+mod turns;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::ground::give;
 use crate::loads::{self, Wrong, sample};
+use crate::php_facts::{self, PhpFacts};
 use crate::plan::{Effort, Group, Plan, PlannedCell};
 use crate::probes::cgroup::Limit;
 use crate::probes::{calls, pss};
@@ -105,6 +107,7 @@ impl Runner<'_> {
         let limit = self.limit(group, run);
         let own = folder.join("measured");
         let mut started = self.start(group, &settings, stacks, &own, limit.as_ref(), run);
+        self.note_php(group, &started, run);
         let group = agreed(group, &started);
         self.warm_up(&group, &mut started, run);
         let went_on = self.rounds(&group, &mut started, run, done, all);
@@ -114,6 +117,23 @@ impl Runner<'_> {
             self.note_memory(limit, stack.title(), run);
         }
         went_on
+    }
+
+    /// What distinguishes the stacks' PHP, where they have the laboratory's documents.
+    fn note_php(&mut self, group: &Group, started: &[Started], run: &mut Run) {
+        let facts = |one: &Started| {
+            // The first request starts what a server starts late.
+            let facts =
+                php_facts::of(one.running.port).and_then(|_| php_facts::of(one.running.port));
+            Some((one.stack.title().to_owned(), facts?))
+        };
+        let all: Vec<(String, PhpFacts)> =
+            started.iter().filter(|one| one.stack.serves_php()).filter_map(facts).collect();
+        let all: Vec<(&str, PhpFacts)> =
+            all.iter().map(|(title, facts)| (title.as_str(), facts.clone())).collect();
+        for note in php_facts::differences(&all, group.conditions.opcache) {
+            self.note(run, &note);
+        }
     }
 
     fn note_memory(&mut self, limit: &Limit, title: &str, run: &mut Run) {
@@ -341,33 +361,57 @@ impl Runner<'_> {
     ) -> Result<bool, Wrong> {
         for planned in &group.cells {
             for number in 0..planned.rounds(&self.effort) as usize {
+                let mut due: Vec<&mut Started> = Vec::new();
                 for one in in_order_of(number, started) {
-                    if !group.asks(one.stack.as_ref(), planned) {
-                        continue;
+                    if group.asks(one.stack.as_ref(), planned) {
+                        *done += 1;
+                        let outcome = outcome(run, planned, one.stack.name());
+                        if outcome.failure.is_none() && outcome.rounds.len() <= number {
+                            due.push(one);
+                        }
                     }
+                }
+                // All at once where their loads take turns, one by one elsewhere.
+                let size = if planned.in_turns { due.len().max(1) } else { 1 };
+                for together in due.chunks_mut(size) {
                     if self.is_interrupted() {
                         return Ok(false);
                     }
-                    *done += 1;
-                    let outcome = outcome(run, planned, one.stack.name());
-                    if outcome.failure.is_some() || outcome.rounds.len() > number {
-                        continue;
-                    }
-                    let round = measure(planned, &mut one.running);
+                    let rounds = if planned.in_turns {
+                        let running = together.iter_mut().map(|one| &mut one.running);
+                        turns::measure(planned, &mut running.collect::<Vec<_>>())?
+                    } else {
+                        together.iter_mut().map(|one| measure(planned, &mut one.running)).collect()
+                    };
                     if loads::is_aborted() {
                         return Ok(false);
                     }
-                    self.progress.round(planned, one.stack.name(), &round, *done, all);
-                    if round.void.is_none() {
-                        // Of all rounds' seconds the last one's are shown, and kept.
-                        outcome.rounds.iter_mut().for_each(|round| round.series.clear());
+                    for (one, round) in together.iter().zip(rounds) {
+                        self.keep(planned, one.stack.name(), round, run, (*done, all));
                     }
-                    outcome.rounds.push(round);
                     self.write(run)?;
                 }
             }
         }
         Ok(true)
+    }
+
+    /// Tells of a round and adds it to the run.
+    fn keep(
+        &mut self,
+        planned: &PlannedCell,
+        stack: &str,
+        round: Round,
+        run: &mut Run,
+        (done, all): (usize, usize),
+    ) {
+        self.progress.round(planned, stack, &round, done, all);
+        let outcome = outcome(run, planned, stack);
+        if round.void.is_none() {
+            // Of all rounds' seconds the last one's are shown, and kept.
+            outcome.rounds.iter_mut().for_each(|round| round.series.clear());
+        }
+        outcome.rounds.push(round);
     }
 
     fn is_interrupted(&self) -> bool {

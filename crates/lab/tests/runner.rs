@@ -120,6 +120,7 @@ fn plan(stacks: &[&'static str]) -> Plan {
         study: Vec::new(),
         base: None,
         most_rounds: None,
+        in_turns: false,
     };
     let conditions = Conditions {
         php_processes: 1,

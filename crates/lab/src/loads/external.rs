@@ -14,6 +14,21 @@ use crate::record::Figure;
 /// One thread: on a small machine more of them would only take processors from the server. wrk
 /// prints what the script tells it to; without a `response` function it keeps its speed.
 pub(super) fn wrk(closed: Closed, question: &Question, port: u16) -> Result<Measured, Wrong> {
+    let (mut command, _script) = wrk_command(closed, question, port)?;
+    let ran = run(&mut command)?;
+    let measured = wrk_measured(&ran.output, closed, question)?;
+    Ok(Measured {
+        loader_share: ran.processor_share,
+        ..measured
+    })
+}
+
+/// The command, and the folder that holds its script for as long as the command runs.
+pub(crate) fn wrk_command(
+    closed: Closed,
+    question: &Question,
+    port: u16,
+) -> Result<(Command, Temporary), Wrong> {
     // A folder of its own, in which nobody else can have put a file of that name.
     let folder = Temporary::new()?;
     let script = folder.path().join("summary.lua");
@@ -25,8 +40,17 @@ pub(super) fn wrk(closed: Closed, question: &Question, port: u16) -> Result<Meas
         .arg(format!("-c{}", closed.connections))
         .arg(format!("-d{}s", whole_seconds(closed.time)));
     add_fields(&mut command, question);
-    let ran = run(command.arg(url(question, port)))?;
-    let line = ran.output.lines().find_map(|line| line.strip_prefix("SUMMARY "));
+    command.arg(url(question, port));
+    Ok((command, folder))
+}
+
+/// What wrk has printed, with its errors and the number of bytes checked.
+pub(crate) fn wrk_measured(
+    output: &str,
+    closed: Closed,
+    question: &Question,
+) -> Result<Measured, Wrong> {
+    let line = output.lines().find_map(|line| line.strip_prefix("SUMMARY "));
     let numbers: Vec<f64> = line
         .unwrap_or_default()
         .split(' ')
@@ -35,7 +59,7 @@ pub(super) fn wrk(closed: Closed, question: &Question, port: u16) -> Result<Meas
     let &[requests, microseconds, bytes, connect, read, write, status, timeout, p50, p99, p999] =
         numbers.as_slice()
     else {
-        return Err(Wrong(format!("wrk said: {}", ran.end())));
+        return Err(Wrong(format!("wrk said: {}", end_of(output))));
     };
     for (count, what) in [
         (connect, "connections"),
@@ -61,7 +85,6 @@ pub(super) fn wrk(closed: Closed, question: &Question, port: u16) -> Result<Meas
             (Figure::Latency999, p999 / 1e3),
         ]
         .into(),
-        loader_share: ran.processor_share,
         ..Measured::default()
     })
 }
@@ -163,12 +186,16 @@ struct Ran {
 
 impl Ran {
     fn end(&self) -> &str {
-        let trimmed = self.output.trim();
-        let start = (0..=trimmed.len().saturating_sub(300))
-            .rev()
-            .find(|at| trimmed.is_char_boundary(*at));
-        &trimmed[start.unwrap_or(0)..]
+        end_of(&self.output)
     }
+}
+
+fn end_of(output: &str) -> &str {
+    let trimmed = output.trim();
+    let start = (0..=trimmed.len().saturating_sub(300))
+        .rev()
+        .find(|at| trimmed.is_char_boundary(*at));
+    &trimmed[start.unwrap_or(0)..]
 }
 
 fn program(name: &str) -> Result<Command, Wrong> {

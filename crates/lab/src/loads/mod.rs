@@ -6,7 +6,8 @@
 mod beside;
 mod client;
 mod crowds;
-mod external;
+pub(crate) mod external;
+mod folders;
 mod open_loop;
 mod ramp;
 pub mod sample;
@@ -88,6 +89,7 @@ pub fn put(load: &Load, question: &Question, target: &Target) -> Result<Measured
         Load::Slow(kind, closed) => {
             watched(target, || crowds::slow(*kind, *closed, question, port))
         }
+        Load::Folders(count) => folders::put(*count, question, target),
         Load::Reload(closed) => watched(target, || crowds::reload(*closed, question, target)),
     }
 }

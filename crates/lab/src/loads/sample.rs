@@ -59,10 +59,10 @@ pub fn ask(question: &Question, port: u16) -> Result<Answer, Wrong> {
 /// The question as HTTP/1.1.
 pub fn request(question: &Question, port: u16, keep_alive: bool) -> Vec<u8> {
     let host = question.host.clone().unwrap_or_else(|| format!("127.0.0.1:{port}"));
-    let mut text = format!(
-        "GET {} HTTP/1.1\r\nHost: {host}\r\nAccept: */*\r\nUser-Agent: howdah-lab\r\n",
-        question.path
-    );
+    let mut text = format!("GET {} HTTP/1.1\r\nHost: {host}\r\nAccept: */*\r\n", question.path);
+    if !question.fields.iter().any(|(name, _)| name == "User-Agent") {
+        text += "User-Agent: howdah-lab\r\n";
+    }
     for (name, value) in &question.fields {
         text += &format!("{name}: {value}\r\n");
     }

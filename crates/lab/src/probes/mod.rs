@@ -34,6 +34,11 @@ pub struct Used {
     pub overflows: u64,
 }
 
+/// Processor time of these processes, and of their ended children, in microseconds.
+pub fn processor_time(pids: &[u32]) -> f64 {
+    pids.iter().filter_map(|pid| processor(*pid)).sum()
+}
+
 const MICROSECONDS_PER_TICK: f64 = 1e6 / TICKS_PER_SECOND;
 
 impl Reading {
@@ -41,7 +46,7 @@ impl Reading {
     pub fn take(roots: &[u32]) -> Reading {
         let pids = tree(roots);
         Reading {
-            processor: pids.iter().filter_map(|pid| processor(*pid)).sum(),
+            processor: processor_time(&pids),
             switches: pids.iter().map(|pid| (*pid, switches(*pid))).collect(),
             overflows: overflows(),
         }

@@ -60,9 +60,7 @@ pub(super) fn markdown(run: &Run, cell: &Cell, base: &str) -> String {
          |---|---|---:|---:|---:|---:|---:|---|\n",
         title(run, base)
     );
-    let Some(plain) = cell.results.get(base) else {
-        return text;
-    };
+    let plain = cell.results.get(base);
     for figure in [cell.figure, Figure::CpuPerRequest] {
         for stack in run.stacks.iter().filter(|stack| cell.results.contains_key(&stack.name)) {
             let outcome = &cell.results[&stack.name];
@@ -73,9 +71,10 @@ pub(super) fn markdown(run: &Run, cell: &Cell, base: &str) -> String {
                 let _ = writeln!(text, "| | | | {} |", remarks(outcome));
                 continue;
             }
-            let ratio = Ratio::of(outcome, plain, figure);
+            let ratio = plain.and_then(|plain| Ratio::of(outcome, plain, figure));
             let ratio = ratio.map_or_else(|| "– | – | –".to_owned(), |ratio| ratio.text());
-            let added = value.zip(median(&plain.values(figure)));
+            let plain = plain.and_then(|plain| median(&plain.values(figure)));
+            let added = value.zip(plain);
             let added =
                 added.map_or_else(|| "–".to_owned(), |(value, plain)| signed(value - plain));
             let _ = writeln!(text, "{ratio} | {added} | {} |", remarks(outcome));
@@ -109,7 +108,12 @@ pub(super) fn verdict(run: &Run) -> Option<String> {
             let ratios = [cell.figure, Figure::CpuPerRequest]
                 .map(|figure| both.and_then(|(ours, plain)| Ratio::of(ours, plain, figure)));
             beside = if both.is_some() { title(run, base) } else { beside };
-            for (ratio, what) in ratios.iter().zip(["requests", "CPU"]) {
+            let of_cell = if cell.figure == Figure::RequestsPerSecond {
+                "requests"
+            } else {
+                cell.figure.title()
+            };
+            for (ratio, what) in ratios.iter().zip([of_cell, "CPU"]) {
                 match ratio {
                     Some(ratio) if ratio.is_no_difference() => even += 1,
                     Some(ratio) => {
@@ -120,10 +124,11 @@ pub(super) fn verdict(run: &Run) -> Option<String> {
             }
         }
         if even > 0 {
-            found.push(format!("no difference in {even} figures"));
+            let plural = if even == 1 { "" } else { "s" };
+            found.push(format!("no difference in {even} figure{plural}"));
         }
         if !found.is_empty() {
-            sentences.push(format!("{} beside {beside}: {}.", stack.title, found.join(", ")));
+            sentences.push(format!("{} beside {beside}: {}.", stack.title, found.join("; ")));
         }
     }
     sentences.push(EXPLAINED.to_owned());
@@ -131,7 +136,7 @@ pub(super) fn verdict(run: &Run) -> Option<String> {
 }
 
 const EXPLAINED: &str = "Ratios are medians of the ratios of each round; above 1 is better: more \
-                         requests per second, or less CPU time per request.";
+                         requests per second, or less time or memory.";
 
 #[cfg(test)]
 mod tests {
@@ -165,7 +170,7 @@ mod tests {
             "{faster}"
         );
         let even = verdict(&based(&[12.0, 8.0], &[10.0, 10.0])).unwrap();
-        assert!(even.contains("no difference in 1 figures"), "{even}");
+        assert!(even.contains("no difference in 1 figure."), "{even}");
         assert_eq!(verdict(&run(&[1.0], &[1.0])), None);
     }
 }

@@ -19,10 +19,15 @@ use crate::runner::write_run;
 
 pub use text::{csv, diff_text, table};
 
-/// Writes `run.json`, `run.csv`, `table.md`, `chart.svg` and `report.html` into that folder;
-/// answers where the report is.
+/// Writes `run.json` and all that is drawn from it into that folder; returns the path of
+/// `report.html`.
 pub fn write(folder: &Path, run: &Run) -> Result<PathBuf, Wrong> {
     write_run(folder, run)?;
+    draw(folder, run)
+}
+
+/// Writes `run.csv`, `table.md`, `chart.svg` and `report.html`; returns the path of the last one.
+fn draw(folder: &Path, run: &Run) -> Result<PathBuf, Wrong> {
     let put = |name: &str, text: String| {
         let file = folder.join(name);
         std::fs::write(&file, text)
@@ -35,9 +40,9 @@ pub fn write(folder: &Path, run: &Run) -> Result<PathBuf, Wrong> {
     put("report.html", html::page(run)?)
 }
 
-/// Draws the report of a run again.
+/// Draws the report of a run from its `run.json`, which stays as it is.
 pub fn redraw(folder: &Path) -> Result<PathBuf, Wrong> {
-    write(folder, &read(folder)?)
+    draw(folder, &read(folder)?)
 }
 
 /// The run in that folder.

@@ -70,7 +70,7 @@ fn fill(round: &mut Round, measured: &Measured, used: Used) {
 }
 
 /// Six digits: nothing here is known better.
-fn significant(value: f64) -> f64 {
+pub(super) fn significant(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
@@ -89,6 +89,7 @@ pub(super) fn shortened(load: &Load, time: Duration) -> Option<Load> {
         | Load::Ramp(_)
         | Load::Idle(_)
         | Load::Slow(..)
+        | Load::Folders(_)
         | Load::Reload(_) => return None,
     })
 }

@@ -5,6 +5,7 @@ mod ab;
 mod allowoverride;
 mod event_2016;
 mod fastcgi_2006;
+mod htaccess;
 pub mod site;
 mod today;
 mod vps_256mb;
@@ -80,6 +81,8 @@ pub struct Facts {
     pub host: Option<String>,
     /// For `ab`: the two binaries, the earlier one first.
     pub binaries: Option<(PathBuf, PathBuf)>,
+    /// For `ab`: whether the loads of small pages take turns within a round.
+    pub turns: bool,
 }
 
 /// Every scenario.
@@ -91,14 +94,6 @@ pub const ALL: &[Scenario] = &[
         effort: Effort::FULL,
         budget: Some(Duration::from_secs(35 * 60)),
         plan: today::plan,
-    },
-    Scenario {
-        name: "ab",
-        summary: "two Howdah binaries in interleaved short rounds: what a change has gained or lost",
-        wordpress: true,
-        effort: ab::EFFORT,
-        budget: None,
-        plan: ab::plan,
     },
     Scenario {
         name: "a2o-2009",
@@ -139,6 +134,22 @@ pub const ALL: &[Scenario] = &[
         effort: Effort::FULL,
         budget: None,
         plan: allowoverride::plan,
+    },
+    Scenario {
+        name: "htaccess",
+        summary: "what .htaccess files cost: applications' rules, long lists, many folders, on Howdah and Apache",
+        wordpress: false,
+        effort: htaccess::EFFORT,
+        budget: None,
+        plan: htaccess::plan,
+    },
+    Scenario {
+        name: "ab",
+        summary: "two Howdah binaries in interleaved short rounds: what a change has gained or lost",
+        wordpress: true,
+        effort: ab::EFFORT,
+        budget: None,
+        plan: ab::plan,
     },
     Scenario {
         name: "site",
@@ -216,6 +227,7 @@ fn cell(
         study: Vec::new(),
         base: None,
         most_rounds: None,
+        in_turns: false,
     }
 }
 
@@ -246,6 +258,7 @@ mod tests {
             urls: vec!["/".to_owned(), "/a".to_owned()],
             host: None,
             binaries: Some(("/old/howdah".into(), "/new/howdah".into())),
+            turns: false,
         }
     }
 

@@ -7,8 +7,9 @@ use super::fpm::{self, Transport};
 use super::template::{fill, only_if, version};
 use rustix::process::Signal;
 
-use crate::ground::own_ini;
+use crate::ground::{own_ini, ruled_root};
 use crate::process::{Program, StartFailed, accepts, find, free_port};
+use crate::rules;
 use crate::stack::{Ground, Running, Stack};
 use crate::zts;
 
@@ -22,6 +23,8 @@ pub(super) struct Apache {
     php: Php,
     /// `AllowOverride All`, instead of None.
     overrides: bool,
+    /// The set of rules in the document root, and the modules that the rules ask for.
+    rules: Option<&'static str>,
 }
 
 /// How PHP is reached.
@@ -46,6 +49,19 @@ pub(super) fn prefork() -> Apache {
         mpm: "prefork",
         php: Php::Inside,
         overrides: false,
+        rules: None,
+    }
+}
+
+/// Apache prefork with mod_php and a set of rules in the document root. The modules that rules ask for
+/// are loaded beside a root without rules as well: their hooks cost something.
+fn ruled(rules: &'static str, name: &'static str, title: &'static str) -> Apache {
+    Apache {
+        name,
+        title,
+        overrides: true,
+        rules: Some(rules),
+        ..prefork()
     }
 }
 
@@ -65,6 +81,13 @@ pub(super) fn all() -> Vec<Apache> {
             overrides: true,
             ..prefork()
         },
+        ruled(rules::PLAIN, "apache-plain", "Apache without .htaccess"),
+        ruled(rules::AGAIN, "apache-again", "Apache without .htaccess, again"),
+        ruled("wordpress", "apache-wordpress-rules", "Apache, WordPress rules"),
+        ruled("drupal", "apache-drupal-rules", "Apache, Drupal rules"),
+        ruled("redirects", "apache-redirects", "Apache, 5,000 redirects"),
+        ruled("bad-bots", "apache-bad-bots", "Apache, 7,800 bad bots"),
+        ruled(rules::FOLDERS, "apache-folders", "Apache, many folders"),
         Apache {
             name: "apache-itk-mod_php",
             title: "Apache ITK + mod_php",
@@ -114,6 +137,20 @@ pub(super) fn all() -> Vec<Apache> {
 const FCGID_UNEQUAL: &str =
     "each PHP process has an opcache of its own: mod_fcgid starts them one by one";
 
+/// Modules that the rules ask for.
+const RULE_MODULES: &[&str] = &[
+    "alias",
+    "rewrite",
+    "headers",
+    "expires",
+    "deflate",
+    "filter",
+    "setenvif",
+    "env",
+    "access_compat",
+    "authz_host",
+];
+
 const MODULES: &str = "/usr/lib/apache2/modules";
 
 const CONFIGURATION: &str = "\
@@ -128,7 +165,7 @@ ServerName localhost
 @mpm_modules@LoadModule authz_core_module @modules@/mod_authz_core.so
 LoadModule mime_module @modules@/mod_mime.so
 LoadModule dir_module @modules@/mod_dir.so
-@php@
+@rule_modules@@php@
 # No CustomLog: access logging is off.
 ErrorLog \"@folder@/error.log\"
 LogLevel crit
@@ -225,6 +262,17 @@ impl Apache {
             "itk" => load("mpm_prefork", "mod_mpm_prefork") + &load("mpm_itk", "mpm_itk"),
             mpm => load(&format!("mpm_{mpm}"), &format!("mod_mpm_{mpm}")),
         }
+    }
+
+    fn rule_modules(&self) -> String {
+        let load = |name: &&str| format!("LoadModule {name}_module {MODULES}/mod_{name}.so\n");
+        let modules: &[&str] = if self.rules.is_some() { RULE_MODULES } else { &[] };
+        modules.iter().map(load).collect()
+    }
+
+    fn root(&self, ground: &Ground) -> PathBuf {
+        let ruled = |rules| ruled_root(&ground.root, rules);
+        self.rules.map_or_else(|| ground.root.clone(), ruled)
     }
 
     /// A prefork Apache with fewer processes than connections would let connections starve, so it
@@ -356,6 +404,11 @@ impl Stack for Apache {
         if binary().is_none() {
             return Some("apache2 is not installed".to_owned());
         }
+        // Before a run there is no root that could be looked into.
+        let is_prepared = ground.root.as_os_str().is_empty() || self.root(ground).is_dir();
+        if !is_prepared {
+            return Some("serves the laboratory's own documents only".to_owned());
+        }
         let mpm = if self.mpm == "itk" {
             "mpm_itk.so".to_owned()
         } else {
@@ -416,7 +469,8 @@ impl Stack for Apache {
                 ("port", &port.to_string()),
                 ("user", &user),
                 ("modules", MODULES),
-                ("root", &ground.root.display().to_string()),
+                ("rule_modules", &self.rule_modules()),
+                ("root", &self.root(ground).display().to_string()),
                 ("override", if self.overrides { "All" } else { "None" }),
             ],
         ) + &only_if(

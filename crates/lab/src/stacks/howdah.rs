@@ -8,6 +8,7 @@ use rustix::process::Signal;
 
 use crate::ground::ruled_root;
 use crate::process::{Program, StartFailed, accepts, free_port};
+use crate::rules;
 use crate::stack::{Ground, Running, Stack};
 
 /// Howdah, with `.htaccess` files read (as it comes), not read, or with an application's file to be
@@ -34,7 +35,11 @@ pub fn binary(name: &'static str, title: &'static str, file: &Path) -> Howdah {
     }
 }
 
-pub(super) fn all() -> [Howdah; 4] {
+fn ruled(rules: &'static str, howdah: Howdah) -> Howdah {
+    Howdah { rules: Some(rules), ..howdah }
+}
+
+pub(super) fn all() -> [Howdah; 9] {
     let howdah = |name, title| Howdah {
         name,
         title,
@@ -48,14 +53,13 @@ pub(super) fn all() -> [Howdah; 4] {
             htaccess: false,
             ..howdah("howdah-no-htaccess", "Howdah, .htaccess off")
         },
-        Howdah {
-            rules: Some("wordpress"),
-            ..howdah("howdah-wordpress-rules", "Howdah, WordPress rules")
-        },
-        Howdah {
-            rules: Some("drupal"),
-            ..howdah("howdah-drupal-rules", "Howdah, Drupal rules")
-        },
+        ruled(rules::PLAIN, howdah("howdah-plain", "Howdah without .htaccess")),
+        ruled(rules::AGAIN, howdah("howdah-again", "Howdah without .htaccess, again")),
+        ruled("wordpress", howdah("howdah-wordpress-rules", "Howdah, WordPress rules")),
+        ruled("drupal", howdah("howdah-drupal-rules", "Howdah, Drupal rules")),
+        ruled("redirects", howdah("howdah-redirects", "Howdah, 5,000 redirects")),
+        ruled("bad-bots", howdah("howdah-bad-bots", "Howdah, 7,800 bad bots")),
+        ruled(rules::FOLDERS, howdah("howdah-folders", "Howdah, many folders")),
     ]
 }
 
