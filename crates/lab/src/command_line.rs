@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::ground::{self, Temporary};
+use crate::environment::{self, Temporary};
 use crate::loads::{self, Wrong};
 use crate::plan::{Effort, Plan};
 use crate::record::Run;
 use crate::runner::Runner;
 use crate::scenarios::{self, Facts, Scenario};
-use crate::stack::Ground;
+use crate::stack::Environment;
 use crate::terminal::{Terminal, duration};
 use crate::wordpress::WordPress;
 use crate::{machine, report, setup, stacks, zts};
@@ -161,18 +161,18 @@ fn done(text: &str) -> ExitCode {
 }
 
 /// What stacks are asked about before there is a run.
-fn ground_here() -> Result<Ground, Wrong> {
-    let php = ground::php_version().ok_or_else(|| {
+fn local_environment() -> Result<Environment, Wrong> {
+    let php = environment::php_version().ok_or_else(|| {
         Wrong("php is not installed; on Debian: apt-get install php-cli".to_owned())
     })?;
-    Ok(Ground {
+    Ok(Environment {
         root: PathBuf::new(),
         ini: PathBuf::new(),
         php,
         php_processes: 8,
         connections: 32,
         cores: machine::cores(),
-        user: ground::user(),
+        user: environment::user(),
         opcache: true,
         howdah: beside("howdah"),
         settings: Default::default(),
@@ -186,7 +186,7 @@ fn beside(name: &str) -> PathBuf {
 
 impl Setup {
     fn install(self) -> Result<ExitCode, Wrong> {
-        let php = ground::php_version().unwrap_or_else(|| "8.2".to_owned());
+        let php = environment::php_version().unwrap_or_else(|| "8.2".to_owned());
         let mut missing = setup::missing(&stacks::all(), &php);
         if self.zts {
             missing.extend(
@@ -231,7 +231,7 @@ impl Setup {
 }
 
 fn doctor() -> Result<ExitCode, Wrong> {
-    for finding in machine::doctor(&ground_here()?, &stacks::all()) {
+    for finding in machine::doctor(&local_environment()?, &stacks::all()) {
         println!(
             "{} {}: {}",
             if finding.good { "good" } else { "LOOK" },
@@ -270,14 +270,14 @@ impl RunArguments {
                 .canonicalize()
                 .map_err(|error| Wrong(format!("{}: {error}", folder.display())))?,
             None => {
-                ground::write_documents(&temporary.path().join("root"))?;
+                environment::write_documents(&temporary.path().join("root"))?;
                 temporary.path().join("root")
             }
         };
         let (ini, ini_without_opcache) =
             (temporary.path().join("php.ini"), temporary.path().join("php-without-opcache.ini"));
-        ground::write_ini(&ini, true)?;
-        ground::write_ini(&ini_without_opcache, false)?;
+        environment::write_ini(&ini, true)?;
+        environment::write_ini(&ini_without_opcache, false)?;
         let mut facts = Facts {
             binaries,
             turns: self.turns,
@@ -295,7 +295,7 @@ impl RunArguments {
                 }
             }
         }
-        ground::write_folders(&root, plan.folders)?;
+        environment::write_folders(&root, plan.folders)?;
         if self.no_opcache {
             plan.without_opcache()?;
         }
@@ -305,7 +305,12 @@ impl RunArguments {
             .unwrap_or_else(|| format!("howdah-lab-{}", scenario.name).into());
         let mut run = self.begin(scenario, effort, &out)?;
         let howdah = self.howdah.clone().unwrap_or_else(|| beside("howdah"));
-        let ground = Ground { root, ini, howdah, ..ground_here()? };
+        let environment = Environment {
+            root,
+            ini,
+            howdah,
+            ..local_environment()?
+        };
         eprintln!(
             "howdah-lab: {}: {} rounds, {} at the most",
             scenario.name,
@@ -313,7 +318,7 @@ impl RunArguments {
             duration(plan.estimate(&effort).as_secs())
         );
         let mut runner = Runner {
-            ground,
+            environment,
             ini_without_opcache,
             folder: temporary.path().join("stacks"),
             effort,

@@ -13,7 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod command_line;
-pub mod ground;
+pub mod environment;
 pub mod load;
 pub mod loads;
 pub mod machine;

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::ground;
+use crate::environment;
 use crate::process::find;
-use crate::stack::{Ground, Stack};
+use crate::stack::{Environment, Stack};
 
 /// What a reader must know, in the order in which it is shown.
 pub fn facts() -> Vec<(String, String)> {
@@ -80,7 +80,7 @@ pub struct Finding {
 }
 
 /// Everything that can stand in a run's way.
-pub fn doctor(ground: &Ground, stacks: &[std::rc::Rc<dyn Stack>]) -> Vec<Finding> {
+pub fn doctor(environment: &Environment, stacks: &[std::rc::Rc<dyn Stack>]) -> Vec<Finding> {
     let finding =
         |good: bool, what: &str, text: String| Finding { good, what: what.to_owned(), text };
     let mut found = vec![
@@ -111,8 +111,8 @@ pub fn doctor(ground: &Ground, stacks: &[std::rc::Rc<dyn Stack>]) -> Vec<Finding
     };
     found.push(finding(database, "WordPress on MariaDB", text.to_owned()));
     for stack in stacks {
-        let missing = stack.missing(ground);
-        let text = missing.clone().unwrap_or_else(|| stack.version(ground));
+        let missing = stack.missing(environment);
+        let text = missing.clone().unwrap_or_else(|| stack.version(environment));
         found.push(finding(missing.is_none(), stack.title(), text));
     }
     found
@@ -164,13 +164,13 @@ fn separate_users() -> Finding {
     let is_there = Path::new("/usr/lib/apache2/modules/mpm_itk.so").is_file();
     let how = if !is_there {
         "libapache2-mpm-itk is not installed; `howdah-lab setup` installs it"
-    } else if ground::user().is_none() {
+    } else if environment::user().is_none() {
         "Apache ITK, which only root can start"
     } else {
         "Apache ITK"
     };
     Finding {
-        good: is_there && ground::user().is_some(),
+        good: is_there && environment::user().is_some(),
         what: "separate users".to_owned(),
         text: format!(
             "{how}; suEXEC is left out, since Debian's serves only what is below /var/www"

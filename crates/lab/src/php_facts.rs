@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use crate::ground::INI;
+use crate::environment::INI;
 use crate::load::Question;
 use crate::loads::sample;
 

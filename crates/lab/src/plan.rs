@@ -60,7 +60,7 @@ pub struct Conditions {
 /// A setting whose best value is not known.
 #[derive(Clone, Debug)]
 pub struct Search {
-    /// As in [`Ground::settings`](crate::stack::Ground::settings).
+    /// As in [`Environment::settings`](crate::stack::Environment::settings).
     pub setting: String,
     /// What is tried; the one with the most hits wins.
     pub candidates: Vec<u32>,

@@ -10,14 +10,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::ground::give;
+use crate::environment::give;
 use crate::loads::{self, Wrong, sample};
 use crate::php_facts::{self, PhpFacts};
 use crate::plan::{Effort, Group, Plan, PlannedCell};
 use crate::probes::cgroup::Limit;
 use crate::probes::{calls, pss};
 use crate::record::{Cell, Figure, Outcome, Round, Run, StackFacts};
-use crate::stack::{Ground, Running, Stack};
+use crate::stack::{Environment, Running, Stack};
 
 use measure::{SAMPLE, measure, shortened};
 
@@ -34,7 +34,7 @@ pub trait Progress {
 /// Carries out plans.
 pub struct Runner<'r> {
     /// What the stacks are given, but for a group's conditions.
-    pub ground: Ground,
+    pub environment: Environment,
     /// The php.ini for groups without opcache.
     pub ini_without_opcache: PathBuf,
     /// Below it every stack gets a folder.
@@ -260,31 +260,31 @@ impl Runner<'_> {
         limit: Option<&Limit>,
         run: &mut Run,
     ) -> Vec<Started> {
-        let ground = Ground {
+        let environment = Environment {
             php_processes: group.conditions.php_processes,
             connections: group.conditions.connections,
             opcache: group.conditions.opcache,
             settings: settings.clone(),
             ini: if group.conditions.opcache {
-                self.ground.ini.clone()
+                self.environment.ini.clone()
             } else {
                 self.ini_without_opcache.clone()
             },
-            ..self.ground.clone()
+            ..self.environment.clone()
         };
         let mut started = Vec::new();
         for stack in stacks {
             let own = folder.join(stack.name());
-            let running = match stack.missing(&ground) {
+            let running = match stack.missing(&environment) {
                 Some(missing) => Err(missing),
                 // Somebody may have taken the port between its choice and its use.
-                None => start_one(stack.as_ref(), &ground, &own, limit).or_else(|_| {
-                    start_one(stack.as_ref(), &ground, &own.with_extension("again"), limit)
+                None => start_one(stack.as_ref(), &environment, &own, limit).or_else(|_| {
+                    start_one(stack.as_ref(), &environment, &own.with_extension("again"), limit)
                 }),
             };
             match running {
                 Ok(running) => {
-                    self.remember(run, stack.as_ref(), &running, &ground);
+                    self.remember(run, stack.as_ref(), &running, &environment);
                     started.push(Started { stack: stack.clone(), running });
                 }
                 Err(why) => {
@@ -300,7 +300,13 @@ impl Runner<'_> {
         started
     }
 
-    fn remember(&self, run: &mut Run, stack: &dyn Stack, running: &Running, ground: &Ground) {
+    fn remember(
+        &self,
+        run: &mut Run,
+        stack: &dyn Stack,
+        running: &Running,
+        environment: &Environment,
+    ) {
         if run.stacks.iter().any(|known| known.name == stack.name()) {
             return;
         }
@@ -309,7 +315,7 @@ impl Runner<'_> {
         run.stacks.push(StackFacts {
             name: stack.name().to_owned(),
             title: stack.title().to_owned(),
-            version: stack.version(ground),
+            version: stack.version(environment),
             unequal: stack.unequal().map(str::to_owned),
             configuration: running
                 .configuration
@@ -493,13 +499,13 @@ fn agreed(group: &Group, started: &[Started]) -> Group {
 /// Starts a stack in its folder, within a limit where there is one.
 fn start_one(
     stack: &dyn Stack,
-    ground: &Ground,
+    environment: &Environment,
     folder: &Path,
     limit: Option<&Limit>,
 ) -> Result<Running, String> {
     std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    give(folder, ground);
-    let start = || stack.start(ground, folder).map_err(|error| error.to_string());
+    give(folder, environment);
+    let start = || stack.start(environment, folder).map_err(|error| error.to_string());
     match limit {
         Some(limit) => limit.within(start).and_then(|started| started),
         None => start(),

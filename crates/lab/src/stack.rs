@@ -25,17 +25,17 @@ pub trait Stack: fmt::Debug {
     /// Debian's packages that it needs.
     fn packages(&self, php: &str) -> Vec<String>;
     /// What is missing here, if anything is.
-    fn missing(&self, ground: &Ground) -> Option<String>;
+    fn missing(&self, environment: &Environment) -> Option<String>;
     /// The versions of its programs.
-    fn version(&self, ground: &Ground) -> String;
+    fn version(&self, environment: &Environment) -> String;
     /// Starts it. `folder` is its own, below the run's temporary folder, and belongs to the
     /// servers' user.
-    fn start(&self, ground: &Ground, folder: &Path) -> Result<Running, StartFailed>;
+    fn start(&self, environment: &Environment, folder: &Path) -> Result<Running, StartFailed>;
 }
 
 /// What all stacks of a run are given alike.
 #[derive(Clone, Debug)]
-pub struct Ground {
+pub struct Environment {
     /// The document root.
     pub root: PathBuf,
     /// The php.ini of all.

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::ground;
+use crate::environment;
 
 /// What is needed to build it.
 pub const PACKAGES: &[&str] = &[
@@ -77,7 +77,7 @@ pub fn build(php: &str, mut say: impl FnMut(&str)) -> Result<(), String> {
 
 /// Where it is kept: below /var/cache as root, else in the user's cache.
 fn cache(php: &str) -> Option<PathBuf> {
-    let top = if ground::user().is_some() {
+    let top = if environment::user().is_some() {
         PathBuf::from("/var/cache")
     } else {
         let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));

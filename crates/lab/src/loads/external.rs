@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::{Measured, Wrong, aborted, is_aborted};
-use crate::ground::Temporary;
+use crate::environment::Temporary;
 use crate::load::{Bench, Closed, Question};
 use crate::process::{TICKS_PER_SECOND, find, own_ticks};
 use crate::record::Figure;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::client::{Client, Prepared, Reply};
 use super::{Measured, Wrong, on_a_loop};
-use crate::ground::{FOLDER_FILE, folder_path};
+use crate::environment::{FOLDER_FILE, folder_path};
 use crate::load::Question;
 use crate::probes::pss;
 use crate::record::Figure;

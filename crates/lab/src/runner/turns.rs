@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::measure::{SAMPLE, significant};
-use crate::ground::Temporary;
+use crate::environment::Temporary;
 use crate::load::{Closed, Load};
 use crate::loads::external::{wrk_command, wrk_measured};
 use crate::loads::{Wrong, is_aborted, sample};

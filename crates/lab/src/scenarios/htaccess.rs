@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::{Facts, cell, page, together};
-use crate::ground::{FOLDER_FILE, folder_path};
+use crate::environment::{FOLDER_FILE, folder_path};
 use crate::load::{Closed, Load, Question};
 use crate::plan::{Effort, Group, Plan, PlannedCell};
 use crate::record::Figure;

@@ -6,10 +6,10 @@ use std::process::Command;
 use super::template::{fill, version};
 use rustix::process::Signal;
 
-use crate::ground::ruled_root;
+use crate::environment::ruled_root;
 use crate::process::{Program, StartFailed, accepts, free_port};
 use crate::rules;
-use crate::stack::{Ground, Running, Stack};
+use crate::stack::{Environment, Running, Stack};
 
 /// Howdah, with `.htaccess` files read (as it comes), not read, or with an application's file to be
 /// obeyed.
@@ -94,13 +94,13 @@ state_dir = \"@folder@/state\"
 ";
 
 impl Howdah {
-    fn binary<'a>(&'a self, ground: &'a Ground) -> &'a Path {
-        self.binary.as_deref().unwrap_or(&ground.howdah)
+    fn binary<'a>(&'a self, environment: &'a Environment) -> &'a Path {
+        self.binary.as_deref().unwrap_or(&environment.howdah)
     }
 
-    fn root(&self, ground: &Ground) -> PathBuf {
+    fn root(&self, environment: &Environment) -> PathBuf {
         self.rules
-            .map_or_else(|| ground.root.clone(), |rules| ruled_root(&ground.root, rules))
+            .map_or_else(|| environment.root.clone(), |rules| ruled_root(&environment.root, rules))
     }
 }
 
@@ -117,8 +117,8 @@ impl Stack for Howdah {
         vec![format!("libphp{php}-embed")]
     }
 
-    fn missing(&self, ground: &Ground) -> Option<String> {
-        let binary = self.binary(ground);
+    fn missing(&self, environment: &Environment) -> Option<String> {
+        let binary = self.binary(environment);
         for file in [binary, &binary.with_file_name("howdah-php")] {
             if !file.is_file() {
                 let file = file.display();
@@ -126,12 +126,13 @@ impl Stack for Howdah {
             }
         }
         // Before a run there is no root that could be looked into.
-        let is_prepared = ground.root.as_os_str().is_empty() || self.root(ground).is_dir();
+        let is_prepared =
+            environment.root.as_os_str().is_empty() || self.root(environment).is_dir();
         (!is_prepared).then(|| "serves the laboratory's own documents only".to_owned())
     }
 
-    fn version(&self, ground: &Ground) -> String {
-        let version = version(Some(self.binary(ground)), "--version", "howdah ");
+    fn version(&self, environment: &Environment) -> String {
+        let version = version(Some(self.binary(environment)), "--version", "howdah ");
         // Two builds of one version are told apart by their content.
         let Some(binary) = &self.binary else {
             return version;
@@ -144,35 +145,35 @@ impl Stack for Howdah {
         format!("{version}; SHA-256 of howdah and howdah-php: {}", sums.join(", "))
     }
 
-    fn start(&self, ground: &Ground, folder: &Path) -> Result<Running, StartFailed> {
+    fn start(&self, environment: &Environment, folder: &Path) -> Result<Running, StartFailed> {
         let failed = |error| StartFailed::Execute("howdah".to_owned(), error);
         let port = free_port().map_err(failed)?;
-        let workers = ground
+        let workers = environment
             .settings
             .get("workers")
             .cloned()
-            .unwrap_or_else(|| ground.php_processes.to_string());
+            .unwrap_or_else(|| environment.php_processes.to_string());
         let text = fill(
             CONFIGURATION,
             &[
                 ("port", &port.to_string()),
                 (
                     "user",
-                    &ground
+                    &environment
                         .user
                         .as_ref()
                         .map_or(String::new(), |user| format!("user = \"{user}\"")),
                 ),
                 ("folder", &folder.display().to_string()),
-                ("root", &self.root(ground).display().to_string()),
+                ("root", &self.root(environment).display().to_string()),
                 ("htaccess", if self.htaccess { "true" } else { "false" }),
                 ("workers", &workers),
-                ("ini", &ground.ini.display().to_string()),
+                ("ini", &environment.ini.display().to_string()),
             ],
         );
         let file = folder.join("howdah.toml");
         std::fs::write(&file, &text).map_err(failed)?;
-        let mut command = Command::new(self.binary(ground));
+        let mut command = Command::new(self.binary(environment));
         let mut program = Program::start(
             command.args(["serve", "--config"]).arg(&file),
             &folder.join("howdah.log"),

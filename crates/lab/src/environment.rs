@@ -1,4 +1,4 @@
-//! The ground that all stacks of a run stand on: documents, php.ini, users, folders.
+//! The environment that all stacks of a run stand on: documents, php.ini, users, folders.
 
 use std::fs;
 use std::io;
@@ -12,7 +12,7 @@ use crate::loads::Wrong;
 use crate::php_facts;
 use crate::process::{StartFailed, find};
 use crate::rules;
-use crate::stack::Ground;
+use crate::stack::Environment;
 
 /// The 13 bytes of both HelloWorld files.
 pub const HELLO: &[u8] = b"Hello, World!";
@@ -93,8 +93,8 @@ pub fn php_version() -> Option<String> {
 }
 
 /// Gives a folder to the servers' user.
-pub fn give(folder: &Path, ground: &Ground) {
-    if let Some((uid, gid)) = ground.user.as_deref().and_then(account) {
+pub fn give(folder: &Path, environment: &Environment) {
+    if let Some((uid, gid)) = environment.user.as_deref().and_then(account) {
         // Not ours to give is only possible where we are not root, and then there is no user
         // either.
         let _ = chown(folder, Some(uid), Some(gid));
@@ -118,13 +118,13 @@ pub fn write_ini(file: &Path, opcache: bool) -> io::Result<()> {
 
 /// A stack's php.ini in its folder: that of all, with a folder for sessions in which nobody else
 /// has left any.
-pub fn own_ini(ground: &Ground, folder: &Path) -> Result<PathBuf, StartFailed> {
+pub fn own_ini(environment: &Environment, folder: &Path) -> Result<PathBuf, StartFailed> {
     let file = folder.join("php.ini");
     let sessions = folder.join("sessions");
     let write = || {
         fs::create_dir_all(&sessions)?;
-        give(&sessions, ground);
-        let mut values = fs::read_to_string(&ground.ini)?;
+        give(&sessions, environment);
+        let mut values = fs::read_to_string(&environment.ini)?;
         values += &format!("session.save_path = \"{}\"\n", sessions.display());
         fs::write(&file, values)
     };

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::ground::HELLO;
+use crate::environment::HELLO;
 use crate::load::{Load, Question};
 use crate::plan::{Conditions, Effort, Plan, PlannedCell};
 use crate::record::Figure;
@@ -179,7 +179,7 @@ impl Facts {
     }
 }
 
-/// A page of the ground, with its body where that is known.
+/// A page of the environment, with its body where that is known.
 fn page(path: &str) -> Question {
     let line = [&[b'x'; 1023][..], b"\n"].concat();
     let body = match path {
