@@ -1,4 +1,4 @@
-//! The command line.
+//! The command line of `howdah-lab`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,9 +19,9 @@ use crate::terminal::{Terminal, duration};
 use crate::wordpress::WordPress;
 use crate::{machine, report, setup, stacks, zts};
 
-/// Bad usage.
+/// Exit code after bad usage.
 const EXIT_USAGE: u8 = 2;
-/// As a shell reports a program that was ended by Ctrl-C.
+/// Exit code after Ctrl-C, as shells report it.
 const EXIT_INTERRUPTED: u8 = 130;
 
 /// Runs real PHP servers side by side on this machine and says which is better at what.
@@ -69,7 +69,7 @@ struct Setup {
 
 #[derive(Debug, Args)]
 struct RunArguments {
-    /// Which one; `howdah-lab list` shows them
+    /// The scenario's name; `howdah-lab list` shows all
     scenario: String,
     /// End within five minutes on two processors: fewer rounds, cells and stacks
     #[arg(long)]
@@ -80,7 +80,7 @@ struct RunArguments {
     /// Seconds that each load lasts, where it has no number of requests
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
-    /// What the studies' numbers of requests are multiplied with
+    /// Factor for the studies' numbers of requests
     #[arg(long, value_name = "FACTOR")]
     scale: Option<f64>,
     /// Run PHP without opcache
@@ -92,7 +92,8 @@ struct RunArguments {
     /// Only these cells, separated by commas, by name or the beginning of it
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     cells: Vec<String>,
-    /// Where the run is kept; a run that is there already goes on [default: howdah-lab-SCENARIO]
+    /// Folder that the run is kept in; a run that is there already is continued [default:
+    /// howdah-lab-SCENARIO]
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// Howdah's binary [default: the howdah beside this program]
@@ -124,7 +125,7 @@ struct RunArguments {
     log: Option<PathBuf>,
 }
 
-/// Does what the command line asks for.
+/// Parses the command line and carries out its task.
 pub fn main() -> ExitCode {
     let task = match CommandLine::try_parse() {
         Ok(line) => line.task,
@@ -160,7 +161,7 @@ fn done(text: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What stacks are asked about before there is a run.
+/// The environment before there is a run: enough to say what is missing.
 fn local_environment() -> Result<Environment, Wrong> {
     let php = environment::php_version().ok_or_else(|| {
         Wrong("php is not installed; on Debian: apt-get install php-cli".to_owned())
@@ -179,7 +180,7 @@ fn local_environment() -> Result<Environment, Wrong> {
     })
 }
 
-/// A program in the folder of this one.
+/// The path of a program in the folder of this one.
 fn beside(name: &str) -> PathBuf {
     std::env::current_exe().map_or_else(|_| name.into(), |own| own.with_file_name(name))
 }
@@ -196,7 +197,7 @@ impl Setup {
                     .filter(|name| !setup::is_installed(name)),
             );
         }
-        // Interrupted, apt ends, and what keeps services from starting is taken away again.
+        // After an interrupt apt ends, and the policy that keeps services from starting is removed.
         let interrupted = watch_for_interrupts("stopping")?;
         let absent = self.install_packages(&missing)?;
         if interrupted.load(Ordering::Relaxed) {
@@ -338,7 +339,7 @@ impl RunArguments {
         Ok(ExitCode::from(EXIT_INTERRUPTED))
     }
 
-    /// What is to be measured, without the cells that were not asked for, and the effort for it.
+    /// The plan, reduced to the cells that were asked for, and its effort.
     fn plan(&self, scenario: &Scenario, facts: &Facts) -> Result<(Plan, Effort), Wrong> {
         let (mut plan, effort) = scenario.within_budget(facts, self.rounds).map_err(Wrong)?;
         if !self.cells.is_empty() {
@@ -411,7 +412,7 @@ impl RunArguments {
         })
     }
 
-    /// A new run, or one that was interrupted.
+    /// A new run, or the interrupted one in that folder.
     fn begin(&self, scenario: &Scenario, effort: Effort, out: &Path) -> Result<Run, Wrong> {
         if out.join("run.json").exists() {
             let run = report::read(out)?;
@@ -447,14 +448,14 @@ impl RunArguments {
     }
 }
 
-/// The first Ctrl-C (or SIGTERM, or a closed terminal) ends the run after the present round and
-/// keeps what was measured. The second cuts the round short. Either way what was started is stopped
-/// before we end.
+/// Sets a flag at the first Ctrl-C, SIGTERM or SIGHUP: the run ends after the present round and
+/// keeps its figures. The second interrupt cuts the round short. Everything that was started is
+/// stopped in both cases.
 fn watch_for_interrupts(first: &'static str) -> Result<Arc<AtomicBool>, Wrong> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let flag = interrupted.clone();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    // Before this returns, so that no signal comes too early.
+    // Registered before this function returns: no signal is missed.
     let listen = |kind| runtime.block_on(async { tokio::signal::unix::signal(kind) });
     use tokio::signal::unix::SignalKind;
     let (mut interrupt, mut terminate, mut hangup) = (

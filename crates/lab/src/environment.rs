@@ -1,4 +1,4 @@
-//! The environment that all stacks of a run stand on: documents, php.ini, users, folders.
+//! The environment that all stacks of a run share: documents, php.ini, users, folders.
 
 use std::fs;
 use std::io;
@@ -19,11 +19,11 @@ pub const HELLO: &[u8] = b"Hello, World!";
 
 const HELLO_PHP: &str = "<?php\necho \"Hello, World!\";\n";
 
-/// Written the way a page is made: in pieces, through PHP's output buffer.
+/// One MiB in pieces of 1 KB, through PHP's output buffer, as templates print.
 const MEGABYTE_PHP: &str = "<?php\n$line = str_repeat('x', 1023) . \"\\n\";\nfor ($i = 0; $i < 1024; $i++) {\n    echo $line;\n}\n";
 
-/// The same length in large pieces, as frameworks send what they have rendered: `write` once for
-/// each piece, past PHP's output buffer.
+/// Ten pieces of 100 KB: each is larger than PHP's output buffer and is written at once, as
+/// frameworks print a rendered page.
 const LARGE_PIECES_PHP: &str = "<?php\n$piece = str_repeat(str_repeat('x', 1023) . \"\\n\", 100);\nfor ($i = 0; $i < 10; $i++) {\n    echo $piece;\n}\n";
 
 /// A few hundred microseconds of what applications do: arrays, strings, a regular expression,
@@ -42,13 +42,13 @@ foreach ($rows as $row) {
 echo '<ul>', "\n", $list, '</ul>', "\n", crc32($list), "\n";
 "#;
 
-/// A page that waits as for a slow database, with its process occupied.
+/// A page that waits 50 ms, as for a slow database, and occupies its process.
 const WAIT_PHP: &str = "<?php\nusleep(50000);\necho 'waited';\n";
 
-/// A page that computes for some 20 ms.
+/// A page that computes for about 20 ms.
 const COMPUTE_PHP: &str = "<?php\n$key = 'x';\nfor ($i = 0; $i < 60000; $i++) {\n    $key = md5($key);\n}\necho 'computed';\n";
 
-/// Included files of the framework-sized script.
+/// Number of files that the framework-sized script includes.
 const INCLUDES: usize = 300;
 
 /// php.ini values of all stacks. Extensions come from each SAPI's own conf.d, which Debian keeps
@@ -70,13 +70,13 @@ pub const INI: &[(&str, &str)] = &[
     ("opcache.memory_consumption", "128"),
     ("opcache.interned_strings_buffer", "16"),
     ("opcache.max_accelerated_files", "10000"),
-    // What a host runs: an edited file is seen two seconds later at most.
+    // As on a hosting server: an edited file is noticed within two seconds.
     ("opcache.validate_timestamps", "1"),
     ("opcache.revalidate_freq", "2"),
     ("opcache.jit", "0"),
 ];
 
-/// Who the servers' workers run as: as root they must not stay root.
+/// The user of the servers' workers where the laboratory runs as root.
 pub fn user() -> Option<String> {
     geteuid().is_root().then(|| "www-data".to_owned())
 }
@@ -92,16 +92,15 @@ pub fn php_version() -> Option<String> {
     (!version.is_empty()).then_some(version)
 }
 
-/// Gives a folder to the servers' user.
+/// Changes the owner of a folder to the servers' user.
 pub fn give(folder: &Path, environment: &Environment) {
     if let Some((uid, gid)) = environment.user.as_deref().and_then(account) {
-        // Not ours to give is only possible where we are not root, and then there is no user
-        // either.
+        // Fails only without root, and then there is no such user.
         let _ = chown(folder, Some(uid), Some(gid));
     }
 }
 
-/// A user's number and group, from `/etc/passwd`.
+/// The ids of a user and of its group, from `/etc/passwd`.
 fn account(name: &str) -> Option<(Uid, Gid)> {
     let text = fs::read_to_string("/etc/passwd").ok()?;
     let line = text.lines().find(|line| line.split(':').next() == Some(name))?;
@@ -116,8 +115,7 @@ pub fn write_ini(file: &Path, opcache: bool) -> io::Result<()> {
     fs::write(file, values.chain([opcache]).collect::<String>())
 }
 
-/// A stack's php.ini in its folder: that of all, with a folder for sessions in which nobody else
-/// has left any.
+/// Writes a stack's php.ini into its folder: the common one, with a session folder of its own.
 pub fn own_ini(environment: &Environment, folder: &Path) -> Result<PathBuf, StartFailed> {
     let file = folder.join("php.ini");
     let sessions = folder.join("sessions");
@@ -132,7 +130,7 @@ pub fn own_ini(environment: &Environment, folder: &Path) -> Result<PathBuf, Star
     Ok(file)
 }
 
-/// Writes the files that the studies ask for.
+/// Writes the documents of all scenarios.
 pub fn write_documents(root: &Path) -> io::Result<()> {
     fs::create_dir_all(root)?;
     let line = [&[b'x'; 1023][..], b"\n"].concat();
@@ -170,8 +168,8 @@ pub fn write_documents(root: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The document root with the same files beside a set of rules. All names have the same length,
-/// since PHP's allocator has sizes.
+/// The document root for a set of rules: the same files beside an `.htaccess`. All names have the
+/// same length, since PHP's allocator rounds sizes up.
 pub fn ruled_root(root: &Path, rules: &str) -> PathBuf {
     let name = root.file_name().unwrap_or_default().to_string_lossy();
     root.with_file_name(format!("{name}-{rules:0<9}"))
@@ -199,8 +197,8 @@ pub fn folder_path(number: usize) -> String {
 /// Content of the file in each of many folders.
 pub const FOLDER_FILE: &[u8] = b"a";
 
-/// A script that includes as many files as a large framework does, each with a class that is used
-/// once.
+/// Writes a script that includes as many files as a large framework does. Each file holds a class
+/// that is used once.
 fn write_framework(root: &Path) -> io::Result<()> {
     let folder = root.join("framework");
     fs::create_dir_all(&folder)?;
@@ -221,12 +219,12 @@ fn write_framework(root: &Path) -> io::Result<()> {
     fs::write(folder.join("index.php"), main)
 }
 
-/// A temporary folder that servers' workers can enter. Dropped, it is removed.
+/// A temporary folder that servers' workers can enter. Dropping it removes the folder.
 #[derive(Debug)]
 pub struct Temporary(PathBuf);
 
 impl Temporary {
-    /// A new one, with a name that nobody can have prepared.
+    /// Creates a folder under a name that did not exist before.
     pub fn new() -> Result<Temporary, Wrong> {
         let parent = std::env::temp_dir();
         for attempt in 0..100 {
@@ -249,7 +247,7 @@ impl Temporary {
         Err(Wrong(format!("no free name for a folder in {}", parent.display())))
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! The laboratory: runs real servers side by side on one machine and says who is better at what.
+//! The laboratory: runs real servers side by side on one machine and compares them.
 //!
 //! ```text
 //! scenario ── cells ──┐
@@ -7,8 +7,8 @@
 //! probes (CPU, PSS, switches, system calls) ───┘
 //! ```
 //!
-//! Everything that is started lives in a [`process::Program`], has a group of its own and ends with
-//! it; everything that is written lives below one temporary folder.
+//! Every started program is a [`process::Program`] with a process group of its own, and ends with
+//! it. Every file is written below one temporary folder.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
-//! Putting a load on a server and reading what came of it.
+//! Puts loads on servers and reads the results.
 //!
-//! Closed loops are left to well-kept programs (wrk, ab, h2load). What those do not offer is here:
-//! a fixed rate with honest latency, a growing crowd, crowds that are idle, clients that are slow.
+//! wrk, ab and h2load make the closed loops. The loads that they do not offer are here: a fixed
+//! rate with honest latency, a growing number of clients, idle connections, slow clients.
 
 mod beside;
 mod client;
@@ -23,22 +23,23 @@ use crate::process;
 use crate::record::Figure;
 use crate::stack::Target;
 
-/// What a load has measured by itself, before the probes' figures are added.
+/// Results of a load, without the figures of the probes.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// Requests that were answered.
     pub requests: u64,
-    /// How long it took.
+    /// Duration of the load.
     pub seconds: f64,
-    /// What else it knows: latency, hits, errors…
+    /// Further figures: latency, hits, errors and so on.
     pub figures: BTreeMap<Figure, f64>,
-    /// Second by second.
+    /// Figures of each second.
     pub series: BTreeMap<Figure, Vec<(f64, f64)>>,
-    /// Processor time of the load generator as a share of the processors that it can use.
+    /// CPU time of the load generator as a share of the processors that it can use.
     pub loader_share: f64,
 }
 
-/// An answer, or a whole load, that is not what was asked for: its round is void.
+/// An answer or a whole load that is not as expected: its round is void. Also the error of
+/// everything else that ends a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong(pub String);
 
@@ -58,7 +59,7 @@ impl From<std::io::Error> for Wrong {
 
 static ABORTED: AtomicBool = AtomicBool::new(false);
 
-/// Ends the present load and all later ones at once: a person has asked for it twice.
+/// Ends the present load and all later ones at once, at a second interrupt.
 pub fn abort() {
     ABORTED.store(true, Ordering::Relaxed);
 }
@@ -72,8 +73,8 @@ fn aborted() -> Wrong {
     Wrong("cut short by a second interrupt".to_owned())
 }
 
-/// Puts the load on a running stack. The answers' number, status and length are checked; a sample
-/// byte for byte, by [`sample::check`], is the caller's.
+/// Puts a load on a running stack and checks number, status and length of the answers. Comparing a
+/// sample byte for byte is left to the caller ([`sample::check`]).
 pub fn put(load: &Load, question: &Question, target: &Target) -> Result<Measured, Wrong> {
     let port = target.port;
     match load {
@@ -94,7 +95,7 @@ pub fn put(load: &Load, question: &Question, target: &Target) -> Result<Measured
     }
 }
 
-/// Our own loads leave the processor time to look at the server every second as well.
+/// Runs one of our own loads, which leave enough CPU time to read the server's memory every second.
 fn watched(
     target: &Target,
     load: impl FnOnce() -> Result<Measured, Wrong>,
@@ -115,7 +116,7 @@ fn watched(
     Ok(measured)
 }
 
-/// Runs one of our own loads on an event loop of one thread, and takes its share of the processor.
+/// Runs one of our own loads on a single-threaded event loop and measures its share of a processor.
 fn on_a_loop(load: impl Future<Output = Result<Measured, Wrong>>) -> Result<Measured, Wrong> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let own = || process::own_ticks();

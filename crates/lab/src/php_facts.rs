@@ -1,5 +1,5 @@
-//! What each stack's PHP says of itself: stacks are comparable where PHP, its extensions and its
-//! settings are the same.
+//! PHP's version, extensions and settings in each stack: stacks are comparable where these are the
+//! same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use crate::environment::INI;
 use crate::load::Question;
 use crate::loads::sample;
 
-/// The script that answers, in every document root of the laboratory's own.
+/// The script that reports them, in every document root of the laboratory.
 pub const SCRIPT: &str = r#"<?php
 header('Content-Type: application/json');
 $status = function_exists('opcache_get_status') ? opcache_get_status(false) : false;
@@ -59,8 +59,8 @@ pub fn of(port: u16) -> Option<PhpFacts> {
     serde_json::from_slice(&answer.body).ok()
 }
 
-/// What distinguishes each stack from the first one, and the stacks in which opcache is not as it
-/// should be.
+/// Describes the differences of each stack to the first one, and stacks with a wrong state of
+/// opcache.
 pub fn differences(all: &[(&str, PhpFacts)], opcache: bool) -> Vec<String> {
     let mut notes = Vec::new();
     let Some((first_title, first)) = all.first() else {

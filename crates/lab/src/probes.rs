@@ -1,4 +1,4 @@
-//! What the kernel says of a server while it works: over all of its processes, not only the first.
+//! The kernel's data about a running server, over all of its processes.
 
 pub mod calls;
 pub mod cgroup;
@@ -14,27 +14,26 @@ use crate::record::Figure;
 /// Counters of a whole process tree at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
-    /// Processor time in microseconds, that of children which have ended included.
+    /// CPU time in microseconds, with that of ended children.
     pub processor: f64,
-    /// Context switches of every process that is alive, by pid.
+    /// Context switches of every living process, by pid.
     switches: HashMap<u32, u64>,
-    /// Connections that the kernel dropped on full accept queues, of the whole machine.
+    /// Connections of the whole machine that the kernel dropped because an accept queue was full.
     overflows: u64,
 }
 
-/// What has happened between two readings.
+/// The difference of two readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Used {
-    /// Processor time in microseconds.
+    /// CPU time in microseconds.
     pub processor: f64,
-    /// Context switches, voluntary and not, of the processes that were there at both moments, and
-    /// of new ones.
+    /// Context switches, voluntary and not, of processes in both readings and of new ones.
     pub switches: u64,
     /// Dropped connections.
     pub overflows: u64,
 }
 
-/// Processor time of these processes, and of their ended children, in microseconds.
+/// CPU time of these processes and of their ended children, in microseconds.
 pub fn processor_time(pids: &[u32]) -> f64 {
     pids.iter().filter_map(|pid| processor(*pid)).sum()
 }
@@ -42,7 +41,7 @@ pub fn processor_time(pids: &[u32]) -> f64 {
 const MICROSECONDS_PER_TICK: f64 = 1e6 / TICKS_PER_SECOND;
 
 impl Reading {
-    /// Of everything below these processes.
+    /// Reads the counters of all processes below `roots`.
     pub fn take(roots: &[u32]) -> Reading {
         let pids = tree(roots);
         Reading {
@@ -52,7 +51,7 @@ impl Reading {
         }
     }
 
-    /// What has happened since `earlier`.
+    /// Returns the difference to an earlier reading.
     pub fn since(&self, earlier: &Reading) -> Used {
         let before = |pid: &u32| earlier.switches.get(pid).copied().unwrap_or(0);
         Used {
@@ -63,7 +62,7 @@ impl Reading {
     }
 }
 
-/// Looks at a process tree every second, from a thread of its own.
+/// Reads memory and CPU time of a process tree every second, on a thread of its own.
 #[derive(Debug)]
 pub struct Sampler {
     stop: std::sync::mpsc::Sender<()>,
@@ -71,7 +70,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Begins.
+    /// Starts the thread.
     pub fn start(roots: &[u32]) -> Sampler {
         let (stop, stopped) = std::sync::mpsc::channel();
         let roots = roots.to_vec();
@@ -93,8 +92,7 @@ impl Sampler {
         Sampler { stop, thread }
     }
 
-    /// Ends; the answer is memory in KiB and how many processors were busy, by seconds since the
-    /// beginning.
+    /// Stops the thread. Returns memory in KiB and busy processors, by seconds since the start.
     pub fn stop(self) -> BTreeMap<Figure, Vec<(f64, f64)>> {
         drop(self.stop);
         let mut series = self.thread.join().unwrap_or_default();
@@ -103,29 +101,29 @@ impl Sampler {
     }
 }
 
-/// Between two looks.
+/// Interval of the readings.
 const SAMPLE: Duration = Duration::from_secs(1);
 
 /// Memory of a process tree, in KiB of proportional set size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Of all processes.
+    /// Memory of all processes.
     pub all: u64,
-    /// Of those that are not PHP's. A server with PHP inside has no others.
+    /// Memory of processes that are not PHP's. A server with PHP inside has no others.
     pub front: u64,
-    /// Of the PHP processes that answer requests, and how many those are.
+    /// Memory of the PHP processes that answer requests, and their number.
     pub workers: (u64, u64),
 }
 
 impl Memory {
-    /// Of one PHP process, on average.
+    /// Mean memory of a PHP process.
     pub fn worker(&self) -> Option<f64> {
         let (sum, count) = self.workers;
         (count > 0).then(|| sum as f64 / count as f64)
     }
 }
 
-/// Of everything below these processes; `None` where the kernel does not let us read it.
+/// Reads the memory of all processes below `roots`; `None` where the kernel does not allow it.
 pub fn memory(roots: &[u32]) -> Option<Memory> {
     let mut memory = Memory::default();
     let pids = tree(roots);
@@ -134,14 +132,14 @@ pub fn memory(roots: &[u32]) -> Option<Memory> {
         let own = match fs::read_to_string(format!("/proc/{pid}/smaps_rollup")) {
             Ok(text) => field(&text, "Pss:").unwrap_or(0),
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return None,
-            // It has ended meanwhile.
+            // The process has ended meanwhile.
             Err(_) => continue,
         };
         memory.all += own;
         if !is_php(pid) {
             memory.front += own;
         } else if !parents.contains(&pid) {
-            // Those with children of their own only start and watch them.
+            // A PHP process with children only starts and watches them.
             memory.workers.0 += own;
             memory.workers.1 += 1;
         }
@@ -149,13 +147,13 @@ pub fn memory(roots: &[u32]) -> Option<Memory> {
     Some(memory)
 }
 
-/// Proportional set size of everything below these processes, in KiB; `None` where the kernel does
-/// not let us read it.
+/// Proportional set size of all processes below `roots`, in KiB; `None` where the kernel does not
+/// allow reading it.
 pub fn pss(roots: &[u32]) -> Option<u64> {
     memory(roots).map(|memory| memory.all)
 }
 
-/// php-fpm, php-cgi and Howdah's PHP processes, by the name that they show.
+/// Whether the process is one of php-fpm, php-cgi or Howdah's PHP, by its command line.
 fn is_php(pid: u32) -> bool {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let program = line.split(|byte| matches!(byte, 0 | b' ' | b':')).next().unwrap_or_default();
@@ -163,9 +161,9 @@ fn is_php(pid: u32) -> bool {
     name.starts_with(b"php-") || name == b"howdah-php"
 }
 
-/// Processor time of a process and of its ended children, in microseconds. Ticks are cut off below
-/// a hundredth of a second for each process, which is much beside a short load; what the scheduler
-/// counts is exact, but knows nothing of threads that have ended.
+/// CPU time of a process and of its ended children, in microseconds. Clock ticks lose up to a
+/// hundredth of a second for each process, which is much in a short load. The scheduler's counters
+/// are exact but omit ended threads. The larger value is used.
 fn processor(pid: u32) -> Option<f64> {
     let stat = stat(pid)?;
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
@@ -177,7 +175,7 @@ fn processor(pid: u32) -> Option<f64> {
     Some(own.max(exact / 1000.0) + stat.of_children as f64 * MICROSECONDS_PER_TICK)
 }
 
-/// Of all threads of a process.
+/// Context switches of all threads of a process.
 fn switches(pid: u32) -> u64 {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     threads
@@ -216,7 +214,7 @@ mod tests {
 
     use super::*;
 
-    /// A process of its own, since the other tests' threads come and go in this one.
+    /// Measures a process of its own, since threads of other tests come and go in this one.
     #[test]
     fn work_is_seen() {
         let work = "read go; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; sleep 0.01; echo done; read end";
@@ -246,7 +244,7 @@ mod tests {
         let own = [std::process::id()];
         let before = pss(&own).unwrap();
         let block = std::hint::black_box(vec![1u8; 128 << 20]);
-        // Other tests may let go of some meanwhile.
+        // Other tests may release memory meanwhile.
         assert!(pss(&own).unwrap() >= before + 64 * 1024, "{}", block.len());
     }
 }

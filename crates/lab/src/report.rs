@@ -1,5 +1,4 @@
-//! From a run to what people read: one HTML file that needs nothing else, a table for the terminal,
-//! CSV, and a comparison of two runs.
+//! Draws a run: an HTML file without external parts, tables, CSV, and the comparison of two runs.
 
 mod beside;
 mod chart;
@@ -45,7 +44,7 @@ pub fn redraw(folder: &Path) -> Result<PathBuf, Wrong> {
     draw(folder, &read(folder)?)
 }
 
-/// The run in that folder.
+/// Reads the run in that folder.
 pub fn read(folder: &Path) -> Result<Run, Wrong> {
     let file = folder.join("run.json");
     let text = std::fs::read_to_string(&file)
@@ -62,7 +61,7 @@ pub fn read(folder: &Path) -> Result<Run, Wrong> {
     Ok(run)
 }
 
-/// What has changed between two runs.
+/// Compares two runs.
 pub fn diff(before: &Path, after: &Path) -> Result<String, Wrong> {
     Ok(diff_text(&read(before)?, &read(after)?))
 }

@@ -19,26 +19,26 @@ use crate::load::{Load, Question};
 use crate::plan::{Conditions, Effort, Plan, PlannedCell};
 use crate::record::Figure;
 
-/// A scenario, as the command line lists it.
+/// A scenario as the command line lists it.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
-    /// On the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// In one line.
+    /// Description in one line.
     pub summary: &'static str,
-    /// Whether WordPress on MariaDB is needed.
+    /// Whether the scenario asks for WordPress on MariaDB.
     pub wordpress: bool,
     /// The effort of a full run.
     pub effort: Effort,
-    /// How long a full run may take, where it is to end soon.
+    /// Upper limit of a full run's duration.
     pub budget: Option<Duration>,
-    /// What it measures with that effort.
+    /// Makes the plan for an effort.
     pub plan: fn(&Facts) -> Result<Plan, String>,
 }
 
 impl Scenario {
-    /// Its plan, with as much effort as the budget allows, and that effort. Where a person has asked
-    /// for a number of rounds (`rounds`), or there is no budget, the effort stays as it is.
+    /// Returns the plan with as much effort as the budget allows, and that effort. The effort stays
+    /// as it is without a budget, or where a person has asked for a number of rounds (`rounds`).
     pub fn within_budget(
         &self,
         facts: &Facts,
@@ -62,20 +62,20 @@ impl Scenario {
     }
 }
 
-/// What a scenario's plan depends on.
+/// The input of a scenario's plan.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// How thorough.
+    /// Rounds and durations.
     pub effort: Effort,
     /// Processors of this machine.
     pub cores: usize,
-    /// Whether WordPress could be installed.
+    /// Whether WordPress is available.
     pub wordpress: bool,
-    /// Only these stacks; empty is the scenario's own choice.
+    /// Only these stacks; empty: the scenario's own choice.
     pub stacks: Vec<String>,
     /// For `site`: the folder.
     pub folder: Option<PathBuf>,
-    /// For `site`: what is asked.
+    /// For `site`: the URLs.
     pub urls: Vec<String>,
     /// For `site`: the Host field.
     pub host: Option<String>,
@@ -161,7 +161,7 @@ pub const ALL: &[Scenario] = &[
     },
 ];
 
-/// The scenario of that name; an unknown one is answered with those that there are.
+/// Finds a scenario by name; the error lists the known ones.
 pub fn named(name: &str) -> Result<&'static Scenario, String> {
     let names = || ALL.iter().map(|scenario| scenario.name).collect::<Vec<_>>().join(", ");
     ALL.iter()
@@ -170,7 +170,7 @@ pub fn named(name: &str) -> Result<&'static Scenario, String> {
 }
 
 impl Facts {
-    /// The stacks of a scenario, or those that were asked for.
+    /// The stacks that were asked for, otherwise `usual`.
     fn stacks(&self, usual: &[&str]) -> Result<Vec<std::rc::Rc<dyn crate::stack::Stack>>, String> {
         if self.stacks.is_empty() {
             return crate::stacks::named(usual);
@@ -179,7 +179,7 @@ impl Facts {
     }
 }
 
-/// A page of the environment, with its body where that is known.
+/// The question for a document of the laboratory, with its body where it is known.
 fn page(path: &str) -> Question {
     let line = [&[b'x'; 1023][..], b"\n"].concat();
     let body = match path {
@@ -205,7 +205,7 @@ fn page(path: &str) -> Question {
     }
 }
 
-/// A cell on a chart of its own or with others.
+/// A planned cell with its place on a chart.
 fn cell(
     chart: &str,
     at: Option<(f64, &str)>,
@@ -231,7 +231,7 @@ fn cell(
     }
 }
 
-/// Conditions in which all stacks run at once.
+/// Conditions in which all stacks of a group run at the same time.
 fn together(php_processes: usize, connections: usize) -> Conditions {
     Conditions {
         php_processes,

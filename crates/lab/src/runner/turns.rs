@@ -1,8 +1,8 @@
 //! Loads that take turns: each for a tenth of a second, then the next, again and again.
 //!
-//! What disturbs a shared machine lasts longer than a turn, so it disturbs all stacks alike. A load
-//! that has no turn is stopped (SIGSTOP), and a turn lasts until the server has finished with what
-//! its load has asked for.
+//! A disturbance of a shared machine lasts longer than a turn and affects all stacks alike. A load
+//! is stopped (SIGSTOP) outside of its turn. A turn lasts until the server has finished with the
+//! requests of its load.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -21,14 +21,15 @@ use crate::record::{Figure, Round};
 use crate::stack::Running;
 
 const TURN: Duration = Duration::from_millis(100);
-/// A server that does nothing for this long has finished with what a stopped load has asked for.
+/// Time without work after which a server has finished with a stopped load's requests.
 const IDLE: Duration = Duration::from_millis(10);
-/// The share of one processor up to which a server does nothing.
+/// Share of one processor up to which a server counts as idle.
 const IDLE_SHARE: f64 = 0.1;
-/// The longest that a server may take to finish.
+/// Upper limit of the time for finishing.
 const MOST_IDLING: Duration = Duration::from_secs(5);
 
-/// One round of one cell: the loads of all stacks in turns, each for the load's time in all.
+/// Measures one round of one cell: the loads of all stacks in turns, each for the load's time in
+/// total.
 ///
 /// # Errors
 ///
@@ -58,7 +59,7 @@ pub(super) fn measure(
     Ok(loads.into_iter().map(|load| load.end(planned, closed)).collect())
 }
 
-/// A wrk that runs only while it has its turn. Dropped, it is ended.
+/// A wrk that runs only in its turns. Dropping it ends the program.
 struct PausedLoad {
     command: Command,
     /// Holds wrk's script.
