@@ -11,17 +11,23 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 BIN := $(DESTDIR)$(PREFIX)/bin
 MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 
-.PHONY: help serve build release test lint unit loom install uninstall bench clean
+.PHONY: help serve build release lab test lint fuzz-check doc unit loom deny sanitize miri mutants install uninstall bench clean
 
 help:
 	@echo 'make serve     build and serve the demo at http://$(LISTEN)'
 	@echo 'make test      everything that is checked before a change is taken'
-	@echo 'make lint      formatting, clippy, the rules between the crates, the bench and the demo'
+	@echo 'make lint      formatting, clippy, the rules between the crates, packages, fuzz targets, the demo'
 	@echo 'make unit      unit and end-to-end tests'
 	@echo 'make loom      the shared-memory protocol under the loom model checker'
+	@echo 'make doc       the documentation of every item, warnings as errors'
+	@echo 'make sanitize  the tests of shared memory and system calls under the address and thread sanitizers'
+	@echo 'make miri      the tests of shared memory that Miri can run (nightly)'
+	@echo 'make mutants   whether tests notice changes of the code; hours; MUTANTS="-f crates/http/src/list.rs"'
+	@echo 'make deny      licences, sources and versions of packages, by cargo-deny'
 	@echo 'make release   both binaries, optimised, in $(TARGET)/release'
 	@echo 'make install   binaries and man page below $$DESTDIR$$PREFIX (now $(DESTDIR)$(PREFIX))'
-	@echo 'make bench     Howdah beside nginx, Apache and lighttpd; BENCH_OPTIONS="--rounds 3 …"'
+	@echo 'make lab       the same with the laboratory, howdah-lab'
+	@echo 'make bench     Howdah beside nginx, Apache, lighttpd and others; BENCH_OPTIONS="--quick"'
 	@echo 'make clean     remove what was built'
 
 serve:
@@ -31,7 +37,11 @@ serve:
 
 release:
 	@scripts/require-cargo
-	$(CARGO) build --release --bins
+	$(CARGO) build --release --package howdah-server --package howdah-php-worker
+
+# Apart from the server, whose build would wait for it.
+lab: release
+	$(CARGO) build --release --package howdah-lab
 
 build:
 	@scripts/require-cargo
@@ -45,9 +55,22 @@ lint:
 	@scripts/require-cargo
 	$(CARGO) fmt --all --check
 	scripts/check-dependencies
-	python3 -m unittest discover --start-directory bench --pattern '*_test.py'
+	scripts/check-packages
 	find demo -name '*.php' -print0 | xargs -0 -n 1 php -l >/dev/null
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	@$(MAKE) --no-print-directory fuzz-check
+
+# The documentation of every item, private ones as well, without a warning.
+doc:
+	@scripts/require-cargo
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --keep-going
+
+# That the fuzz targets build. Nothing is linked, so libFuzzer itself is not needed: the path only
+# keeps its C++ from being compiled. Their properties run with every `cargo test`.
+fuzz-check:
+	@scripts/require-cargo
+	CUSTOM_LIBFUZZER_PATH=$(CURDIR)/libfuzzer.a RUSTFLAGS="--cfg fuzzing -D warnings" $(CARGO) check --locked --bins \
+		--manifest-path fuzz/Cargo.toml --target-dir $(TARGET)/fuzz
 
 # `build` comes first because the end-to-end tests start both binaries: built together with the tests, with the same
 # features, they are built once.
@@ -58,6 +81,50 @@ unit: build
 loom:
 	@scripts/require-cargo
 	RUSTFLAGS="--cfg loom" $(CARGO) test --release --package howdah-ipc --test loom --target-dir $(TARGET)/loom
+
+# The checks below need tools that are not part of `make test`: the first use compiles them for minutes.
+TOOLS := $(TARGET)/tools
+CARGO_DENY := 0.20.2
+CARGO_MUTANTS := 27.1.0
+HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
+
+$(TOOLS)/bin/cargo-deny:
+	$(CARGO) install cargo-deny --locked --version $(CARGO_DENY) --root $(TOOLS)
+
+$(TOOLS)/bin/cargo-mutants:
+	$(CARGO) install cargo-mutants --locked --version $(CARGO_MUTANTS) --root $(TOOLS)
+
+deny: $(TOOLS)/bin/cargo-deny
+	$(TOOLS)/bin/cargo-deny check licenses bans sources
+	$(TOOLS)/bin/cargo-deny --config deny.toml --manifest-path fuzz/Cargo.toml check licenses bans sources
+
+# Memory errors and data races in `ipc` and `sys`, which have the unsafe code. The address sanitizer works with the
+# stable toolchain. The thread sanitizer needs a standard library that is built with it, since one that is not looks
+# like races: nightly with rust-src.
+sanitize:
+	@scripts/require-cargo
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address $(CARGO) test --locked --package howdah-ipc --package howdah-sys \
+		--lib --tests --target $(HOST) --target-dir $(TARGET)/address
+	@if [ -d "$$(rustc +nightly --print sysroot 2>/dev/null)/lib/rustlib/src/rust/library" ]; then \
+		RUSTFLAGS=-Zsanitizer=thread $(CARGO) +nightly test -Zbuild-std --locked --package howdah-ipc \
+			--package howdah-sys --lib --tests --target $(HOST) --target-dir $(TARGET)/thread; \
+	else \
+		echo 'sanitize: without the thread sanitizer: rustup component add --toolchain nightly rust-src'; \
+	fi
+
+# Undefined behaviour, as far as Miri knows the system calls.
+miri:
+	MIRIFLAGS=-Zmiri-disable-isolation $(CARGO) +nightly miri test --locked --package howdah-ipc --lib \
+		--target-dir $(TARGET)/miri
+
+# All of it takes many hours; MUTANTS="--shard 1/10" or "-f FILE" takes a part.
+MUTANTS ?=
+MUTATED := http site htaccess ipc php
+mutants: $(TOOLS)/bin/cargo-mutants
+	mkdir -p $(TARGET)/mutants docs/developers
+	PATH="$(abspath $(TOOLS))/bin:$$PATH" $(CARGO) mutants $(MUTATED:%=--package howdah-%) --output $(TARGET)/mutants $(MUTANTS) || \
+		[ -s $(TARGET)/mutants/mutants.out/outcomes.json ]
+	scripts/summarize-mutants $(TARGET)/mutants/mutants.out >docs/developers/mutants.md
 
 # `make release && sudo make install` works where root has no cargo: then what was built is installed as it is.
 install:
@@ -71,9 +138,9 @@ uninstall:
 
 bench:
 	@scripts/install-packages.sh build serve bench
-	@$(MAKE) --no-print-directory release
-	bench/run --howdah $(TARGET)/release/howdah $(BENCH_OPTIONS)
+	@$(MAKE) --no-print-directory lab
+	$(TARGET)/release/howdah-lab run today $(BENCH_OPTIONS)
 
 clean:
 	$(CARGO) clean
-	rm -rf dist bench/__pycache__
+	rm -rf dist

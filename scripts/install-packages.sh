@@ -4,7 +4,7 @@
 #   scripts/install-packages.sh LIST…      LIST: build | serve | test | bench
 #
 # `build` and `serve` are required: a package that cannot be had is an error. `test` and `bench` are wanted: what
-# cannot be had is named, and the tests or the bench say themselves what they skip for want of it.
+# cannot be had is named, and the tests or the laboratory say themselves what they leave out without it.
 set -eu
 
 usage() {
@@ -34,7 +34,7 @@ packages_of() {
     build) echo "gcc libc6-dev make pkg-config binutils python3 php$php-dev libphp$php-embed" ;;
     serve) echo "php$php-opcache php$php-sqlite3 php$php-gd php$php-mbstring php$php-xml php$php-curl php$php-intl php$php-zip php$php-mysql" ;;
     test) echo "apache2 libapache2-mod-php$php mariadb-server wordpress wordpress-theme-twentytwentythree dokuwiki php-symfony-http-kernel php-symfony-routing curl procps" ;;
-    bench) echo "apache2 libapache2-mod-php$php libapache2-mod-fcgid nginx-light lighttpd php$php-fpm php$php-cgi wrk h2o mariadb-server wordpress wordpress-theme-twentytwentythree" ;;
+    bench) echo "apache2 libapache2-mod-php$php libapache2-mod-fcgid nginx-light lighttpd php$php-fpm php$php-cgi wrk h2o apache2-utils nghttp2-client strace mariadb-server wordpress wordpress-theme-twentytwentythree" ;;
     *) usage ;;
     esac
 }

@@ -1,26 +1,27 @@
-//! The command line.
+//! The command line of `howdah-lab`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::ground::{self, Temporary};
+use crate::environment::{self, Temporary};
 use crate::loads::{self, Wrong};
-use crate::plan::Effort;
+use crate::plan::{Effort, Plan};
 use crate::record::Run;
 use crate::runner::Runner;
 use crate::scenarios::{self, Facts, Scenario};
-use crate::stack::Ground;
+use crate::stack::Environment;
 use crate::terminal::{Terminal, duration};
 use crate::wordpress::WordPress;
 use crate::{machine, report, setup, stacks, zts};
 
-/// Bad usage.
+/// Exit code after bad usage.
 const EXIT_USAGE: u8 = 2;
-/// As a shell reports a program that was ended by Ctrl-C.
+/// Exit code after Ctrl-C, as shells report it.
 const EXIT_INTERRUPTED: u8 = 130;
 
 /// Runs real PHP servers side by side on this machine and says which is better at what.
@@ -40,7 +41,7 @@ enum Task {
     /// List scenarios and stacks
     List,
     /// Run a scenario
-    Run(RunArguments),
+    Run(Box<RunArguments>),
     /// Draw the report of a run again
     Report {
         /// The run's folder
@@ -68,7 +69,7 @@ struct Setup {
 
 #[derive(Debug, Args)]
 struct RunArguments {
-    /// Which one; `howdah-lab list` shows them
+    /// The scenario's name; `howdah-lab list` shows all
     scenario: String,
     /// End within five minutes on two processors: fewer rounds, cells and stacks
     #[arg(long)]
@@ -76,7 +77,10 @@ struct RunArguments {
     /// Rounds of each cell
     #[arg(long, value_name = "N")]
     rounds: Option<u32>,
-    /// What the studies' numbers of requests are multiplied with
+    /// Seconds that each load lasts, where it has no number of requests
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: Option<u64>,
+    /// Factor for the studies' numbers of requests
     #[arg(long, value_name = "FACTOR")]
     scale: Option<f64>,
     /// Run PHP without opcache
@@ -85,12 +89,25 @@ struct RunArguments {
     /// Only these stacks, separated by commas
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     stacks: Vec<String>,
-    /// Where the run is kept; a run that is there already goes on [default: howdah-lab-SCENARIO]
+    /// Only these cells, separated by commas, by name or the beginning of it
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    cells: Vec<String>,
+    /// Folder that the run is kept in; a run that is there already is continued [default:
+    /// howdah-lab-SCENARIO]
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// Howdah's binary [default: the howdah beside this program]
     #[arg(long, value_name = "FILE")]
     howdah: Option<PathBuf>,
+    /// For `ab`: the binary without the change; its howdah-php is in the same folder
+    #[arg(long, value_name = "FILE")]
+    before: Option<PathBuf>,
+    /// For `ab`: the binary with the change
+    #[arg(long, value_name = "FILE")]
+    after: Option<PathBuf>,
+    /// For `ab`: the loads of HelloWorld pages take turns of a tenth of a second
+    #[arg(long)]
+    turns: bool,
     /// For `site`: your site's folder
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
@@ -108,7 +125,7 @@ struct RunArguments {
     log: Option<PathBuf>,
 }
 
-/// Does what the command line asks for.
+/// Parses the command line and carries out its task.
 pub fn main() -> ExitCode {
     let task = match CommandLine::try_parse() {
         Ok(line) => line.task,
@@ -144,33 +161,33 @@ fn done(text: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What stacks are asked about before there is a run.
-fn ground_here() -> Result<Ground, Wrong> {
-    let php = ground::php_version().ok_or_else(|| {
+/// The environment before there is a run: enough to say what is missing.
+fn local_environment() -> Result<Environment, Wrong> {
+    let php = environment::php_version().ok_or_else(|| {
         Wrong("php is not installed; on Debian: apt-get install php-cli".to_owned())
     })?;
-    Ok(Ground {
+    Ok(Environment {
         root: PathBuf::new(),
         ini: PathBuf::new(),
         php,
         php_processes: 8,
         connections: 32,
         cores: machine::cores(),
-        user: ground::user(),
+        user: environment::user(),
         opcache: true,
         howdah: beside("howdah"),
         settings: Default::default(),
     })
 }
 
-/// A program in the folder of this one.
+/// The path of a program in the folder of this one.
 fn beside(name: &str) -> PathBuf {
     std::env::current_exe().map_or_else(|_| name.into(), |own| own.with_file_name(name))
 }
 
 impl Setup {
     fn install(self) -> Result<ExitCode, Wrong> {
-        let php = ground::php_version().unwrap_or_else(|| "8.2".to_owned());
+        let php = environment::php_version().unwrap_or_else(|| "8.2".to_owned());
         let mut missing = setup::missing(&stacks::all(), &php);
         if self.zts {
             missing.extend(
@@ -180,7 +197,7 @@ impl Setup {
                     .filter(|name| !setup::is_installed(name)),
             );
         }
-        // Interrupted, apt ends, and what keeps services from starting is taken away again.
+        // After an interrupt apt ends, and the policy that keeps services from starting is removed.
         let interrupted = watch_for_interrupts("stopping")?;
         let absent = self.install_packages(&missing)?;
         if interrupted.load(Ordering::Relaxed) {
@@ -215,7 +232,7 @@ impl Setup {
 }
 
 fn doctor() -> Result<ExitCode, Wrong> {
-    for finding in machine::doctor(&ground_here()?, &stacks::all()) {
+    for finding in machine::doctor(&local_environment()?, &stacks::all()) {
         println!(
             "{} {}: {}",
             if finding.good { "good" } else { "LOOK" },
@@ -239,9 +256,10 @@ fn list() -> Result<ExitCode, Wrong> {
 }
 
 impl RunArguments {
-    fn run(self) -> Result<ExitCode, Wrong> {
+    fn run(&self) -> Result<ExitCode, Wrong> {
         let scenario = scenarios::named(&self.scenario).map_err(Wrong)?;
-        let effort = self.effort();
+        let effort = self.effort(scenario);
+        let binaries = self.binaries()?;
         let interrupted = watch_for_interrupts(
             "stopping after this round; what was measured is kept (once more: at once)",
         )?;
@@ -253,25 +271,32 @@ impl RunArguments {
                 .canonicalize()
                 .map_err(|error| Wrong(format!("{}: {error}", folder.display())))?,
             None => {
-                ground::write_documents(&temporary.path().join("root"))?;
+                environment::write_documents(&temporary.path().join("root"))?;
                 temporary.path().join("root")
             }
         };
         let (ini, ini_without_opcache) =
             (temporary.path().join("php.ini"), temporary.path().join("php-without-opcache.ini"));
-        ground::write_ini(&ini, true)?;
-        ground::write_ini(&ini_without_opcache, false)?;
+        environment::write_ini(&ini, true)?;
+        environment::write_ini(&ini_without_opcache, false)?;
+        let mut facts = Facts {
+            binaries,
+            turns: self.turns,
+            ..self.facts(effort, scenario.wordpress)?
+        };
+        let (mut plan, mut effort) = self.plan(scenario, &facts)?;
         let mut wordpress = None;
-        let mut notes = Vec::new();
-        if scenario.wordpress {
+        if plan.asks_for_wordpress() {
             match WordPress::start(&root, &temporary.path().join("mariadb")) {
                 Ok(started) => wordpress = Some(started),
-                Err(Wrong(why)) => notes.push(why),
+                Err(Wrong(why)) => {
+                    facts.wordpress = false;
+                    (plan, effort) = self.plan(scenario, &facts)?;
+                    plan.notes.insert(0, why);
+                }
             }
         }
-        let facts = self.facts(effort, wordpress.is_some())?;
-        let (mut plan, effort) = scenario.within_budget(&facts, self.rounds).map_err(Wrong)?;
-        plan.notes.splice(0..0, notes);
+        environment::write_folders(&root, plan.folders)?;
         if self.no_opcache {
             plan.without_opcache()?;
         }
@@ -281,7 +306,12 @@ impl RunArguments {
             .unwrap_or_else(|| format!("howdah-lab-{}", scenario.name).into());
         let mut run = self.begin(scenario, effort, &out)?;
         let howdah = self.howdah.clone().unwrap_or_else(|| beside("howdah"));
-        let ground = Ground { root, ini, howdah, ..ground_here()? };
+        let environment = Environment {
+            root,
+            ini,
+            howdah,
+            ..local_environment()?
+        };
         eprintln!(
             "howdah-lab: {}: {} rounds, {} at the most",
             scenario.name,
@@ -289,7 +319,7 @@ impl RunArguments {
             duration(plan.estimate(&effort).as_secs())
         );
         let mut runner = Runner {
-            ground,
+            environment,
             ini_without_opcache,
             folder: temporary.path().join("stacks"),
             effort,
@@ -309,12 +339,40 @@ impl RunArguments {
         Ok(ExitCode::from(EXIT_INTERRUPTED))
     }
 
-    fn effort(&self) -> Effort {
-        let usual = if self.quick { Effort::QUICK } else { Effort::FULL };
+    /// The plan, reduced to the cells that were asked for, and its effort.
+    fn plan(&self, scenario: &Scenario, facts: &Facts) -> Result<(Plan, Effort), Wrong> {
+        let (mut plan, effort) = scenario.within_budget(facts, self.rounds).map_err(Wrong)?;
+        if !self.cells.is_empty() {
+            plan.keep(&self.cells)?;
+        }
+        Ok((plan, effort))
+    }
+
+    fn effort(&self, scenario: &Scenario) -> Effort {
+        let usual = if self.quick { Effort::QUICK } else { scenario.effort };
         Effort {
             rounds: self.rounds.unwrap_or(usual.rounds).max(1),
+            time: self.seconds.map_or(usual.time, Duration::from_secs),
             scale: self.scale.unwrap_or(usual.scale),
             ..usual
+        }
+    }
+
+    /// The binaries of `--before` and `--after`.
+    fn binaries(&self) -> Result<Option<(PathBuf, PathBuf)>, Wrong> {
+        let find = |file: &Path| {
+            let found = file.canonicalize();
+            let found = found.map_err(|error| Wrong(format!("{}: {error}", file.display())))?;
+            let php = found.with_file_name("howdah-php");
+            if !php.is_file() {
+                let (php, found) = (php.display(), found.display());
+                return Err(Wrong(format!("{php} does not exist; put it beside {found}")));
+            }
+            Ok::<_, Wrong>(found)
+        };
+        match (&self.before, &self.after) {
+            (Some(before), Some(after)) => Ok(Some((find(before)?, find(after)?))),
+            _ => Ok(None),
         }
     }
 
@@ -349,10 +407,12 @@ impl RunArguments {
             folder: self.root.clone(),
             urls,
             host: self.host.clone(),
+            binaries: None,
+            turns: false,
         })
     }
 
-    /// A new run, or one that was interrupted.
+    /// A new run, or the interrupted one in that folder.
     fn begin(&self, scenario: &Scenario, effort: Effort, out: &Path) -> Result<Run, Wrong> {
         if out.join("run.json").exists() {
             let run = report::read(out)?;
@@ -388,14 +448,14 @@ impl RunArguments {
     }
 }
 
-/// The first Ctrl-C (or SIGTERM, or a closed terminal) ends the run after the present round and
-/// keeps what was measured. The second cuts the round short. Either way what was started is stopped
-/// before we end.
+/// Sets a flag at the first Ctrl-C, SIGTERM or SIGHUP: the run ends after the present round and
+/// keeps its figures. The second interrupt cuts the round short. Everything that was started is
+/// stopped in both cases.
 fn watch_for_interrupts(first: &'static str) -> Result<Arc<AtomicBool>, Wrong> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let flag = interrupted.clone();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    // Before this returns, so that no signal comes too early.
+    // Registered before this function returns: no signal is missed.
     let listen = |kind| runtime.block_on(async { tokio::signal::unix::signal(kind) });
     use tokio::signal::unix::SignalKind;
     let (mut interrupt, mut terminate, mut hangup) = (

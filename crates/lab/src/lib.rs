@@ -1,4 +1,4 @@
-//! The laboratory: runs real servers side by side on one machine and says who is better at what.
+//! The laboratory: runs real servers side by side on one machine and compares them.
 //!
 //! ```text
 //! scenario ── cells ──┐
@@ -7,16 +7,17 @@
 //! probes (CPU, PSS, switches, system calls) ───┘
 //! ```
 //!
-//! Everything that is started lives in a [`process::Program`], has a group of its own and ends with
-//! it; everything that is written lives below one temporary folder.
+//! Every started program is a [`process::Program`] with a process group of its own, and ends with
+//! it. Every file is written below one temporary folder.
 
 #![forbid(unsafe_code)]
 
 pub mod command_line;
-pub mod ground;
+pub mod environment;
 pub mod load;
 pub mod loads;
 pub mod machine;
+pub mod php_facts;
 pub mod plan;
 pub mod probes;
 pub mod process;

@@ -1,64 +1,71 @@
-//! Loads: who asks, how, and what came of it.
+//! Loads: the requests that a stack is measured with.
 
 use std::time::Duration;
 
-/// One question, to be asked many times.
+/// A request that is repeated, and the answer that it must get.
 #[derive(Clone, Debug, Default)]
 pub struct Question {
     /// Path and query.
     pub path: String,
-    /// The Host field; `None` is the address.
+    /// The Host field; `None`: address and port.
     pub host: Option<String>,
     /// Further request fields.
     pub fields: Vec<(String, String)>,
-    /// The body that every answer must have, byte for byte; `None` is any body of 200.
+    /// The body that every answer must have, byte for byte. `None`: any body of an answer with
+    /// status 200.
     pub body: Option<Vec<u8>>,
+    /// Whether all stacks must give the same body, where `body` is `None`. The answer of the
+    /// group's first stack is then expected from all.
+    pub is_agreed: bool,
 }
 
-/// How a load is put on.
+/// A kind of load with its parameters.
 #[derive(Clone, Debug)]
 pub enum Load {
-    /// wrk, one thread: each connection asks again as soon as it has its answer.
+    /// wrk with one thread: each connection asks again as soon as it has its answer.
     Wrk(Closed),
-    /// h2load over HTTP/1.1, several threads: for machines on which one thread of wrk is too slow.
+    /// h2load over HTTP/1.1 with several threads, for machines on which one thread of wrk is too
+    /// slow.
     H2load(Closed),
     /// ApacheBench, as the studies used it.
     Ab(Bench),
-    /// A fixed rate, whatever the answers do; latency is counted from when a request was due (so
-    /// that a server that stands still cannot hide what it makes others wait).
+    /// A fixed rate that does not depend on the answers. Latency is counted from the moment at
+    /// which a request was due, so that a stalled server cannot hide the waiting time.
     OpenLoop(Open),
-    /// From 1 to so many clients, evenly over the time; hits, errors and time-outs are counted.
+    /// A number of clients that grows evenly from 1; hits, errors and time-outs are counted.
     Ramp(Ramp),
-    /// Connections that ask once and then stay open.
+    /// Connections that ask once and stay open.
     Idle(Closed),
     /// Clients that are slow at something.
     Slow(Slow, Closed),
     /// A fixed rate twice: first alone, then beside connections that keep every PHP process busy
     /// with the other question.
     Beside(Open, Busy),
-    /// Clients that must not notice that the server takes a new configuration every second.
+    /// The file in each of this many folders, over one connection, twice.
+    Folders(usize),
+    /// Clients that ask while the server reloads its configuration every second.
     Reload(Closed),
 }
 
 /// Connections that ask again and again.
 #[derive(Clone, Copy, Debug)]
 pub struct Closed {
-    /// How many are open at once.
+    /// Connections that are open at once.
     pub connections: usize,
-    /// For how long.
+    /// Duration.
     pub time: Duration,
 }
 
 /// `ab -n requests -c concurrency [-k]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Bench {
-    /// How many requests in all.
+    /// Requests in all.
     pub requests: u64,
-    /// How many at once.
+    /// Requests at once.
     pub concurrency: usize,
     /// Whether connections are kept.
     pub keep_alive: bool,
-    /// It ends after so long, in whole seconds, however many requests are left.
+    /// Upper limit of the duration, in whole seconds.
     pub at_most: Duration,
 }
 
@@ -69,48 +76,48 @@ pub struct Open {
     pub rate: f64,
     /// Connections that they are spread over.
     pub connections: usize,
-    /// For how long.
+    /// Duration.
     pub time: Duration,
 }
 
-/// What keeps PHP busy.
+/// A load that keeps PHP processes busy.
 #[derive(Clone, Debug)]
 pub struct Busy {
-    /// What is asked again and again.
+    /// The question that is repeated.
     pub question: Question,
-    /// By how many connections at once.
+    /// Connections that ask at once.
     pub connections: usize,
 }
 
-/// A growing crowd, each with a connection per request.
+/// A growing number of clients; each request uses a new connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Ramp {
-    /// How many there are at the end.
+    /// Clients at the end.
     pub clients: usize,
-    /// How long it takes until then.
+    /// Time until then.
     pub time: Duration,
-    /// How long a client waits for its answer.
+    /// Time that a client waits for an answer.
     pub timeout: Duration,
 }
 
-/// What a slow client is slow at.
+/// The part of the exchange that a slow client delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slow {
-    /// Its request's head.
+    /// Sending the head.
     Head,
-    /// Its request's body.
+    /// Sending the body.
     Body,
     /// Reading the answer.
     Reader,
 }
 
 impl Load {
-    /// Whether it is put on for a moment before it is measured.
+    /// Whether the load warms a stack up before it is measured.
     pub fn is_warmed_up(&self) -> bool {
         matches!(self, Load::Wrk(_) | Load::H2load(_) | Load::Ab(_))
     }
 
-    /// How long it takes; of a load with a number of requests, the most that it can take.
+    /// Duration of the load; its upper limit where the load has a number of requests.
     pub fn lasts(&self) -> Duration {
         match self {
             Load::Wrk(closed) | Load::H2load(closed) => closed.time.max(SECOND),
@@ -122,15 +129,18 @@ impl Load {
                 closed.time + CONNECT * u32::try_from(closed.connections).unwrap_or(u32::MAX)
             }
             Load::Slow(_, closed) | Load::Reload(closed) => closed.time,
+            Load::Folders(count) => 2 * FOLDER * u32::try_from(*count).unwrap_or(u32::MAX),
         }
     }
 }
 
-/// What a crowd that has gone leaves behind is still answered.
+/// Time in which requests of the last clients are still answered.
 const BACKLOG: Duration = Duration::from_secs(1);
-/// wrk and ab count time in these.
+/// The unit of time of wrk and ab.
 const SECOND: Duration = Duration::from_secs(1);
-/// For PHP processes to become busy.
+/// Time in which PHP processes become busy.
 pub(crate) const PAUSE: Duration = Duration::from_millis(300);
-/// A new connection and two requests on it.
+/// Time of a request for a file in a folder that was not asked for before.
+const FOLDER: Duration = Duration::from_micros(350);
+/// Time of a new connection and two requests on it.
 const CONNECT: Duration = Duration::from_micros(350);

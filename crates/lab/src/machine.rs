@@ -1,4 +1,4 @@
-//! The machine: what a reader must know to understand a run, and what stands in a run's way.
+//! Facts about the machine, and obstacles to a run.
 
 use std::fs;
 use std::path::Path;
@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::ground;
+use crate::environment;
 use crate::process::find;
-use crate::stack::{Ground, Stack};
+use crate::stack::{Environment, Stack};
 
-/// What a reader must know, in the order in which it is shown.
+/// Facts for readers of a run, in the order in which they are shown.
 pub fn facts() -> Vec<(String, String)> {
     let fact = |name: &str, value: String| (name.to_owned(), value);
     vec![
@@ -30,15 +30,15 @@ pub fn facts() -> Vec<(String, String)> {
     ]
 }
 
-/// Connections that the crowds need, on both sides of each.
+/// Open files of the largest crowd: client and server side of each connection.
 const DESCRIPTORS: u64 = 65_536;
 
-/// Raises our limit of open files, which servers inherit, as far as it may be raised.
+/// Raises the limit of open files, which servers inherit, as far as allowed.
 pub fn allow_descriptors() {
     let limits = getrlimit(Resource::Nofile);
     let most = limits.maximum.unwrap_or(DESCRIPTORS).min(DESCRIPTORS);
     if limits.current.is_some_and(|current| current < most) {
-        // Where it is refused, `doctor` and the crowds that fail say so.
+        // Without it, `doctor` and the failing loads say so.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(most), ..limits });
     }
 }
@@ -49,12 +49,12 @@ fn memory() -> String {
     kibibytes.map_or(text, |kibibytes| format!("{:.1} GiB", kibibytes / 1024.0 / 1024.0))
 }
 
-/// Processors that we may use.
+/// Processors that this process may use.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Whether somebody else uses the machine: figures taken then are worth little.
+/// Whether other programs use the machine: figures taken then are worth little.
 pub fn is_busy() -> bool {
     let load: f64 = text_of("/proc/loadavg")
         .split(' ')
@@ -68,19 +68,19 @@ fn load() -> String {
     text_of("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 
-/// One thing that `doctor` has looked at.
+/// A finding of `doctor`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Whether it stands in a run's way.
+    /// Whether it allows a run.
     pub good: bool,
-    /// What it is about.
+    /// The subject.
     pub what: String,
-    /// What was found, and what to do if it is not good.
+    /// The finding, and what to do where it is not good.
     pub text: String,
 }
 
-/// Everything that can stand in a run's way.
-pub fn doctor(ground: &Ground, stacks: &[std::rc::Rc<dyn Stack>]) -> Vec<Finding> {
+/// Looks for obstacles to a run.
+pub fn doctor(environment: &Environment, stacks: &[std::rc::Rc<dyn Stack>]) -> Vec<Finding> {
     let finding =
         |good: bool, what: &str, text: String| Finding { good, what: what.to_owned(), text };
     let mut found = vec![
@@ -111,8 +111,8 @@ pub fn doctor(ground: &Ground, stacks: &[std::rc::Rc<dyn Stack>]) -> Vec<Finding
     };
     found.push(finding(database, "WordPress on MariaDB", text.to_owned()));
     for stack in stacks {
-        let missing = stack.missing(ground);
-        let text = missing.clone().unwrap_or_else(|| stack.version(ground));
+        let missing = stack.missing(environment);
+        let text = missing.clone().unwrap_or_else(|| stack.version(environment));
         found.push(finding(missing.is_none(), stack.title(), text));
     }
     found
@@ -158,19 +158,19 @@ fn memory_limits() -> Finding {
     }
 }
 
-/// Sites with users of their own: Debian's suEXEC serves only what is below `/var/www`, and what it
-/// serves instead can be set in `/etc/apache2/suexec` alone, which is not ours to change.
+/// Whether sites can have users of their own. Debian's suEXEC serves only files below `/var/www`;
+/// another folder is set in `/etc/apache2/suexec`, which the laboratory does not change.
 fn separate_users() -> Finding {
     let is_there = Path::new("/usr/lib/apache2/modules/mpm_itk.so").is_file();
     let how = if !is_there {
         "libapache2-mpm-itk is not installed; `howdah-lab setup` installs it"
-    } else if ground::user().is_none() {
+    } else if environment::user().is_none() {
         "Apache ITK, which only root can start"
     } else {
         "Apache ITK"
     };
     Finding {
-        good: is_there && ground::user().is_some(),
+        good: is_there && environment::user().is_some(),
         what: "separate users".to_owned(),
         text: format!(
             "{how}; suEXEC is left out, since Debian's serves only what is below /var/www"
@@ -178,8 +178,7 @@ fn separate_users() -> Finding {
     }
 }
 
-/// How much the time of the same work differs from one time to the next: other users of the machine
-/// show in it.
+/// Measures how much the duration of the same work varies, which shows other users of the machine.
 fn noise() -> Finding {
     let work = || {
         let began = Instant::now();

@@ -1,4 +1,4 @@
-//! What a scenario asks for: cells, each put to several stacks under a load.
+//! The plan of a scenario: cells, each measured on several stacks under a load.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -8,113 +8,119 @@ use crate::load::{Load, Question};
 use crate::loads::Wrong;
 use crate::record::{Figure, Target};
 use crate::stack::Stack;
+use crate::wordpress;
 
-/// Everything that a run is to measure, in order.
+/// Everything that a run measures, in order.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// Groups of cells, one after the other. Between them all stacks are stopped.
+    /// Groups of cells, measured one after the other. All stacks are stopped in between.
     pub groups: Vec<Group>,
-    /// What the study did differently because its software no longer exists, and what else a reader
-    /// must know.
+    /// Notes for readers: differences to the study, and their reasons.
     pub notes: Vec<String>,
-    /// What is to be reached.
+    /// The targets.
     pub targets: Vec<Target>,
+    /// Number of folders with an `.htaccess` file each that the plan needs.
+    pub folders: usize,
 }
 
 /// Cells that are measured on the same running stacks.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Group {
-    /// For people, while it runs.
+    /// Title for the terminal.
     pub title: String,
     /// The stacks, in the order of a round.
     pub stacks: Vec<Rc<dyn Stack>>,
-    /// What they are given.
+    /// The conditions of the stacks.
     pub conditions: Conditions,
-    /// What they are asked.
+    /// The cells.
     pub cells: Vec<PlannedCell>,
 }
 
-/// What the stacks of a group are given.
+/// Conditions that all stacks of a group share.
 #[derive(Clone, Debug)]
 pub struct Conditions {
-    /// PHP processes of each.
+    /// PHP processes of each stack.
     pub php_processes: usize,
-    /// The most connections that will be open at once.
+    /// Upper limit of connections that are open at once.
     pub connections: usize,
     /// Whether opcache is on.
     pub opcache: bool,
-    /// Whether the stacks run all at once, idle ones beside the one that is asked (`false`), or one
-    /// by one, as where memory is limited (`true`).
+    /// Whether stacks run one at a time, as where memory is limited. Otherwise all run, and idle
+    /// ones stay beside the one that is measured.
     pub alone: bool,
-    /// Bytes of memory that a stack may use, its programs together, by cgroup.
+    /// Memory limit of a stack in bytes, all programs together, by control group.
     pub memory: Option<u64>,
     /// Settings of the study that replace the stacks' own.
     pub settings: BTreeMap<String, String>,
-    /// A setting whose best value is searched for before the cells are measured.
+    /// A setting whose best value is searched for before cells are measured.
     pub search: Option<Search>,
 }
 
-/// A setting whose best value is not known.
+/// A setting with an unknown best value.
 #[derive(Clone, Debug)]
 pub struct Search {
-    /// As in [`Ground::settings`](crate::stack::Ground::settings).
+    /// Key, as in [`Environment::settings`](crate::stack::Environment::settings).
     pub setting: String,
-    /// What is tried; the one with the most hits wins.
+    /// Values to try; the one with the most hits is used.
     pub candidates: Vec<u32>,
-    /// What is asked.
+    /// The question.
     pub question: Question,
-    /// How it is asked.
+    /// The load.
     pub load: Load,
 }
 
-/// A cell before it is measured.
+/// A cell that is to be measured.
 #[derive(Clone, Debug)]
 pub struct PlannedCell {
     /// Unique in the run.
     pub name: String,
-    /// The chart that it belongs to.
+    /// The chart that the cell belongs to.
     pub chart: String,
-    /// Its place on the chart's axis.
+    /// Place on the chart's axis.
     pub at: Option<f64>,
-    /// What the axis counts.
+    /// Unit of the axis.
     pub axis: String,
     /// The figure that the chart shows.
     pub figure: Figure,
-    /// What is asked.
+    /// The question.
     pub question: Question,
-    /// How it is asked.
+    /// The load.
     pub load: Load,
-    /// Whether it needs PHP: stacks without are left out.
+    /// Whether the cell needs PHP: stacks without PHP are left out.
     pub php: bool,
-    /// Whether system calls are counted in one round more.
+    /// Whether system calls are counted in one additional round.
     pub counts_calls: bool,
     /// The study's own figures.
     pub study: Vec<(String, f64)>,
-    /// No more rounds than these: for what hardly varies and takes long.
+    /// The stack that the others are compared with, as in [`Cell::base`](crate::record::Cell::base).
+    pub base: Option<String>,
+    /// Upper limit of the rounds, for figures that hardly vary and take long.
     pub most_rounds: Option<u32>,
+    /// Whether the loads of all stacks take turns of a tenth of a second within each round, for
+    /// differences that are smaller than the noise of the machine. Only for loads of wrk, and pages
+    /// that fit into a socket's buffer.
+    pub in_turns: bool,
 }
 
 impl PlannedCell {
-    /// Its rounds in a run with that effort.
+    /// Number of rounds for that effort.
     pub fn rounds(&self, effort: &Effort) -> u32 {
         self.most_rounds.unwrap_or(u32::MAX).min(effort.rounds)
     }
 
-    /// How long a stack is asked before it is measured: pages that take long to load get more of
-    /// it.
+    /// Duration of the warm-up: longer for pages that take long to load.
     pub fn warm_up(&self, effort: &Effort) -> Duration {
         effort.warm_up.max(self.load.lasts().min(Duration::from_secs(2)))
     }
 }
 
 impl Group {
-    /// Whether the stack is asked for the cell: files are served by all, scripts by those that run
-    /// PHP.
+    /// Whether the stack takes part in the cell: all serve files, those with PHP serve scripts.
     pub fn asks(&self, stack: &dyn Stack, planned: &PlannedCell) -> bool {
         stack.serves_php() || !planned.php
     }
 
-    /// How long it takes, rather too long than too short.
+    /// Estimated duration, rather too long than too short.
     fn estimate(&self, effort: &Effort) -> Duration {
         let mut all = Duration::ZERO;
         for stack in &self.stacks {
@@ -140,7 +146,36 @@ impl Group {
 }
 
 impl Plan {
-    /// The same with opcache off everywhere.
+    /// Drops all cells but those whose name begins with one of `names`, and groups without cells.
+    ///
+    /// # Errors
+    ///
+    /// A name with which no cell begins is answered with the cells that there are.
+    pub fn keep(&mut self, names: &[String]) -> Result<(), Wrong> {
+        let cells = || self.groups.iter().flat_map(|group| &group.cells);
+        let is_known = |name: &&String| cells().any(|cell| cell.name.starts_with(name.as_str()));
+        if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
+            let known: Vec<&str> = cells().map(|cell| cell.name.as_str()).collect();
+            let known = known.join("; ");
+            return Err(Wrong(format!("there is no cell {unknown}; there are {known}")));
+        }
+        for group in &mut self.groups {
+            let is_named = |name: &String| names.iter().any(|begin| name.starts_with(begin));
+            group.cells.retain(|cell| is_named(&cell.name));
+        }
+        self.groups.retain(|group| !group.cells.is_empty());
+        let cells: Vec<&PlannedCell> = self.groups.iter().flat_map(|group| &group.cells).collect();
+        self.targets.retain(|target| cells.iter().any(|cell| cell.name == target.cell));
+        Ok(())
+    }
+
+    /// Whether a cell needs WordPress and its database.
+    pub fn asks_for_wordpress(&self) -> bool {
+        let mut cells = self.groups.iter().flat_map(|group| &group.cells);
+        cells.any(|cell| cell.question.path.starts_with(wordpress::PATH))
+    }
+
+    /// Turns opcache off for all stacks.
     pub fn without_opcache(&mut self) -> Result<(), Wrong> {
         let is_compared = self.groups.iter().any(|group| !group.conditions.opcache);
         if is_compared {
@@ -156,40 +191,41 @@ impl Plan {
         Ok(())
     }
 
-    /// How long it takes, rather too long than too short.
+    /// Estimated duration, rather too long than too short.
     pub fn estimate(&self, effort: &Effort) -> Duration {
         self.groups.iter().map(|group| group.estimate(effort)).sum()
     }
 }
 
-/// A stack's start and end.
+/// Time for a stack's start and stop.
 const START: Duration = Duration::from_millis(1500);
-/// What a round needs beside its load: sampled answers, probes, a pause.
+/// Time of a round besides its load: sampled answers, probes, a pause.
 const BESIDE: Duration = Duration::from_millis(400);
-/// System calls of one cell and stack.
+/// Time for counting system calls for one cell and stack.
 const COUNTING: Duration = Duration::from_secs(3);
 
-/// How thorough a run is.
+/// Rounds and durations of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Effort {
     /// Rounds of each cell.
     pub rounds: u32,
-    /// What numbers of requests are multiplied with.
+    /// Factor for the studies' numbers of requests.
     pub scale: f64,
-    /// How long a load lasts that has no number of requests.
+    /// Duration of a load without a number of requests.
     pub time: Duration,
-    /// The most that a load takes that has a number of requests.
+    /// Upper limit of the duration of a load with a number of requests.
     pub at_most: Duration,
-    /// How long a stack is asked before it is measured.
+    /// Duration of the warm-up.
     pub warm_up: Duration,
-    /// Whether cells are left out to end within minutes.
+    /// Whether cells are left out so that the run takes minutes.
     pub quick: bool,
-    /// How long the run may take in all, WordPress's installation aside; rounds and times give way.
+    /// Upper limit of the run's duration, without WordPress's installation; rounds and durations
+    /// are reduced until the run fits.
     pub budget: Option<Duration>,
 }
 
 impl Effort {
-    /// Ends within five minutes on two cores.
+    /// The effort of `--quick`: five minutes on two processors.
     pub const QUICK: Effort = Effort {
         rounds: 5,
         scale: 0.02,
@@ -197,10 +233,10 @@ impl Effort {
         at_most: Duration::from_secs(1),
         warm_up: Duration::from_secs(1),
         quick: true,
-        // The rest is for WordPress and the report.
+        // The remaining time is for WordPress and the report.
         budget: Some(Duration::from_secs(265)),
     };
-    /// As long as it takes.
+    /// The usual effort of a full run.
     pub const FULL: Effort = Effort {
         rounds: 5,
         scale: 0.2,
@@ -211,14 +247,14 @@ impl Effort {
         budget: None,
     };
 
-    /// A study's number of requests, scaled; at least 20.
+    /// A study's number of requests, multiplied with `scale`; at least 20.
     pub fn requests(&self, number: u64) -> u64 {
         ((number as f64 * self.scale) as u64).max(20)
     }
 
-    /// The same, and less and less of it: first shorter loads, down to two seconds (wrk knows whole
-    /// ones only), with two rounds more, and then fewer and fewer: many short rounds say more than
-    /// few long ones.
+    /// Efforts of decreasing duration, beginning with this one: first shorter loads, down to two
+    /// seconds (wrk knows whole ones only), then two more rounds of that length, then fewer and
+    /// fewer. Many short rounds say more than few long ones.
     pub fn less_and_less(self) -> impl Iterator<Item = Effort> {
         let with_time = move |seconds| Effort {
             time: Duration::from_secs(seconds),

@@ -1,4 +1,4 @@
-//! Programs that are started, what the kernel says of their processes, and how they end.
+//! Starting and stopping programs, and the kernel's data about their processes.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A started program and everything below it. Dropped, it is stopped.
+/// A started program with all processes below it. Dropping it stops them.
 ///
-/// It gets a process group of its own: Apache and lighttpd signal their whole group when they stop,
-/// which would otherwise be ours.
+/// The program gets a process group of its own: Apache and lighttpd signal their whole group when
+/// they stop, which would include the laboratory.
 #[derive(Debug)]
 pub struct Program {
     child: Child,
@@ -22,24 +22,24 @@ pub struct Program {
     name: String,
 }
 
-/// Why a program is not there.
+/// Why a program could not be started.
 #[derive(Debug)]
 pub enum StartFailed {
-    /// It could not be executed.
+    /// Executing the program failed.
     Execute(String, io::Error),
-    /// It ended, or was not ready in time; with the end of its log.
+    /// The program ended, or was not ready in time; with the end of its log.
     NotReady(String, String),
 }
 
-/// How long a program that was asked to end may take.
+/// Time in which a program must end after SIGTERM.
 const STOP: Duration = Duration::from_secs(10);
-/// How long a program may take until it is ready.
+/// Time in which a program must become ready.
 const START: Duration = Duration::from_secs(20);
-/// Lines of a log that an error shows.
+/// Lines of the log that an error message shows.
 const LOG_LINES: usize = 15;
 
 impl Program {
-    /// Starts `command` with its output added to `log`.
+    /// Starts `command` and appends its output to `log`.
     pub fn start(command: &mut Command, log: &Path) -> Result<Program, StartFailed> {
         let name = command.get_program().to_string_lossy().into_owned();
         let open = || File::options().create(true).append(true).open(log);
@@ -56,12 +56,12 @@ impl Program {
         Ok(Program { child, log: log.to_owned(), name })
     }
 
-    /// The process that was started.
+    /// The id of the started process.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits until `ready` says so.
+    /// Waits until `ready` returns true.
     pub fn wait_until(&mut self, mut ready: impl FnMut() -> bool) -> Result<(), StartFailed> {
         let deadline = Instant::now() + START;
         while !ready() {
@@ -77,7 +77,7 @@ impl Program {
         Ok(())
     }
 
-    /// Whether it has ended by itself.
+    /// Whether the program has ended by itself.
     pub fn has_ended(&mut self) -> bool {
         !matches!(self.child.try_wait(), Ok(None))
     }
@@ -90,7 +90,7 @@ impl Program {
         lines[lines.len().saturating_sub(LOG_LINES)..].join("\n")
     }
 
-    /// SIGTERM for the program, and SIGKILL by pid for whatever of its tree is left after that.
+    /// Sends SIGTERM to the program, then SIGKILL to each process of its tree that is left.
     pub fn stop(&mut self) {
         let below: Vec<Identity> = tree(&[self.pid()])
             .into_iter()
@@ -137,7 +137,8 @@ impl std::fmt::Display for StartFailed {
 
 impl std::error::Error for StartFailed {}
 
-/// A process that cannot be mistaken for a later one with its number.
+/// A process id with its start time, which distinguishes the process from a later one with the same
+/// id.
 #[derive(Clone, Copy, Debug)]
 struct Identity {
     pid: u32,
@@ -150,13 +151,13 @@ impl Identity {
         Some(Identity { pid, started })
     }
 
-    /// A process that has ended and waits for its parent to notice does not run.
+    /// Whether the process runs. One that has ended and was not waited for does not.
     fn runs(&self) -> bool {
         stat(self.pid).is_some_and(|stat| stat.started == self.started && !stat.is_zombie)
     }
 }
 
-/// What `/proc/PID/stat` says (proc(5)).
+/// Fields of `/proc/PID/stat` (proc(5)).
 #[derive(Clone, Copy, Debug)]
 pub struct Stat {
     /// The parent's pid.
@@ -164,15 +165,15 @@ pub struct Stat {
     /// User and system time of the process and of its ended children that were waited for, in clock
     /// ticks.
     pub ticks: u64,
-    /// Those of the ended children alone.
+    /// Ticks of the ended children alone.
     pub of_children: u64,
-    /// When it began, in clock ticks after the machine.
+    /// Start time, in clock ticks after the start of the machine.
     pub started: u64,
-    /// Whether it has ended, and its parent has not waited for it.
+    /// Whether the process has ended and its parent has not waited for it.
     pub is_zombie: bool,
 }
 
-/// What the kernel says of a process; `None` where there is none.
+/// Reads `/proc/PID/stat`; `None` where there is no such process.
 pub fn stat(pid: u32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields: Vec<&str> = text[text.rfind(')')? + 2..].split(' ').collect();
@@ -187,16 +188,16 @@ pub fn stat(pid: u32) -> Option<Stat> {
     })
 }
 
-/// What we and our children that were waited for have used, in clock ticks.
+/// CPU time of this process and of its children that were waited for, in clock ticks.
 pub fn own_ticks() -> u64 {
     stat(std::process::id()).map_or(0, |stat| stat.ticks)
 }
 
-/// Linux' USER_HZ: `/proc` counts processor time in hundredths of a second on every architecture
-/// that Debian has.
+/// Linux' USER_HZ: `/proc` counts CPU time in hundredths of a second on all of Debian's
+/// architectures.
 pub const TICKS_PER_SECOND: f64 = 100.0;
 
-/// The roots and all their descendants that are alive.
+/// The roots and all their living descendants.
 pub fn tree(roots: &[u32]) -> Vec<u32> {
     let mut children: HashMap<u32, Vec<u32>> = HashMap::new();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -213,25 +214,25 @@ pub fn tree(roots: &[u32]) -> Vec<u32> {
     found
 }
 
-/// Sends a signal; nothing happens where the process has ended.
+/// Sends a signal. An ended process is no error.
 pub fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-        // It may have ended meanwhile, which is what was wanted.
+        // The process may have ended meanwhile, as wanted.
         let _ = kill_process(pid, signal);
     }
 }
 
-/// A port of the loopback interface that nobody uses at the moment.
+/// A port of the loopback interface that is free at the moment.
 pub fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-/// Whether somebody accepts connections on that port.
+/// Whether a program accepts connections on that port.
 pub fn accepts(port: u16) -> bool {
     TcpStream::connect_timeout(&([127, 0, 0, 1], port).into(), Duration::from_secs(1)).is_ok()
 }
 
-/// Where a program is: in PATH, or where servers live.
+/// Finds a program in PATH or in the folders of servers.
 pub fn find(names: &[&str]) -> Option<PathBuf> {
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/usr/local/sbin";
     names.iter().find_map(|name| {

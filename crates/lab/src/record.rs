@@ -1,7 +1,7 @@
-//! What a run has found, as it is kept in `run.json` and shown in the report.
+//! The results of a run, as `run.json` keeps them and the report shows them.
 //!
-//! A run is written after every round, so that what was measured is never lost and an interrupted
-//! run goes on where it stopped.
+//! A run is written after every round: results are never lost, and an interrupted run can be
+//! continued.
 
 use std::collections::BTreeMap;
 
@@ -10,62 +10,61 @@ use serde::{Deserialize, Serialize};
 /// One run of one scenario on one machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Of this format: 1.
+    /// Version of the format: 1.
     pub format: u32,
     /// The scenario's name on the command line.
     pub scenario: String,
-    /// When it began, as `2026-01-31T12:34:56Z`.
+    /// Start of the run, as `2026-01-31T12:34:56Z`.
     pub began: String,
-    /// Whether it was made with `--quick`: fewer rounds, shorter loads.
+    /// Whether the run was made with `--quick`: fewer rounds, shorter loads.
     pub quick: bool,
-    /// What the study's numbers of requests were multiplied with.
+    /// Factor for the study's numbers of requests.
     pub scale: f64,
-    /// Rounds that each cell is to have.
+    /// Planned rounds of each cell.
     pub rounds: u32,
-    /// What a reader must know of the machine, in the order in which it is shown.
+    /// Facts about the machine, in the order in which they are shown.
     pub machine: Vec<(String, String)>,
-    /// The stacks that took part, in the order of a round.
+    /// The measured stacks, in the order of a round.
     pub stacks: Vec<StackFacts>,
-    /// The stacks that could not, and why.
+    /// The stacks that could not be started, and why.
     pub absent: Vec<(String, String)>,
-    /// What was asked, and the answers.
+    /// Questions and results.
     pub cells: Vec<Cell>,
-    /// What else a reader must know: adaptations of the study, disturbances, differences between
-    /// the stacks.
+    /// Notes for readers: adaptations of the study, disturbances, differences between the stacks.
     pub notes: Vec<String>,
-    /// What is to be reached.
+    /// The targets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<Target>,
-    /// Whether opcache was off for all of it.
+    /// Whether opcache was off for all stacks.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_opcache: bool,
-    /// Settings that were searched for, by stack: an interrupted run goes on with them.
+    /// Best values of searched settings, by stack: a continued run uses them again.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub searched: BTreeMap<String, u32>,
 }
 
-/// What is to be reached in one cell.
+/// A target for one cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Target {
-    /// Of which cell.
+    /// Name of the cell.
     pub cell: String,
-    /// By which figure.
+    /// The figure that counts.
     pub figure: Figure,
-    /// Which stack is to reach it.
+    /// The stack that is to reach the target.
     pub ours: String,
-    /// The best of these is compared with; where there are none, the figure itself counts.
+    /// The best of these stacks is compared with; where there are none, the figure itself counts.
     pub against: Vec<String>,
     /// The bound for the ratio.
     pub bound: Bound,
 }
 
-/// Which ratios are good enough.
+/// The ratios that are good enough.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
-    /// So many times as good, or better.
+    /// This ratio or more.
     AtLeast(f64),
-    /// So many times the others' figure, or less.
+    /// This multiple of the others' figure, or less.
     AtMost(f64),
 }
 
@@ -75,70 +74,74 @@ impl Default for Bound {
     }
 }
 
-/// One stack as it ran.
+/// A stack as it was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StackFacts {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub name: String,
-    /// What people call it.
+    /// Name for people.
     pub title: String,
     /// The versions of its programs.
     pub version: String,
-    /// What could not be made equal to the others.
+    /// A difference to the other stacks that cannot be avoided.
     pub unequal: Option<String>,
-    /// Every configuration file as it was used, by name, the temporary folder's name replaced.
+    /// Every configuration file as used, by name; the temporary folder's name is replaced.
     pub configuration: BTreeMap<String, String>,
     /// Proportional set size of all of its processes before the first request, in KiB.
     pub idle_pss: Option<u64>,
 }
 
-/// One question that was put to several stacks.
+/// One question to several stacks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// Unique in the run, such as `HelloWorld.php/keep-alive/32`.
     pub name: String,
-    /// The chart that it belongs to, such as `HelloWorld.php, keep-alive`.
+    /// The chart that the cell belongs to, such as `HelloWorld.php, keep-alive`.
     pub chart: String,
-    /// Its place on the chart's axis, such as a concurrency; `None` for a chart of bars.
+    /// Place on the chart's axis, such as a concurrency; `None` for a chart of bars.
     pub at: Option<f64>,
-    /// What the axis counts.
+    /// Unit of the axis.
     pub axis: String,
-    /// Which figure the chart shows, and the study compared.
+    /// The figure that the chart shows and that is compared with the study.
     pub figure: Figure,
-    /// By stack's name.
+    /// Results by the stack's name.
     pub results: BTreeMap<String, Outcome>,
     /// The study's own figures, by what the study called its stacks.
     pub study: Vec<(String, f64)>,
+    /// The stack that the others of the cell are compared with. `None`: Howdah is compared with
+    /// each of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
 }
 
-/// What one stack made of one cell.
+/// The results of one stack in one cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// In the order in which they were run, void ones as well.
+    /// Rounds in order, with void ones.
     pub rounds: Vec<Round>,
-    /// Why it was not measured at all.
+    /// Why the stack was not measured at all.
     pub failure: Option<String>,
 }
 
 /// One load on one stack.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Round {
-    /// Why it does not count.
+    /// Why the round does not count.
     pub void: Option<String>,
-    /// Whether the load generator used more than 90 % of its processor: then it, not the server,
-    /// was measured.
+    /// Whether the load generator used more than 90 % of its processor: then the load generator was
+    /// the limit, not the server.
     pub loader_bound: bool,
-    /// What was measured.
+    /// The measured figures.
     pub figures: BTreeMap<Figure, f64>,
-    /// Second by second: time since the beginning and value, by figure.
+    /// Figures of each second: time since the start and value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub series: BTreeMap<Figure, Vec<(f64, f64)>>,
-    /// System calls per request by name, where they were counted.
+    /// System calls per request by name, where counted.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub calls: BTreeMap<String, f64>,
 }
 
-/// What can be measured.
+/// A measured quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
@@ -161,9 +164,9 @@ pub enum Figure {
     Latency99,
     /// Milliseconds: 99.9th percentile.
     Latency999,
-    /// Answers that were right.
+    /// Right answers.
     Hits,
-    /// Answers that were wrong, and connections that failed.
+    /// Wrong answers and failed connections.
     Errors,
     /// Requests without an answer in time.
     Timeouts,
@@ -173,7 +176,7 @@ pub enum Figure {
     BytesPerSecond,
     /// Clients at that moment of a ramp.
     Clients,
-    /// Processors that were busy with the server.
+    /// Processors that the server kept busy.
     Processors,
     /// Proportional set size of the processes that are not PHP's, in KiB.
     FrontPss,
@@ -183,20 +186,31 @@ pub enum Figure {
     Latency99Idle,
     /// 99th percentile as a multiple of that with idle PHP processes.
     SlowedDown,
+    /// Microseconds of the first request for each of many files, on average.
+    FirstRequest,
+    /// Microseconds of the second request for each of many files, on average.
+    SecondRequest,
+    /// Milliseconds of the longest first request.
+    LongestRequest,
+    /// Growth of the proportional set size, in KiB.
+    GrownPss,
 }
 
 impl Figure {
-    /// Whether more of it is better.
+    /// Whether a larger value is better.
     pub fn more_is_better(self) -> bool {
         matches!(self, Figure::RequestsPerSecond | Figure::Hits | Figure::BytesPerSecond)
     }
 
-    /// Whether it is in KiB.
+    /// Whether the figure is memory in KiB.
     pub fn is_memory(self) -> bool {
-        matches!(self, Figure::Pss | Figure::PeakPss | Figure::FrontPss | Figure::WorkerPss)
+        matches!(
+            self,
+            Figure::Pss | Figure::PeakPss | Figure::FrontPss | Figure::WorkerPss | Figure::GrownPss
+        )
     }
 
-    /// As a heading.
+    /// The figure's name in headings.
     pub fn title(self) -> &'static str {
         match self {
             Figure::RequestsPerSecond => "requests/s",
@@ -218,18 +232,22 @@ impl Figure {
             Figure::FrontPss => "memory without PHP's processes",
             Figure::WorkerPss => "memory of a PHP process",
             Figure::Latency99Idle => "99 % latency beside idle PHP, ms",
+            Figure::FirstRequest => "first request, µs",
+            Figure::SecondRequest => "second request, µs",
+            Figure::LongestRequest => "longest first request, ms",
+            Figure::GrownPss => "growth of memory",
             Figure::SlowedDown => "times the 99 % latency beside idle PHP",
         }
     }
 }
 
 impl Outcome {
-    /// The rounds that count.
+    /// The rounds that are not void.
     pub fn valid(&self) -> impl Iterator<Item = &Round> {
         self.rounds.iter().filter(|round| round.void.is_none())
     }
 
-    /// A figure of every round that counts and has it.
+    /// The values of a figure in all rounds that count.
     pub fn values(&self, figure: Figure) -> Vec<f64> {
         self.valid().filter_map(|round| round.figures.get(&figure).copied()).collect()
     }

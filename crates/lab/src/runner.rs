@@ -1,7 +1,8 @@
-//! Carries out a plan: stacks are started, asked in interleaved rounds, and stopped; after every
-//! round the run is written.
+//! Carries out a plan: starts stacks, measures them in interleaved rounds and stops them. The run
+//! is written after every round.
 
 mod measure;
+mod turns;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,53 +10,54 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::ground::give;
+use crate::environment::give;
 use crate::loads::{self, Wrong, sample};
+use crate::php_facts::{self, PhpFacts};
 use crate::plan::{Effort, Group, Plan, PlannedCell};
 use crate::probes::cgroup::Limit;
 use crate::probes::{calls, pss};
 use crate::record::{Cell, Figure, Outcome, Round, Run, StackFacts};
-use crate::stack::{Ground, Running, Stack};
+use crate::stack::{Environment, Running, Stack};
 
 use measure::{SAMPLE, measure, shortened};
 
-/// Who is told how far a run is.
+/// Receives the progress of a run.
 pub trait Progress {
-    /// A group begins; `stacks` are those that could be started.
+    /// A group begins; `stacks` are those that have started.
     fn group(&mut self, group: &Group, stacks: &[&str]);
-    /// A round is done. `done` of `all` rounds of the run are.
+    /// A round has ended, number `done` of `all`.
     fn round(&mut self, cell: &PlannedCell, stack: &str, round: &Round, done: usize, all: usize);
-    /// Something that a reader must know.
+    /// A note for readers of the run.
     fn note(&mut self, text: &str);
 }
 
-/// Carries out plans.
+/// Carries out plans with one environment.
 pub struct Runner<'r> {
-    /// What the stacks are given, but for a group's conditions.
-    pub ground: Ground,
+    /// The stacks' environment; the group's conditions replace parts of it.
+    pub environment: Environment,
     /// The php.ini for groups without opcache.
     pub ini_without_opcache: PathBuf,
-    /// Below it every stack gets a folder.
+    /// Parent of the stacks' folders.
     pub folder: PathBuf,
-    /// How thorough.
+    /// Rounds and durations.
     pub effort: Effort,
-    /// Where the run is kept; `None` is nowhere.
+    /// Folder in which the run is written; `None`: the run is not written.
     pub out: Option<PathBuf>,
-    /// Set to end after the present round.
+    /// Ends the run after the present round when it is set.
     pub interrupted: Arc<AtomicBool>,
-    /// Who is told.
+    /// Receives the progress.
     pub progress: &'r mut dyn Progress,
 }
 
-/// A stack of a group that runs.
+/// A running stack of a group.
 struct Started {
     stack: Rc<dyn Stack>,
     running: Running,
 }
 
 impl Runner<'_> {
-    /// Carries out the plan and adds to `run`, in which rounds may be from before an interruption.
-    /// Answers whether it came to the end.
+    /// Carries out the plan and adds the results to `run`, which may contain rounds from before an
+    /// interruption. Returns whether the plan was completed.
     pub fn carry_out(&mut self, plan: &Plan, run: &mut Run) -> Result<bool, Wrong> {
         for note in &plan.notes {
             self.note(run, note);
@@ -89,8 +91,8 @@ impl Runner<'_> {
         Ok(true)
     }
 
-    /// Stacks that are started together, from their start to their end. Answers whether it came to
-    /// the end.
+    /// Measures stacks that run at the same time, from start to stop. Returns whether they were
+    /// completed.
     fn turn(
         &mut self,
         group: &Group,
@@ -105,14 +107,33 @@ impl Runner<'_> {
         let limit = self.limit(group, run);
         let own = folder.join("measured");
         let mut started = self.start(group, &settings, stacks, &own, limit.as_ref(), run);
-        self.warm_up(group, &mut started, run);
-        let went_on = self.rounds(group, &mut started, run, done, all);
-        self.count_calls(group, &mut started, run);
+        self.note_php(group, &started, run);
+        let group = agreed(group, &started);
+        self.warm_up(&group, &mut started, run);
+        let went_on = self.rounds(&group, &mut started, run, done, all);
+        self.count_calls(&group, &mut started, run);
         drop(started);
         if let (Some(limit), [stack]) = (&limit, stacks) {
             self.note_memory(limit, stack.title(), run);
         }
         went_on
+    }
+
+    /// Notes differences between the stacks' PHP, where they serve the laboratory's documents.
+    fn note_php(&mut self, group: &Group, started: &[Started], run: &mut Run) {
+        let facts = |one: &Started| {
+            // The first request starts processes that a server starts late.
+            let facts =
+                php_facts::of(one.running.port).and_then(|_| php_facts::of(one.running.port));
+            Some((one.stack.title().to_owned(), facts?))
+        };
+        let all: Vec<(String, PhpFacts)> =
+            started.iter().filter(|one| one.stack.serves_php()).filter_map(facts).collect();
+        let all: Vec<(&str, PhpFacts)> =
+            all.iter().map(|(title, facts)| (title.as_str(), facts.clone())).collect();
+        for note in php_facts::differences(&all, group.conditions.opcache) {
+            self.note(run, &note);
+        }
     }
 
     fn note_memory(&mut self, limit: &Limit, title: &str, run: &mut Run) {
@@ -142,7 +163,7 @@ impl Runner<'_> {
         })
     }
 
-    /// Whether nothing is left to measure in that cell of that stack.
+    /// Whether all rounds of the cell are there for the stack.
     fn has_all(&self, planned: &PlannedCell, stack: &str, run: &Run) -> bool {
         let outcome = find(run, planned).and_then(|cell| cell.results.get(stack));
         outcome.is_some_and(|outcome| {
@@ -156,7 +177,7 @@ impl Runner<'_> {
         limit.map_err(|why| self.note(run, &why)).ok()
     }
 
-    /// The group's settings, with the best value of the one that is searched for.
+    /// The group's settings with the best value of the searched setting.
     fn search(
         &mut self,
         group: &Group,
@@ -182,7 +203,7 @@ impl Runner<'_> {
             let own = folder.join(format!("search-{candidate}"));
             let started = self.start(group, &settings, stacks, &own, limit.as_ref(), run);
             let Some(one) = started.first() else { break };
-            // The first answers load code; who cannot give them has no hits either.
+            // The first answers load code. A stack that cannot give them has no hits.
             let _ = sample::check(&search.question, one.running.port, 4 * SAMPLE);
             let measured = loads::put(&search.load, &search.question, &one.running.target());
             let hits = measured.map_or(0.0, |measured| {
@@ -209,7 +230,7 @@ impl Runner<'_> {
         Ok(settings)
     }
 
-    /// System calls of those cells that ask for it, with their last round.
+    /// Counts system calls for the cells that ask for it, and adds them to the last round.
     fn count_calls(&mut self, group: &Group, started: &mut [Started], run: &mut Run) {
         for planned in group.cells.iter().filter(|planned| planned.counts_calls) {
             for one in started.iter_mut().filter(|one| group.asks(one.stack.as_ref(), planned)) {
@@ -239,31 +260,31 @@ impl Runner<'_> {
         limit: Option<&Limit>,
         run: &mut Run,
     ) -> Vec<Started> {
-        let ground = Ground {
+        let environment = Environment {
             php_processes: group.conditions.php_processes,
             connections: group.conditions.connections,
             opcache: group.conditions.opcache,
             settings: settings.clone(),
             ini: if group.conditions.opcache {
-                self.ground.ini.clone()
+                self.environment.ini.clone()
             } else {
                 self.ini_without_opcache.clone()
             },
-            ..self.ground.clone()
+            ..self.environment.clone()
         };
         let mut started = Vec::new();
         for stack in stacks {
             let own = folder.join(stack.name());
-            let running = match stack.missing(&ground) {
+            let running = match stack.missing(&environment) {
                 Some(missing) => Err(missing),
-                // Somebody may have taken the port between its choice and its use.
-                None => start_one(stack.as_ref(), &ground, &own, limit).or_else(|_| {
-                    start_one(stack.as_ref(), &ground, &own.with_extension("again"), limit)
+                // Another program may have taken the port between its choice and its use.
+                None => start_one(stack.as_ref(), &environment, &own, limit).or_else(|_| {
+                    start_one(stack.as_ref(), &environment, &own.with_extension("again"), limit)
                 }),
             };
             match running {
                 Ok(running) => {
-                    self.remember(run, stack.as_ref(), &running, &ground);
+                    self.remember(run, stack.as_ref(), &running, &environment);
                     started.push(Started { stack: stack.clone(), running });
                 }
                 Err(why) => {
@@ -279,7 +300,13 @@ impl Runner<'_> {
         started
     }
 
-    fn remember(&self, run: &mut Run, stack: &dyn Stack, running: &Running, ground: &Ground) {
+    fn remember(
+        &self,
+        run: &mut Run,
+        stack: &dyn Stack,
+        running: &Running,
+        environment: &Environment,
+    ) {
         if run.stacks.iter().any(|known| known.name == stack.name()) {
             return;
         }
@@ -288,7 +315,7 @@ impl Runner<'_> {
         run.stacks.push(StackFacts {
             name: stack.name().to_owned(),
             title: stack.title().to_owned(),
-            version: stack.version(ground),
+            version: stack.version(environment),
             unequal: stack.unequal().map(str::to_owned),
             configuration: running
                 .configuration
@@ -299,8 +326,8 @@ impl Runner<'_> {
         });
     }
 
-    /// Loads code into caches and starts what servers start late. Who answers wrongly here is not
-    /// measured.
+    /// Loads code into caches and starts processes that servers start late. A stack with a wrong
+    /// answer is not measured.
     fn warm_up(&mut self, group: &Group, started: &mut [Started], run: &mut Run) {
         let mut warmed: Vec<(String, String)> = Vec::new();
         for planned in &group.cells {
@@ -317,7 +344,7 @@ impl Runner<'_> {
                 warmed.extend(load.is_some().then_some(key));
                 let asked = sample::check(&planned.question, one.running.port, SAMPLE);
                 if let (Ok(()), Some(load)) = (&asked, load) {
-                    // Whether many at once are answered well is for the rounds to say.
+                    // The rounds show whether the stack answers many requests at once.
                     let _ = loads::put(&load, &planned.question, &one.running.target());
                 }
                 if !loads::is_aborted() {
@@ -328,7 +355,8 @@ impl Runner<'_> {
         }
     }
 
-    /// Every stack in turn, again and again. Answers whether it came to the end.
+    /// Measures every stack in turn, in every second round in the opposite order. Returns whether
+    /// all rounds were completed.
     fn rounds(
         &mut self,
         group: &Group,
@@ -339,31 +367,57 @@ impl Runner<'_> {
     ) -> Result<bool, Wrong> {
         for planned in &group.cells {
             for number in 0..planned.rounds(&self.effort) as usize {
-                for one in started.iter_mut().filter(|one| group.asks(one.stack.as_ref(), planned))
-                {
+                let mut due: Vec<&mut Started> = Vec::new();
+                for one in in_order_of(number, started) {
+                    if group.asks(one.stack.as_ref(), planned) {
+                        *done += 1;
+                        let outcome = outcome(run, planned, one.stack.name());
+                        if outcome.failure.is_none() && outcome.rounds.len() <= number {
+                            due.push(one);
+                        }
+                    }
+                }
+                // All at once where their loads take turns, one by one elsewhere.
+                let size = if planned.in_turns { due.len().max(1) } else { 1 };
+                for together in due.chunks_mut(size) {
                     if self.is_interrupted() {
                         return Ok(false);
                     }
-                    *done += 1;
-                    let outcome = outcome(run, planned, one.stack.name());
-                    if outcome.failure.is_some() || outcome.rounds.len() > number {
-                        continue;
-                    }
-                    let round = measure(planned, &mut one.running);
+                    let rounds = if planned.in_turns {
+                        let running = together.iter_mut().map(|one| &mut one.running);
+                        turns::measure(planned, &mut running.collect::<Vec<_>>())?
+                    } else {
+                        together.iter_mut().map(|one| measure(planned, &mut one.running)).collect()
+                    };
                     if loads::is_aborted() {
                         return Ok(false);
                     }
-                    self.progress.round(planned, one.stack.name(), &round, *done, all);
-                    if round.void.is_none() {
-                        // Of all rounds' seconds the last one's are shown, and kept.
-                        outcome.rounds.iter_mut().for_each(|round| round.series.clear());
+                    for (one, round) in together.iter().zip(rounds) {
+                        self.keep(planned, one.stack.name(), round, run, (*done, all));
                     }
-                    outcome.rounds.push(round);
                     self.write(run)?;
                 }
             }
         }
         Ok(true)
+    }
+
+    /// Reports a round and adds it to the run.
+    fn keep(
+        &mut self,
+        planned: &PlannedCell,
+        stack: &str,
+        round: Round,
+        run: &mut Run,
+        (done, all): (usize, usize),
+    ) {
+        self.progress.round(planned, stack, &round, done, all);
+        let outcome = outcome(run, planned, stack);
+        if round.void.is_none() {
+            // Figures of each second are kept for the last round only.
+            outcome.rounds.iter_mut().for_each(|round| round.series.clear());
+        }
+        outcome.rounds.push(round);
     }
 
     fn is_interrupted(&self) -> bool {
@@ -385,7 +439,7 @@ impl Runner<'_> {
     }
 }
 
-/// Writes `run.json` in that folder: whole, or not at all.
+/// Writes `run.json` into that folder, completely or not at all.
 pub fn write_run(folder: &Path, run: &Run) -> Result<(), Wrong> {
     std::fs::create_dir_all(folder)?;
     let text = as_lines(run).map_err(|error| Wrong(error.to_string()))?;
@@ -394,8 +448,8 @@ pub fn write_run(folder: &Path, run: &Run) -> Result<(), Wrong> {
     written.map_err(|error| Wrong(format!("cannot write {}: {error}", whole.display())))
 }
 
-/// JSON with a line for each part of a run, and for each part of a list: small, and yet two runs
-/// can be compared by eye.
+/// Encodes the run as JSON with one line for each part and for each element of a list, so that two
+/// runs can be compared with a text tool.
 fn as_lines(run: &Run) -> serde_json::Result<String> {
     let mut parts = Vec::new();
     if let serde_json::Value::Object(fields) = serde_json::to_value(run)? {
@@ -413,16 +467,45 @@ fn as_lines(run: &Run) -> serde_json::Result<String> {
     Ok(format!("{{\n{}\n}}", parts.join(",\n")))
 }
 
-/// Starts a stack in its folder, within a limit where there is one.
+/// The stacks in the order of a round: every second round runs backwards, which gives no stack
+/// the advantage of its place.
+fn in_order_of(round: usize, started: &mut [Started]) -> Vec<&mut Started> {
+    let mut order: Vec<&mut Started> = started.iter_mut().collect();
+    if round % 2 == 1 {
+        order.reverse();
+    }
+    order
+}
+
+/// The group with the bodies that all stacks must agree in. Each is the second answer of the first
+/// stack, since the first answer may fill caches.
+fn agreed(group: &Group, started: &[Started]) -> Group {
+    let mut group = group.clone();
+    let is_open = |cell: &PlannedCell| cell.question.is_agreed && cell.question.body.is_none();
+    for at in 0..group.cells.len() {
+        let planned = &group.cells[at];
+        let first = started.iter().find(|one| group.asks(one.stack.as_ref(), planned));
+        let Some(first) = first.filter(|_| is_open(planned)) else {
+            continue;
+        };
+        let ask = || sample::ask(&planned.question, first.running.port);
+        // An answer without status 200 fails in the warm-up, with a message.
+        let answer = ask().and_then(|_| ask()).ok().filter(|answer| answer.status == 200);
+        group.cells[at].question.body = answer.map(|answer| answer.body);
+    }
+    group
+}
+
+/// Starts a stack in its folder, inside a memory limit if there is one.
 fn start_one(
     stack: &dyn Stack,
-    ground: &Ground,
+    environment: &Environment,
     folder: &Path,
     limit: Option<&Limit>,
 ) -> Result<Running, String> {
     std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    give(folder, ground);
-    let start = || stack.start(ground, folder).map_err(|error| error.to_string());
+    give(folder, environment);
+    let start = || stack.start(environment, folder).map_err(|error| error.to_string());
     match limit {
         Some(limit) => limit.within(start).and_then(|started| started),
         None => start(),
@@ -445,6 +528,7 @@ fn outcome<'r>(run: &'r mut Run, planned: &PlannedCell, stack: &str) -> &'r mut 
                 figure: planned.figure,
                 results: Default::default(),
                 study: planned.study.clone(),
+                base: planned.base.clone(),
             });
             run.cells.len() - 1
         }

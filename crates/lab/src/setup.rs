@@ -1,8 +1,8 @@
-//! Installing the peers from Debian's packages.
+//! Installs servers and tools from Debian's packages.
 //!
-//! Nothing that was there before is stopped, masked or configured, and what is new is not started:
-//! a policy that keeps package scripts from starting services is in place only while packages are
-//! installed, and only where there is none yet.
+//! No existing service is stopped, masked or configured, and no new one is started: a policy that
+//! keeps package scripts from starting services exists while packages are installed, unless there
+//! is one already.
 
 use std::fs;
 use std::io::{BufRead, Write};
@@ -16,7 +16,7 @@ use crate::stack::Stack;
 
 const POLICY: &str = "/usr/sbin/policy-rc.d";
 
-/// Besides the stacks: loads, probes and the application.
+/// Packages of loads, probes and the application.
 const TOOLS: &[&str] = &[
     "wrk",
     "apache2-utils",
@@ -27,7 +27,7 @@ const TOOLS: &[&str] = &[
     "wordpress-theme-twentytwentythree",
 ];
 
-/// The packages that are missing.
+/// The missing packages of stacks and tools.
 pub fn missing(stacks: &[std::rc::Rc<dyn Stack>], php: &str) -> Vec<String> {
     let mut packages: Vec<String> = TOOLS.iter().map(|name| (*name).to_owned()).collect();
     packages.extend(["cli", "opcache", "mysql"].map(|part| format!("php{php}-{part}")));
@@ -56,7 +56,7 @@ pub fn ask(question: &str) -> bool {
     read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
 }
 
-/// Installs the packages; those that cannot be had are answered.
+/// Installs the packages and returns those that are not available.
 pub fn install(packages: &[String]) -> Result<Vec<String>, String> {
     if !geteuid().is_root() {
         return Err(format!(
@@ -65,7 +65,7 @@ pub fn install(packages: &[String]) -> Result<Vec<String>, String> {
         ));
     }
     let _policy = Policy::new()?;
-    // Old lists are good enough where new ones cannot be had.
+    // Old lists are used where new ones cannot be fetched.
     let _ = apt(&["update"], &[]);
     if apt(&["-y", "--no-install-recommends", "install"], packages)? {
         return Ok(Vec::new());
@@ -93,7 +93,7 @@ fn apt(arguments: &[&str], packages: &[String]) -> Result<bool, String> {
     Ok(status.success())
 }
 
-/// Keeps package scripts from starting services, for as long as it lives.
+/// Keeps package scripts from starting services while the value exists.
 struct Policy {
     is_ours: bool,
 }

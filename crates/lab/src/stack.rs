@@ -8,88 +8,87 @@ use rustix::process::Signal;
 
 use crate::process::{Program, StartFailed};
 
-/// One way of serving. An implementation writes configurations and starts programs, nothing more.
+/// One way of serving. Implementations write configurations and start programs, nothing else.
 pub trait Stack: fmt::Debug {
-    /// On the command line and in files: `apache-prefork-mod_php`.
+    /// Name on the command line and in files: `apache-prefork-mod_php`.
     fn name(&self) -> &str;
-    /// For people: `Apache prefork + mod_php`.
+    /// Name for people: `Apache prefork + mod_php`.
     fn title(&self) -> &str;
-    /// Whether it runs PHP, or serves files only.
+    /// Whether the stack runs PHP; otherwise it serves files only.
     fn serves_php(&self) -> bool {
         true
     }
-    /// What cannot be made equal to the others, for a footnote.
+    /// A difference to the other stacks that cannot be avoided, for a footnote.
     fn unequal(&self) -> Option<&str> {
         None
     }
-    /// Debian's packages that it needs.
+    /// Debian's packages that the stack needs.
     fn packages(&self, php: &str) -> Vec<String>;
-    /// What is missing here, if anything is.
-    fn missing(&self, ground: &Ground) -> Option<String>;
+    /// The first missing part; `None` where the stack can be started.
+    fn missing(&self, environment: &Environment) -> Option<String>;
     /// The versions of its programs.
-    fn version(&self, ground: &Ground) -> String;
-    /// Starts it. `folder` is its own, below the run's temporary folder, and belongs to the
+    fn version(&self, environment: &Environment) -> String;
+    /// Starts the stack. `folder` is its own, below the run's temporary folder, and belongs to the
     /// servers' user.
-    fn start(&self, ground: &Ground, folder: &Path) -> Result<Running, StartFailed>;
+    fn start(&self, environment: &Environment, folder: &Path) -> Result<Running, StartFailed>;
 }
 
-/// What all stacks of a run are given alike.
+/// The environment that all stacks of a run share.
 #[derive(Clone, Debug)]
-pub struct Ground {
+pub struct Environment {
     /// The document root.
     pub root: PathBuf,
-    /// The php.ini of all.
+    /// The php.ini of all stacks.
     pub ini: PathBuf,
-    /// As in the names of Debian's packages: `8.2`.
+    /// PHP's version as in the names of Debian's packages: `8.2`.
     pub php: String,
-    /// PHP processes of each stack (threads, where it has those).
+    /// PHP processes of each stack, or threads.
     pub php_processes: usize,
-    /// Connections that will be open at once.
+    /// Connections that are open at once.
     pub connections: usize,
-    /// Processors.
+    /// Number of processors.
     pub cores: usize,
-    /// Who the servers' workers run as when we are root.
+    /// The user of the servers' workers where the laboratory runs as root.
     pub user: Option<String>,
     /// Whether opcache is on.
     pub opcache: bool,
     /// Howdah's binary.
     pub howdah: PathBuf,
-    /// Settings of the study that replace our own, by key, such as `MaxRequestWorkers`.
+    /// Settings of the study that replace ours, by key, such as `MaxRequestWorkers`.
     pub settings: BTreeMap<String, String>,
 }
 
-/// A stack that runs. Dropped, everything of it is stopped.
+/// A running stack. Dropping it stops all of its processes.
 #[derive(Debug)]
 pub struct Running {
-    /// Where it listens on 127.0.0.1.
+    /// Port on 127.0.0.1.
     pub port: u16,
-    /// What was started; everything below these belongs to the stack.
+    /// The started programs; all processes below them belong to the stack.
     pub programs: Vec<Program>,
-    /// Configuration files as they are used, by name.
+    /// Configuration files as used, by name.
     pub configuration: BTreeMap<String, String>,
-    /// How each program is told to take a new configuration without dropping requests, in the order
-    /// of `programs`.
+    /// The signal for reloading without dropping requests, for each of `programs`.
     pub reload: Vec<Option<Signal>>,
 }
 
-/// What a load is put on.
+/// The destination of a load.
 #[derive(Clone, Debug, Default)]
 pub struct Target {
-    /// Where it listens on 127.0.0.1.
+    /// Port on 127.0.0.1.
     pub port: u16,
-    /// The processes that were started; everything below them belongs to it.
+    /// The started processes; all processes below them belong to the stack.
     pub roots: Vec<u32>,
-    /// The processes that reload on a signal.
+    /// Processes that reload on a signal, with the signal.
     pub reload: Vec<(u32, Signal)>,
 }
 
 impl Running {
-    /// The processes that were started; everything below them belongs to the stack as well.
+    /// The started processes; all processes below them belong to the stack.
     pub fn roots(&self) -> Vec<u32> {
         self.programs.iter().map(Program::pid).collect()
     }
 
-    /// As a load sees it.
+    /// The stack as the destination of a load.
     pub fn target(&self) -> Target {
         let reload = self.programs.iter().zip(&self.reload);
         Target {
@@ -101,7 +100,7 @@ impl Running {
         }
     }
 
-    /// Whether all of its programs run.
+    /// Whether all programs of the stack run.
     pub fn is_alive(&mut self) -> bool {
         self.programs.iter_mut().all(|program| !program.has_ended())
     }

@@ -1,34 +1,33 @@
-//! Medians of ratios and how far they can be trusted.
+//! Medians of ratios, and their intervals.
 //!
-//! Rounds are interleaved, so what disturbs the machine disturbs all stacks of a round alike.
-//! Therefore stacks are compared round by round, and only then is the median taken. The bootstrap
-//! (Efron 1979, percentile interval) says within which bounds that median would fall if the rounds
-//! were drawn again.
+//! Rounds are interleaved: a disturbance of the machine affects all stacks of a round alike. Stacks
+//! are compared round by round, and the median of these ratios is taken. The bootstrap (Efron 1979,
+//! percentile interval) gives the bounds in which that median would fall if the rounds were drawn
+//! again.
 
 use crate::record::{Figure, Outcome};
 
-/// How many times better one stack is than another.
+/// The ratio of two stacks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
     /// Median of the ratios of the rounds; above 1 the first is better, whatever the figure.
     pub ratio: f64,
-    /// 95 % of the bootstrap's medians lie between these.
+    /// Lower end of the interval that holds 95 % of the bootstrap's medians.
     pub low: f64,
-    /// The upper end.
+    /// Upper end of that interval.
     pub high: f64,
     /// Rounds that both stacks have.
     pub rounds: usize,
 }
 
 impl Comparison {
-    /// Whether the interval holds 1: then nothing can be said.
+    /// Whether the interval contains 1: no difference can be shown.
     pub fn is_no_difference(&self) -> bool {
         self.low <= 1.0 && self.high >= 1.0
     }
 }
 
-/// The middle of the values; of an even number the mean of the two in the middle. `None` where
-/// there are none.
+/// The median; the mean of the two middle values of an even number. `None` without values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
     sorted.sort_by(f64::total_cmp);
@@ -40,8 +39,8 @@ pub fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// Round by round, how many times better `ours` is than `theirs`. Rounds are matched by their
-/// number; one that is void, or without the figure, or 0 for either, does not count.
+/// The ratios of all rounds, above 1 where `ours` is better. Rounds are matched by their number. A
+/// round does not count where it is void, lacks the figure or has 0 for either.
 pub fn ratios(ours: &Outcome, theirs: &Outcome, figure: Figure) -> Vec<f64> {
     let value = |outcome: &Outcome, number: usize| {
         let round = outcome.rounds.get(number).filter(|round| round.void.is_none())?;

@@ -1,4 +1,4 @@
-//! What a person sees in the terminal while a run is going on.
+//! Progress of a run in the terminal.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
@@ -9,14 +9,14 @@ use crate::record::{Figure, Round};
 use crate::runner::Progress;
 use crate::statistics::median;
 
-/// Lines for rounds, and where there is a terminal a bar with the time left.
+/// Prints a line for each round, and on a terminal a bar with the remaining time.
 #[derive(Debug)]
 pub struct Terminal {
     began: Instant,
-    /// Rounds that were done when we began to look.
+    /// Rounds that were complete at the start.
     first: Option<usize>,
     interactive: bool,
-    /// The present cell, and what was measured in it.
+    /// The present cell and its figures.
     cell: String,
     values: BTreeMap<String, Vec<f64>>,
 }
@@ -24,7 +24,7 @@ pub struct Terminal {
 const BAR: usize = 24;
 
 impl Terminal {
-    /// For standard error.
+    /// Prints to standard error.
     #[expect(clippy::new_without_default, reason = "it begins to count the time")]
     pub fn new() -> Terminal {
         Terminal {
@@ -62,7 +62,7 @@ impl Terminal {
     }
 }
 
-/// A number of seconds for people.
+/// A duration in words.
 pub fn duration(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),

@@ -12,8 +12,10 @@ use crate::loads::Wrong;
 use crate::process::{Program, find};
 use crate::stacks::fill;
 
-/// Sent as Host to every stack, so that links, and with them the bytes, are the same.
+/// The Host field for every stack: links, and with them the bytes, are the same.
 const HOST: &str = "lab.test";
+/// Path of the front page.
+pub const PATH: &str = "/wordpress/";
 const SOURCE: &str = "/usr/share/wordpress";
 
 const CONFIGURATION: &str = "<?php
@@ -25,7 +27,7 @@ define('DB_CHARSET', 'utf8mb4');
 define('DB_COLLATE', '');
 define('WP_HOME', 'http://@host@/wordpress');
 define('WP_SITEURL', 'http://@host@/wordpress');
-// Nothing but the page: no calls to ourselves, no updates from outside.
+// Only the page: no requests to itself, no updates.
 define('DISABLE_WP_CRON', true);
 define('AUTOMATIC_UPDATER_DISABLED', true);
 define('WP_HTTP_BLOCK_EXTERNAL', true);
@@ -41,7 +43,7 @@ if (!defined('ABSPATH')) {
 require_once ABSPATH . 'wp-settings.php';
 ";
 
-/// A blog with something on its front page: ten posts with a few paragraphs and comments.
+/// Sets up a blog: ten posts with a few paragraphs and comments.
 const SET_UP: &str = r#"<?php
 define('WP_INSTALLING', true);
 $_SERVER['HTTP_HOST'] = '@host@';
@@ -87,12 +89,13 @@ pub struct WordPress {
     _database: Program,
 }
 
-/// The front page. Its body is whatever the stack answers: it holds nothing that changes, but is
-/// not known beforehand.
+/// The question for the front page. Its body does not change, but is not known beforehand: all
+/// stacks must give the same.
 pub fn front_page() -> Question {
     Question {
-        path: "/wordpress/".to_owned(),
+        path: PATH.to_owned(),
         host: Some(HOST.to_owned()),
+        is_agreed: true,
         ..Question::default()
     }
 }
@@ -163,7 +166,8 @@ fn start_database(folder: &Path) -> Result<(Program, PathBuf), Wrong> {
 
 fn install(root: &Path, socket: &Path) -> Result<(), Wrong> {
     let target = root.join("wordpress");
-    // Debian links parts of it to other packages; copied as files, no server has to follow links.
+    // Debian links parts of WordPress to other packages. Copied as files, no server has to follow
+    // links.
     run(Command::new("cp").args(["-rL", SOURCE]).arg(&target), "cp")?;
     let values =
         [("socket", socket.display().to_string()), ("host", HOST.to_owned()), ("theme", theme()?)];
@@ -209,8 +213,8 @@ fn run(command: &mut Command, what: &str) -> Result<(), Wrong> {
     if output.status.success() {
         return Ok(());
     }
-    // `cp -L` ends with an error for links that lead nowhere, which Debian's package has; WordPress
-    // itself says what it misses.
+    // `cp -L` fails for dangling links, which Debian's package has. WordPress reports missing files
+    // itself.
     if what == "cp" {
         return Ok(());
     }

@@ -1,16 +1,16 @@
 //! A thread-safe PHP for Apache's worker MPM, built from Debian's own source package.
 //!
-//! Debian has no thread-safe PHP, so mod_php cannot run in threads without this. It is built once,
-//! kept in a cache folder, and used by one stack only. Where packages come from is taken from the
-//! machine's own lists, with `deb` read as `deb-src`.
+//! Debian has no thread-safe PHP, and mod_php cannot run in threads without one. It is built once,
+//! kept in a cache folder and used by one stack. The machine's own package sources are used, with
+//! `deb` read as `deb-src`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::ground;
+use crate::environment;
 
-/// What is needed to build it.
+/// Packages that the build needs.
 pub const PACKAGES: &[&str] = &[
     "apache2-dev",
     "autoconf",
@@ -23,8 +23,7 @@ pub const PACKAGES: &[&str] = &[
     "zlib1g-dev",
 ];
 
-/// What WordPress and the documents of the studies need, and nothing that would only take time to
-/// build.
+/// Extensions that WordPress and the documents of the studies need.
 const OPTIONS: &[&str] = &[
     "--disable-all",
     "--enable-zts",
@@ -42,14 +41,14 @@ const OPTIONS: &[&str] = &[
     "--disable-phpdbg",
 ];
 
-/// The module and the opcache extension that have been built for this version, if they have.
+/// The built module and opcache extension for this version, if they exist.
 pub fn built(php: &str) -> Option<(PathBuf, PathBuf)> {
     let folder = cache(php)?;
     let (module, opcache) = (folder.join("libphp.so"), folder.join("opcache.so"));
     (module.is_file() && opcache.is_file()).then_some((module, opcache))
 }
 
-/// Builds them. `say` is told what is being done, since it takes minutes.
+/// Builds both. `say` receives each step, since the build takes minutes.
 pub fn build(php: &str, mut say: impl FnMut(&str)) -> Result<(), String> {
     let folder =
         cache(php).ok_or("neither XDG_CACHE_HOME nor HOME says where to keep what is built")?;
@@ -66,7 +65,7 @@ pub fn build(php: &str, mut say: impl FnMut(&str)) -> Result<(), String> {
     say("compiling, which takes some minutes");
     run(Command::new("make").arg(format!("-j{jobs}")), &source, "make")?;
     for (from, to) in [("libs/libphp.so", "libphp.so"), ("modules/opcache.so", "opcache.so")] {
-        // What is there is whole: a half-copied module would crash Apache.
+        // The copy is atomic: a partial module would crash Apache.
         let part = folder.join(format!("{to}.part"));
         let copied =
             fs::copy(source.join(from), &part).and_then(|_| fs::rename(&part, folder.join(to)));
@@ -75,9 +74,9 @@ pub fn build(php: &str, mut say: impl FnMut(&str)) -> Result<(), String> {
     fs::remove_dir_all(&work).map_err(|error| format!("{}: {error}", work.display()))
 }
 
-/// Where it is kept: below /var/cache as root, else in the user's cache.
+/// The cache folder: below /var/cache as root, otherwise in the user's cache.
 fn cache(php: &str) -> Option<PathBuf> {
-    let top = if ground::user().is_some() {
+    let top = if environment::user().is_some() {
         PathBuf::from("/var/cache")
     } else {
         let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
@@ -86,7 +85,7 @@ fn cache(php: &str) -> Option<PathBuf> {
     Some(top.join("howdah-lab").join(format!("php{php}-zts")))
 }
 
-/// The machine's own package sources, as sources of source packages, in lists of our own.
+/// The machine's package sources as sources of source packages, in lists of our own.
 fn fetch_source(php: &str, work: &Path) -> Result<(), String> {
     let (parts, lists) = (work.join("sources"), work.join("lists"));
     make_folder(&parts)?;
@@ -114,7 +113,7 @@ fn fetch_source(php: &str, work: &Path) -> Result<(), String> {
         command.args(["-o", "Dir::Etc::SourceList=/dev/null", "-o"]);
         command.arg(format!("Dir::Etc::SourceParts={}", parts.display()));
         command.arg("-o").arg(format!("Dir::State::Lists={}", lists.display()));
-        // The user that apt downloads as may not enter the folder, and need not.
+        // apt's download user may not enter the folder and does not need to.
         command.args(["-o", "APT::Sandbox::User=root"]);
         command
     };
@@ -122,7 +121,7 @@ fn fetch_source(php: &str, work: &Path) -> Result<(), String> {
     let known = options("apt-cache").args(["showsrc", &format!("php{php}")]).output();
     let known = known.map_err(|error| format!("apt-cache: {error}"))?;
     let versions = versions(&String::from_utf8_lossy(&known.stdout));
-    // Not every mirror holds the newest one's source.
+    // Not every mirror has the newest version's source.
     let mut result = Err(format!("no source package php{php} is known to apt"));
     for version in versions.iter().rev() {
         let package = format!("php{php}={version}");
@@ -147,7 +146,7 @@ fn fetch_source(php: &str, work: &Path) -> Result<(), String> {
     )
 }
 
-/// The versions that `apt-cache showsrc` lists, the oldest first as it gives them.
+/// The versions that `apt-cache showsrc` lists, oldest first.
 fn versions(text: &str) -> Vec<String> {
     text.lines()
         .filter_map(|line| line.strip_prefix("Version: "))

@@ -52,11 +52,18 @@ fn usable() -> Option<&'static str> {
 
 #[test]
 fn bad_usage_is_answered_with_what_there_is() {
-    let rows: [(&[&str], i32, &str); 7] = [
+    let rows: [(&[&str], i32, &str); 10] = [
         (&["run", "phoronix"], 1, "there is no scenario phoronix; there are today, a2o-2009"),
         (&["run", "fastcgi-2006", "--stacks", "iis"], 1, "there is no stack iis; there are howdah"),
         (&["run", "site"], 1, "--root"),
         (&["run", "site", "--root", "/nonexistent/folder"], 1, "/nonexistent/folder"),
+        (&["run", "ab"], 1, "--before FILE and --after FILE"),
+        (
+            &["run", "ab", "--before", "/nonexistent", "--after", "/nonexistent"],
+            1,
+            "/nonexistent: No such file",
+        ),
+        (&["run", "today", "--quick", "--cells", "NoSuchPage"], 1, "there is no cell NoSuchPage"),
         (&["report", "/nonexistent"], 1, "/nonexistent/run.json"),
         (&["diff", "/nonexistent", "/nonexistent"], 1, "/nonexistent/run.json"),
         (&["walk"], 2, "unrecognized subcommand"),
@@ -130,6 +137,50 @@ fn a_run_is_kept_reported_and_compared() {
     assert!(said(&lab(&["diff", &out, &out])).contains("+0.0 %"));
     let other = lab(&["run", "allowoverride", "--quick", "--stacks", stacks, "--out", &out]);
     assert!(said(&other).contains("holds another run (fastcgi-2006)"), "{}", said(&other));
+}
+
+#[test]
+fn two_binaries_are_compared() {
+    let howdah = Path::new(LAB).with_file_name("howdah");
+    if usable().is_none() || howdah_lab::process::find(&["wrk"]).is_none() {
+        eprintln!("skipped: howdah or wrk is not here");
+        return;
+    }
+    let folder = Folder::new("ab");
+    let out = folder.0.join("run").to_string_lossy().into_owned();
+    let howdah = howdah.to_string_lossy().into_owned();
+    let output = lab(&[
+        "run",
+        "ab",
+        "--before",
+        &howdah,
+        "--after",
+        &howdah,
+        "--cells",
+        "HelloWorld.txt,10x100KB.php",
+        "--rounds",
+        "2",
+        "--seconds",
+        "1",
+        "--out",
+        &out,
+    ]);
+    assert!(output.status.success(), "{}", said(&output));
+    let run = report::read(Path::new(&out)).unwrap();
+    let cells: Vec<&str> = run.cells.iter().map(|cell| cell.name.as_str()).collect();
+    assert_eq!(cells, ["10x100KB.php", "HelloWorld.txt"], "{}", said(&output));
+    for cell in &run.cells {
+        for stack in ["before", "after"] {
+            let outcome = &cell.results[stack];
+            assert_eq!(outcome.valid().count(), 2, "{stack}: {}", said(&output));
+        }
+    }
+    let versions: Vec<&str> = run.stacks.iter().map(|stack| stack.version.as_str()).collect();
+    assert!(versions[0].contains("SHA-256") && versions[0] == versions[1], "{versions:?}");
+    let table = std::fs::read_to_string(Path::new(&out).join("table.md")).unwrap();
+    for part in ["ratio to before", "| after | CPU µs/request |", "above 1 is better"] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
 }
 
 #[test]

@@ -8,13 +8,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use howdah_lab::ground::Temporary;
+use howdah_lab::environment::Temporary;
 use howdah_lab::load::{Load, Question, Ramp};
 use howdah_lab::plan::{Conditions, Effort, Group, Plan, PlannedCell};
 use howdah_lab::process::{Program, StartFailed, accepts, find, free_port, tree};
 use howdah_lab::record::{Figure, Round, Run};
 use howdah_lab::runner::{Progress, Runner};
-use howdah_lab::stack::{Ground, Running, Stack};
+use howdah_lab::stack::{Environment, Running, Stack};
 
 /// A small server in Python that does what its name says.
 #[derive(Debug)]
@@ -57,15 +57,15 @@ impl Stack for Fake {
         Vec::new()
     }
 
-    fn missing(&self, _ground: &Ground) -> Option<String> {
+    fn missing(&self, _ground: &Environment) -> Option<String> {
         (self.0 == "absent").then(|| "it is not installed".to_owned())
     }
 
-    fn version(&self, _ground: &Ground) -> String {
+    fn version(&self, _ground: &Environment) -> String {
         "1".to_owned()
     }
 
-    fn start(&self, _ground: &Ground, folder: &Path) -> Result<Running, StartFailed> {
+    fn start(&self, _ground: &Environment, folder: &Path) -> Result<Running, StartFailed> {
         let port = free_port().unwrap();
         let mut command = Command::new("python3");
         command.args(["-c", SERVER]).arg(port.to_string()).arg(self.0);
@@ -118,7 +118,9 @@ fn plan(stacks: &[&'static str]) -> Plan {
         php: false,
         counts_calls: false,
         study: Vec::new(),
+        base: None,
         most_rounds: None,
+        in_turns: false,
     };
     let conditions = Conditions {
         php_processes: 1,
@@ -148,7 +150,7 @@ fn bad_stacks_are_told_from_good_ones() {
         return;
     }
     let temporary = Temporary::new().unwrap();
-    let ground = Ground {
+    let environment = Environment {
         root: temporary.path().into(),
         ini: "x".into(),
         php: "8.2".to_owned(),
@@ -161,7 +163,7 @@ fn bad_stacks_are_told_from_good_ones() {
         settings: Default::default(),
     };
     let mut runner = Runner {
-        ground,
+        environment,
         ini_without_opcache: "x".into(),
         folder: temporary.path().join("stacks"),
         effort: Effort { rounds: 2, ..Effort::QUICK },

@@ -1,5 +1,5 @@
-//! A fixed rate beside clients that keep every PHP process busy: whether those who want a file must
-//! wait for those who want a page.
+//! A fixed rate of requests for files beside clients that keep every PHP process busy: shows
+//! whether files wait for pages.
 
 use tokio::time::{Duration, sleep};
 
@@ -8,11 +8,11 @@ use super::{Measured, Wrong, on_a_loop, open_loop};
 use crate::load::{Busy, Open, PAUSE, Question};
 use crate::record::Figure;
 
-/// How long a page that keeps PHP busy may take.
+/// Time-out of a page that keeps PHP busy.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// The same rate twice, alone and beside the busy ones; the second's figures, and how many times
-/// the first's latency it has.
+/// Measures the same rate twice, alone and beside the busy connections. Returns the figures of the
+/// second, with the ratio of both latencies.
 pub(super) fn put(
     open: Open,
     busy: &Busy,
@@ -43,13 +43,13 @@ pub(super) fn put(
         let (alone, beside) = (late(&idle), late(&measured));
         measured.requests += idle.requests;
         measured.figures.insert(Figure::Latency99Idle, alone);
-        // A thousandth of a millisecond is what is told apart.
+        // The histogram's resolution is a microsecond.
         measured.figures.insert(Figure::SlowedDown, beside / alone.max(1e-3));
         Ok(measured)
     })
 }
 
-/// Ends only where an answer is wrong.
+/// Keeps PHP busy; returns only after a wrong answer.
 async fn ask_always(prepared: Prepared) {
     while let Ok(mut client) = Client::connect(prepared.port).await {
         loop {

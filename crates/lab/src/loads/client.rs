@@ -1,4 +1,4 @@
-//! A client that checks every answer, for the loads that no well-kept program offers.
+//! A client that checks every answer, for our own loads.
 
 use std::io;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use tokio::time::timeout;
 use super::sample;
 use crate::load::Question;
 
-/// One connection.
+/// A connection to the server.
 pub(super) struct Client {
     stream: TcpStream,
     buffer: Vec<u8>,
 }
 
-/// What came of one request.
+/// The result of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
     /// The right answer.
@@ -27,7 +27,7 @@ pub(super) enum Reply {
     Timeout,
 }
 
-/// What is asked, ready to be sent, and what must come.
+/// A request in bytes, and the expected answer.
 #[derive(Clone, Debug)]
 pub(super) struct Prepared {
     pub(super) request: Vec<u8>,
@@ -55,19 +55,18 @@ impl Client {
         })
     }
 
-    /// Whether no byte of the last answer has come: then the server had closed the connection
-    /// before it was asked.
+    /// Whether no byte of the last answer has arrived: the server had closed the connection before.
     pub(super) fn got_nothing(&self) -> bool {
         self.buffer.is_empty()
     }
 
-    /// The socket, for clients that are slow at something.
+    /// The socket, for slow clients.
     pub(super) fn stream(&mut self) -> &mut TcpStream {
         &mut self.stream
     }
 
-    /// Asks and reads the whole answer. After anything but a hit the connection is not to be used
-    /// again.
+    /// Sends the request and reads the whole answer. The connection can be used again only after a
+    /// hit.
     pub(super) async fn ask(&mut self, prepared: &Prepared, limit: Duration) -> Reply {
         match timeout(limit, self.exchange(prepared)).await {
             Ok(Ok(true)) => Reply::Hit,
@@ -86,7 +85,7 @@ impl Client {
                 return Ok(answer.status == 200 && right);
             }
             if self.stream.read_buf(&mut self.buffer).await? == 0 {
-                // An answer without a length ends with its connection.
+                // An answer without a length ends when the connection closes.
                 let answer = Answer::parse_head(&self.buffer)
                     .filter(|answer| answer.framing == Framing::Close);
                 let right = |answer: Answer| {
@@ -102,7 +101,7 @@ impl Client {
     }
 }
 
-/// Where an answer's parts are in what has come.
+/// Positions of an answer's parts in the received bytes.
 #[derive(Clone, Copy, Debug)]
 struct Answer {
     status: u16,
@@ -118,7 +117,7 @@ enum Framing {
 }
 
 impl Answer {
-    /// A whole answer.
+    /// Parses an answer; `None` while it is incomplete.
     fn parse(bytes: &[u8]) -> Option<Answer> {
         let answer = Answer::parse_head(bytes)?;
         let body = &bytes[answer.start..];

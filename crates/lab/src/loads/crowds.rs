@@ -1,4 +1,4 @@
-//! Crowds that are idle, and clients that are slow at something.
+//! Idle connections, slow clients, and clients during reloads.
 
 use std::time::Duration;
 
@@ -13,17 +13,17 @@ use crate::process;
 use crate::record::Figure;
 use crate::stack::Target;
 
-/// How long an answer may take.
+/// Time-out of an answer.
 const LIMIT: Duration = Duration::from_secs(30);
-/// Clients that behave, beside the slow ones.
+/// Normal clients beside the slow ones.
 const BESIDE: usize = 4;
-/// Between two steps of a slow client.
+/// Pause between two steps of a slow client.
 const STEP: Duration = Duration::from_millis(200);
-/// Between two reloads.
+/// Pause between two reloads.
 const RELOAD: Duration = Duration::from_secs(1);
 
-/// Connections that ask once and stay open: how much memory they take, and whether all are still
-/// good afterwards.
+/// Opens connections that ask once and stay open; measures their memory and whether all still work
+/// afterwards.
 pub(super) fn idle(
     closed: Closed,
     question: &Question,
@@ -66,7 +66,7 @@ pub(super) fn idle(
     })
 }
 
-/// How well a few normal clients are served while others are slow.
+/// Measures how well a few normal clients are served beside slow ones.
 pub(super) fn slow(
     kind: Slow,
     closed: Closed,
@@ -103,8 +103,8 @@ pub(super) fn slow(
     })
 }
 
-/// How many answers go wrong while the server reloads every second. Half of the clients keep their
-/// connection, half come anew for every request.
+/// Counts wrong answers while the server reloads every second. Half of the clients keep their
+/// connection, half open a new one for every request.
 pub(super) fn reload(
     closed: Closed,
     question: &Question,
@@ -150,8 +150,8 @@ pub(super) fn reload(
     })
 }
 
-/// A kept connection may be closed by a server that reloads, between two requests: a browser then
-/// asks again on a new one, and so do we, once.
+/// Asks, and once more on a new connection where the server has closed a kept one between two
+/// requests, as a browser does.
 async fn behave_or_come_anew(prepared: Prepared, keeps: bool, end: Instant) -> (u64, u64) {
     let (mut hits, mut errors, mut client) = (0, 0, None);
     while Instant::now() < end {
@@ -198,7 +198,7 @@ async fn behave(prepared: Prepared, end: Instant) -> (u64, u64) {
                 hits += 1;
                 client = Some(connection);
             }
-            // The end has come first.
+            // The load has ended before the answer.
             Reply::Timeout => break,
             Reply::Error => errors += 1,
         }
@@ -206,11 +206,11 @@ async fn behave(prepared: Prepared, end: Instant) -> (u64, u64) {
     (hits, errors)
 }
 
-/// A slow client, again and again until the end: servers may show it out.
+/// Repeats a slow client until the end: servers may close its connection.
 async fn dawdle(kind: Slow, request: Vec<u8>, port: u16, end: Instant) {
     while Instant::now() < end {
         if let Ok(mut client) = Client::connect(port).await {
-            // What becomes of it is the server's affair.
+            // The server decides about the answer.
             let _ = match kind {
                 Slow::Head => slow_head(&mut client, &request, end).await,
                 Slow::Body => slow_body(&mut client, &request, end).await,

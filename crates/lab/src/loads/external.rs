@@ -1,4 +1,4 @@
-//! wrk, ab and h2load.
+//! Loads by wrk, ab and h2load.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -6,15 +6,30 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::{Measured, Wrong, aborted, is_aborted};
-use crate::ground::Temporary;
+use crate::environment::Temporary;
 use crate::load::{Bench, Closed, Question};
 use crate::process::{TICKS_PER_SECOND, find, own_ticks};
 use crate::record::Figure;
 
-/// One thread: on a small machine more of them would only take processors from the server. wrk
-/// prints what the script tells it to; without a `response` function it keeps its speed.
+/// Runs wrk with one thread: on a small machine more threads would take processors from the server.
+/// The script has no `response` function, which would slow wrk down.
 pub(super) fn wrk(closed: Closed, question: &Question, port: u16) -> Result<Measured, Wrong> {
-    // A folder of its own, in which nobody else can have put a file of that name.
+    let (mut command, _script) = wrk_command(closed, question, port)?;
+    let ran = run(&mut command)?;
+    let measured = wrk_measured(&ran.output, closed, question)?;
+    Ok(Measured {
+        loader_share: ran.processor_share,
+        ..measured
+    })
+}
+
+/// The wrk command, and the folder with its script, which must exist while the command runs.
+pub(crate) fn wrk_command(
+    closed: Closed,
+    question: &Question,
+    port: u16,
+) -> Result<(Command, Temporary), Wrong> {
+    // A folder of its own: no other user can have prepared a file of that name.
     let folder = Temporary::new()?;
     let script = folder.path().join("summary.lua");
     fs::write(&script, WRK_SCRIPT)?;
@@ -25,8 +40,17 @@ pub(super) fn wrk(closed: Closed, question: &Question, port: u16) -> Result<Meas
         .arg(format!("-c{}", closed.connections))
         .arg(format!("-d{}s", whole_seconds(closed.time)));
     add_fields(&mut command, question);
-    let ran = run(command.arg(url(question, port)))?;
-    let line = ran.output.lines().find_map(|line| line.strip_prefix("SUMMARY "));
+    command.arg(url(question, port));
+    Ok((command, folder))
+}
+
+/// Parses the output of wrk and checks its errors and the number of bytes.
+pub(crate) fn wrk_measured(
+    output: &str,
+    closed: Closed,
+    question: &Question,
+) -> Result<Measured, Wrong> {
+    let line = output.lines().find_map(|line| line.strip_prefix("SUMMARY "));
     let numbers: Vec<f64> = line
         .unwrap_or_default()
         .split(' ')
@@ -35,7 +59,7 @@ pub(super) fn wrk(closed: Closed, question: &Question, port: u16) -> Result<Meas
     let &[requests, microseconds, bytes, connect, read, write, status, timeout, p50, p99, p999] =
         numbers.as_slice()
     else {
-        return Err(Wrong(format!("wrk said: {}", ran.end())));
+        return Err(Wrong(format!("wrk said: {}", end_of(output))));
     };
     for (count, what) in [
         (connect, "connections"),
@@ -61,12 +85,12 @@ pub(super) fn wrk(closed: Closed, question: &Question, port: u16) -> Result<Meas
             (Figure::Latency999, p999 / 1e3),
         ]
         .into(),
-        loader_share: ran.processor_share,
         ..Measured::default()
     })
 }
 
-/// `-l` since a page may say how long it took to be made; its length is checked in the sample.
+/// Runs ab. `-l` accepts answers of different lengths, since a page may contain its own duration;
+/// the sample checks the length.
 pub(super) fn ab(bench: Bench, question: &Question, port: u16) -> Result<Measured, Wrong> {
     let mut command = program("ab")?;
     // `-t` sets `-n` as well, so it must come first.
@@ -109,7 +133,8 @@ pub(super) fn ab(bench: Bench, question: &Question, port: u16) -> Result<Measure
     })
 }
 
-/// As many threads as processors: for machines where one thread of wrk is the limit.
+/// Runs h2load with as many threads as processors, for machines on which one thread of wrk is the
+/// limit.
 pub(super) fn h2load(closed: Closed, question: &Question, port: u16) -> Result<Measured, Wrong> {
     let threads = std::thread::available_parallelism()
         .map_or(1, usize::from)
@@ -152,23 +177,27 @@ pub(super) fn h2load(closed: Closed, question: &Question, port: u16) -> Result<M
     })
 }
 
-/// How often it is looked whether a program has ended.
+/// Interval at which an ended program is looked for.
 const LOOK: Duration = Duration::from_millis(5);
 
 struct Ran {
     output: String,
-    /// Of one processor.
+    /// Share of one processor.
     processor_share: f64,
 }
 
 impl Ran {
     fn end(&self) -> &str {
-        let trimmed = self.output.trim();
-        let start = (0..=trimmed.len().saturating_sub(300))
-            .rev()
-            .find(|at| trimmed.is_char_boundary(*at));
-        &trimmed[start.unwrap_or(0)..]
+        end_of(&self.output)
     }
+}
+
+fn end_of(output: &str) -> &str {
+    let trimmed = output.trim();
+    let start = (0..=trimmed.len().saturating_sub(300))
+        .rev()
+        .find(|at| trimmed.is_char_boundary(*at));
+    &trimmed[start.unwrap_or(0)..]
 }
 
 fn program(name: &str) -> Result<Command, Wrong> {
@@ -177,21 +206,21 @@ fn program(name: &str) -> Result<Command, Wrong> {
     Ok(Command::new(path))
 }
 
-/// Runs it to its end, unless the run is aborted. Its processor time is what our own waited-for
-/// children gain meanwhile.
+/// Runs a command to its end, unless the run is aborted. Its CPU time is the growth of that of our
+/// own children that were waited for.
 fn run(command: &mut Command) -> Result<Ran, Wrong> {
     let (before, began) = (own_ticks(), Instant::now());
     let mut child = command
-        // Ctrl-C is for us: a round in progress is finished first.
+        // Ctrl-C reaches only us: the present round is finished first.
         .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    // What these programs write fits into their pipes.
+    // The output of these programs fits into a pipe.
     while child.try_wait()?.is_none() {
         if is_aborted() {
-            // It may have ended by the same signal.
+            // The program may have ended by the same signal.
             let _ = child.kill();
         }
         std::thread::sleep(LOOK);
@@ -226,8 +255,7 @@ fn whole_seconds(time: Duration) -> u64 {
     time.as_secs_f64().round().max(1.0) as u64
 }
 
-/// As many bytes must have come as so many answers have: more than their bodies, less than those
-/// with large heads.
+/// Checks the number of bytes: at least the bodies of all answers, at most those with large heads.
 fn check_bytes(
     requests: f64,
     bytes: f64,
@@ -249,7 +277,7 @@ fn check_bytes(
     Ok(())
 }
 
-/// No server's response head is longer.
+/// Upper limit of a response head in bytes.
 const HEAD_ROOM: f64 = 2048.0;
 const WRK_SCRIPT: &str = r"
 done = function(summary, latency)

@@ -1,9 +1,9 @@
-//! A fixed number of requests per second, whatever the answers do.
+//! A fixed number of requests per second that does not depend on the answers.
 //!
-//! A closed loop asks less while a server stands still, and so measures few of the requests that
-//! would have had to wait (coordinated omission). Here the moment at which each request is due is
-//! fixed beforehand, and its latency is counted from then, also where no connection was free to
-//! send it.
+//! A closed loop asks less while a server stalls, and measures few of the requests that would have
+//! had to wait (coordinated omission). Here the moment at which each request is due is fixed
+//! beforehand. Latency is counted from that moment, also where no connection was free to send the
+//! request.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -17,10 +17,10 @@ use super::{Measured, Wrong, on_a_loop};
 use crate::load::{Open, Question};
 use crate::record::Figure;
 
-/// How long a request may wait for its answer.
+/// Time-out of a request.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Microseconds: what the histogram tells apart. Longer waits count as this.
+/// The histogram's largest value, in microseconds. Longer waits count as this.
 const LONGEST: u64 = 600_000_000;
 
 struct Shared {
@@ -39,7 +39,7 @@ pub(super) fn put(open: Open, question: &Question, port: u16) -> Result<Measured
     on_a_loop(run(open, question, port))
 }
 
-/// On the loop that is there already.
+/// Runs the load on the present event loop.
 pub(super) async fn run(open: Open, question: &Question, port: u16) -> Result<Measured, Wrong> {
     let latency = Histogram::new_with_max(LONGEST, 3).map_err(|error| Wrong(error.to_string()))?;
     let shared = Rc::new(Shared {
@@ -109,7 +109,7 @@ async fn ask_in_turn(shared: Rc<Shared>) {
         if reply == Reply::Hit {
             client = Some(connection);
         }
-        // What is never answered counts with the time for which it was waited.
+        // A request without an answer counts with the time for which it waited.
         shared.latency.borrow_mut().saturating_record(waited.as_micros() as u64);
     }
 }

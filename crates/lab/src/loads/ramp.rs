@@ -1,5 +1,4 @@
-//! A growing crowd: from 1 to so many clients, evenly over the time, each with a new connection for
-//! every request.
+//! A growing number of clients, evenly over the time, each with a new connection for every request.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -83,14 +82,14 @@ impl Shared {
     }
 }
 
-/// How many clients there are so many seconds after the beginning.
+/// Number of clients after that many seconds.
 fn clients_at(ramp: &Ramp, seconds: f64) -> f64 {
     let share = (seconds / ramp.time.as_secs_f64()).min(1.0);
     (1.0 + (ramp.clients.saturating_sub(1)) as f64 * share).floor()
 }
 
-/// The client of that number comes when the crowd has grown to it, and asks until the end. What has
-/// not been answered by then counts as nothing, unless its own time is over.
+/// Runs one client from the moment at which the ramp reaches its number until the end. A request
+/// without an answer by then is not counted, unless its own time-out has passed.
 async fn come_and_stay(shared: Rc<Shared>, number: usize) {
     let ramp = &shared.ramp;
     let share = number as f64 / (ramp.clients.saturating_sub(1).max(1)) as f64;
@@ -107,7 +106,7 @@ async fn come_and_stay(shared: Rc<Shared>, number: usize) {
         };
         shared.count(at);
         if reply == Reply::Error {
-            // Who is refused at once does not try again at once.
+            // A refused connection is not retried at once.
             tokio::time::sleep(PAUSE).await;
         }
     }

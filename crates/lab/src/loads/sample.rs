@@ -1,4 +1,4 @@
-//! A few answers, byte for byte.
+//! Checks of single answers, byte for byte.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -7,23 +7,23 @@ use std::time::Duration;
 use super::Wrong;
 use crate::load::Question;
 
-/// An answer, its framing undone.
+/// A response with its transfer coding removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The status.
+    /// The status code.
     pub status: u16,
     /// Field lines: names in lower case, values.
     pub fields: Vec<(String, String)>,
-    /// The content.
+    /// The body.
     pub body: Vec<u8>,
 }
 
-/// How long an answer may take.
+/// Time-out of an answer.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// The largest answer that is read.
+/// The largest answer that is read, in bytes.
 const LARGEST: u64 = 256 << 20;
 
-/// Asks `count` times, each on a connection of its own; every status must be 200 and every body as
+/// Sends `count` requests, each on a new connection. Every status must be 200, every body as
 /// expected.
 pub fn check(question: &Question, port: u16, count: usize) -> Result<(), Wrong> {
     for _ in 0..count {
@@ -40,7 +40,7 @@ pub fn check(question: &Question, port: u16, count: usize) -> Result<(), Wrong> 
     Ok(())
 }
 
-/// Asks once.
+/// Sends one request on a new connection.
 pub fn ask(question: &Question, port: u16) -> Result<Answer, Wrong> {
     let mut stream = TcpStream::connect_timeout(&([127, 0, 0, 1], port).into(), TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
@@ -56,13 +56,13 @@ pub fn ask(question: &Question, port: u16) -> Result<Answer, Wrong> {
     })
 }
 
-/// The question as HTTP/1.1.
+/// The request in HTTP/1.1.
 pub fn request(question: &Question, port: u16, keep_alive: bool) -> Vec<u8> {
     let host = question.host.clone().unwrap_or_else(|| format!("127.0.0.1:{port}"));
-    let mut text = format!(
-        "GET {} HTTP/1.1\r\nHost: {host}\r\nAccept: */*\r\nUser-Agent: howdah-lab\r\n",
-        question.path
-    );
+    let mut text = format!("GET {} HTTP/1.1\r\nHost: {host}\r\nAccept: */*\r\n", question.path);
+    if !question.fields.iter().any(|(name, _)| name == "User-Agent") {
+        text += "User-Agent: howdah-lab\r\n";
+    }
     for (name, value) in &question.fields {
         text += &format!("{name}: {value}\r\n");
     }
@@ -95,7 +95,7 @@ fn parse(bytes: &[u8]) -> Option<Answer> {
     Some(Answer { status, fields, body })
 }
 
-/// The content of a chunked body (RFC 9112 §7.1); `None` where it is not whole.
+/// Decodes a chunked body (RFC 9112 §7.1); `None` where it is incomplete.
 pub(super) fn unchunk(mut rest: &[u8]) -> Option<Vec<u8>> {
     let mut body = Vec::new();
     loop {

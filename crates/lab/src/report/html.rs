@@ -7,7 +7,7 @@ use super::chart::{Series, escape, lines};
 use super::charts::{charts, colour};
 use super::style::SHEET;
 use super::text::{BASE, comparison, csv, number, ratio_text, remarks, with_unit};
-use super::{targets, verdict};
+use super::{beside, targets, verdict};
 use crate::loads::Wrong;
 use crate::record::{Figure, Run};
 use crate::statistics::median;
@@ -131,6 +131,9 @@ fn tables(run: &Run) -> String {
             Figure::Latency50,
             Figure::Latency99,
             Figure::Latency99Idle,
+            Figure::SecondRequest,
+            Figure::LongestRequest,
+            Figure::GrownPss,
             Figure::Errors,
             Figure::Timeouts,
             Figure::Pss,
@@ -150,10 +153,13 @@ fn tables(run: &Run) -> String {
             .collect();
         let _ = write!(
             text,
-            "<details><summary>{}</summary><div class=scroll><table><tr><th>stack</th><th class=n>{}</th><th>Howdah is better by</th>\
+            "<details><summary>{}</summary><div class=scroll><table><tr><th>stack</th><th class=n>{}</th><th>{}</th>\
              <th>remarks</th>{heads}</tr>",
             escape(&cell.name),
-            cell.figure.title()
+            cell.figure.title(),
+            cell.base.as_ref().map_or("Howdah is better by".to_owned(), |base| {
+                format!("ratio to {}", escape(super::text::title(run, base)))
+            })
         );
         for stack in &run.stacks {
             let Some(outcome) = cell.results.get(&stack.name) else {
@@ -163,11 +169,11 @@ fn tables(run: &Run) -> String {
                 Some(value) => with_unit(figure, value),
                 None => "–".to_owned(),
             };
-            let own = stack.name == BASE;
-            let ratio = if own {
-                String::new()
-            } else {
-                ratio_text(comparison(cell, &stack.name))
+            let own = stack.name == cell.base.as_deref().unwrap_or(BASE);
+            let ratio = match &cell.base {
+                _ if own => String::new(),
+                Some(base) => beside::short(cell, base, &stack.name),
+                None => ratio_text(comparison(cell, &stack.name)),
             };
             let cells: String = extra
                 .iter()

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use crate::record::{Cell, Figure, Outcome, Run};
 use crate::statistics::{Comparison, compare, median};
 
+use super::beside;
 use super::targets;
 use super::verdict::verdict;
 
@@ -101,10 +102,14 @@ pub fn table(run: &Run) -> String {
     text += &targets::markdown(run);
     for cell in &run.cells {
         let figure = cell.figure.title();
+        let _ = writeln!(text, "\n## {}", cell.name);
+        if let Some(base) = &cell.base {
+            text += &beside::markdown(run, cell, base);
+            continue;
+        }
         let _ = write!(
             text,
-            "\n## {}\n\n| stack | {figure} | Howdah is better by | CPU µs/request | remarks |\n|---|---:|---|---:|---|\n",
-            cell.name
+            "\n| stack | {figure} | Howdah is better by | CPU µs/request | remarks |\n|---|---:|---|---:|---|\n",
         );
         for stack in run.stacks.iter().filter(|stack| cell.results.contains_key(&stack.name)) {
             let outcome = &cell.results[&stack.name];
@@ -210,6 +215,9 @@ pub fn diff_text(before: &Run, after: &Run) -> String {
                 cell.figure.title(),
                 (is / was - 1.0) * 100.0
             );
+        }
+        if cell.base.is_some() {
+            continue;
         }
         let ratio =
             |cell: &Cell| ratio_text(best_other(cell).and_then(|(name, _)| comparison(cell, name)));

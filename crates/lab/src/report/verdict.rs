@@ -18,6 +18,9 @@ struct Finding<'r> {
 
 /// What a person can act on.
 pub(super) fn verdict(run: &Run) -> String {
+    if let Some(text) = super::beside::verdict(run) {
+        return text;
+    }
     let found: Vec<Finding> = charts(run)
         .into_iter()
         .filter_map(|(chart, cells)| finding(chart, &cells))

@@ -1,4 +1,4 @@
-//! One round: a load on one stack, and what the kernel says of it.
+//! One round: a load on one stack, with the kernel's data about its processes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use crate::probes::{Reading, Used, memory};
 use crate::record::{Figure, Round};
 use crate::stack::Running;
 
-/// Answers that are checked byte for byte before and after each load.
+/// Number of answers that are checked byte for byte before and after each load.
 pub(super) const SAMPLE: usize = 2;
-/// For a server to finish with the connections that the loader has left.
+/// Time in which a server finishes with the load's connections.
 const SETTLE: Duration = Duration::from_millis(200);
-/// A loader that used more of its processor says nothing about how fast a server is.
+/// Share of its processor above which the load generator is the limit.
 const LOADER_BOUND: f64 = 0.9;
 
-/// One load on one stack.
+/// Puts one load on one stack.
 pub(super) fn measure(planned: &PlannedCell, running: &mut Running) -> Round {
     let mut round = Round::default();
     let port = running.port;
@@ -69,12 +69,12 @@ fn fill(round: &mut Round, measured: &Measured, used: Used) {
     }
 }
 
-/// Six digits: nothing here is known better.
-fn significant(value: f64) -> f64 {
+/// Rounds to six digits, the precision of the figures.
+pub(super) fn significant(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
-/// The same load for a warm-up; `None` for those that need none.
+/// The load, shortened for a warm-up; `None` for loads that need none.
 pub(super) fn shortened(load: &Load, time: Duration) -> Option<Load> {
     Some(match load {
         Load::Wrk(closed) => Load::Wrk(Closed { time, ..*closed }),
@@ -89,6 +89,7 @@ pub(super) fn shortened(load: &Load, time: Duration) -> Option<Load> {
         | Load::Ramp(_)
         | Load::Idle(_)
         | Load::Slow(..)
+        | Load::Folders(_)
         | Load::Reload(_) => return None,
     })
 }

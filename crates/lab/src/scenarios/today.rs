@@ -44,7 +44,7 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
         notes.push("WordPress could not be installed, so it is missing".to_owned());
     }
     let targets = targets::all(&groups);
-    Ok(Plan { groups, notes, targets })
+    Ok(Plan { groups, notes, targets, folders: 0 })
 }
 
 /// Those of these names that are among the chosen ones.

@@ -7,9 +7,10 @@ use super::fpm::{self, Transport};
 use super::template::{fill, only_if, version};
 use rustix::process::Signal;
 
-use crate::ground::own_ini;
+use crate::environment::{own_ini, ruled_root};
 use crate::process::{Program, StartFailed, accepts, find, free_port};
-use crate::stack::{Ground, Running, Stack};
+use crate::rules;
+use crate::stack::{Environment, Running, Stack};
 use crate::zts;
 
 /// Apache with one process model and one way to PHP.
@@ -22,6 +23,8 @@ pub(super) struct Apache {
     php: Php,
     /// `AllowOverride All`, instead of None.
     overrides: bool,
+    /// The set of rules in the document root, and the modules that the rules ask for.
+    rules: Option<&'static str>,
 }
 
 /// How PHP is reached.
@@ -46,6 +49,19 @@ pub(super) fn prefork() -> Apache {
         mpm: "prefork",
         php: Php::Inside,
         overrides: false,
+        rules: None,
+    }
+}
+
+/// Apache prefork with mod_php and a set of rules in the document root. The modules that rules ask for
+/// are loaded beside a root without rules as well: their hooks cost something.
+fn ruled(rules: &'static str, name: &'static str, title: &'static str) -> Apache {
+    Apache {
+        name,
+        title,
+        overrides: true,
+        rules: Some(rules),
+        ..prefork()
     }
 }
 
@@ -65,6 +81,13 @@ pub(super) fn all() -> Vec<Apache> {
             overrides: true,
             ..prefork()
         },
+        ruled(rules::PLAIN, "apache-plain", "Apache without .htaccess"),
+        ruled(rules::AGAIN, "apache-again", "Apache without .htaccess, again"),
+        ruled("wordpress", "apache-wordpress-rules", "Apache, WordPress rules"),
+        ruled("drupal", "apache-drupal-rules", "Apache, Drupal rules"),
+        ruled("redirects", "apache-redirects", "Apache, 5,000 redirects"),
+        ruled("bad-bots", "apache-bad-bots", "Apache, 7,800 bad bots"),
+        ruled(rules::FOLDERS, "apache-folders", "Apache, many folders"),
         Apache {
             name: "apache-itk-mod_php",
             title: "Apache ITK + mod_php",
@@ -114,6 +137,20 @@ pub(super) fn all() -> Vec<Apache> {
 const FCGID_UNEQUAL: &str =
     "each PHP process has an opcache of its own: mod_fcgid starts them one by one";
 
+/// Modules that the rules ask for.
+const RULE_MODULES: &[&str] = &[
+    "alias",
+    "rewrite",
+    "headers",
+    "expires",
+    "deflate",
+    "filter",
+    "setenvif",
+    "env",
+    "access_compat",
+    "authz_host",
+];
+
 const MODULES: &str = "/usr/lib/apache2/modules";
 
 const CONFIGURATION: &str = "\
@@ -128,7 +165,7 @@ ServerName localhost
 @mpm_modules@LoadModule authz_core_module @modules@/mod_authz_core.so
 LoadModule mime_module @modules@/mod_mime.so
 LoadModule dir_module @modules@/mod_dir.so
-@php@
+@rule_modules@@php@
 # No CustomLog: access logging is off.
 ErrorLog \"@folder@/error.log\"
 LogLevel crit
@@ -208,9 +245,9 @@ FcgidWrapper \"@cgi@ -c @ini@\" .php
 ";
 
 impl Apache {
-    fn php_modules(&self, ground: &Ground) -> Vec<String> {
+    fn php_modules(&self, environment: &Environment) -> Vec<String> {
         match self.php {
-            Php::Inside => vec![format!("libphp{}.so", ground.php)],
+            Php::Inside => vec![format!("libphp{}.so", environment.php)],
             Php::InsideThreads => Vec::new(),
             Php::Fpm(_) => vec!["mod_proxy_fcgi.so".to_owned()],
             Php::Fcgid => vec!["mod_fcgid.so".to_owned()],
@@ -227,23 +264,34 @@ impl Apache {
         }
     }
 
+    fn rule_modules(&self) -> String {
+        let load = |name: &&str| format!("LoadModule {name}_module {MODULES}/mod_{name}.so\n");
+        let modules: &[&str] = if self.rules.is_some() { RULE_MODULES } else { &[] };
+        modules.iter().map(load).collect()
+    }
+
+    fn root(&self, environment: &Environment) -> PathBuf {
+        let ruled = |rules| ruled_root(&environment.root, rules);
+        self.rules.map_or_else(|| environment.root.clone(), ruled)
+    }
+
     /// A prefork Apache with fewer processes than connections would let connections starve, so it
     /// has one for each.
-    fn mpm_settings(&self, ground: &Ground) -> String {
+    fn mpm_settings(&self, environment: &Environment) -> String {
         let setting = |name: &str, otherwise: usize| {
-            ground.settings.get(name).cloned().unwrap_or_else(|| otherwise.to_string())
+            environment.settings.get(name).cloned().unwrap_or_else(|| otherwise.to_string())
         };
         if matches!(self.mpm, "prefork" | "itk") {
             let inside = self.php == Php::Inside;
             let workers = if inside {
-                ground.php_processes
+                environment.php_processes
             } else {
-                ground.php_processes.max(ground.connections)
+                environment.php_processes.max(environment.connections)
             };
             return fill(PREFORK, &[("workers", &setting("MaxRequestWorkers", workers))]);
         }
-        let processes = setting("ServerLimit", ground.cores);
-        let threads = setting("ThreadsPerChild", ground.connections.max(32));
+        let processes = setting("ServerLimit", environment.cores);
+        let threads = setting("ThreadsPerChild", environment.connections.max(32));
         let all = processes.parse::<usize>().unwrap_or(1) * threads.parse::<usize>().unwrap_or(1);
         fill(
             THREADED,
@@ -253,7 +301,7 @@ impl Apache {
 
     fn php_settings(
         &self,
-        ground: &Ground,
+        environment: &Environment,
         folder: &Path,
         running: &mut Running,
     ) -> Result<String, StartFailed> {
@@ -261,12 +309,12 @@ impl Apache {
             Php::Inside => format!(
                 "LoadModule php_module {MODULES}/libphp{}.so\nPHPIniDir \"{}\"\n<FilesMatch \"[.]php$\">\n    SetHandler \
                  application/x-httpd-php\n</FilesMatch>",
-                ground.php,
-                own_ini(ground, folder)?.display()
+                environment.php,
+                own_ini(environment, folder)?.display()
             ),
             Php::InsideThreads => {
-                let (module, opcache) = zts::built(&ground.php).unwrap_or_default();
-                let ini = own_ini(ground, folder)?;
+                let (module, opcache) = zts::built(&environment.php).unwrap_or_default();
+                let ini = own_ini(environment, folder)?;
                 // The module has no conf.d of its own that would load opcache.
                 let values = std::fs::read_to_string(&ini).and_then(|values| {
                     std::fs::write(
@@ -285,7 +333,7 @@ impl Apache {
                 )
             }
             Php::Fpm(transport) => {
-                let pool = fpm::start(ground, folder, transport, ground.php_processes)?;
+                let pool = fpm::start(environment, folder, transport, environment.php_processes)?;
                 running.programs.push(pool.program);
                 running.reload.push(Some(Signal::USR2));
                 running.configuration.insert("fpm.conf".to_owned(), pool.configuration);
@@ -302,15 +350,15 @@ impl Apache {
                 let sockets = folder.join("fcgid");
                 std::fs::create_dir_all(&sockets)
                     .map_err(|error| StartFailed::Execute(sockets.display().to_string(), error))?;
-                crate::ground::give(&sockets, ground);
+                crate::environment::give(&sockets, environment);
                 fill(
                     FCGID,
                     &[
                         ("modules", MODULES),
                         ("folder", &folder.display().to_string()),
-                        ("processes", &ground.php_processes.to_string()),
-                        ("cgi", &cgi(ground).unwrap_or_default().display().to_string()),
-                        ("ini", &own_ini(ground, folder)?.display().to_string()),
+                        ("processes", &environment.php_processes.to_string()),
+                        ("cgi", &cgi(environment).unwrap_or_default().display().to_string()),
+                        ("ini", &own_ini(environment, folder)?.display().to_string()),
                     ],
                 )
             }
@@ -318,8 +366,8 @@ impl Apache {
     }
 }
 
-fn cgi(ground: &Ground) -> Option<PathBuf> {
-    find(&[&format!("php-cgi{}", ground.php), "php-cgi"])
+fn cgi(environment: &Environment) -> Option<PathBuf> {
+    find(&[&format!("php-cgi{}", environment.php), "php-cgi"])
 }
 
 fn binary() -> Option<PathBuf> {
@@ -352,47 +400,53 @@ impl Stack for Apache {
         packages
     }
 
-    fn missing(&self, ground: &Ground) -> Option<String> {
+    fn missing(&self, environment: &Environment) -> Option<String> {
         if binary().is_none() {
             return Some("apache2 is not installed".to_owned());
+        }
+        // Before a run there is no root that could be looked into.
+        let is_prepared =
+            environment.root.as_os_str().is_empty() || self.root(environment).is_dir();
+        if !is_prepared {
+            return Some("serves the laboratory's own documents only".to_owned());
         }
         let mpm = if self.mpm == "itk" {
             "mpm_itk.so".to_owned()
         } else {
             format!("mod_mpm_{}.so", self.mpm)
         };
-        let modules = [vec![mpm], self.php_modules(ground)].concat();
+        let modules = [vec![mpm], self.php_modules(environment)].concat();
         if let Some(module) =
             modules.iter().find(|module| !Path::new(MODULES).join(module).is_file())
         {
             return Some(format!("Apache's {module} is not installed"));
         }
-        if self.mpm == "itk" && ground.user.is_none() {
+        if self.mpm == "itk" && environment.user.is_none() {
             return Some("Apache ITK must be started by root, to become other users".to_owned());
         }
         match self.php {
             Php::Inside => None,
-            Php::InsideThreads => zts::built(&ground.php).is_none().then(|| {
+            Php::InsideThreads => zts::built(&environment.php).is_none().then(|| {
                 "needs a thread-safe PHP, which `howdah-lab setup --zts` builds".to_owned()
             }),
-            Php::Fpm(_) => fpm::missing(ground),
-            Php::Fcgid => {
-                cgi(ground).is_none().then(|| format!("php{}-cgi is not installed", ground.php))
-            }
+            Php::Fpm(_) => fpm::missing(environment),
+            Php::Fcgid => cgi(environment)
+                .is_none()
+                .then(|| format!("php{}-cgi is not installed", environment.php)),
         }
     }
 
-    fn version(&self, ground: &Ground) -> String {
+    fn version(&self, environment: &Environment) -> String {
         let php = match self.php {
-            Php::Inside => format!("PHP {}", ground.php),
-            Php::InsideThreads => format!("PHP {}, thread-safe", ground.php),
-            Php::Fpm(_) => fpm::version_of(ground),
-            Php::Fcgid => version(cgi(ground).as_deref(), "-v", "PHP "),
+            Php::Inside => format!("PHP {}", environment.php),
+            Php::InsideThreads => format!("PHP {}, thread-safe", environment.php),
+            Php::Fpm(_) => fpm::version_of(environment),
+            Php::Fcgid => version(cgi(environment).as_deref(), "-v", "PHP "),
         };
         version(binary().as_deref(), "-v", "Apache/") + ", " + &php
     }
 
-    fn start(&self, ground: &Ground, folder: &Path) -> Result<Running, StartFailed> {
+    fn start(&self, environment: &Environment, folder: &Path) -> Result<Running, StartFailed> {
         let failed = |error| StartFailed::Execute("apache2".to_owned(), error);
         let port = free_port().map_err(failed)?;
         let mut running = Running {
@@ -401,8 +455,8 @@ impl Stack for Apache {
             configuration: Default::default(),
             reload: Vec::new(),
         };
-        let php = self.php_settings(ground, folder, &mut running)?;
-        let user = ground
+        let php = self.php_settings(environment, folder, &mut running)?;
+        let user = environment
             .user
             .as_ref()
             .map_or(String::new(), |user| format!("User {user}\nGroup {user}"));
@@ -411,17 +465,18 @@ impl Stack for Apache {
             &[
                 ("php", &php),
                 ("mpm_modules", &self.mpm_modules()),
-                ("mpm_settings", &self.mpm_settings(ground)),
+                ("mpm_settings", &self.mpm_settings(environment)),
                 ("folder", &folder.display().to_string()),
                 ("port", &port.to_string()),
                 ("user", &user),
                 ("modules", MODULES),
-                ("root", &ground.root.display().to_string()),
+                ("rule_modules", &self.rule_modules()),
+                ("root", &self.root(environment).display().to_string()),
                 ("override", if self.overrides { "All" } else { "None" }),
             ],
         ) + &only_if(
             self.mpm == "itk",
-            ground
+            environment
                 .user
                 .as_ref()
                 .map_or(String::new(), |user| format!("AssignUserID {user} {user}\n")),

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::template::{fill, version};
 use crate::process::{Program, StartFailed, accepts, find, free_port};
-use crate::stack::{Ground, Running, Stack};
+use crate::stack::{Environment, Running, Stack};
 
 /// Caddy, for files only.
 #[derive(Debug)]
@@ -51,20 +51,20 @@ impl Stack for Caddy {
         vec!["caddy".to_owned()]
     }
 
-    fn missing(&self, _ground: &Ground) -> Option<String> {
+    fn missing(&self, _ground: &Environment) -> Option<String> {
         find(&["caddy"]).is_none().then(|| "caddy is not installed".to_owned())
     }
 
-    fn version(&self, _ground: &Ground) -> String {
+    fn version(&self, _ground: &Environment) -> String {
         "Caddy ".to_owned() + &version(find(&["caddy"]).as_deref(), "version", "v")
     }
 
-    fn start(&self, ground: &Ground, folder: &Path) -> Result<Running, StartFailed> {
+    fn start(&self, environment: &Environment, folder: &Path) -> Result<Running, StartFailed> {
         let failed = |error| StartFailed::Execute("caddy".to_owned(), error);
         let port = free_port().map_err(failed)?;
         let text = fill(
             CONFIGURATION,
-            &[("port", &port.to_string()), ("root", &ground.root.display().to_string())],
+            &[("port", &port.to_string()), ("root", &environment.root.display().to_string())],
         );
         let file = folder.join("Caddyfile");
         std::fs::write(&file, &text).map_err(failed)?;

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::template::{fill, only_if, version};
-use crate::ground::own_ini;
+use crate::environment::own_ini;
 use crate::process::{Program, StartFailed, accepts, find, free_port};
-use crate::stack::Ground;
+use crate::stack::Environment;
 
 /// How the server in front reaches it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,43 +48,43 @@ pm.max_requests = 0
 catch_workers_output = no
 ";
 
-pub(super) fn binary(ground: &Ground) -> Option<PathBuf> {
-    find(&[&format!("php-fpm{}", ground.php), "php-fpm"])
+pub(super) fn binary(environment: &Environment) -> Option<PathBuf> {
+    find(&[&format!("php-fpm{}", environment.php), "php-fpm"])
 }
 
-pub(super) fn missing(ground: &Ground) -> Option<String> {
-    binary(ground)
+pub(super) fn missing(environment: &Environment) -> Option<String> {
+    binary(environment)
         .is_none()
-        .then(|| format!("php{}-fpm is not installed", ground.php))
+        .then(|| format!("php{}-fpm is not installed", environment.php))
 }
 
-pub(super) fn version_of(ground: &Ground) -> String {
-    version(binary(ground).as_deref(), "-v", "PHP ")
+pub(super) fn version_of(environment: &Environment) -> String {
+    version(binary(environment).as_deref(), "-v", "PHP ")
 }
 
 /// Starts a pool of so many children and waits until it accepts.
 pub(super) fn start(
-    ground: &Ground,
+    environment: &Environment,
     folder: &Path,
     transport: Transport,
     children: usize,
 ) -> Result<Pool, StartFailed> {
-    let binary = binary(ground).unwrap_or_else(|| "php-fpm".into());
+    let binary = binary(environment).unwrap_or_else(|| "php-fpm".into());
     let socket = folder.join("fpm.sock");
     let port = free_port().map_err(|error| StartFailed::Execute("php-fpm".to_owned(), error))?;
     let (listen, address) = match transport {
         Transport::Unix => (socket.display().to_string(), format!("unix:{}", socket.display())),
         Transport::Tcp => (format!("127.0.0.1:{port}"), format!("127.0.0.1:{port}")),
     };
-    let identity = ground.user.as_ref().map_or(String::new(), |user| {
+    let identity = environment.user.as_ref().map_or(String::new(), |user| {
         format!("user = {user}\ngroup = {user}\nlisten.owner = {user}\nlisten.group = {user}")
     });
-    let children = ground
+    let children = environment
         .settings
         .get("pm.max_children")
         .cloned()
         .unwrap_or_else(|| children.to_string());
-    let pm = ground.settings.get("pm").cloned().unwrap_or_else(|| "static".to_owned());
+    let pm = environment.settings.get("pm").cloned().unwrap_or_else(|| "static".to_owned());
     let mut configuration = fill(
         CONFIGURATION,
         &[
@@ -103,7 +103,11 @@ pub(super) fn start(
     std::fs::write(&file, &configuration)
         .map_err(|error| StartFailed::Execute(file.display().to_string(), error))?;
     let mut command = Command::new(binary);
-    command.args(["-F", "-c"]).arg(own_ini(ground, folder)?).arg("-y").arg(&file);
+    command
+        .args(["-F", "-c"])
+        .arg(own_ini(environment, folder)?)
+        .arg("-y")
+        .arg(&file);
     let mut program = Program::start(&mut command, &folder.join("fpm.log"))?;
     program.wait_until(|| match transport {
         Transport::Unix => UnixStream::connect(&socket).is_ok(),

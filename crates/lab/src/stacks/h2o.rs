@@ -7,7 +7,7 @@ use super::template::{fill, places, version};
 use rustix::process::Signal;
 
 use crate::process::{Program, StartFailed, accepts, find, free_port};
-use crate::stack::{Ground, Running, Stack};
+use crate::stack::{Environment, Running, Stack};
 
 /// h2o, for files only.
 #[derive(Debug)]
@@ -53,15 +53,15 @@ impl Stack for H2o {
         vec!["h2o".to_owned()]
     }
 
-    fn missing(&self, _ground: &Ground) -> Option<String> {
+    fn missing(&self, _ground: &Environment) -> Option<String> {
         find(&["h2o"]).is_none().then(|| "h2o is not installed".to_owned())
     }
 
-    fn version(&self, _ground: &Ground) -> String {
+    fn version(&self, _ground: &Environment) -> String {
         version(find(&["h2o"]).as_deref(), "-v", "h2o version ")
     }
 
-    fn start(&self, ground: &Ground, folder: &Path) -> Result<Running, StartFailed> {
+    fn start(&self, environment: &Environment, folder: &Path) -> Result<Running, StartFailed> {
         let failed = |error| StartFailed::Execute("h2o".to_owned(), error);
         let port = free_port().map_err(failed)?;
         let text = fill(
@@ -69,13 +69,16 @@ impl Stack for H2o {
             &[
                 (
                     "user",
-                    &ground.user.as_ref().map_or(String::new(), |user| format!("user: {user}")),
+                    &environment
+                        .user
+                        .as_ref()
+                        .map_or(String::new(), |user| format!("user: {user}")),
                 ),
-                ("cores", &ground.cores.to_string()),
+                ("cores", &environment.cores.to_string()),
                 ("folder", &folder.display().to_string()),
-                ("all", &(2 * places(ground)).to_string()),
+                ("all", &(2 * places(environment)).to_string()),
                 ("port", &port.to_string()),
-                ("root", &ground.root.display().to_string()),
+                ("root", &environment.root.display().to_string()),
             ],
         );
         let file = folder.join("h2o.conf");

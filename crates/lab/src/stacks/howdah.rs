@@ -6,37 +6,60 @@ use std::process::Command;
 use super::template::{fill, version};
 use rustix::process::Signal;
 
-use crate::ground::ruled_root;
+use crate::environment::ruled_root;
 use crate::process::{Program, StartFailed, accepts, free_port};
-use crate::stack::{Ground, Running, Stack};
+use crate::rules;
+use crate::stack::{Environment, Running, Stack};
 
 /// Howdah, with `.htaccess` files read (as it comes), not read, or with an application's file to be
 /// obeyed.
 #[derive(Debug)]
-pub(super) struct Howdah {
+pub struct Howdah {
     name: &'static str,
     title: &'static str,
     htaccess: bool,
     /// Whose file is in the document root.
     rules: Option<&'static str>,
+    /// The binary, where it is not that of all.
+    binary: Option<PathBuf>,
 }
 
-pub(super) fn all() -> [Howdah; 4] {
-    let howdah = |name, title| Howdah { name, title, htaccess: true, rules: None };
+/// Howdah from that binary, with the `howdah-php` in the same folder.
+pub fn binary(name: &'static str, title: &'static str, file: &Path) -> Howdah {
+    Howdah {
+        name,
+        title,
+        htaccess: true,
+        rules: None,
+        binary: Some(file.to_owned()),
+    }
+}
+
+fn ruled(rules: &'static str, howdah: Howdah) -> Howdah {
+    Howdah { rules: Some(rules), ..howdah }
+}
+
+pub(super) fn all() -> [Howdah; 9] {
+    let howdah = |name, title| Howdah {
+        name,
+        title,
+        htaccess: true,
+        rules: None,
+        binary: None,
+    };
     [
         howdah("howdah", "Howdah"),
         Howdah {
             htaccess: false,
             ..howdah("howdah-no-htaccess", "Howdah, .htaccess off")
         },
-        Howdah {
-            rules: Some("wordpress"),
-            ..howdah("howdah-wordpress-rules", "Howdah, WordPress rules")
-        },
-        Howdah {
-            rules: Some("drupal"),
-            ..howdah("howdah-drupal-rules", "Howdah, Drupal rules")
-        },
+        ruled(rules::PLAIN, howdah("howdah-plain", "Howdah without .htaccess")),
+        ruled(rules::AGAIN, howdah("howdah-again", "Howdah without .htaccess, again")),
+        ruled("wordpress", howdah("howdah-wordpress-rules", "Howdah, WordPress rules")),
+        ruled("drupal", howdah("howdah-drupal-rules", "Howdah, Drupal rules")),
+        ruled("redirects", howdah("howdah-redirects", "Howdah, 5,000 redirects")),
+        ruled("bad-bots", howdah("howdah-bad-bots", "Howdah, 7,800 bad bots")),
+        ruled(rules::FOLDERS, howdah("howdah-folders", "Howdah, many folders")),
     ]
 }
 
@@ -71,9 +94,13 @@ state_dir = \"@folder@/state\"
 ";
 
 impl Howdah {
-    fn root(&self, ground: &Ground) -> PathBuf {
+    fn binary<'a>(&'a self, environment: &'a Environment) -> &'a Path {
+        self.binary.as_deref().unwrap_or(&environment.howdah)
+    }
+
+    fn root(&self, environment: &Environment) -> PathBuf {
         self.rules
-            .map_or_else(|| ground.root.clone(), |rules| ruled_root(&ground.root, rules))
+            .map_or_else(|| environment.root.clone(), |rules| ruled_root(&environment.root, rules))
     }
 }
 
@@ -90,49 +117,63 @@ impl Stack for Howdah {
         vec![format!("libphp{php}-embed")]
     }
 
-    fn missing(&self, ground: &Ground) -> Option<String> {
-        if !ground.howdah.is_file() {
-            let binary = ground.howdah.display();
-            return Some(format!("{binary} is not there; build it with `make release`"));
+    fn missing(&self, environment: &Environment) -> Option<String> {
+        let binary = self.binary(environment);
+        for file in [binary, &binary.with_file_name("howdah-php")] {
+            if !file.is_file() {
+                let file = file.display();
+                return Some(format!("{file} does not exist; build it with `make release`"));
+            }
         }
         // Before a run there is no root that could be looked into.
-        let is_prepared = ground.root.as_os_str().is_empty() || self.root(ground).is_dir();
+        let is_prepared =
+            environment.root.as_os_str().is_empty() || self.root(environment).is_dir();
         (!is_prepared).then(|| "serves the laboratory's own documents only".to_owned())
     }
 
-    fn version(&self, ground: &Ground) -> String {
-        version(Some(&ground.howdah), "--version", "howdah ")
+    fn version(&self, environment: &Environment) -> String {
+        let version = version(Some(self.binary(environment)), "--version", "howdah ");
+        // Two builds of one version are told apart by their content.
+        let Some(binary) = &self.binary else {
+            return version;
+        };
+        let php = binary.with_file_name("howdah-php");
+        let output = Command::new("sha256sum").args([binary, &php]).output();
+        let sums = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+        let sums = sums.unwrap_or_default();
+        let sums: Vec<&str> = sums.lines().filter_map(|line| line.get(..12)).collect();
+        format!("{version}; SHA-256 of howdah and howdah-php: {}", sums.join(", "))
     }
 
-    fn start(&self, ground: &Ground, folder: &Path) -> Result<Running, StartFailed> {
+    fn start(&self, environment: &Environment, folder: &Path) -> Result<Running, StartFailed> {
         let failed = |error| StartFailed::Execute("howdah".to_owned(), error);
         let port = free_port().map_err(failed)?;
-        let workers = ground
+        let workers = environment
             .settings
             .get("workers")
             .cloned()
-            .unwrap_or_else(|| ground.php_processes.to_string());
+            .unwrap_or_else(|| environment.php_processes.to_string());
         let text = fill(
             CONFIGURATION,
             &[
                 ("port", &port.to_string()),
                 (
                     "user",
-                    &ground
+                    &environment
                         .user
                         .as_ref()
                         .map_or(String::new(), |user| format!("user = \"{user}\"")),
                 ),
                 ("folder", &folder.display().to_string()),
-                ("root", &self.root(ground).display().to_string()),
+                ("root", &self.root(environment).display().to_string()),
                 ("htaccess", if self.htaccess { "true" } else { "false" }),
                 ("workers", &workers),
-                ("ini", &ground.ini.display().to_string()),
+                ("ini", &environment.ini.display().to_string()),
             ],
         );
         let file = folder.join("howdah.toml");
         std::fs::write(&file, &text).map_err(failed)?;
-        let mut command = Command::new(&ground.howdah);
+        let mut command = Command::new(self.binary(environment));
         let mut program = Program::start(
             command.args(["serve", "--config"]).arg(&file),
             &folder.join("howdah.log"),

@@ -7,9 +7,9 @@ use super::fpm::{self, Transport};
 use super::template::{fill, places, version};
 use rustix::process::Signal;
 
-use crate::ground::own_ini;
+use crate::environment::own_ini;
 use crate::process::{Program, StartFailed, accepts, find, free_port};
-use crate::stack::{Ground, Running, Stack};
+use crate::stack::{Environment, Running, Stack};
 
 /// lighttpd with PHP behind it.
 #[derive(Debug)]
@@ -53,8 +53,8 @@ mimetype.assign = ( \".html\" => \"text/html\", \".css\" => \"text/css\", \".js\
 fastcgi.server = ( \".php\" => (( @backend@ )) )
 ";
 
-fn cgi(ground: &Ground) -> Option<std::path::PathBuf> {
-    find(&[&format!("php-cgi{}", ground.php), "php-cgi"])
+fn cgi(environment: &Environment) -> Option<std::path::PathBuf> {
+    find(&[&format!("php-cgi{}", environment.php), "php-cgi"])
 }
 
 impl Stack for Lighttpd {
@@ -90,26 +90,28 @@ impl Stack for Lighttpd {
         ]
     }
 
-    fn missing(&self, ground: &Ground) -> Option<String> {
+    fn missing(&self, environment: &Environment) -> Option<String> {
         if find(&["lighttpd"]).is_none() {
             return Some("lighttpd is not installed".to_owned());
         }
         if !self.spawns {
-            return fpm::missing(ground);
+            return fpm::missing(environment);
         }
-        cgi(ground).is_none().then(|| format!("php{}-cgi is not installed", ground.php))
+        cgi(environment)
+            .is_none()
+            .then(|| format!("php{}-cgi is not installed", environment.php))
     }
 
-    fn version(&self, ground: &Ground) -> String {
+    fn version(&self, environment: &Environment) -> String {
         let php = if self.spawns {
-            version(cgi(ground).as_deref(), "-v", "PHP ")
+            version(cgi(environment).as_deref(), "-v", "PHP ")
         } else {
-            fpm::version_of(ground)
+            fpm::version_of(environment)
         };
         version(find(&["lighttpd"]).as_deref(), "-v", "lighttpd/") + ", " + &php
     }
 
-    fn start(&self, ground: &Ground, folder: &Path) -> Result<Running, StartFailed> {
+    fn start(&self, environment: &Environment, folder: &Path) -> Result<Running, StartFailed> {
         let failed = |error| StartFailed::Execute("lighttpd".to_owned(), error);
         let port = free_port().map_err(failed)?;
         let mut running = Running {
@@ -123,27 +125,27 @@ impl Stack for Lighttpd {
             format!(
                 "\"bin-path\" => \"{} -c {}\", \"socket\" => \"{}/php.sock\", \"max-procs\" => 1, \"bin-environment\" => ( \
                  \"PHP_FCGI_CHILDREN\" => \"{}\", \"PHP_FCGI_MAX_REQUESTS\" => \"0\" )",
-                cgi(ground).unwrap_or_default().display(),
-                own_ini(ground, folder)?.display(),
+                cgi(environment).unwrap_or_default().display(),
+                own_ini(environment, folder)?.display(),
                 folder.display(),
-                ground.php_processes
+                environment.php_processes
             )
         } else {
-            let pool = fpm::start(ground, folder, Transport::Unix, ground.php_processes)?;
+            let pool = fpm::start(environment, folder, Transport::Unix, environment.php_processes)?;
             running.programs.push(pool.program);
             running.reload.push(Some(Signal::USR2));
             running.configuration.insert("fpm.conf".to_owned(), pool.configuration);
             format!("\"socket\" => \"{}/fpm.sock\"", folder.display())
         };
-        let user = ground.user.as_ref().map_or(String::new(), |user| {
+        let user = environment.user.as_ref().map_or(String::new(), |user| {
             format!("server.username = \"{user}\"\nserver.groupname = \"{user}\"")
         });
         let text = fill(
             CONFIGURATION,
             &[
-                ("places", &places(ground).to_string()),
+                ("places", &places(environment).to_string()),
                 ("port", &port.to_string()),
-                ("root", &ground.root.display().to_string()),
+                ("root", &environment.root.display().to_string()),
                 ("folder", &folder.display().to_string()),
                 ("user", &user),
                 (
@@ -151,7 +153,7 @@ impl Stack for Lighttpd {
                     &if self.spawns {
                         "0".to_owned()
                     } else {
-                        ground.cores.to_string()
+                        environment.cores.to_string()
                     },
                 ),
                 ("backend", &backend),

@@ -9,7 +9,7 @@ use super::template::{fill, only_if, places, version};
 use rustix::process::Signal;
 
 use crate::process::{Program, StartFailed, accepts, find, free_port};
-use crate::stack::{Ground, Running, Stack};
+use crate::stack::{Environment, Running, Stack};
 
 /// What is behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,35 +148,35 @@ impl Stack for Nginx {
         [vec!["nginx-light".to_owned()], behind].concat()
     }
 
-    fn missing(&self, ground: &Ground) -> Option<String> {
+    fn missing(&self, environment: &Environment) -> Option<String> {
         if find(&["nginx"]).is_none() {
             return Some("nginx is not installed".to_owned());
         }
         match self.behind {
-            Behind::Fpm { .. } => fpm::missing(ground),
-            Behind::Apache => apache::prefork().missing(ground),
+            Behind::Fpm { .. } => fpm::missing(environment),
+            Behind::Apache => apache::prefork().missing(environment),
         }
     }
 
-    fn version(&self, ground: &Ground) -> String {
+    fn version(&self, environment: &Environment) -> String {
         let behind = match self.behind {
-            Behind::Fpm { .. } => fpm::version_of(ground),
-            Behind::Apache => apache::prefork().version(ground),
+            Behind::Fpm { .. } => fpm::version_of(environment),
+            Behind::Apache => apache::prefork().version(environment),
         };
         version(find(&["nginx"]).as_deref(), "-v", "nginx/") + ", " + &behind
     }
 
-    fn start(&self, ground: &Ground, folder: &Path) -> Result<Running, StartFailed> {
+    fn start(&self, environment: &Environment, folder: &Path) -> Result<Running, StartFailed> {
         let failed = |error| StartFailed::Execute("nginx".to_owned(), error);
         let port = free_port().map_err(failed)?;
         let (mut behind, address, kept) = match self.behind {
             Behind::Fpm { transport, kept } => {
                 let children = if kept {
-                    ground.connections * ground.cores
+                    environment.connections * environment.cores
                 } else {
-                    ground.php_processes
+                    environment.php_processes
                 };
-                let pool = fpm::start(ground, folder, transport, children)?;
+                let pool = fpm::start(environment, folder, transport, children)?;
                 let running = Running {
                     port: 0,
                     programs: vec![pool.program],
@@ -188,7 +188,7 @@ impl Stack for Nginx {
             Behind::Apache => {
                 let own = folder.join("apache");
                 std::fs::create_dir_all(&own).map_err(failed)?;
-                let running = apache::prefork().start(ground, &own)?;
+                let running = apache::prefork().start(environment, &own)?;
                 let address = format!("127.0.0.1:{}", running.port);
                 (running, address, true)
             }
@@ -205,7 +205,7 @@ impl Stack for Nginx {
             kept,
             format!(
                 "        keepalive {};\n        keepalive_requests 100000000;\n",
-                ground.connections
+                environment.connections
             ),
         );
         let text = fill(
@@ -213,19 +213,25 @@ impl Stack for Nginx {
             &[
                 (
                     "workers",
-                    ground.settings.get("worker_processes").unwrap_or(&ground.cores.to_string()),
+                    environment
+                        .settings
+                        .get("worker_processes")
+                        .unwrap_or(&environment.cores.to_string()),
                 ),
                 ("folder", &folder.display().to_string()),
                 (
                     "user",
-                    &ground.user.as_ref().map_or(String::new(), |user| format!("user {user};")),
+                    &environment
+                        .user
+                        .as_ref()
+                        .map_or(String::new(), |user| format!("user {user};")),
                 ),
                 ("address", &address),
-                ("places", &places(ground).to_string()),
+                ("places", &places(environment).to_string()),
                 ("kept", &kept),
                 ("php", &php),
                 ("port", &port.to_string()),
-                ("root", &ground.root.display().to_string()),
+                ("root", &environment.root.display().to_string()),
             ],
         );
         let file = folder.join("nginx.conf");

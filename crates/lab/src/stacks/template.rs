@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::stack::Ground;
+use crate::stack::Environment;
 
 /// Puts values for `@name@` into a configuration; `$` and braces mean something in most of them
 /// already.
@@ -17,8 +17,8 @@ pub fn fill(template: &str, values: &[(&str, &str)]) -> String {
 
 /// Connections that one worker must have room for: it may get most of a crowd, and each may need a
 /// second one to PHP.
-pub(super) fn places(ground: &Ground) -> usize {
-    (ground.connections + ground.connections / 4).max(4096)
+pub(super) fn places(environment: &Environment) -> usize {
+    (environment.connections + environment.connections / 4).max(4096)
 }
 
 /// The text where the condition holds, else nothing.

@@ -1,0 +1,76 @@
+//! Many folders, each with an `.htaccess` file of its own: what the first request for each costs,
+//! and what a store remembers of them.
+
+use std::time::{Duration, Instant};
+
+use super::client::{Client, Prepared, Reply};
+use super::{Measured, Wrong, on_a_loop};
+use crate::environment::{FOLDER_FILE, folder_path};
+use crate::load::Question;
+use crate::probes::pss;
+use crate::record::Figure;
+use crate::stack::Target;
+
+/// How long an answer may take.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Asks for the file in each of `count` folders over one connection, twice.
+pub(super) fn put(count: usize, question: &Question, target: &Target) -> Result<Measured, Wrong> {
+    let port = target.port;
+    let before = pss(&target.roots);
+    let mut measured = on_a_loop(async move {
+        let mut client = Client::connect(port).await?;
+        let began = Instant::now();
+        let first = visit(&mut client, count, question, port).await?;
+        let second = visit(&mut client, count, question, port).await?;
+        Ok(Measured {
+            requests: 2 * count as u64,
+            seconds: began.elapsed().as_secs_f64(),
+            figures: [
+                (Figure::FirstRequest, first.mean),
+                (Figure::LongestRequest, first.longest.as_secs_f64() * 1e3),
+                (Figure::SecondRequest, second.mean),
+            ]
+            .into(),
+            ..Measured::default()
+        })
+    })?;
+    if let Some((before, after)) = before.zip(pss(&target.roots)) {
+        let grown = after.saturating_sub(before) as f64;
+        measured.figures.insert(Figure::GrownPss, grown);
+    }
+    Ok(measured)
+}
+
+/// One pass over all folders.
+struct Pass {
+    /// Microseconds of a request.
+    mean: f64,
+    longest: Duration,
+}
+
+async fn visit(
+    client: &mut Client,
+    count: usize,
+    question: &Question,
+    port: u16,
+) -> Result<Pass, Wrong> {
+    let (began, mut longest) = (Instant::now(), Duration::ZERO);
+    for number in 0..count {
+        let question = Question {
+            path: folder_path(number),
+            body: Some(FOLDER_FILE.to_vec()),
+            ..question.clone()
+        };
+        let asked = Instant::now();
+        match client.ask(&Prepared::new(&question, port, true), LIMIT).await {
+            Reply::Hit => longest = longest.max(asked.elapsed()),
+            Reply::Error => return Err(Wrong(format!("{}: a wrong answer", question.path))),
+            Reply::Timeout => return Err(Wrong(format!("{}: no answer in time", question.path))),
+        }
+    }
+    Ok(Pass {
+        mean: began.elapsed().as_secs_f64() * 1e6 / count.max(1) as f64,
+        longest,
+    })
+}

@@ -1,0 +1,176 @@
+//! Cells in which stacks are compared with one of them: two binaries, or a server with and without
+//! an `.htaccess` file.
+
+use std::fmt::Write;
+
+use super::text::{number, remarks, title, with_unit};
+use crate::record::{Cell, Figure, Outcome, Run};
+use crate::statistics::{compare, median, ratios};
+
+/// A ratio round by round.
+struct Ratio {
+    median: f64,
+    /// The least and the greatest of the rounds.
+    spread: (f64, f64),
+    /// 95 % of the bootstrap's medians.
+    interval: (f64, f64),
+}
+
+impl Ratio {
+    /// `None` where no round counts for both stacks.
+    fn of(outcome: &Outcome, base: &Outcome, figure: Figure) -> Option<Ratio> {
+        let found = compare(outcome, base, figure)?;
+        let rounds = ratios(outcome, base, figure);
+        let least = rounds.iter().copied().fold(f64::INFINITY, f64::min);
+        let greatest = rounds.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        Some(Ratio {
+            median: found.ratio,
+            spread: (least, greatest),
+            interval: (found.low, found.high),
+        })
+    }
+
+    fn text(&self) -> String {
+        let ((least, greatest), (low, high)) = (self.spread, self.interval);
+        format!("{:.3} | {least:.3}–{greatest:.3} | {low:.3}–{high:.3}", self.median)
+    }
+
+    fn is_no_difference(&self) -> bool {
+        self.interval.0 <= 1.0 && self.interval.1 >= 1.0
+    }
+}
+
+/// A stack's ratio to the base, for a cell of a table: `1.003 (rounds 0.985–1.021)`.
+pub(super) fn short(cell: &Cell, base: &str, stack: &str) -> String {
+    let both = cell.results.get(stack).zip(cell.results.get(base));
+    let ratio = both.and_then(|(ours, plain)| Ratio::of(ours, plain, cell.figure));
+    ratio.map_or_else(
+        || "–".to_owned(),
+        |ratio| {
+            let (least, greatest) = ratio.spread;
+            format!("{:.3} (rounds {least:.3}–{greatest:.3})", ratio.median)
+        },
+    )
+}
+
+/// The cell as a table of Markdown.
+pub(super) fn markdown(run: &Run, cell: &Cell, base: &str) -> String {
+    let mut text = format!(
+        "\n| stack | figure | median | ratio to {} | rounds | 95 % interval | difference | remarks |\n\
+         |---|---|---:|---:|---:|---:|---:|---|\n",
+        title(run, base)
+    );
+    let plain = cell.results.get(base);
+    for figure in [cell.figure, Figure::CpuPerRequest] {
+        for stack in run.stacks.iter().filter(|stack| cell.results.contains_key(&stack.name)) {
+            let outcome = &cell.results[&stack.name];
+            let value = median(&outcome.values(figure));
+            let shown = value.map_or_else(|| "–".to_owned(), |value| with_unit(figure, value));
+            let _ = write!(text, "| {} | {} | {shown} | ", stack.title, figure.title());
+            if stack.name == base {
+                let _ = writeln!(text, "| | | | {} |", remarks(outcome));
+                continue;
+            }
+            let ratio = plain.and_then(|plain| Ratio::of(outcome, plain, figure));
+            let ratio = ratio.map_or_else(|| "– | – | –".to_owned(), |ratio| ratio.text());
+            let plain = plain.and_then(|plain| median(&plain.values(figure)));
+            let added = value.zip(plain);
+            let added =
+                added.map_or_else(|| "–".to_owned(), |(value, plain)| signed(value - plain));
+            let _ = writeln!(text, "{ratio} | {added} | {} |", remarks(outcome));
+        }
+    }
+    text
+}
+
+fn signed(value: f64) -> String {
+    let sign = if value < 0.0 { "−" } else { "+" };
+    format!("{sign}{}", number(value.abs()))
+}
+
+/// What was found in cells with a base, in one sentence for each stack; `None` where there are no
+/// such cells.
+pub(super) fn verdict(run: &Run) -> Option<String> {
+    let cells: Vec<(&Cell, &str)> = run
+        .cells
+        .iter()
+        .filter_map(|cell| Some((cell, cell.base.as_deref()?)))
+        .collect();
+    if cells.is_empty() {
+        return None;
+    }
+    let mut sentences = Vec::new();
+    for stack in &run.stacks {
+        let (mut found, mut even) = (Vec::new(), 0);
+        let mut beside = "";
+        for (cell, base) in cells.iter().filter(|(_, base)| *base != stack.name) {
+            let both = cell.results.get(&stack.name).zip(cell.results.get(*base));
+            let ratios = [cell.figure, Figure::CpuPerRequest]
+                .map(|figure| both.and_then(|(ours, plain)| Ratio::of(ours, plain, figure)));
+            beside = if both.is_some() { title(run, base) } else { beside };
+            let of_cell = if cell.figure == Figure::RequestsPerSecond {
+                "requests"
+            } else {
+                cell.figure.title()
+            };
+            for (ratio, what) in ratios.iter().zip([of_cell, "CPU"]) {
+                match ratio {
+                    Some(ratio) if ratio.is_no_difference() => even += 1,
+                    Some(ratio) => {
+                        found.push(format!("{} {:.3} ({what})", cell.chart, ratio.median));
+                    }
+                    None => {}
+                }
+            }
+        }
+        if even > 0 {
+            let plural = if even == 1 { "" } else { "s" };
+            found.push(format!("no difference in {even} figure{plural}"));
+        }
+        if !found.is_empty() {
+            sentences.push(format!("{} beside {beside}: {}.", stack.title, found.join("; ")));
+        }
+    }
+    sentences.push(EXPLAINED.to_owned());
+    Some(sentences.join(" "))
+}
+
+const EXPLAINED: &str = "Ratios are medians of the ratios of each round; above 1 is better: more \
+                         requests per second, or less time or memory.";
+
+#[cfg(test)]
+mod tests {
+    use super::super::text::tests::run;
+    use super::*;
+
+    fn based(after: &[f64], before: &[f64]) -> Run {
+        let mut run = run(after, before);
+        run.cells[0].base = Some("nginx-fpm".to_owned());
+        run
+    }
+
+    #[test]
+    fn the_table_has_the_median_and_the_spread_of_the_rounds() {
+        let run = based(&[10.0, 22.0, 30.0], &[10.0, 20.0, 20.0]);
+        let text = markdown(&run, &run.cells[0], "nginx-fpm");
+        assert!(
+            text.contains(
+                "| Howdah | requests/s | 22.0 | 1.100 | 1.000–1.500 | 1.000–1.500 | +2.00 |"
+            ),
+            "{text}"
+        );
+        assert!(text.contains("| nginx + php-fpm | requests/s | 20.0 | | | | |  |"), "{text}");
+    }
+
+    #[test]
+    fn the_verdict_names_what_differs_and_counts_what_does_not() {
+        let faster = verdict(&based(&[12.0, 12.0, 12.0], &[10.0, 10.0, 10.0])).unwrap();
+        assert!(
+            faster.starts_with("Howdah beside nginx + php-fpm: HelloWorld.php 1.200 (requests)."),
+            "{faster}"
+        );
+        let even = verdict(&based(&[12.0, 8.0], &[10.0, 10.0])).unwrap();
+        assert!(even.contains("no difference in 1 figure."), "{even}");
+        assert_eq!(verdict(&run(&[1.0], &[1.0])), None);
+    }
+}

@@ -1,0 +1,69 @@
+//! The stacks: how each server is set up, with the reason beside every setting that is not its
+//! default.
+//!
+//! Each writes its configuration into a folder of its own, listens on a free port of 127.0.0.1,
+//! keeps no access log (or all would), and runs its workers as the same user. Nothing below `/etc`
+//! is changed and no system service is touched.
+
+mod apache;
+mod caddy;
+mod fpm;
+mod h2o;
+mod howdah;
+mod lighttpd;
+mod nginx;
+mod template;
+
+use std::rc::Rc;
+
+use crate::stack::Stack;
+
+pub use howdah::binary as howdah_binary;
+pub use template::fill;
+
+/// Every stack, in the order of a round.
+pub fn all() -> Vec<Rc<dyn Stack>> {
+    let mut stacks: Vec<Rc<dyn Stack>> = Vec::new();
+    stacks.extend(howdah::all().into_iter().map(|stack| Rc::new(stack) as Rc<dyn Stack>));
+    stacks.extend(apache::all().into_iter().map(|stack| Rc::new(stack) as Rc<dyn Stack>));
+    stacks.extend(nginx::all().into_iter().map(|stack| Rc::new(stack) as Rc<dyn Stack>));
+    stacks.extend(lighttpd::all().into_iter().map(|stack| Rc::new(stack) as Rc<dyn Stack>));
+    stacks.push(Rc::new(h2o::H2o));
+    stacks.push(Rc::new(caddy::Caddy));
+    stacks
+}
+
+/// The stacks of these names, in that order; an unknown name is answered with those that there are.
+pub fn named(names: &[&str]) -> Result<Vec<Rc<dyn Stack>>, String> {
+    let all = all();
+    let find = |name: &&str| {
+        let known =
+            || all.iter().map(|stack| stack.name().to_owned()).collect::<Vec<_>>().join(", ");
+        let found = all.iter().find(|stack| stack.name() == *name).cloned();
+        found.ok_or_else(|| format!("there is no stack {name}; there are {}", known()))
+    };
+    names.iter().map(find).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_can_be_files() {
+        let names: Vec<String> = all().iter().map(|stack| stack.name().to_owned()).collect();
+        for name in &names {
+            assert_eq!(names.iter().filter(|other| *other == name).count(), 1, "{name}");
+            assert!(
+                name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)),
+                "{name}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_unknown_stack_is_answered_with_the_known() {
+        let error = named(&["howdah", "iis"]).unwrap_err();
+        assert!(error.starts_with("there is no stack iis; there are howdah, "), "{error}");
+    }
+}
