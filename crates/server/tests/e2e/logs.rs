@@ -213,13 +213,7 @@ fn logs_may_go_to_files() {
 
 #[test]
 fn a_refused_request_has_the_right_date_and_a_line_in_the_access_log() {
-    let site = Site::with(
-        &[],
-        &Options {
-            site: "php = false",
-            ..Options::default()
-        },
-    );
+    let site = without_php("combined");
     let rows = [
         ("GET /a b HTTP/1.1\r\nHost: x\r\n\r\n", 400, "\"-\" 400 "),
         ("GET /a HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", 400, "\"GET /a HTTP/1.1\" 400 "),
@@ -247,6 +241,14 @@ fn a_refused_request_has_the_right_date_and_a_line_in_the_access_log() {
     assert!(!log.contains("while waiting for a request"), "{log}");
 }
 
+fn without_php(format: &str) -> Site {
+    let config = format!(
+        "listen = [\"127.0.0.1:0\"]\ncontrol = \"control\"\n[log]\naccess = \"access.log\"\n\
+         format = \"{format}\"\n[[site]]\nroot = \"public\"\nphp = false\n"
+    );
+    Site::configured(&[], &config)
+}
+
 fn seconds_since_1970() -> u64 {
     std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
@@ -257,12 +259,7 @@ fn seconds_since_1970() -> u64 {
 #[test]
 fn a_download_that_the_client_broke_off_is_logged_with_the_bytes_that_went_out() {
     let size = 64 << 20;
-    let json = Options {
-        log: "format = \"json\"",
-        site: "php = false",
-        ..Options::default()
-    };
-    let site = Site::with(&[], &json);
+    let site = without_php("json");
     site.file("large.bin", vec![b'x'; size]);
     let mut wire = site.connect();
     wire.request("GET", "/large.bin", &[], b"");
