@@ -35,8 +35,7 @@ use crate::supervisor::seam::{self, FromFront, FrontStart, PoolFacts, PoolLink, 
 /// Runs the front until it has drained. Called in a fresh process without privileges, threads or
 /// event loop.
 pub(crate) fn run(start: FrontStart) -> ExitCode {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = start.config.threads.resolve(processors);
+    let threads = start.config.threads.resolve(processors());
     let (log, access) = match log_threads(&start) {
         Ok(logs) => logs,
         Err(error) => {
@@ -45,7 +44,7 @@ pub(crate) fn run(start: FrontStart) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let result = serve(start, log.clone(), access.clone(), threads, processors);
+    let result = serve(start, log.clone(), access.clone(), threads);
     if let Err(error) = &result {
         log.say(Level::Error, None, &format!("the front cannot go on: {error}"));
     }
@@ -70,7 +69,6 @@ fn serve(
     log: Arc<ErrorLog>,
     access: Option<Writer>,
     threads: usize,
-    processors: usize,
 ) -> io::Result<()> {
     let FrontStart {
         config, listeners, channel, pools: links, ..
@@ -81,7 +79,7 @@ fn serve(
             continue;
         };
         let limits = PoolLimits {
-            workers: php.worker_count(processors),
+            workers: php.worker_count(processors()),
             queue: php.queue,
             queue_timeout: php.queue_timeout,
             request_timeout: php.request_timeout,
@@ -89,23 +87,7 @@ fn serve(
         pools[link.site] = Some(Pool::new(link.name.clone(), limits, threads));
     }
     warn_of_unreadable_roots(&config, &log);
-    let (inboxes, mut receivers): (Vec<_>, Vec<_>) =
-        (0..threads).map(|_| mpsc::unbounded_channel()).unzip();
-    let sites = Sites::compile(&config);
-    let messages = Arc::default();
-    let shared = Arc::new(Shared {
-        directives: Arc::new(directives(&sites, &log, &messages)),
-        messages,
-        passwords: Passwords::new(password::fits, processors.div_ceil(2)),
-        sites,
-        config,
-        pools: pools.clone(),
-        others: AtomicUsize::new(threads - 1),
-        log: log.clone(),
-        access,
-        loads: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
-        inboxes,
-    });
+    let (shared, mut receivers) = share(config, pools.clone(), log, access, threads);
     let (stages, stage) = watch::channel(Stage::Serving);
     let own_inbox = receivers.remove(0);
     let mut others = Vec::new();
@@ -138,6 +120,51 @@ fn serve(
     // The supervisor may be gone; then nobody needs to be told.
     let _ = channel.send(&FromFront::Drained.encode(), &[]);
     result
+}
+
+/// Connections that other threads accepted for one thread.
+type Inbox = mpsc::UnboundedReceiver<thread::Accepted>;
+
+/// What the threads share, and the inbox of each.
+fn share(
+    config: Arc<Config>,
+    pools: Vec<Option<Arc<Pool>>>,
+    log: Arc<ErrorLog>,
+    access: Option<Writer>,
+    threads: usize,
+) -> (Arc<Shared>, Vec<Inbox>) {
+    let (inboxes, receivers) = (0..threads).map(|_| mpsc::unbounded_channel()).unzip();
+    let sites = Sites::compile(&config);
+    let messages = Arc::default();
+    let shared = Shared {
+        directives: Arc::new(directives(&sites, &log, &messages)),
+        messages,
+        passwords: Passwords::new(password::fits, processors().div_ceil(2)),
+        sites,
+        config,
+        pools,
+        others: AtomicUsize::new(threads - 1),
+        log,
+        access,
+        loads: (0..threads).map(|_| AtomicUsize::new(0)).collect(),
+        inboxes,
+    };
+    (Arc::new(shared), receivers)
+}
+
+/// Processors that the front may use.
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// A thread of a front without PHP, for tests of the pipeline. It must be called within the event
+/// loop that the thread is for.
+#[cfg(test)]
+pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<Thread>> {
+    let pools = vec![None; config.sites.len()];
+    let log = Arc::new(ErrorLog::new(crate::log::Target::stderr()?, Level::Error));
+    let (shared, _) = share(Arc::new(config), pools, log, None, 1);
+    Ok(Rc::new(Thread::new(shared, 0)))
 }
 
 /// The directives of all sites. What is wrong with them is said when they are compiled.

@@ -147,7 +147,8 @@ impl std::fmt::Debug for Thread {
 }
 
 impl Thread {
-    fn new(shared: Arc<Shared>, number: usize) -> Thread {
+    /// The state of thread `number`.
+    pub(super) fn new(shared: Arc<Shared>, number: usize) -> Thread {
         let config = &shared.config;
         let limits = Limits {
             request_line: config.limits.request_line,

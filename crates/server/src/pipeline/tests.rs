@@ -1,1 +1,99 @@
+//! The whole way of a request, over a transport made of memory, and from a protocol that is not
+//! HTTP/1: the proof that the pipeline knows neither.
 
+mod line_protocol;
+mod memory_transport;
+mod site;
+
+use std::rc::Rc;
+
+use self::memory_transport::MemoryTransport;
+use self::site::{on_thread, peer};
+
+/// Sends `request` over HTTP/1 through memory that takes `step` bytes at a time. Returns what the
+/// client received.
+fn over_http1(request: &str, step: usize) -> String {
+    let (transport, client) = MemoryTransport::new(request.as_bytes(), step);
+    on_thread(move |thread| crate::h1::run(thread, transport, peer()));
+    String::from_utf8(client.received()).expect("the test's files are text")
+}
+
+#[test]
+fn http1_over_memory_serves_files() {
+    for step in [13, 4096, usize::MAX] {
+        let request = "GET /small.txt HTTP/1.1\r\nHost: x\r\n\r\n\
+                       HEAD /small.txt HTTP/1.1\r\nHost: x\r\n\r\n\
+                       GET /large.txt HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        let received = over_http1(request, step);
+        let mut parts = received.split("HTTP/1.1 200 OK\r\n").skip(1);
+        let [small, head, large] = [(); 3].map(|()| parts.next().expect("three responses"));
+        assert!(parts.next().is_none(), "{received}");
+        assert!(small.contains("Content-Length: 5\r\n") && small.ends_with("\r\n\r\nsmall"));
+        assert!(head.contains("Content-Length: 5\r\n") && head.ends_with("\r\n\r\n"), "{head}");
+        assert!(large.contains("Connection: close\r\n"), "{large:.300}");
+        assert!(large.ends_with(&site::large()), "step {step}");
+    }
+}
+
+#[test]
+fn http1_over_memory_refuses_and_redirects() {
+    let rows = [
+        ("GET /folder HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 301 Moved Permanently\r\n"),
+        ("GET /none HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 404 Not Found\r\n"),
+        ("GET /small.txt HTTP/1.1\r\nHost: elsewhere\r\n\r\n", "HTTP/1.1 421 "),
+        ("nonsense\r\n\r\n", "HTTP/1.1 400 Bad Request\r\n"),
+    ];
+    for (request, start) in rows {
+        let received = over_http1(request, usize::MAX);
+        assert!(received.starts_with(start), "{request:?}: {received:.200}");
+    }
+}
+
+#[test]
+fn filters_and_directives_are_at_work() {
+    let request = "GET /ruled/page.html HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    for step in [3, usize::MAX] {
+        let received = over_http1(request, step);
+        let (head, content) = received.split_once("\r\n\r\n").expect("a head");
+        assert!(head.contains("X-Ruled: yes") && head.contains("Content-Length: 10"), "{head}");
+        assert_eq!(content, "replaced!\n");
+    }
+}
+
+#[test]
+fn a_client_that_takes_nothing_loses_its_response_alone() {
+    let request = "GET /large.txt HTTP/1.1\r\nHost: x\r\n\r\n";
+    let (transport, client) = MemoryTransport::new(request.as_bytes(), 4096);
+    client.close_after(10_000);
+    on_thread(move |thread| crate::h1::run(thread, transport, peer()));
+    assert!((10_000..20_000).contains(&client.received().len()));
+}
+
+#[test]
+fn another_protocol_enters_the_pipeline() {
+    let rows = [
+        ("x /small.txt", "200 text/plain length=5\n5:small.\n"),
+        ("x /folder", "301 text/html; charset=utf-8 length="),
+        ("x /none", "404 text/html; charset=utf-8 length="),
+        ("x /ruled/page.html", "200 text/html length=10\n10:replaced!\n.\n"),
+        ("elsewhere /small.txt", "421 text/html; charset=utf-8 length="),
+    ];
+    for (line, start) in rows {
+        let sent = Rc::new(line_protocol::Stream::default());
+        let stream = Rc::clone(&sent);
+        on_thread(move |thread| async move {
+            line_protocol::serve(&thread, &peer(), line, &stream).await;
+        });
+        let sent = String::from_utf8(sent.bytes()).expect("the test's files are text");
+        assert!(sent.starts_with(start), "{line}: {sent}");
+        assert!(sent.ends_with(".\n"), "{line}: {sent}");
+    }
+    let sent = Rc::new(line_protocol::Stream::default());
+    let stream = Rc::clone(&sent);
+    on_thread(move |thread| async move {
+        line_protocol::serve(&thread, &peer(), "x /large.txt", &stream).await;
+    });
+    let sent = String::from_utf8(sent.bytes()).expect("the test's files are text");
+    let frames = sent.lines().skip(1).filter(|line| line.contains(':')).count();
+    assert!(frames > 10, "a large file goes in many frames: {frames}");
+}

@@ -1,0 +1,143 @@
+//! A protocol of the tests' own. A request is a line: a host and a target. A response is a line with
+//! status, type and length, then frames, each a length, a colon and content, and a final dot.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, ready};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use howdah_http::{Request, ResponseHead};
+
+use crate::body::{self, BodyError, RequestStream, Source};
+use crate::front::Thread;
+use crate::net::{Peer, Piece, SendError};
+use crate::observe::{Phase, Situation};
+use crate::pipeline::{self, Arrival, Deadlines, RequestContext, ScratchBuffers, Served};
+
+/// Both ends of one request's stream.
+#[derive(Default)]
+pub(super) struct Stream(RefCell<Vec<u8>>);
+
+impl Stream {
+    /// What was sent.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        self.0.borrow().clone()
+    }
+}
+
+/// Serves the request that `line` is.
+pub(super) async fn serve(thread: &Rc<Thread>, peer: &Peer, line: &str, stream: &Rc<Stream>) {
+    let (host, target) = line.split_once(' ').expect("host and target");
+    let mut request = Request {
+        authority: host.into(),
+        target: target.into(),
+        ..Request::default()
+    };
+    let mut scratch = ScratchBuffers::default();
+    let arrival = Arrival {
+        began: thread.clock().now(),
+        started: Instant::now(),
+    };
+    let mut context = RequestContext {
+        thread,
+        peer,
+        site: None,
+        arrival,
+        deadlines: Deadlines { body: Duration::from_secs(1) },
+        request: &mut request,
+        stream: &mut NoContent,
+        scratch: &mut scratch,
+        phase: Cell::new(Phase::Resolving),
+        prepared: None,
+        is_content_discarded: false,
+    };
+    let Served { response, site, user } = pipeline::serve(&mut context).await;
+    let mut response = response.expect("the client is there");
+    let status = response.status();
+    let head = response.head.get();
+    let media_type = head.fields.value(b"content-type").unwrap_or(b"-").escape_ascii();
+    let length = response.length().map_or("-".to_owned(), |length| length.to_string());
+    let line = format!("{} {media_type} length={length}\n", status.code());
+    stream.0.borrow_mut().extend_from_slice(line.as_bytes());
+    let promised = response.length();
+    let limits = thread.spool_limits();
+    let (bytes, result) =
+        body::send(&mut response.body, &response.filters, promised, limits, &mut Frames(stream))
+            .await;
+    assert_eq!(Some(bytes), promised);
+    let situation = Situation {
+        peer,
+        site,
+        phase: Phase::Sending,
+        request: &request,
+    };
+    let outcome = pipeline::Outcome { bytes, result };
+    pipeline::record(thread, situation, arrival, user.as_deref(), status, outcome);
+    assert_eq!(response.body.length(), Some(0), "all of it was consumed");
+}
+
+/// A request without content.
+struct NoContent;
+
+impl RequestStream for NoContent {
+    fn poll_content(
+        &mut self,
+        _: Duration,
+        _: &mut dyn FnMut(&[u8]) -> Result<(), BodyError>,
+        _: &mut Context<'_>,
+    ) -> Poll<Result<bool, BodyError>> {
+        Poll::Ready(Ok(false))
+    }
+
+    fn send_interim<'s>(
+        &'s mut self,
+        _: &'s ResponseHead,
+    ) -> Pin<Box<dyn Future<Output = ()> + 's>> {
+        Box::pin(ready(()))
+    }
+
+    fn poll_closed(&self, _: &mut Context<'_>) -> bool {
+        false
+    }
+
+    fn poll_broken(&self, _: &mut Context<'_>) -> bool {
+        false
+    }
+}
+
+/// The response's end of the stream.
+struct Frames<'s>(&'s Stream);
+
+/// Bytes of content in one frame.
+const FRAME: usize = 1000;
+
+impl body::Sink for Frames<'_> {
+    fn poll_send(
+        &mut self,
+        piece: Piece<'_>,
+        _: bool,
+        _: &mut Context<'_>,
+    ) -> Poll<Result<usize, SendError>> {
+        let mut content = [0; FRAME];
+        let count = piece.read(&mut content).map_err(|_| SendError::ShortFile)?;
+        let mut sent = self.0.0.borrow_mut();
+        sent.extend_from_slice(format!("{count}:").as_bytes());
+        sent.extend_from_slice(&content[..count]);
+        Poll::Ready(Ok(count))
+    }
+
+    fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<Result<(), SendError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_finish(&mut self, _: &mut Context<'_>) -> Poll<Result<(), SendError>> {
+        self.0.0.borrow_mut().extend_from_slice(b".\n");
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_broken(&self, _: &mut Context<'_>) -> bool {
+        false
+    }
+}
