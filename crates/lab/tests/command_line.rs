@@ -128,7 +128,7 @@ fn a_run_is_kept_reported_and_compared() {
     );
     let chart = std::fs::read_to_string(Path::new(&out).join("chart.svg")).unwrap();
     assert!(chart.contains("opcode cache off"), "{chart}");
-    // Nothing is left to measure, so the same command only draws the report again.
+    // The run is complete: the same command only draws the report again.
     let began = Instant::now();
     assert!(lab(&arguments).status.success());
     assert!(began.elapsed() < Duration::from_secs(20));
@@ -277,7 +277,7 @@ fn a_full_disk_ends_the_run_with_a_message_and_leaves_nothing() {
 
 #[test]
 fn nothing_is_installed_without_a_yes() {
-    // With nobody to ask, there is none; where nothing is missing, there is nothing to ask.
+    // Without a terminal nothing is confirmed; where nothing is missing, nothing is asked.
     let text = said(&lab(&["setup"]));
     assert!(
         text.contains("nothing was installed") || text.contains("everything is installed"),

@@ -1,5 +1,4 @@
-//! Cells in which stacks are compared with one of them: two binaries, or a server with and without
-//! an `.htaccess` file.
+//! Tables of cells with a base: two binaries, or a server with and without an `.htaccess` file.
 
 use std::fmt::Write;
 
@@ -7,12 +6,12 @@ use super::text::{number, remarks, title, with_unit};
 use crate::record::{Cell, Figure, Outcome, Run};
 use crate::statistics::{compare, median, ratios};
 
-/// A ratio round by round.
+/// The ratios of two stacks in all rounds.
 struct Ratio {
     median: f64,
-    /// The least and the greatest of the rounds.
+    /// The smallest and the largest ratio.
     spread: (f64, f64),
-    /// 95 % of the bootstrap's medians.
+    /// The interval that holds 95 % of the bootstrap's medians.
     interval: (f64, f64),
 }
 
@@ -53,7 +52,7 @@ pub(super) fn short(cell: &Cell, base: &str, stack: &str) -> String {
     )
 }
 
-/// The cell as a table of Markdown.
+/// The cell's table in Markdown.
 pub(super) fn markdown(run: &Run, cell: &Cell, base: &str) -> String {
     let mut text = format!(
         "\n| stack | figure | median | ratio to {} | rounds | 95 % interval | difference | remarks |\n\
@@ -88,8 +87,7 @@ fn signed(value: f64) -> String {
     format!("{sign}{}", number(value.abs()))
 }
 
-/// What was found in cells with a base, in one sentence for each stack; `None` where there are no
-/// such cells.
+/// One sentence for each stack in cells with a base; `None` without such cells.
 pub(super) fn verdict(run: &Run) -> Option<String> {
     let cells: Vec<(&Cell, &str)> = run
         .cells

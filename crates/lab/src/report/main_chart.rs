@@ -1,5 +1,4 @@
-//! The main chart as a file of its own, for pages that cannot hold the report: a panel of bars for
-//! each chart, light and dark.
+//! The main chart as an SVG file: a panel of bars for each chart, in light and dark colours.
 
 use std::fmt::Write;
 
@@ -12,7 +11,7 @@ use crate::statistics::median;
 
 /// Panels side by side.
 const COLUMNS: usize = 2;
-/// More would be too small to read.
+/// Upper limit of panels: more would be too small to read.
 const MOST_PANELS: usize = 8;
 const PANEL: f64 = 460.0;
 const NAMES: f64 = 206.0;
@@ -79,7 +78,7 @@ pub(super) fn svg(run: &Run) -> String {
     )
 }
 
-/// Of a sweep every stack's best place is shown.
+/// Makes a panel. A sweep shows the best place of every stack.
 fn panel<'r>(run: &'r Run, title: &'r str, cells: &[&'r Cell]) -> Panel<'r> {
     let figure = cells[0].figure;
     let best = |name: &str| {
@@ -162,14 +161,14 @@ fn draw(svg: &mut String, panel: &Panel, left: f64, top: f64) {
     }
 }
 
-/// As a heading: the first letter is a capital.
+/// Returns the title with a capital first letter.
 pub(super) fn capital(title: &str) -> String {
     let mut letters = title.chars();
     let first = letters.next().map(|first| first.to_uppercase().to_string());
     first.unwrap_or_default() + letters.as_str()
 }
 
-/// No more of a name than there is room for.
+/// Shortens a name to the available room.
 fn cut(title: &str) -> String {
     const MOST: usize = 25;
     if title.chars().count() <= MOST {
@@ -200,7 +199,7 @@ mod tests {
         {
             assert!(text.contains(part), "{part}: {text}");
         }
-        // XML needs every value in quotes.
+        // XML requires quotes around all values.
         assert!(!text.contains("=1") && !text.contains("=t>"), "{text}");
     }
 

@@ -1,22 +1,22 @@
-//! The first sentence of the report: whom to choose for what, and by how much.
+//! The first sentence of the report: the best stack for each purpose, and its lead.
 
 use super::text::{BASE, title};
 use crate::record::{Cell, Outcome, Run};
 use crate::statistics::{compare, median};
 
-/// Named for each stack; the rest is counted.
+/// Number of charts that are named for each stack; the others are counted.
 const NAMED: usize = 3;
 
-/// Who is best at what a chart shows.
+/// The best stack of a chart.
 struct Finding<'r> {
     chart: &'r str,
     winner: &'r str,
     second: &'r str,
-    /// How many times as good as the second; `None` where there is no difference.
+    /// Ratio to the second best; `None` where there is no difference.
     ratio: Option<f64>,
 }
 
-/// What a person can act on.
+/// The verdict of a run in one sentence.
 pub(super) fn verdict(run: &Run) -> String {
     if let Some(text) = super::beside::verdict(run) {
         return text;
@@ -38,14 +38,14 @@ pub(super) fn verdict(run: &Run) -> String {
         let won = found.iter().filter(|one| one.ratio.is_some() && one.winner == name);
         won.collect()
     };
-    // Stable, so that of equals the one that is met first stays first.
+    // The sort is stable: of equal stacks the first remains first.
     winners.sort_by_key(|name| std::cmp::Reverse(won(name).len()));
     let parts: Vec<String> = winners
         .iter()
         .map(|name| {
             let mut before = "";
             let items = won(name).into_iter().map(|one| {
-                // Whom it is compared with is said again only where it changes.
+                // The compared stack is repeated only where it changes.
                 let second = title(run, one.second);
                 let whom = if second == before {
                     String::new()
@@ -98,7 +98,7 @@ fn some_of(items: Vec<String>) -> String {
     }
 }
 
-/// Cells that share a chart, in order.
+/// Cells grouped by chart, in order.
 pub(super) fn charts(run: &Run) -> Vec<(&str, Vec<&Cell>)> {
     let mut charts: Vec<(&str, Vec<&Cell>)> = Vec::new();
     for cell in &run.cells {
@@ -110,7 +110,7 @@ pub(super) fn charts(run: &Run) -> Vec<(&str, Vec<&Cell>)> {
     charts
 }
 
-/// Variants of Howdah are shown, but are no choice beside it.
+/// Whether a stack can be recommended. Variants of Howdah are only shown.
 fn is_choice(name: &str) -> bool {
     name == BASE || !name.starts_with("howdah")
 }
@@ -131,7 +131,7 @@ fn best_two(cell: &Cell) -> Option<(&str, &str)> {
     }
 }
 
-/// Of a sweep: who is ahead at most places, and by how much at the one in the middle of those.
+/// The stack that leads at most places of a sweep, with the median of its leads.
 fn finding<'r>(chart: &'r str, cells: &[&'r Cell]) -> Option<Finding<'r>> {
     let places: Vec<(&str, &str, &Cell)> = cells
         .iter()
