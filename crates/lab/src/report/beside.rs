@@ -13,7 +13,12 @@ struct Ratio {
     spread: (f64, f64),
     /// The interval that holds 95 % of the bootstrap's medians.
     interval: (f64, f64),
+    rounds: usize,
 }
+
+/// Rounds below which the interval cannot reach 95 %: the median of fewer rounds lies outside of
+/// all of them too often (1/2 to the power of the rounds, on either side).
+const LEAST_ROUNDS: usize = 6;
 
 impl Ratio {
     /// `None` where no round counts for both stacks.
@@ -26,6 +31,7 @@ impl Ratio {
             median: found.ratio,
             spread: (least, greatest),
             interval: (found.low, found.high),
+            rounds: found.rounds,
         })
     }
 
@@ -99,7 +105,7 @@ pub(super) fn verdict(run: &Run) -> Option<String> {
     }
     let mut sentences = Vec::new();
     for stack in &run.stacks {
-        let (mut found, mut even) = (Vec::new(), 0);
+        let (mut found, mut even, mut open) = (Vec::new(), 0, 0);
         let mut beside = "";
         for (cell, base) in cells.iter().filter(|(_, base)| *base != stack.name) {
             let both = cell.results.get(&stack.name).zip(cell.results.get(*base));
@@ -113,6 +119,7 @@ pub(super) fn verdict(run: &Run) -> Option<String> {
             };
             for (ratio, what) in ratios.iter().zip([of_cell, "CPU"]) {
                 match ratio {
+                    Some(ratio) if ratio.rounds < LEAST_ROUNDS => open += 1,
                     Some(ratio) if ratio.is_no_difference() => even += 1,
                     Some(ratio) => {
                         found.push(format!("{} {:.3} ({what})", cell.chart, ratio.median));
@@ -124,6 +131,10 @@ pub(super) fn verdict(run: &Run) -> Option<String> {
         if even > 0 {
             let plural = if even == 1 { "" } else { "s" };
             found.push(format!("no difference in {even} figure{plural}"));
+        }
+        if open > 0 {
+            let plural = if open == 1 { "" } else { "s" };
+            found.push(format!("too few rounds for {open} figure{plural} (under {LEAST_ROUNDS})"));
         }
         if !found.is_empty() {
             sentences.push(format!("{} beside {beside}: {}.", stack.title, found.join("; ")));
@@ -162,13 +173,15 @@ mod tests {
 
     #[test]
     fn the_verdict_names_what_differs_and_counts_what_does_not() {
-        let faster = verdict(&based(&[12.0, 12.0, 12.0], &[10.0, 10.0, 10.0])).unwrap();
+        let faster = verdict(&based(&[12.0; 6], &[10.0; 6])).unwrap();
         assert!(
             faster.starts_with("Howdah beside nginx + php-fpm: HelloWorld.php 1.200 (requests)."),
             "{faster}"
         );
-        let even = verdict(&based(&[12.0, 8.0], &[10.0, 10.0])).unwrap();
+        let even = verdict(&based(&[12.0, 8.0, 12.0, 8.0, 12.0, 8.0], &[10.0; 6])).unwrap();
         assert!(even.contains("no difference in 1 figure."), "{even}");
+        let few = verdict(&based(&[12.0; 5], &[10.0; 5])).unwrap();
+        assert!(few.contains("too few rounds for 1 figure (under 6)"), "{few}");
         assert_eq!(verdict(&run(&[1.0], &[1.0])), None);
     }
 }
