@@ -26,7 +26,7 @@ const STYLE: &str = "text{font:12.5px system-ui,-apple-system,'Segoe UI',sans-se
 @media(prefers-color-scheme:dark){text{fill:#e8e6e1}.s{fill:#9aa4ae}.p{fill:#15181c}.c0{fill:#f79a4b}.c1{fill:#6fb0f5}.c2{fill:#6fce97}\
 .c3{fill:#d99be2}.c4{fill:#f5849c}.c5{fill:#a3b8c4}.c6{fill:#dcc75a}.c7{fill:#67d1d1}.c8{fill:#aea3fa}.c9{fill:#d8a873}}";
 
-struct Bar<'r> {
+struct PanelBar<'r> {
     title: &'r str,
     colour: usize,
     value: f64,
@@ -37,7 +37,7 @@ struct Panel<'r> {
     title: &'r str,
     figure: Figure,
     is_sweep: bool,
-    bars: Vec<Bar<'r>>,
+    bars: Vec<PanelBar<'r>>,
 }
 
 /// The whole file.
@@ -88,12 +88,12 @@ fn panel<'r>(run: &'r Run, title: &'r str, cells: &[&'r Cell]) -> Panel<'r> {
         });
         values.reduce(|a, b| if (b.0 > a.0) == figure.more_is_better() { b } else { a })
     };
-    let mut bars: Vec<Bar> = run
+    let mut bars: Vec<PanelBar> = run
         .stacks
         .iter()
         .filter_map(|stack| {
             let (value, is_bound) = best(&stack.name)?;
-            Some(Bar {
+            Some(PanelBar {
                 title: &stack.title,
                 colour: colour(run, &stack.name),
                 value,
@@ -110,7 +110,7 @@ fn panel<'r>(run: &'r Run, title: &'r str, cells: &[&'r Cell]) -> Panel<'r> {
     }
 }
 
-fn sort(bars: &mut [Bar], figure: Figure) {
+fn sort(bars: &mut [PanelBar], figure: Figure) {
     bars.sort_by(|a, b| {
         if figure.more_is_better() {
             b.value.total_cmp(&a.value)

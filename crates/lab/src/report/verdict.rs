@@ -8,7 +8,7 @@ use crate::statistics::{compare, median};
 const NAMED: usize = 3;
 
 /// The best stack of a chart.
-struct Finding<'r> {
+struct Lead<'r> {
     chart: &'r str,
     winner: &'r str,
     second: &'r str,
@@ -21,7 +21,7 @@ pub(super) fn verdict(run: &Run) -> String {
     if let Some(text) = super::beside::verdict(run) {
         return text;
     }
-    let found: Vec<Finding> = charts(run)
+    let found: Vec<Lead> = charts(run)
         .into_iter()
         .filter_map(|(chart, cells)| finding(chart, &cells))
         .collect();
@@ -34,7 +34,7 @@ pub(super) fn verdict(run: &Run) -> String {
             winners.push(one.winner);
         }
     }
-    let won = |name: &str| -> Vec<&Finding> {
+    let won = |name: &str| -> Vec<&Lead> {
         let won = found.iter().filter(|one| one.ratio.is_some() && one.winner == name);
         won.collect()
     };
@@ -132,7 +132,7 @@ fn best_two(cell: &Cell) -> Option<(&str, &str)> {
 }
 
 /// The stack that leads at most places of a sweep, with the median of its leads.
-fn finding<'r>(chart: &'r str, cells: &[&'r Cell]) -> Option<Finding<'r>> {
+fn finding<'r>(chart: &'r str, cells: &[&'r Cell]) -> Option<Lead<'r>> {
     let places: Vec<(&str, &str, &Cell)> = cells
         .iter()
         .filter_map(|cell| best_two(cell).map(|(first, second)| (first, second, *cell)))
@@ -158,13 +158,13 @@ fn finding<'r>(chart: &'r str, cells: &[&'r Cell]) -> Option<Finding<'r>> {
     }
     leads.sort_by(|a, b| a.0.total_cmp(&b.0));
     match leads.get(leads.len() / 2) {
-        Some((ratio, second)) if leads.len() >= even => Some(Finding {
+        Some((ratio, second)) if leads.len() >= even => Some(Lead {
             chart,
             winner,
             second,
             ratio: Some(*ratio),
         }),
-        _ if even > 0 => Some(Finding {
+        _ if even > 0 => Some(Lead {
             chart,
             winner,
             second: winner,
