@@ -1,7 +1,8 @@
-//! What the store costs: a hit, a check against the disk, a file seen for the first time.
+//! Time of the store's operations: a hit, a check against the disk, a file that is seen for the
+//! first time.
 //!
-//! `cargo bench -p howdah-files`. Each figure is the least of several rounds, which is what the
-//! code costs when nothing else runs; it is not what a server gets done.
+//! `cargo bench -p howdah-files`. Each figure is the smallest of several rounds: the time of the
+//! code when nothing else runs, not the throughput of a server.
 
 use std::fs;
 use std::hint::black_box;
@@ -91,7 +92,7 @@ fn main() {
     });
 }
 
-/// Prints the least time that `count` calls took, per call, over some rounds.
+/// Prints the smallest time per call over some rounds of `count` calls.
 fn measure(name: &str, count: usize, mut call: impl FnMut()) -> Measured {
     let least = (0..ROUNDS)
         .map(|_| {
@@ -187,7 +188,7 @@ const ROUNDS: usize = 7;
 const HITS: usize = 200_000;
 const FILES: usize = 1000;
 
-/// What Firefox sends.
+/// Request fields of Firefox.
 const BROWSER: &[(&str, &str)] = &[
     ("Host", "example.org"),
     ("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"),

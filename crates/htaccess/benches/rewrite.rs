@@ -1,7 +1,7 @@
-//! Nanoseconds per request that rewrite rules and redirects take, in a bare loop with warm caches.
+//! Nanoseconds per request for rewrite rules and redirects, in a bare loop with warm caches.
 //!
-//! `cargo bench -p howdah-htaccess --bench rewrite -- [WORD]`, where WORD picks the lines that
-//! contain it. The best of several rounds stands for the code, the rest for the machine.
+//! `cargo bench -p howdah-htaccess --bench rewrite -- [WORD]`, where WORD selects the lines that
+//! contain it. The best of several rounds is the time of the code; the rest is the machine.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ fn redirecting(rules: &str, what: &str, settings: &Settings, path: &str) {
     });
 }
 
-/// Measures `evaluate`, without what it takes to make the request's state anew.
+/// Measures `evaluate` without the time for building the request's state.
 fn measure(name: &str, path: &str, found: Found, evaluate: impl Fn(&mut Transaction<'_>)) {
     if std::env::args()
         .skip(1)
@@ -108,7 +108,7 @@ fn measure(name: &str, path: &str, found: Found, evaluate: impl Fn(&mut Transact
     println!("{best:>9.0} ns  {name}");
 }
 
-/// A world that needs not be asked: the file that the URL led to is known.
+/// Surroundings without questions to the disk: the file of the URL is known.
 struct Nothing;
 
 impl Host for Nothing {}
@@ -121,7 +121,7 @@ impl World for Nothing {
 
 const BROWSER: &[u8] = b"Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0";
 
-/// What WordPress writes for pretty permalinks.
+/// WordPress's rules for pretty permalinks.
 const WORDPRESS: &str = r"
 RewriteEngine On
 RewriteRule .* - [E=HTTP_AUTHORIZATION:%{HTTP:Authorization}]
@@ -132,8 +132,7 @@ RewriteCond %{REQUEST_FILENAME} !-d
 RewriteRule . /index.php [L]
 ";
 
-/// The rules that Drupal's file comes to: hidden folders, old scripts, clean URLs, compressed
-/// files.
+/// The rules of Drupal's file: hidden folders, old scripts, clean URLs, compressed files.
 const DRUPAL: &str = r#"
 RewriteEngine on
 RewriteRule ^ - [E=protossl]
@@ -154,7 +153,7 @@ RewriteCond %{REQUEST_URI} !/core/modules/statistics/statistics\.php$
 RewriteRule "^(.+/.*|autoload)\.php($|/)" - [F]
 "#;
 
-/// What Laravel ships.
+/// Laravel's rules.
 const LARAVEL: &str = r"
 RewriteEngine On
 RewriteCond %{HTTP:Authorization} .

@@ -1,8 +1,8 @@
-//! Nanoseconds per request head read and per response head written, in a bare loop with warm
+//! Nanoseconds for reading a request head and for writing a response head, in a bare loop with warm
 //! caches.
 //!
-//! `cargo bench -p howdah-http --bench head -- [WORD]`, where WORD picks the lines that contain it.
-//! The best of several rounds stands for the code, the rest for the machine.
+//! `cargo bench -p howdah-http --bench head -- [WORD]`, where WORD selects the lines that contain
+//! it. The best of several rounds is the time of the code; the rest is the machine.
 
 use std::{hint::black_box, time::Instant};
 

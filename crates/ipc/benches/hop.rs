@@ -1,12 +1,12 @@
-//! The hop alone, without PHP and without sockets: one front thread, and a worker in a process of
-//! its own.
+//! The hop between front and worker alone, without PHP and without sockets: one front thread, and a
+//! worker process.
 //!
 //! `cargo bench -p howdah-ipc --bench hop [-- SECONDS]`. Prints round trips per second with a
 //! 13-byte answer, for one request at a time (both sides sleep and wake each time) and for 32 in
-//! flight (nobody sleeps), and MB/s of 1 MB answers that the front only copies out. Figures of
-//! different machines, or runs, do not compare.
+//! flight (neither side sleeps), and MB/s of 1 MB answers that the front only copies out. Figures
+//! of different machines or runs are not comparable.
 #![allow(unsafe_code)] // Forks the worker.
-#![allow(clippy::unwrap_used)] // Nothing but a message would come of handling errors here.
+#![allow(clippy::unwrap_used)] // An error ends the benchmark anyway.
 
 #[path = "../tests/support/mod.rs"]
 mod support;

@@ -1,9 +1,9 @@
-//! The stacks: how each server is set up, with the reason beside every setting that is not its
-//! default.
+//! The stacks: the configuration of each server, with the reason beside every setting that is not
+//! its default.
 //!
-//! Each writes its configuration into a folder of its own, listens on a free port of 127.0.0.1,
-//! keeps no access log (or all would), and runs its workers as the same user. Nothing below `/etc`
-//! is changed and no system service is touched.
+//! Each stack writes its configuration into a folder of its own, listens on a free port of
+//! 127.0.0.1, keeps no access log, and runs its workers as the same user. Nothing below `/etc` is
+//! changed and no system service is touched.
 
 mod apache;
 mod caddy;
@@ -33,7 +33,7 @@ pub fn all() -> Vec<Rc<dyn Stack>> {
     stacks
 }
 
-/// The stacks of these names, in that order; an unknown name is answered with those that there are.
+/// Finds stacks by name, in that order; the error lists the known ones.
 pub fn named(names: &[&str]) -> Result<Vec<Rc<dyn Stack>>, String> {
     let all = all();
     let find = |name: &&str| {

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use howdah_lab::process::{StartFailed, tree};
-use howdah_lab::record::Run;
+use howdah_lab::record::{Figure, Run};
 use howdah_lab::report;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -128,7 +128,7 @@ fn a_run_is_kept_reported_and_compared() {
     );
     let chart = std::fs::read_to_string(Path::new(&out).join("chart.svg")).unwrap();
     assert!(chart.contains("opcode cache off"), "{chart}");
-    // Nothing is left to measure, so the same command only draws the report again.
+    // The run is complete: the same command only draws the report again.
     let began = Instant::now();
     assert!(lab(&arguments).status.success());
     assert!(began.elapsed() < Duration::from_secs(20));
@@ -162,6 +162,7 @@ fn two_binaries_are_compared() {
         "2",
         "--seconds",
         "1",
+        "--turns",
         "--out",
         &out,
     ]);
@@ -180,6 +181,33 @@ fn two_binaries_are_compared() {
     let table = std::fs::read_to_string(Path::new(&out).join("table.md")).unwrap();
     for part in ["ratio to before", "| after | CPU µs/request |", "above 1 is better"] {
         assert!(table.contains(part), "{part}: {table}");
+    }
+}
+
+#[test]
+fn the_cost_of_htaccess_files_is_measured() {
+    if usable().is_none() || howdah_lab::process::find(&["wrk"]).is_none() {
+        eprintln!("skipped: howdah or wrk is not here");
+        return;
+    }
+    let folder = Folder::new("htaccess");
+    let out = folder.0.join("run").to_string_lossy().into_owned();
+    let stacks = "howdah-plain,howdah-drupal-rules,howdah-folders";
+    let arguments = ["run", "htaccess", "--quick", "--rounds", "1", "--seconds", "1", "--stacks"];
+    let output =
+        lab(&[&arguments[..], &[stacks, "--cells", "HelloWorld.txt,many", "--out", &out]].concat());
+    assert!(output.status.success(), "{}", said(&output));
+    let run = report::read(Path::new(&out)).unwrap();
+    let [page, folders] = run.cells.as_slice() else {
+        panic!("{}", said(&output));
+    };
+    for stack in ["howdah-plain", "howdah-drupal-rules"] {
+        let rates = page.results[stack].values(Figure::RequestsPerSecond);
+        assert!(rates.len() == 1 && rates[0] > 0.0, "{stack}: {}", said(&output));
+    }
+    let folders = &folders.results["howdah-folders"];
+    for figure in [Figure::FirstRequest, Figure::SecondRequest, Figure::GrownPss] {
+        assert_eq!(folders.values(figure).len(), 1, "{figure:?}: {}", said(&output));
     }
 }
 
@@ -277,7 +305,7 @@ fn a_full_disk_ends_the_run_with_a_message_and_leaves_nothing() {
 
 #[test]
 fn nothing_is_installed_without_a_yes() {
-    // With nobody to ask, there is none; where nothing is missing, there is nothing to ask.
+    // Without a terminal nothing is confirmed; where nothing is missing, nothing is asked.
     let text = said(&lab(&["setup"]));
     assert!(
         text.contains("nothing was installed") || text.contains("everything is installed"),

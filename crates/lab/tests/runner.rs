@@ -20,7 +20,8 @@ use howdah_lab::stack::{Environment, Running, Stack};
 #[derive(Debug)]
 struct Fake(&'static str);
 
-/// Answers `ok`; after so many answers it ends, or answers something else.
+/// Answers `ok`; of kind `dies` it ends after 20 answers, of kind `wrong` it answers something
+/// else.
 const SERVER: &str = r#"
 import http.server, os, sys
 port, kind = int(sys.argv[1]), sys.argv[2]
@@ -70,7 +71,7 @@ impl Stack for Fake {
         let mut command = Command::new("python3");
         command.args(["-c", SERVER]).arg(port.to_string()).arg(self.0);
         let mut program = Program::start(&mut command, &folder.join("log"))?;
-        // That another server accepts there is not enough.
+        // It is not enough that another server accepts there.
         program.wait_until(|| self.0 != "taken" && accepts(port))?;
         Ok(Running {
             port,

@@ -87,7 +87,7 @@ fn try_out(stack: &Rc<dyn Stack>, environment: &Environment, folder: &Path) {
     assert!(left.is_empty(), "{name} leaves {left:?}");
 }
 
-/// What has ended and waits for init to notice does not run.
+/// Whether a process runs. One that has ended and was not waited for does not.
 fn is_running(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|text| !text.contains(") Z "))
 }

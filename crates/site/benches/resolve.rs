@@ -1,5 +1,5 @@
-//! What directives add to resolving a request, with a disk that answers at once: `cargo bench -p
-//! howdah-site`.
+//! Time that directives add to resolving a request, with a disk that answers at once: `cargo bench
+//! -p howdah-site`.
 
 #![allow(clippy::unwrap_used)]
 

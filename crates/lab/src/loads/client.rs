@@ -79,16 +79,16 @@ impl Client {
         self.buffer.clear();
         self.stream.write_all(&prepared.request).await?;
         loop {
-            if let Some(answer) = Answer::parse(&self.buffer) {
+            if let Some(answer) = Received::parse(&self.buffer) {
                 let right =
                     prepared.body.as_ref().is_none_or(|body| answer.has(&self.buffer, body));
                 return Ok(answer.status == 200 && right);
             }
             if self.stream.read_buf(&mut self.buffer).await? == 0 {
                 // An answer without a length ends when the connection closes.
-                let answer = Answer::parse_head(&self.buffer)
+                let answer = Received::parse_head(&self.buffer)
                     .filter(|answer| answer.framing == Framing::Close);
-                let right = |answer: Answer| {
+                let right = |answer: Received| {
                     answer.status == 200
                         && prepared
                             .body
@@ -103,7 +103,7 @@ impl Client {
 
 /// Positions of an answer's parts in the received bytes.
 #[derive(Clone, Copy, Debug)]
-struct Answer {
+struct Received {
     status: u16,
     start: usize,
     framing: Framing,
@@ -116,10 +116,10 @@ enum Framing {
     Close,
 }
 
-impl Answer {
+impl Received {
     /// Parses an answer; `None` while it is incomplete.
-    fn parse(bytes: &[u8]) -> Option<Answer> {
-        let answer = Answer::parse_head(bytes)?;
+    fn parse(bytes: &[u8]) -> Option<Received> {
+        let answer = Received::parse_head(bytes)?;
         let body = &bytes[answer.start..];
         let whole = match answer.framing {
             Framing::Length(length) => body.len() >= length,
@@ -129,7 +129,7 @@ impl Answer {
         whole.then_some(answer)
     }
 
-    fn parse_head(bytes: &[u8]) -> Option<Answer> {
+    fn parse_head(bytes: &[u8]) -> Option<Received> {
         let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
         let head = std::str::from_utf8(&bytes[..end]).ok()?;
         let mut framing = Framing::Close;
@@ -141,7 +141,7 @@ impl Answer {
                 framing = Framing::Chunked;
             }
         }
-        Some(Answer {
+        Some(Received {
             status: head.split(' ').nth(1)?.parse().ok()?,
             start: end + 4,
             framing,

@@ -11,12 +11,12 @@ use crate::loads::{self, Wrong};
 use crate::process::{find, tree};
 use crate::stack::Target;
 
-/// Requests while strace counts. Traced servers are slow, so few must do; the counts hardly vary.
+/// Requests while strace counts. Traced servers are slow, and the counts hardly vary.
 const REQUESTS: u64 = 500;
-/// For strace to attach to everything, and to write its table.
+/// Time in which strace attaches to all processes and writes its table.
 const SETTLE: Duration = Duration::from_millis(700);
 
-/// Calls per request by name, of everything that belongs to the target.
+/// Counts calls per request by name, over all processes of the target.
 pub fn count(question: &Question, target: &Target) -> Result<BTreeMap<String, f64>, Wrong> {
     let strace = find(&["strace"]).ok_or_else(|| {
         Wrong("strace is not installed, so system calls are not counted".to_owned())
@@ -39,7 +39,7 @@ pub fn count(question: &Question, target: &Target) -> Result<BTreeMap<String, f6
         at_most: Duration::from_secs(60),
     };
     let asked = loads::put(&Load::Ab(bench), question, target);
-    // strace writes its table when it is interrupted.
+    // An interrupt makes strace write its table.
     if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
         let _ = kill_process(pid, Signal::INT);
     }
@@ -60,7 +60,7 @@ pub fn count(question: &Question, target: &Target) -> Result<BTreeMap<String, f6
         .collect())
 }
 
-/// Of strace's table: `% time, seconds, usecs/call, calls, [errors,] syscall`.
+/// Parses strace's table: `% time, seconds, usecs/call, calls, [errors,] syscall`.
 fn parse(table: &str) -> BTreeMap<String, u64> {
     let row = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();

@@ -1,14 +1,14 @@
-//! A limit for the memory of a stack, by control group, version 2 or 1.
+//! A memory limit for a stack, by control group, version 2 or 1.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A control group with a limit. While it is entered, what is started is in it. Dropped, it is
-/// removed.
+/// A control group with a limit. Programs that are started while it is entered belong to it.
+/// Dropping it removes the group.
 #[derive(Debug)]
 pub struct Limit {
     folder: PathBuf,
-    /// Where our own process was, to go back to.
+    /// The group of our own process, to return to.
     home: PathBuf,
     version: u8,
 }
@@ -17,8 +17,8 @@ const V2: &str = "/sys/fs/cgroup";
 const V1: &str = "/sys/fs/cgroup/memory";
 
 impl Limit {
-    /// A new group with so many bytes, swap included where the kernel counts it. The error is a
-    /// message for people.
+    /// Creates a group with a limit in bytes, swap included where the kernel counts it. The error
+    /// is a message for people.
     pub fn new(bytes: u64) -> Result<Limit, String> {
         let (version, top) = match available() {
             Some(found) => found,
@@ -37,7 +37,7 @@ impl Limit {
             )
         };
         if version == 2 {
-            // Children may have the controller only where their parent hands it down.
+            // A group passes the controller to its children only where it says so.
             let _ = fs::write(top.join("cgroup.subtree_control"), "+memory");
         }
         fs::create_dir_all(&folder).map_err(not_allowed)?;
@@ -48,13 +48,13 @@ impl Limit {
             _ => ("memory.limit_in_bytes", ("memory.memsw.limit_in_bytes", bytes)),
         };
         fs::write(folder.join(memory), bytes.to_string()).map_err(not_allowed)?;
-        // Kernels without swap accounting have no such file.
+        // Kernels without swap accounting lack this file.
         let _ = fs::write(folder.join(swap.0), swap.1.to_string());
         Ok(limit)
     }
 
-    /// Puts this process into the group for as long as `start` runs, so that all it starts is
-    /// limited from its first byte.
+    /// Moves this process into the group while `start` runs, so that all started programs are
+    /// limited from their first byte.
     pub fn within<T>(&self, start: impl FnOnce() -> T) -> Result<T, String> {
         let enter =
             |folder: &Path| fs::write(folder.join("cgroup.procs"), std::process::id().to_string());
@@ -67,7 +67,7 @@ impl Limit {
         Ok(result)
     }
 
-    /// The most memory that the group has had, in bytes.
+    /// The peak of the group's memory, in bytes.
     pub fn peak(&self) -> Option<u64> {
         let file = if self.version == 2 {
             "memory.peak"
@@ -77,7 +77,7 @@ impl Limit {
         fs::read_to_string(self.folder.join(file)).ok()?.trim().parse().ok()
     }
 
-    /// How often the kernel has killed a process of the group for want of memory.
+    /// Number of processes of the group that the kernel has killed for lack of memory.
     pub fn killed(&self) -> u64 {
         let file = if self.version == 2 {
             "memory.events"
@@ -92,7 +92,7 @@ impl Limit {
 
 impl Drop for Limit {
     fn drop(&mut self) {
-        // Its processes have ended, but the kernel may take a moment to notice.
+        // Its processes have ended, but the kernel may need a moment to notice.
         for _ in 0..50 {
             if fs::remove_dir(&self.folder).is_ok() {
                 return;
@@ -102,7 +102,7 @@ impl Drop for Limit {
     }
 }
 
-/// Which version has the memory controller, and where.
+/// The version that has the memory controller, and its folder.
 fn available() -> Option<(u8, PathBuf)> {
     let controllers =
         fs::read_to_string(Path::new(V2).join("cgroup.controllers")).unwrap_or_default();
@@ -125,8 +125,8 @@ fn home(version: u8) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    /// Where the machine lets us, what is started inside is limited; where not, the message says
-    /// what to do.
+    /// Programs inside are limited where the machine allows it; elsewhere the message says what to
+    /// do.
     #[test]
     fn a_limit_holds_or_says_why_not() {
         match Limit::new(64 << 20) {

@@ -1,5 +1,4 @@
-//! Cells in which stacks are compared with one of them: two binaries, or a server with and without
-//! an `.htaccess` file.
+//! Tables of cells with a base: two binaries, or a server with and without an `.htaccess` file.
 
 use std::fmt::Write;
 
@@ -7,14 +6,19 @@ use super::text::{number, remarks, title, with_unit};
 use crate::record::{Cell, Figure, Outcome, Run};
 use crate::statistics::{compare, median, ratios};
 
-/// A ratio round by round.
+/// The ratios of two stacks in all rounds.
 struct Ratio {
     median: f64,
-    /// The least and the greatest of the rounds.
+    /// The smallest and the largest ratio.
     spread: (f64, f64),
-    /// 95 % of the bootstrap's medians.
+    /// The interval that holds 95 % of the bootstrap's medians.
     interval: (f64, f64),
+    rounds: usize,
 }
+
+/// Rounds below which the interval cannot reach 95 %: the median of fewer rounds lies outside of
+/// all of them too often (1/2 to the power of the rounds, on either side).
+const LEAST_ROUNDS: usize = 6;
 
 impl Ratio {
     /// `None` where no round counts for both stacks.
@@ -27,6 +31,7 @@ impl Ratio {
             median: found.ratio,
             spread: (least, greatest),
             interval: (found.low, found.high),
+            rounds: found.rounds,
         })
     }
 
@@ -53,7 +58,7 @@ pub(super) fn short(cell: &Cell, base: &str, stack: &str) -> String {
     )
 }
 
-/// The cell as a table of Markdown.
+/// The cell's table in Markdown.
 pub(super) fn markdown(run: &Run, cell: &Cell, base: &str) -> String {
     let mut text = format!(
         "\n| stack | figure | median | ratio to {} | rounds | 95 % interval | difference | remarks |\n\
@@ -88,8 +93,7 @@ fn signed(value: f64) -> String {
     format!("{sign}{}", number(value.abs()))
 }
 
-/// What was found in cells with a base, in one sentence for each stack; `None` where there are no
-/// such cells.
+/// One sentence for each stack in cells with a base; `None` without such cells.
 pub(super) fn verdict(run: &Run) -> Option<String> {
     let cells: Vec<(&Cell, &str)> = run
         .cells
@@ -101,7 +105,7 @@ pub(super) fn verdict(run: &Run) -> Option<String> {
     }
     let mut sentences = Vec::new();
     for stack in &run.stacks {
-        let (mut found, mut even) = (Vec::new(), 0);
+        let (mut found, mut even, mut open) = (Vec::new(), 0, 0);
         let mut beside = "";
         for (cell, base) in cells.iter().filter(|(_, base)| *base != stack.name) {
             let both = cell.results.get(&stack.name).zip(cell.results.get(*base));
@@ -115,6 +119,7 @@ pub(super) fn verdict(run: &Run) -> Option<String> {
             };
             for (ratio, what) in ratios.iter().zip([of_cell, "CPU"]) {
                 match ratio {
+                    Some(ratio) if ratio.rounds < LEAST_ROUNDS => open += 1,
                     Some(ratio) if ratio.is_no_difference() => even += 1,
                     Some(ratio) => {
                         found.push(format!("{} {:.3} ({what})", cell.chart, ratio.median));
@@ -126,6 +131,10 @@ pub(super) fn verdict(run: &Run) -> Option<String> {
         if even > 0 {
             let plural = if even == 1 { "" } else { "s" };
             found.push(format!("no difference in {even} figure{plural}"));
+        }
+        if open > 0 {
+            let plural = if open == 1 { "" } else { "s" };
+            found.push(format!("too few rounds for {open} figure{plural} (under {LEAST_ROUNDS})"));
         }
         if !found.is_empty() {
             sentences.push(format!("{} beside {beside}: {}.", stack.title, found.join("; ")));
@@ -164,13 +173,15 @@ mod tests {
 
     #[test]
     fn the_verdict_names_what_differs_and_counts_what_does_not() {
-        let faster = verdict(&based(&[12.0, 12.0, 12.0], &[10.0, 10.0, 10.0])).unwrap();
+        let faster = verdict(&based(&[12.0; 6], &[10.0; 6])).unwrap();
         assert!(
             faster.starts_with("Howdah beside nginx + php-fpm: HelloWorld.php 1.200 (requests)."),
             "{faster}"
         );
-        let even = verdict(&based(&[12.0, 8.0], &[10.0, 10.0])).unwrap();
+        let even = verdict(&based(&[12.0, 8.0, 12.0, 8.0, 12.0, 8.0], &[10.0; 6])).unwrap();
         assert!(even.contains("no difference in 1 figure."), "{even}");
+        let few = verdict(&based(&[12.0; 5], &[10.0; 5])).unwrap();
+        assert!(few.contains("too few rounds for 1 figure (under 6)"), "{few}");
         assert_eq!(verdict(&run(&[1.0], &[1.0])), None);
     }
 }

@@ -1,19 +1,19 @@
-//! Charts: lines over an axis as SVG, bars as elements. Colours are the style sheet's, so that both
-//! themes work.
+//! Charts: lines over an axis as SVG, bars as elements. The style sheet has the colours of both
+//! themes.
 
 use std::fmt::Write;
 
 use super::text::number;
 
-/// One line.
+/// A line of a chart.
 pub(super) struct Series {
-    /// What the legend calls it.
+    /// Name in the legend.
     pub(super) title: String,
-    /// Which colour of the style sheet: a stack has the same one in every chart.
+    /// Number of a colour of the style sheet; a stack has the same one in every chart.
     pub(super) colour: usize,
     /// Place on the axis and value.
     pub(super) points: Vec<(f64, f64)>,
-    /// Whether it is from the study: drawn without filling.
+    /// Whether the values are the study's, which are drawn dashed.
     pub(super) from_study: bool,
 }
 
@@ -24,8 +24,8 @@ const BOTTOM: f64 = 58.0;
 const TOP: f64 = 12.0;
 const RIGHT: f64 = 26.0;
 
-/// Lines over an axis on which every place has the same distance from the next, as the studies drew
-/// sweeps of concurrency.
+/// Draws lines over an axis with equal distances between its places, as the studies drew sweeps of
+/// concurrency.
 pub(super) fn lines(title: &str, axis: &str, series: &[Series]) -> String {
     let mut places: Vec<f64> =
         series.iter().flat_map(|one| one.points.iter().map(|(at, _)| *at)).collect();
@@ -43,7 +43,7 @@ pub(super) fn lines(title: &str, axis: &str, series: &[Series]) -> String {
     };
     let mut svg = begin(title, most);
     for (number_of_place, place) in places.iter().enumerate() {
-        // No more labels than fit.
+        // As many labels as fit.
         if number_of_place % places.len().div_ceil(12).max(1) == 0 {
             let _ = write!(
                 svg,
@@ -91,19 +91,19 @@ pub(super) fn lines(title: &str, axis: &str, series: &[Series]) -> String {
 
 /// A bar in a chart of bars.
 pub(super) struct Bar {
-    /// Whose it is.
+    /// Name of the stack.
     pub(super) title: String,
-    /// Which colour of the style sheet.
+    /// Number of a colour of the style sheet.
     pub(super) colour: usize,
-    /// How long it is.
+    /// Length of the bar.
     pub(super) value: f64,
-    /// The value as people read it.
+    /// The value in words.
     pub(super) label: String,
-    /// Whether it is from the study: drawn without filling.
+    /// Whether the values are the study's, which are drawn dashed.
     pub(super) from_study: bool,
 }
 
-/// Bars below each other with their names, as elements rather than a drawing: they fit every width.
+/// Draws bars below each other with their names, as elements, which fit every width.
 pub(super) fn bars(bars: &[Bar]) -> String {
     let most = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
     let mut text = "<div class=bars>".to_owned();
@@ -145,7 +145,7 @@ fn y(value: f64, most: f64) -> f64 {
     TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - (value / most).clamp(0.0, 1.0))
 }
 
-/// The end of the scale: the next round number above the highest value, with room for a label.
+/// The end of the scale: a round number above the highest value, with room for a label.
 fn highest(series: &[Series]) -> f64 {
     let most = series
         .iter()
@@ -205,7 +205,7 @@ fn number_of_axis(value: f64) -> String {
     }
 }
 
-/// For HTML and attributes in double quotes.
+/// Escapes text for HTML and for attributes in double quotes.
 pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")

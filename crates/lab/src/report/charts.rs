@@ -1,5 +1,4 @@
-//! The report's charts: a figure for each chart of the run, bars where it is a cell by itself,
-//! lines over an axis where it is several.
+//! The report's charts: bars for a single cell, lines for several cells over an axis.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,10 +10,10 @@ use super::verdict;
 use crate::record::{Cell, Figure, Run};
 use crate::statistics::median;
 
-/// Colours that the style sheet has.
+/// Number of colours in the style sheet.
 const COLOURS: usize = 10;
 
-/// Those that take part in most scenarios have the same colour in all. The first is Howdah's.
+/// Stacks of most scenarios, which have the same colour in all. Howdah has the first.
 const COLOURED: [&str; COLOURS] = [
     BASE,
     "nginx-fpm",
@@ -28,7 +27,8 @@ const COLOURED: [&str; COLOURS] = [
     "apache-worker-fcgid",
 ];
 
-/// A stack's colour, the same in every chart; those without one of their own get what is left.
+/// A stack's colour, the same in every chart. Stacks without a colour of their own get the
+/// remaining ones.
 pub(super) fn colour(run: &Run, name: &str) -> usize {
     let own = |name: &str| COLOURED.iter().position(|known| *known == name);
     if let Some(colour) = own(name) {
@@ -41,7 +41,7 @@ pub(super) fn colour(run: &Run, name: &str) -> usize {
     free.get(number % free.len().max(1)).copied().unwrap_or(5)
 }
 
-/// All of them.
+/// Draws all charts of the run.
 pub(super) fn charts(run: &Run) -> String {
     let mut text = "<h2>Results</h2><div class=charts>".to_owned();
     let mut is_bound = false;
@@ -80,8 +80,7 @@ pub(super) fn charts(run: &Run) -> String {
     text
 }
 
-/// For each server what the smallest page costs beside the smallest file, as the study of 2009 drew
-/// it.
+/// Draws the smallest page beside the smallest file for each server, as the study of 2009 did.
 fn side_by_side(run: &Run) -> String {
     let sweeps: Vec<(&str, Vec<&Cell>)> = verdict::charts(run)
         .into_iter()
@@ -113,7 +112,7 @@ fn side_by_side(run: &Run) -> String {
     )
 }
 
-/// The same cells by another figure.
+/// The cells with another figure.
 fn by_figure(cells: &[&Cell], figure: Figure) -> Vec<Cell> {
     let other = |cell: &&Cell| Cell {
         figure,
@@ -123,7 +122,7 @@ fn by_figure(cells: &[&Cell], figure: Figure) -> Vec<Cell> {
     cells.iter().map(other).collect()
 }
 
-/// What else a crowd has met with, beside its hits.
+/// Charts of errors and time-outs beside the hits.
 fn counted(run: &Run, cells: &[&Cell], figure: Figure) -> String {
     let cells = by_figure(cells, figure);
     let drawing = sweep(run, figure.title(), &cells.iter().collect::<Vec<_>>()).unwrap_or_default();
@@ -134,7 +133,7 @@ fn counted(run: &Run, cells: &[&Cell], figure: Figure) -> String {
     )
 }
 
-/// Memory under the same load, folded away.
+/// Memory under the same load, collapsed.
 fn memory(run: &Run, cells: &[&Cell]) -> String {
     if !cells[0].figure.more_is_better() {
         return String::new();
@@ -150,7 +149,7 @@ fn memory(run: &Run, cells: &[&Cell]) -> String {
     })
 }
 
-/// A cell by itself: bars, the best first, then the study's.
+/// Draws a single cell: bars, the best first, then the study's.
 fn single(run: &Run, cell: &Cell) -> Option<String> {
     let mut drawn: Vec<Bar> = run
         .stacks
@@ -188,7 +187,7 @@ fn single(run: &Run, cell: &Cell) -> Option<String> {
     Some(bars(&drawn))
 }
 
-/// Cells over an axis: lines.
+/// Draws cells over an axis: lines.
 fn sweep(run: &Run, title: &str, cells: &[&Cell]) -> Option<String> {
     let point = |cell: &Cell, name: &str| {
         let value = median(&cell.results.get(name)?.values(cell.figure))?;

@@ -1,4 +1,4 @@
-//! The report: one HTML file with everything in it.
+//! The report: one HTML file without external parts.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -30,7 +30,7 @@ pub(super) fn page(run: &Run) -> Result<String, Wrong> {
     page += &calls(run);
     page += &knowledge(run);
     page += &stacks(run);
-    // `</` would end the element; in JSON the slash may be escaped.
+    // `</` would end the element. JSON allows the slash to be escaped.
     let _ = writeln!(
         page,
         "<h2>Raw data</h2><p><button class=link data-of=json>run.json</button> · <button class=link data-of=csv>run.csv</button></p>\
@@ -42,7 +42,7 @@ pub(super) fn page(run: &Run) -> Result<String, Wrong> {
     Ok(page)
 }
 
-/// Saves what is embedded.
+/// Saves the embedded data as files.
 const SCRIPT: &str = "for(const b of document.querySelectorAll('button[data-of]'))b.onclick=()=>{const k=b.dataset.of,\
 a=document.createElement('a');a.href=URL.createObjectURL(new Blob([document.getElementById(k).textContent]));a.download='run.'+k;a.click()}";
 
@@ -63,7 +63,7 @@ fn meta(run: &Run) -> String {
     )
 }
 
-/// Second by second, for loads that record it: hits, errors and time-outs of each stack, and the
+/// Figures of each second, where a load records them: hits, errors and time-outs of each stack, and
 /// memory of all.
 fn series_charts(run: &Run) -> String {
     let mut all = String::new();
@@ -202,7 +202,7 @@ fn tables(run: &Run) -> String {
     text
 }
 
-/// System calls per request, where they were counted: a table of calls by stacks.
+/// Table of system calls per request by stack, where they were counted.
 fn calls(run: &Run) -> String {
     let mut text = String::new();
     for cell in &run.cells {

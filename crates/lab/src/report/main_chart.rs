@@ -1,5 +1,4 @@
-//! The main chart as a file of its own, for pages that cannot hold the report: a panel of bars for
-//! each chart, light and dark.
+//! The main chart as an SVG file: a panel of bars for each chart, in light and dark colours.
 
 use std::fmt::Write;
 
@@ -12,7 +11,7 @@ use crate::statistics::median;
 
 /// Panels side by side.
 const COLUMNS: usize = 2;
-/// More would be too small to read.
+/// Upper limit of panels: more would be too small to read.
 const MOST_PANELS: usize = 8;
 const PANEL: f64 = 460.0;
 const NAMES: f64 = 206.0;
@@ -27,7 +26,7 @@ const STYLE: &str = "text{font:12.5px system-ui,-apple-system,'Segoe UI',sans-se
 @media(prefers-color-scheme:dark){text{fill:#e8e6e1}.s{fill:#9aa4ae}.p{fill:#15181c}.c0{fill:#f79a4b}.c1{fill:#6fb0f5}.c2{fill:#6fce97}\
 .c3{fill:#d99be2}.c4{fill:#f5849c}.c5{fill:#a3b8c4}.c6{fill:#dcc75a}.c7{fill:#67d1d1}.c8{fill:#aea3fa}.c9{fill:#d8a873}}";
 
-struct Bar<'r> {
+struct PanelBar<'r> {
     title: &'r str,
     colour: usize,
     value: f64,
@@ -38,7 +37,7 @@ struct Panel<'r> {
     title: &'r str,
     figure: Figure,
     is_sweep: bool,
-    bars: Vec<Bar<'r>>,
+    bars: Vec<PanelBar<'r>>,
 }
 
 /// The whole file.
@@ -79,7 +78,7 @@ pub(super) fn svg(run: &Run) -> String {
     )
 }
 
-/// Of a sweep every stack's best place is shown.
+/// Makes a panel. A sweep shows the best place of every stack.
 fn panel<'r>(run: &'r Run, title: &'r str, cells: &[&'r Cell]) -> Panel<'r> {
     let figure = cells[0].figure;
     let best = |name: &str| {
@@ -89,12 +88,12 @@ fn panel<'r>(run: &'r Run, title: &'r str, cells: &[&'r Cell]) -> Panel<'r> {
         });
         values.reduce(|a, b| if (b.0 > a.0) == figure.more_is_better() { b } else { a })
     };
-    let mut bars: Vec<Bar> = run
+    let mut bars: Vec<PanelBar> = run
         .stacks
         .iter()
         .filter_map(|stack| {
             let (value, is_bound) = best(&stack.name)?;
-            Some(Bar {
+            Some(PanelBar {
                 title: &stack.title,
                 colour: colour(run, &stack.name),
                 value,
@@ -111,7 +110,7 @@ fn panel<'r>(run: &'r Run, title: &'r str, cells: &[&'r Cell]) -> Panel<'r> {
     }
 }
 
-fn sort(bars: &mut [Bar], figure: Figure) {
+fn sort(bars: &mut [PanelBar], figure: Figure) {
     bars.sort_by(|a, b| {
         if figure.more_is_better() {
             b.value.total_cmp(&a.value)
@@ -162,14 +161,14 @@ fn draw(svg: &mut String, panel: &Panel, left: f64, top: f64) {
     }
 }
 
-/// As a heading: the first letter is a capital.
+/// Returns the title with a capital first letter.
 pub(super) fn capital(title: &str) -> String {
     let mut letters = title.chars();
     let first = letters.next().map(|first| first.to_uppercase().to_string());
     first.unwrap_or_default() + letters.as_str()
 }
 
-/// No more of a name than there is room for.
+/// Shortens a name to the available room.
 fn cut(title: &str) -> String {
     const MOST: usize = 25;
     if title.chars().count() <= MOST {
@@ -200,7 +199,7 @@ mod tests {
         {
             assert!(text.contains(part), "{part}: {text}");
         }
-        // XML needs every value in quotes.
+        // XML requires quotes around all values.
         assert!(!text.contains("=1") && !text.contains("=t>"), "{text}");
     }
 

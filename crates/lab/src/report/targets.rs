@@ -1,4 +1,4 @@
-//! What was to be reached, and whether it was.
+//! The targets of a run, and whether they were reached.
 
 use std::fmt::Write;
 
@@ -7,11 +7,11 @@ use super::text::{BASE, title};
 use crate::record::{Bound, Cell, Run, Target};
 use crate::statistics::{Comparison, compare, interval, median};
 
-/// How a target stands.
+/// The state of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     Reached,
-    /// The interval holds the bound, or there is none since there is one round only.
+    /// The interval contains the bound, or there is only one round.
     Unclear,
     Missed,
     NotMeasured,
@@ -44,7 +44,7 @@ struct Row {
     standing: Standing,
 }
 
-/// The best of those that it is compared with, and the ratio in the direction of the bound.
+/// The best of the compared stacks, and the ratio in the direction of the bound.
 fn measure<'r>(cell: &'r Cell, target: &Target) -> Option<(Option<&'r str>, Comparison)> {
     let ours = cell.results.get(&target.ours)?;
     if target.against.is_empty() {
@@ -92,7 +92,7 @@ fn standing(bound: Bound, found: &Comparison) -> Standing {
 fn row(run: &Run, target: &Target) -> Row {
     let cell = run.cells.iter().find(|cell| cell.name == target.cell);
     let found = cell.and_then(|cell| measure(cell, target));
-    // Howdah in another way is compared with itself as usual.
+    // A variant of Howdah is compared with the usual Howdah.
     let is_variant = target.ours != BASE;
     let whose = if is_variant {
         format!(" ({})", title(run, &target.ours))
@@ -143,7 +143,7 @@ fn summary(rows: &[Row]) -> String {
     text
 }
 
-/// For the report; empty where a scenario has no targets.
+/// The targets in HTML; empty where a scenario has none.
 pub(super) fn html(run: &Run) -> String {
     let rows = rows(run);
     if rows.is_empty() {
@@ -170,7 +170,7 @@ pub(super) fn html(run: &Run) -> String {
     text + "</table></div>"
 }
 
-/// For the terminal and Markdown.
+/// The targets in Markdown.
 pub(super) fn markdown(run: &Run) -> String {
     let rows = rows(run);
     if rows.is_empty() {
@@ -228,7 +228,7 @@ mod tests {
         }
     }
 
-    /// More memory than the other is a ratio above 1, although it is worse.
+    /// For memory a ratio above 1 is worse.
     #[test]
     fn of_costs_the_ratio_is_turned_round() {
         let mut run = run(&[40.0, 40.0], &[20.0, 20.0]);

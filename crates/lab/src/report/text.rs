@@ -21,12 +21,12 @@ pub(super) fn best_other(cell: &Cell) -> Option<(&str, f64)> {
     values.max_by(|a, b| if more { a.1.total_cmp(&b.1) } else { b.1.total_cmp(&a.1) })
 }
 
-/// Howdah against another stack.
+/// Compares Howdah with another stack.
 pub(super) fn comparison(cell: &Cell, other: &str) -> Option<Comparison> {
     compare(cell.results.get(BASE)?, cell.results.get(other)?, cell.figure)
 }
 
-/// What people call a stack.
+/// A stack's name for people.
 pub(super) fn title<'r>(run: &'r Run, name: &'r str) -> &'r str {
     run.stacks
         .iter()
@@ -34,7 +34,7 @@ pub(super) fn title<'r>(run: &'r Run, name: &'r str) -> &'r str {
         .map_or(name, |stack| stack.title.as_str())
 }
 
-/// Howdah's ratio to a stack, in words: `1.32 (1.25–1.40)`, or that there is no difference.
+/// A ratio in words: `1.32 (1.25–1.40)`, or that there is no difference.
 pub(super) fn ratio_text(found: Option<Comparison>) -> String {
     match found {
         None => "–".to_owned(),
@@ -46,7 +46,7 @@ pub(super) fn ratio_text(found: Option<Comparison>) -> String {
     }
 }
 
-/// A figure in the unit in which it is shown: memory in MiB.
+/// A figure in its displayed unit: memory in MiB.
 pub(super) fn shown(figure: Figure, value: f64) -> f64 {
     if figure.is_memory() { value / 1024.0 } else { value }
 }
@@ -57,7 +57,7 @@ pub(super) fn with_unit(figure: Figure, value: f64) -> String {
     number(shown(figure, value)) + unit
 }
 
-/// A figure with as many digits as it is worth.
+/// A number with the digits that are significant.
 pub(super) fn number(value: f64) -> String {
     let digits = match value.abs() {
         0.0..10.0 => 2,
@@ -79,7 +79,7 @@ pub(super) fn number(value: f64) -> String {
     fraction.map_or(grouped.clone(), |fraction| format!("{grouped}.{fraction}"))
 }
 
-/// How many rounds are void or bound by the loader, in words; empty where none is.
+/// Numbers of void and of loader-bound rounds in words; empty where there are none.
 pub(super) fn remarks(outcome: &Outcome) -> String {
     let void = outcome.rounds.iter().filter(|round| round.void.is_some()).count();
     let mut words = Vec::new();
@@ -149,7 +149,7 @@ pub fn table(run: &Run) -> String {
     text
 }
 
-/// Every round's every figure in a line.
+/// CSV with one line for each figure of each round.
 pub fn csv(run: &Run) -> String {
     let mut text = "cell,at,stack,round,void,figure,value\n".to_owned();
     let quoted = |value: &str| format!("\"{}\"", value.replace('"', "\"\""));
@@ -173,8 +173,7 @@ pub fn csv(run: &Run) -> String {
     text
 }
 
-/// Cell by cell, what each stack has gained or lost between two runs, and first whether they can be
-/// compared at all.
+/// The changes of each stack between two runs, cell by cell, after differences of the machines.
 pub fn diff_text(before: &Run, after: &Run) -> String {
     let mut text = String::new();
     if before.scenario != after.scenario {

@@ -1,27 +1,27 @@
-//! The first sentence of the report: whom to choose for what, and by how much.
+//! The first sentence of the report: the best stack for each purpose, and its lead.
 
 use super::text::{BASE, title};
 use crate::record::{Cell, Outcome, Run};
 use crate::statistics::{compare, median};
 
-/// Named for each stack; the rest is counted.
+/// Number of charts that are named for each stack; the others are counted.
 const NAMED: usize = 3;
 
-/// Who is best at what a chart shows.
-struct Finding<'r> {
+/// The best stack of a chart.
+struct Lead<'r> {
     chart: &'r str,
     winner: &'r str,
     second: &'r str,
-    /// How many times as good as the second; `None` where there is no difference.
+    /// Ratio to the second best; `None` where there is no difference.
     ratio: Option<f64>,
 }
 
-/// What a person can act on.
+/// The verdict of a run in one sentence.
 pub(super) fn verdict(run: &Run) -> String {
     if let Some(text) = super::beside::verdict(run) {
         return text;
     }
-    let found: Vec<Finding> = charts(run)
+    let found: Vec<Lead> = charts(run)
         .into_iter()
         .filter_map(|(chart, cells)| finding(chart, &cells))
         .collect();
@@ -34,18 +34,18 @@ pub(super) fn verdict(run: &Run) -> String {
             winners.push(one.winner);
         }
     }
-    let won = |name: &str| -> Vec<&Finding> {
+    let won = |name: &str| -> Vec<&Lead> {
         let won = found.iter().filter(|one| one.ratio.is_some() && one.winner == name);
         won.collect()
     };
-    // Stable, so that of equals the one that is met first stays first.
+    // The sort is stable: of equal stacks the first remains first.
     winners.sort_by_key(|name| std::cmp::Reverse(won(name).len()));
     let parts: Vec<String> = winners
         .iter()
         .map(|name| {
             let mut before = "";
             let items = won(name).into_iter().map(|one| {
-                // Whom it is compared with is said again only where it changes.
+                // The compared stack is repeated only where it changes.
                 let second = title(run, one.second);
                 let whom = if second == before {
                     String::new()
@@ -98,7 +98,7 @@ fn some_of(items: Vec<String>) -> String {
     }
 }
 
-/// Cells that share a chart, in order.
+/// Cells grouped by chart, in order.
 pub(super) fn charts(run: &Run) -> Vec<(&str, Vec<&Cell>)> {
     let mut charts: Vec<(&str, Vec<&Cell>)> = Vec::new();
     for cell in &run.cells {
@@ -110,7 +110,7 @@ pub(super) fn charts(run: &Run) -> Vec<(&str, Vec<&Cell>)> {
     charts
 }
 
-/// Variants of Howdah are shown, but are no choice beside it.
+/// Whether a stack can be recommended. Variants of Howdah are only shown.
 fn is_choice(name: &str) -> bool {
     name == BASE || !name.starts_with("howdah")
 }
@@ -131,8 +131,8 @@ fn best_two(cell: &Cell) -> Option<(&str, &str)> {
     }
 }
 
-/// Of a sweep: who is ahead at most places, and by how much at the one in the middle of those.
-fn finding<'r>(chart: &'r str, cells: &[&'r Cell]) -> Option<Finding<'r>> {
+/// The stack that leads at most places of a sweep, with the median of its leads.
+fn finding<'r>(chart: &'r str, cells: &[&'r Cell]) -> Option<Lead<'r>> {
     let places: Vec<(&str, &str, &Cell)> = cells
         .iter()
         .filter_map(|cell| best_two(cell).map(|(first, second)| (first, second, *cell)))
@@ -158,13 +158,13 @@ fn finding<'r>(chart: &'r str, cells: &[&'r Cell]) -> Option<Finding<'r>> {
     }
     leads.sort_by(|a, b| a.0.total_cmp(&b.0));
     match leads.get(leads.len() / 2) {
-        Some((ratio, second)) if leads.len() >= even => Some(Finding {
+        Some((ratio, second)) if leads.len() >= even => Some(Lead {
             chart,
             winner,
             second,
             ratio: Some(*ratio),
         }),
-        _ if even > 0 => Some(Finding {
+        _ if even > 0 => Some(Lead {
             chart,
             winner,
             second: winner,

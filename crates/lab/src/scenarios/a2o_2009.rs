@@ -1,4 +1,4 @@
-//! S1: Boštjan Škufca, 2009: Apache + mod_php against nginx + php-fpm, ApacheBench over a sweep of
+//! Boštjan Škufca, 2009: Apache + mod_php against nginx + php-fpm, ApacheBench over a sweep of
 //! concurrency.
 
 use super::{Facts, cell, page, together};
@@ -9,7 +9,7 @@ use crate::wordpress::front_page;
 
 const SWEEP: &[usize] = &[1, 2, 4, 8, 16, 32, 64, 128, 256];
 const QUICK_SWEEP: &[usize] = &[1, 32];
-/// The study's own two, and Howdah.
+/// The study's two stacks, and Howdah.
 const QUICK: &[&str] = &["apache-prefork-mod_php-htaccess", "nginx-fpm", "howdah"];
 
 pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
@@ -45,8 +45,8 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     let group = Group {
         title: "Škufca's sweep".to_owned(),
         stacks,
-        // The study's 16 children were a doubt of its readers: prefork has a process for every
-        // client, so all have as many.
+        // The study had 16 children, which its readers doubted: prefork has a process for every
+        // client, so all stacks have as many.
         conditions: together(most, most),
         cells,
     };
@@ -76,7 +76,7 @@ fn files(wordpress: bool) -> Vec<(&'static str, Question, u64)> {
     files
 }
 
-/// The first are the study's own; the others answer what its readers asked.
+/// The study's own stacks first; the others answer its readers' questions.
 const USUAL: &[&str] = &[
     "apache-prefork-mod_php-htaccess",
     "apache-prefork-mod_php",

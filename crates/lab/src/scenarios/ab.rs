@@ -1,4 +1,4 @@
-//! Two Howdah binaries side by side: what a change has gained or lost.
+//! Two Howdah binaries side by side: the gain or loss of a change.
 
 use std::rc::Rc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! S5: where Apache's time went: `.htaccess` look-ups.
+//! The cost of `.htaccess` look-ups in Apache.
 
 use super::{Facts, cell, page, together};
 use crate::load::{Bench, Load};

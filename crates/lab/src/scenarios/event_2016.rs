@@ -1,4 +1,4 @@
-//! S3: three reports of one article of 2016: whether Apache 2.4 is as good as nginx.
+//! Three reports of one article of 2016: is Apache 2.4 as good as nginx?
 
 use super::{Facts, cell, page, together};
 use crate::load::{Bench, Closed, Load};
@@ -63,7 +63,7 @@ fn picture(facts: &Facts) -> Vec<PlannedCell> {
     sweep.iter().map(row).collect()
 }
 
-/// (a): a dynamic site, by as many clients as keep every processor busy.
+/// (a): a dynamic site, with enough clients to keep every processor busy.
 fn dynamic(facts: &Facts) -> PlannedCell {
     let load = Load::Ab(Bench {
         requests: facts.effort.requests(10_000),
@@ -84,7 +84,7 @@ fn dynamic(facts: &Facts) -> PlannedCell {
     cell
 }
 
-/// (b): a small file, up to a thousand at once.
+/// (b): a small file, up to a thousand requests at once.
 fn peak(facts: &Facts) -> Vec<PlannedCell> {
     let sweep: &[usize] = if facts.effort.quick {
         &[1, 100, 1000]

@@ -1,4 +1,4 @@
-//! S4: mod_php, lighttpd, FastCGI: what is fastest? (2006)
+//! mod_php, lighttpd and FastCGI with and without an opcode cache (2006).
 
 use super::{Facts, cell, page, together};
 use crate::load::{Bench, Load};
@@ -19,7 +19,7 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
         } else {
             "300 files, opcode cache off"
         };
-        // Enough for a second or ten, in which a round of ab ends at the latest.
+        // Enough requests for one second, or ten, after which a round of ab ends in any case.
         let requests = if opcache { 50_000 } else { 2_000 };
         let load = Load::Ab(Bench {
             requests: if facts.effort.quick { requests / 10 } else { requests },

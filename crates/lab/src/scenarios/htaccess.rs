@@ -1,4 +1,4 @@
-//! What `.htaccess` files cost: the same pages beside a file and without one, on Howdah and on
+//! The cost of `.htaccess` files: the same pages beside a file and without one, on Howdah and on
 //! Apache, each compared with itself.
 
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(super) const EFFORT: Effort = Effort {
     ..Effort::FULL
 };
 
-/// A server's stacks: the one without a file first, that with many folders last.
+/// Stacks of one server, the one without a file first.
 struct Server {
     title: &'static str,
     stacks: [&'static str; 6],
@@ -125,7 +125,7 @@ fn many_folders(count: usize) -> PlannedCell {
         ..Question::default()
     };
     PlannedCell {
-        // In a second round no request would be the first.
+        // In a second round no request is the first.
         most_rounds: Some(1),
         base: Some(SERVERS[0].folders.to_owned()),
         ..cell(FOLDERS, None, Figure::FirstRequest, question, Load::Folders(count))

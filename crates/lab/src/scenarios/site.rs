@@ -1,11 +1,11 @@
-//! The reader's own site on every stack.
+//! A person's own site on every stack.
 
 use super::{Facts, cell, together};
 use crate::load::{Closed, Load, Question};
 use crate::plan::{Group, Plan};
 use crate::record::Figure;
 
-/// URLs that are measured, the most frequent ones first; more would take hours.
+/// Number of measured URLs, the most frequent ones; more would take hours.
 const MOST_URLS: usize = 20;
 const MOST_URLS_QUICK: usize = 8;
 
@@ -32,7 +32,7 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     let cells = urls
         .iter()
         .map(|path| cell(path, None, Figure::RequestsPerSecond, question(path), load.clone()));
-    // Which stacks can run PHP for which URL is found out by asking.
+    // The warm-up shows which stacks can answer which URL.
     let cells = cells.map(|cell| crate::plan::PlannedCell { php: true, ..cell }).collect();
     Ok(Plan {
         groups: vec![Group {
@@ -62,8 +62,8 @@ fn most_frequent(urls: &[String], most: usize) -> Vec<String> {
     counted.into_iter().take(most).map(|(url, _)| url.clone()).collect()
 }
 
-/// The paths of the GET requests of an access log in common or combined format that were answered
-/// with 200.
+/// Paths of the GET requests in an access log (common or combined format) that were answered with
+/// 200.
 pub fn urls_of_log(text: &str) -> Vec<String> {
     let request = |line: &str| {
         let mut parts = line.split('"');

@@ -1,4 +1,4 @@
-//! What matters today, with every stack of Debian's packages set up well.
+//! Today's servers: every stack of Debian's packages, configured well.
 
 mod targets;
 
@@ -17,7 +17,7 @@ const CONNECTIONS: usize = 32;
 /// PHP processes of each stack in the cells about latency beside busy PHP and about idle
 /// connections.
 const FEW: usize = 8;
-/// A crowd as the target for memory has it.
+/// Idle connections of the memory target.
 const CROWD: usize = 10_000;
 const FRONT_PAGE: &str = "WordPress, front page";
 const CROWD_CELL: &str = "memory with 10,000 idle connections";
@@ -47,7 +47,7 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
     Ok(Plan { groups, notes, targets, folders: 0 })
 }
 
-/// Those of these names that are among the chosen ones.
+/// The chosen stacks with these names.
 fn among(stacks: &[Rc<dyn Stack>], names: &[&str]) -> Vec<Rc<dyn Stack>> {
     stacks.iter().filter(|stack| names.contains(&stack.name())).cloned().collect()
 }
@@ -86,7 +86,7 @@ fn throughput(facts: &Facts) -> Vec<PlannedCell> {
     cells
 }
 
-/// What obeying a real application's `.htaccess` costs: Howdah beside itself.
+/// The cost of an application's `.htaccess`: Howdah with and without the file.
 fn ruled(facts: &Facts) -> Result<Group, String> {
     let names = ["howdah", "howdah-wordpress-rules", "howdah-drupal-rules"];
     let stacks = crate::stacks::named(&names)?;
@@ -107,7 +107,7 @@ fn ruled(facts: &Facts) -> Result<Group, String> {
     })
 }
 
-/// Whether those who want a file wait for those who want a page.
+/// Latency of files while PHP is busy.
 fn beside(facts: &Facts, stacks: &[Rc<dyn Stack>]) -> Group {
     let kinds: [(&str, &str); 2] = [("waiting", "/wait.php"), ("computing", "/compute.php")];
     let cells = kinds.map(|(what, path)| {
@@ -149,7 +149,7 @@ fn crowd(facts: &Facts, stacks: &[Rc<dyn Stack>]) -> Group {
     let cell = cell(CROWD_CELL, None, Figure::PeakPss, page("/HelloWorld.txt"), idle);
     Group {
         title: "idle connections".to_owned(),
-        // Apache needs a process or a thread for each, or closes them.
+        // Apache needs a process or a thread for each connection, or closes it.
         stacks: among(
             stacks,
             if facts.effort.quick {

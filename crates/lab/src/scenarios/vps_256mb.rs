@@ -1,4 +1,4 @@
-//! S2: WordPress in 256 MB: hits, errors and time-outs of a growing crowd.
+//! WordPress in 256 MB: hits, errors and time-outs of a growing number of clients.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::wordpress::front_page;
 
 const MEMORY: u64 = 256 << 20;
 
-/// A stack, and the setting that decides how much of it fits.
+/// A stack, and the setting that decides how much memory it needs.
 const STACKS: &[(&str, Option<&str>)] = &[
     ("apache-prefork-mod_php", Some("MaxRequestWorkers")),
     ("apache-prefork-fpm", Some("pm.max_children")),
@@ -25,7 +25,7 @@ const STACKS: &[(&str, Option<&str>)] = &[
 /// Clients at the end of the ramp, and the study's hits.
 type Row = (usize, &'static [(&'static str, f64)]);
 
-/// Where the study gives a range, its upper end.
+/// The upper end where the study gives a range.
 const RAMPS: &[Row] = &[
     (10, &[("prefork + mod_php, 8 clients", 190.0), ("prefork + mod_php, 4 clients", 195.0)]),
     (
@@ -57,10 +57,10 @@ const RAMPS: &[Row] = &[
     ),
 ];
 
-/// How long the study's ramps were.
+/// Duration of the study's ramps.
 const STUDY: Duration = Duration::from_secs(60);
 
-/// Of a shorter ramp the study's hits are taken in proportion.
+/// The study's hits, in proportion to a shorter ramp.
 fn scaled(study: &[(&str, f64)], time: Duration) -> Vec<(String, f64)> {
     let share = time.as_secs_f64() / STUDY.as_secs_f64();
     let words = if time < STUDY { ", its minute in proportion" } else { "" };
@@ -90,8 +90,8 @@ pub(super) fn plan(facts: &Facts) -> Result<Plan, String> {
         Load::Ramp(Ramp {
             clients,
             time,
-            // Ten seconds, as the study's, but of a short ramp half: or nobody's time would ever be
-            // over.
+            // The study's time-out of ten seconds, but at most half of a short ramp: otherwise no
+            // request could time out.
             timeout: Duration::from_secs(10).min(full / 2),
         })
     };

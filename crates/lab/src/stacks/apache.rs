@@ -1,4 +1,4 @@
-//! Apache httpd: its three process models, with PHP inside, behind php-fpm, and behind mod_fcgid.
+//! Apache httpd: three process models, with PHP inside, behind php-fpm, and behind mod_fcgid.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ use crate::rules;
 use crate::stack::{Environment, Running, Stack};
 use crate::zts;
 
-/// Apache with one process model and one way to PHP.
+/// Apache with one process model and one connection to PHP.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Apache {
     name: &'static str,
@@ -21,18 +21,18 @@ pub(super) struct Apache {
     unequal: Option<&'static str>,
     mpm: &'static str,
     php: Php,
-    /// `AllowOverride All`, instead of None.
+    /// Whether `AllowOverride` is All rather than None.
     overrides: bool,
-    /// The set of rules in the document root, and the modules that the rules ask for.
+    /// Rules in the document root; the modules that they need are loaded then.
     rules: Option<&'static str>,
 }
 
-/// How PHP is reached.
+/// The connection to PHP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Php {
     /// mod_php.
     Inside,
-    /// mod_php of a thread-safe PHP that `howdah-lab setup --zts` has built.
+    /// mod_php of the thread-safe PHP that `howdah-lab setup --zts` builds.
     InsideThreads,
     /// mod_proxy_fcgi and php-fpm.
     Fpm(Transport),
@@ -53,8 +53,8 @@ pub(super) fn prefork() -> Apache {
     }
 }
 
-/// Apache prefork with mod_php and a set of rules in the document root. The modules that rules ask for
-/// are loaded beside a root without rules as well: their hooks cost something.
+/// Apache prefork with mod_php and a set of rules in the document root. The modules that rules need
+/// are loaded beside a root without rules as well, since their hooks cost time.
 fn ruled(rules: &'static str, name: &'static str, title: &'static str) -> Apache {
     Apache {
         name,
@@ -137,7 +137,7 @@ pub(super) fn all() -> Vec<Apache> {
 const FCGID_UNEQUAL: &str =
     "each PHP process has an opcache of its own: mod_fcgid starts them one by one";
 
-/// Modules that the rules ask for.
+/// Modules that the rules need.
 const RULE_MODULES: &[&str] = &[
     "alias",
     "rewrite",
@@ -194,7 +194,7 @@ DirectoryIndex index.php index.html
 </Directory>
 @mpm_settings@";
 
-/// A process for every connection, all there from the start: no forking while measuring.
+/// A process for every connection, started in advance: nothing is forked while measuring.
 const PREFORK: &str = "\
 StartServers @workers@
 MinSpareServers 1
@@ -204,8 +204,8 @@ MaxRequestWorkers @workers@
 MaxConnectionsPerChild 0
 ";
 
-/// One process per core with threads for all connections; the spare limits are such that none is
-/// started or ended meanwhile.
+/// One process per core, with threads for all connections. The spare limits keep processes from
+/// being started or ended while measuring.
 const THREADED: &str = "\
 StartServers @processes@
 ServerLimit @processes@
@@ -254,7 +254,7 @@ impl Apache {
         }
     }
 
-    /// ITK is a prefork with a user for each request.
+    /// Module lines of the process model. ITK is prefork with a user for each request.
     fn mpm_modules(&self) -> String {
         let load =
             |name: &str, file: &str| format!("LoadModule {name}_module {MODULES}/{file}.so\n");
@@ -275,8 +275,8 @@ impl Apache {
         self.rules.map_or_else(|| environment.root.clone(), ruled)
     }
 
-    /// A prefork Apache with fewer processes than connections would let connections starve, so it
-    /// has one for each.
+    /// Settings of the process model. Prefork has a process for each connection: with fewer,
+    /// connections would starve.
     fn mpm_settings(&self, environment: &Environment) -> String {
         let setting = |name: &str, otherwise: usize| {
             environment.settings.get(name).cloned().unwrap_or_else(|| otherwise.to_string())
@@ -315,7 +315,7 @@ impl Apache {
             Php::InsideThreads => {
                 let (module, opcache) = zts::built(&environment.php).unwrap_or_default();
                 let ini = own_ini(environment, folder)?;
-                // The module has no conf.d of its own that would load opcache.
+                // The module has no conf.d that loads opcache.
                 let values = std::fs::read_to_string(&ini).and_then(|values| {
                     std::fs::write(
                         &ini,
@@ -391,7 +391,7 @@ impl Stack for Apache {
         let mut packages = vec!["apache2".to_owned()];
         packages.extend(match self.php {
             Php::Inside => vec![format!("libapache2-mod-php{php}")],
-            // Built by `setup --zts`, which has packages of its own.
+            // `setup --zts` builds it and has packages of its own.
             Php::InsideThreads => Vec::new(),
             Php::Fpm(_) => vec![format!("php{php}-fpm")],
             Php::Fcgid => vec!["libapache2-mod-fcgid".to_owned(), format!("php{php}-cgi")],
@@ -404,7 +404,7 @@ impl Stack for Apache {
         if binary().is_none() {
             return Some("apache2 is not installed".to_owned());
         }
-        // Before a run there is no root that could be looked into.
+        // Before a run the root is unknown.
         let is_prepared =
             environment.root.as_os_str().is_empty() || self.root(environment).is_dir();
         if !is_prepared {

@@ -1,4 +1,4 @@
-//! php-fpm: the PHP side of nginx, lighttpd and Apache's proxy.
+//! php-fpm, the PHP side of nginx, lighttpd and Apache's proxy.
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::environment::own_ini;
 use crate::process::{Program, StartFailed, accepts, find, free_port};
 use crate::stack::Environment;
 
-/// How the server in front reaches it.
+/// The socket between server and pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Transport {
     /// A unix socket.
@@ -21,9 +21,9 @@ pub(super) enum Transport {
 /// A started pool.
 pub(super) struct Pool {
     pub(super) program: Program,
-    /// Its configuration as written.
+    /// The configuration as written.
     pub(super) configuration: String,
-    /// Where it listens, as nginx writes it: `unix:/path` or `127.0.0.1:9000`.
+    /// The address in nginx's form: `unix:/path` or `127.0.0.1:9000`.
     pub(super) address: String,
 }
 
@@ -62,7 +62,7 @@ pub(super) fn version_of(environment: &Environment) -> String {
     version(binary(environment).as_deref(), "-v", "PHP ")
 }
 
-/// Starts a pool of so many children and waits until it accepts.
+/// Starts a pool of `children` processes and waits until it accepts.
 pub(super) fn start(
     environment: &Environment,
     folder: &Path,

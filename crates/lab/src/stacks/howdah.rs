@@ -1,4 +1,4 @@
-//! Howdah itself.
+//! Howdah: variants of its configuration, and single binaries.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,20 +11,20 @@ use crate::process::{Program, StartFailed, accepts, free_port};
 use crate::rules;
 use crate::stack::{Environment, Running, Stack};
 
-/// Howdah, with `.htaccess` files read (as it comes), not read, or with an application's file to be
-/// obeyed.
+/// Howdah with `.htaccess` files read (the default), not read, or with a set of rules in the
+/// document root.
 #[derive(Debug)]
 pub struct Howdah {
     name: &'static str,
     title: &'static str,
     htaccess: bool,
-    /// Whose file is in the document root.
+    /// The set of rules in the document root.
     rules: Option<&'static str>,
-    /// The binary, where it is not that of all.
+    /// The binary, where it is not that of the environment.
     binary: Option<PathBuf>,
 }
 
-/// Howdah from that binary, with the `howdah-php` in the same folder.
+/// A stack of one binary, with the `howdah-php` in the same folder.
 pub fn binary(name: &'static str, title: &'static str, file: &Path) -> Howdah {
     Howdah {
         name,
@@ -125,7 +125,7 @@ impl Stack for Howdah {
                 return Some(format!("{file} does not exist; build it with `make release`"));
             }
         }
-        // Before a run there is no root that could be looked into.
+        // Before a run the root is unknown.
         let is_prepared =
             environment.root.as_os_str().is_empty() || self.root(environment).is_dir();
         (!is_prepared).then(|| "serves the laboratory's own documents only".to_owned())
@@ -133,7 +133,7 @@ impl Stack for Howdah {
 
     fn version(&self, environment: &Environment) -> String {
         let version = version(Some(self.binary(environment)), "--version", "howdah ");
-        // Two builds of one version are told apart by their content.
+        // The version does not distinguish two builds; their checksums do.
         let Some(binary) = &self.binary else {
             return version;
         };

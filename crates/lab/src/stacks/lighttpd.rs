@@ -1,4 +1,4 @@
-//! lighttpd: in front of php-fpm, and with FastCGI processes that it starts itself.
+//! lighttpd in front of php-fpm, and with FastCGI processes of its own.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ use crate::stack::{Environment, Running, Stack};
 /// lighttpd with PHP behind it.
 #[derive(Debug)]
 pub(super) struct Lighttpd {
-    /// Whether it starts PHP itself.
+    /// Whether lighttpd starts PHP itself.
     spawns: bool,
 }
 
@@ -121,7 +121,7 @@ impl Stack for Lighttpd {
             reload: Vec::new(),
         };
         let backend = if self.spawns {
-            // One FastCGI parent that forks so many children, which share its opcache.
+            // One FastCGI parent forks the PHP processes, which share its opcache.
             format!(
                 "\"bin-path\" => \"{} -c {}\", \"socket\" => \"{}/php.sock\", \"max-procs\" => 1, \"bin-environment\" => ( \
                  \"PHP_FCGI_CHILDREN\" => \"{}\", \"PHP_FCGI_MAX_REQUESTS\" => \"0\" )",

@@ -1,4 +1,4 @@
-//! nginx: in front of php-fpm, and in front of Apache.
+//! nginx in front of php-fpm, and in front of Apache.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,14 +11,14 @@ use rustix::process::Signal;
 use crate::process::{Program, StartFailed, accepts, find, free_port};
 use crate::stack::{Environment, Running, Stack};
 
-/// What is behind it.
+/// The server behind nginx.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Behind {
     Fpm { transport: Transport, kept: bool },
     Apache,
 }
 
-/// nginx with something behind it.
+/// nginx with a server behind it.
 #[derive(Debug)]
 pub(super) struct Nginx {
     name: &'static str,
@@ -200,7 +200,7 @@ impl Stack for Nginx {
             }
             Behind::Apache => PROXY.to_owned(),
         };
-        // Per worker: as many as clients, so that none is ever closed for want of a place.
+        // For each worker one place per client: no connection is closed for lack of one.
         let kept = only_if(
             kept,
             format!(

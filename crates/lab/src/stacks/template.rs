@@ -1,12 +1,11 @@
-//! Configurations with places for values.
+//! Configuration templates.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::stack::Environment;
 
-/// Puts values for `@name@` into a configuration; `$` and braces mean something in most of them
-/// already.
+/// Replaces `@name@` with values. Most configurations use `$` and braces themselves.
 pub fn fill(template: &str, values: &[(&str, &str)]) -> String {
     let mut text = template.to_owned();
     for (name, value) in values {
@@ -15,18 +14,18 @@ pub fn fill(template: &str, values: &[(&str, &str)]) -> String {
     text
 }
 
-/// Connections that one worker must have room for: it may get most of a crowd, and each may need a
-/// second one to PHP.
+/// Connections that one worker must have room for: it may get most of the clients, and each may
+/// need a second connection to PHP.
 pub(super) fn places(environment: &Environment) -> usize {
     (environment.connections + environment.connections / 4).max(4096)
 }
 
-/// The text where the condition holds, else nothing.
+/// Returns the text if the condition holds, otherwise nothing.
 pub(super) fn only_if(condition: bool, text: String) -> String {
     if condition { text } else { String::new() }
 }
 
-/// The word that begins with `prefix` in what a program says of its version, such as
+/// Runs the program with an argument and returns the word that begins with `prefix`, such as
 /// `nginx/1.22.1`.
 pub(super) fn version(program: Option<&Path>, argument: &str, prefix: &str) -> String {
     let Some(program) = program else {

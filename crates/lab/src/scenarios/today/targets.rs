@@ -1,10 +1,10 @@
-//! What Howdah is to reach.
+//! Howdah's targets.
 
 use super::{CROWD_CELL, FRONT_PAGE};
 use crate::plan::Group;
 use crate::record::{Bound, Figure, Target};
 
-/// Those whose cells and stacks are part of the run.
+/// The targets of cells and stacks that the run has.
 pub(super) fn all(groups: &[Group]) -> Vec<Target> {
     let mut targets = throughput();
     targets.extend(ruled(groups));
@@ -24,7 +24,7 @@ fn is_asked(groups: &[Group], target: &Target) -> bool {
     has(&target.ours) && (target.against.is_empty() || target.against.iter().any(has))
 }
 
-/// Cell, whom it is compared with, how many times as good. The same holds for processor time per
+/// Cell, the stacks that Howdah is compared with, and the ratio. The same holds for CPU time per
 /// request.
 const THROUGHPUT: &[(&str, &[&str], f64)] = &[
     ("HelloWorld.php", &["apache-prefork-mod_php"], 2.5),
