@@ -29,7 +29,7 @@ pub struct Reads {
 }
 
 impl<'r> Client<'r> {
-    /// A request that came from `remote` to `local` at `time`, in microseconds since 1970.
+    /// Returns a request that came from `remote` to `local` at `time`, in microseconds since 1970.
     pub fn new(
         request: &'r Request,
         remote: SocketAddr,
@@ -50,7 +50,7 @@ impl<'r> Client<'r> {
         Client { reads: Some(reads), ..self }
     }
 
-    /// The request as it came: anything in it.
+    /// Returns the request as it came: anything in it.
     pub fn request(&self) -> &'r Request {
         self.depends_on_everything();
         self.request
@@ -64,7 +64,7 @@ impl<'r> Client<'r> {
         }
     }
 
-    /// The fields as sent, of which only those of that name are looked at.
+    /// Returns the fields as sent, of which only those of that name are looked at.
     #[inline]
     pub fn fields_named(&self, name: &[u8]) -> &'r Fields {
         if let Some(reads) = self.reads {
@@ -73,7 +73,7 @@ impl<'r> Client<'r> {
         &self.request.fields
     }
 
-    /// The client's end of the connection.
+    /// Returns the client's end of the connection.
     #[inline]
     pub fn remote(&self) -> SocketAddr {
         if let Some(reads) = self.reads {
@@ -94,7 +94,7 @@ impl<'r> Client<'r> {
         self.local
     }
 
-    /// The method, as sent.
+    /// Returns the method, as sent.
     pub fn method(&self) -> &'r Method {
         &self.request.method
     }
@@ -104,7 +104,7 @@ impl<'r> Client<'r> {
         self.request.scheme
     }
 
-    /// The protocol version.
+    /// Returns the protocol version.
     pub fn version(&self) -> Version {
         self.request.version
     }
@@ -114,12 +114,12 @@ impl<'r> Client<'r> {
         &self.request.authority
     }
 
-    /// The authority without its port.
+    /// Returns the authority without its port.
     pub fn host(&self) -> &'r [u8] {
         self.request.host()
     }
 
-    /// The port that the client named.
+    /// Returns the port that the client named.
     pub fn port(&self) -> Option<u16> {
         self.request.port()
     }
@@ -134,7 +134,7 @@ impl<'r> Client<'r> {
         self.request.path()
     }
 
-    /// The URL's query, as sent.
+    /// Returns the URL's query, as sent.
     pub fn query(&self) -> Option<&'r [u8]> {
         self.request.query()
     }

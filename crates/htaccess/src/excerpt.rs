@@ -33,8 +33,8 @@ impl<'s> Excerpt<'s> {
         }
     }
 
-    /// A directive and what is wrong with it; the place is that of the argument to blame, where
-    /// there is one.
+    /// Returns a directive and what is wrong with it; the place is that of the argument to blame,
+    /// where there is one.
     pub(crate) fn mistake(
         &mut self,
         item: &Item,

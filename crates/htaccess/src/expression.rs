@@ -52,7 +52,10 @@ pub struct BadExpression {
 }
 
 impl Expression {
-    /// A condition.
+    /// Compiles a condition.
+    ///
+    /// # Errors
+    /// Where the text is no condition, with Apache's message.
     pub fn condition(text: &[u8]) -> Result<Expression, BadExpression> {
         Ok(Expression {
             text: text.into(),
@@ -61,7 +64,10 @@ impl Expression {
         })
     }
 
-    /// A string with `%{…}` and `$1` in it.
+    /// Compiles a string with `%{…}` and `$1` in it.
+    ///
+    /// # Errors
+    /// Where the text is no string expression, with Apache's message.
     pub fn string(text: &[u8]) -> Result<Expression, BadExpression> {
         Ok(Expression {
             text: text.into(),
@@ -80,7 +86,7 @@ impl Expression {
         &self.text
     }
 
-    /// The string, where it is always the same.
+    /// Returns the string, where it is always the same.
     pub fn constant(&self) -> Option<&[u8]> {
         match &self.root {
             Root::String(Word::Text(text)) => Some(text),
@@ -118,7 +124,7 @@ impl Expression {
         Ok(holds)
     }
 
-    /// The string.
+    /// Returns the value of the string expression.
     ///
     /// # Errors
     /// As of [`holds`](Expression::holds).

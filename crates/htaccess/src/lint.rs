@@ -147,12 +147,12 @@ impl<'f> File<'f> {
         }
     }
 
-    /// The directives of that name, which is in small letters.
+    /// Returns the directives of that name, which is in small letters.
     fn named<'s>(&'s self, name: &'static str) -> impl Iterator<Item = &'s Use<'f>> {
         self.uses.iter().filter(move |directive| directive.name == name)
     }
 
-    /// The sections around, innermost first, without the file itself.
+    /// Returns the sections around, innermost first, without the file itself.
     fn around(&self, mut scope: usize) -> impl Iterator<Item = &Scope<'f>> {
         std::iter::from_fn(move || {
             let inner = (scope != 0).then(|| &self.scopes[scope]);
@@ -168,7 +168,7 @@ impl<'f> File<'f> {
 }
 
 impl Use<'_> {
-    /// A word, empty where there is none.
+    /// Returns a word, empty where there is none.
     fn word(&self, index: usize) -> &[u8] {
         self.words.get(index).map_or(b"", Vec::as_slice)
     }

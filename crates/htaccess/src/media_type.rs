@@ -10,7 +10,7 @@ pub(crate) struct MediaType {
 }
 
 impl MediaType {
-    /// The media type, and the charset where there is one.
+    /// Returns the media type, and the charset where there is one.
     pub(crate) fn split(value: &[u8]) -> (MediaType, Option<Vec<u8>>) {
         match parts(value) {
             Some((text, charset)) => (MediaType { text, is_readable: true }, charset),

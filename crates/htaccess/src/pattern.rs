@@ -79,7 +79,10 @@ const GROUPS: usize = 10;
 impl Pattern {
     /// Compiles a pattern, without its slashes. Apache's defaults are in force: `.` matches a
     /// line's end (`AP_REG_DOTALL`), `$` only the very end (`AP_REG_DOLLAR_ENDONLY`), names of
-    /// groups may be used twice; `caseless` is `AP_REG_ICASE`, for ASCII letters.
+    /// groups may be used twice. `caseless` is `AP_REG_ICASE`, for ASCII letters.
+    ///
+    /// # Errors
+    /// Where the text is no regular expression, with PCRE2's message.
     pub fn new(text: &[u8], caseless: bool) -> Result<Pattern, BadPattern> {
         let definition = Definition { text: text.into(), caseless };
         let tree = syntax::parse(text, caseless);
@@ -90,8 +93,10 @@ impl Pattern {
         Ok(Pattern { definition, matcher })
     }
 
-    /// A pattern that matches this text, whatever it is. Refused where it is too long for PCRE2:
-    /// some 30,000 bytes.
+    /// Returns a pattern that matches this text literally.
+    ///
+    /// # Errors
+    /// Where the text is too long for PCRE2: some 30,000 bytes.
     pub fn literal(text: &[u8], caseless: bool) -> Result<Pattern, BadPattern> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte >= 0x80;
         let quoted = text.iter().flat_map(|&byte| {
@@ -101,7 +106,7 @@ impl Pattern {
         Pattern::new(&quoted.collect::<Vec<u8>>(), caseless)
     }
 
-    /// The pattern as it was written.
+    /// Returns the pattern as it was written.
     pub fn text(&self) -> &[u8] {
         &self.definition.text
     }
@@ -119,7 +124,10 @@ impl Pattern {
         }
     }
 
-    /// Whether it matches somewhere in `subject`.
+    /// Whether the pattern matches somewhere in `subject`.
+    ///
+    /// # Errors
+    /// Where the match takes too many steps.
     #[inline]
     pub fn is_match(&self, subject: &[u8]) -> Result<bool, Exhausted> {
         match &self.matcher {
@@ -128,8 +136,11 @@ impl Pattern {
         }
     }
 
-    /// Whether it matches somewhere in `subject`; if so, `captures` holds what its groups did, else
-    /// it is as before.
+    /// Whether the pattern matches somewhere in `subject`. If so, `captures` gets what its groups
+    /// captured; else it is unchanged.
+    ///
+    /// # Errors
+    /// Where the match takes too many steps.
     pub fn captures(&self, subject: &[u8], captures: &mut Captures) -> Result<bool, Exhausted> {
         let found = self.spans(subject)?;
         if let Some(spans) = found {
@@ -142,6 +153,9 @@ impl Pattern {
 
     /// Finds the first match in `subject` at or after `from`, for replacing. Assertions such as `^`
     /// and `\b` see the text before `from`.
+    ///
+    /// # Errors
+    /// Where the match takes too many steps.
     pub fn find_from(
         &self,
         subject: &[u8],

@@ -110,8 +110,8 @@ pub fn passes_filters(state: &State, settings: &Settings) -> bool {
     settings.filter.is_some() || by_folder || !state.output_filters.is_empty()
 }
 
-/// The part of a request's state that a response's head can depend on: all of it, unless what
-/// directives say is always the same. Then most of it need not be copied.
+/// Returns the part of a request's state that a response's head can depend on: all of it, unless
+/// what directives say is always the same. Then most of it need not be copied.
 pub fn part_for_response(state: &State, settings: &Settings) -> State {
     let headers = settings.headers.as_ref();
     if !headers.is_none_or(|headers| headers.is_constant()) || passes_filters(state, settings) {

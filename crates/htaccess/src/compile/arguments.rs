@@ -8,7 +8,7 @@ use crate::registry::Registered;
 /// The words that Apache reads of a directive with any number of them; it ignores the rest.
 const MOST_WORDS: usize = 64;
 
-/// The words of `raw`; `None` where there is nothing for the directive to do.
+/// Returns the words of `raw`; `None` where there is nothing for the directive to do.
 pub(super) fn split(directive: &Registered, raw: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Complaint> {
     match directive.arguments {
         Arguments::Raw => Ok(Some(Vec::new())),

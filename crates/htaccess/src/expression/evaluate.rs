@@ -215,8 +215,8 @@ fn deeper(depth: u32) -> Evaluated<u32> {
     }
 }
 
-/// An address as it is written. Names are not looked up, as a server that waits for name servers
-/// can be stopped by them.
+/// Returns an address as it is written. Names are not looked up, as a server that waits for name
+/// servers can be stopped by them.
 fn address_of(text: &[u8]) -> Option<IpAddr> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }

@@ -28,7 +28,7 @@ pub(super) enum Function {
 }
 
 impl Function {
-    /// The function of that name, in any case; else what to say about it.
+    /// Returns the function of that name, in any case; else what to say about it.
     pub(super) fn named(name: &[u8]) -> Result<Function, String> {
         let lower = name.to_ascii_lowercase();
         let name = name.escape_ascii();

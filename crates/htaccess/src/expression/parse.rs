@@ -321,7 +321,7 @@ fn joined(mut words: Vec<Word>) -> Word {
     }
 }
 
-/// The network that a constant string names.
+/// Returns the network that a constant string names.
 fn subnet(operator: &str, word: &Word, place: usize) -> Parsed<Subnet> {
     let Word::Text(text) = word else {
         let message = format!("{operator} takes an address or a network as a string in quotes");

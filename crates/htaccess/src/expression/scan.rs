@@ -75,7 +75,7 @@ enum State {
     Argument,
 }
 
-/// The tokens of a condition, or else of a string.
+/// Returns the tokens of a condition, or else of a string.
 pub(super) fn tokens(text: &[u8], is_condition: bool) -> Result<Vec<Token>, BadExpression> {
     let first = match is_condition {
         true => State::Plain,
@@ -165,7 +165,7 @@ impl Scanner<'_> {
                 Some((kind, length)) => self.push(kind, length),
                 None => {
                     return self
-                        .fail(format!("\"{}\" cannot stand here", rest[..1].escape_ascii()));
+                        .fail(format!("\"{}\" is not allowed here", rest[..1].escape_ascii()));
                 }
             },
         }
@@ -212,7 +212,7 @@ impl Scanner<'_> {
             }
             byte => {
                 let shown = [byte].escape_ascii().to_string();
-                return self.fail(format!("\"{shown}\" cannot stand in a variable's name"));
+                return self.fail(format!("\"{shown}\" is not allowed in a variable's name"));
             }
         }
         Ok(())
@@ -237,7 +237,7 @@ impl Scanner<'_> {
                 [b'%', b'{', ..] | [b'$', b'0'..=b'9', ..] => true,
                 [b'}', ..] => in_argument,
                 [b'"' | b'\'', ..] if in_argument => {
-                    return self.fail("a quote cannot stand in an argument");
+                    return self.fail("a quote is not allowed in an argument");
                 }
                 [byte @ (b'"' | b'\''), ..] => quote == Some(byte),
                 _ => false,
@@ -320,7 +320,7 @@ fn operator(name: &[u8]) -> TokenKind {
     }
 }
 
-/// A name without a dash. Those of operators are there for mod_ssl's sake.
+/// Returns a name without a dash. Those of operators are there for mod_ssl's sake.
 fn word(name: &[u8]) -> TokenKind {
     match name {
         b"true" => TokenKind::True,
@@ -345,7 +345,7 @@ fn numbers(name: &[u8]) -> Option<TokenKind> {
     }))
 }
 
-/// The longest symbol at the beginning, and its length.
+/// Returns the longest symbol at the beginning, and its length.
 fn symbol(rest: &[u8]) -> Option<(TokenKind, usize)> {
     Some(match rest {
         [b'=', b'=', ..] => (TokenKind::Strings(Order::Equal), 2),

@@ -34,7 +34,7 @@ pub(super) enum Variable {
 }
 
 impl Variable {
-    /// The variable of that name, in any case.
+    /// Returns the variable of that name, in any case.
     pub(super) fn named(name: &[u8]) -> Option<Variable> {
         let name = name.to_ascii_uppercase();
         Some(match name.as_slice() {
@@ -96,7 +96,7 @@ impl Variable {
     }
 }
 
-/// A time as year, month, day, hour, minute and second, 14 digits.
+/// Returns a time as year, month, day, hour, minute and second, 14 digits.
 fn digits(seconds: u64) -> Vec<u8> {
     // Such as `Sun, 06 Nov 1994 08:49:37 GMT`.
     let text = date::format(seconds);

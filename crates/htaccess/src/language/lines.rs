@@ -78,7 +78,7 @@ impl<'s> Iterator for Lines<'s> {
     }
 }
 
-/// The line and column, from 1, of a byte of a joined line that begins at `start`, in line
+/// Returns the line and column, from 1, of a byte of a joined line that begins at `start`, in line
 /// `number`.
 pub fn locate(source: &[u8], (start, number): (usize, u32), index: usize) -> (u32, u32) {
     let (mut at, mut number, mut index) = (start, number, index);

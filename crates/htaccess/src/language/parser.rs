@@ -204,7 +204,7 @@ impl<'p> Parser<'p> {
             return level.add(item);
         }
         if self.depth + level.open.len() >= DEEPEST {
-            let message = format!("{}> stands within {DEEPEST} other sections", item.name);
+            let message = format!("{}> is nested in {DEEPEST} other sections", item.name);
             self.faults.push(fault_at(&item, message));
             return self.pass_over(&item);
         }

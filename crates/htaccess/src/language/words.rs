@@ -36,7 +36,7 @@ pub fn word(rest: &mut &[u8]) -> Vec<u8> {
     unescape(inside, quote)
 }
 
-/// All words of a line, empty ones included.
+/// Returns all words of a line, empty ones included.
 pub fn words(line: &[u8]) -> Vec<Word> {
     let mut rest = trim_start(line);
     let mut all = Vec::new();

@@ -98,7 +98,8 @@ fn satisfied(rules: &Rules<'_>, report: &mut Report<'_>) {
     let lets_in = rules.of_all("allow").is_some()
         || !rules.old.iter().any(|directive| directive.name == "deny");
     if asks && lets_in {
-        let message = "nobody is ever asked: hosts are let in, and with Satisfy Any that is enough";
+        let message =
+            "no password is ever asked for: hosts are let in, and with Satisfy Any that is enough";
         report.say(
             MistakeKind::Dangerous,
             satisfy.item,
@@ -150,7 +151,7 @@ fn nobody_asked(file: &File<'_>, report: &mut Report<'_>) {
     }
     if let Some(authentication) = file.named("authtype").find(|authtype| !authtype.says(0, "none"))
     {
-        let message = "nobody is asked for a password: this file has no Require";
+        let message = "no password is asked for: this file has no Require";
         let hint = "add `Require valid-user`, unless a folder above has it";
         report.say(MistakeKind::Dangerous, authentication.item, Complaint::new(message).hint(hint));
     }
@@ -166,7 +167,8 @@ fn password_file(file: &File<'_>, report: &mut Report<'_>) {
         let path = directive.word(0);
         let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
         if !folder.is_empty() && path.starts_with(folder) && !name.starts_with(b".ht") {
-            let message = "anybody may fetch this file of passwords: it stands below the folder that is served";
+            let message =
+                "anyone may fetch this file of passwords: it is below the folder that is served";
             let hint = "move it out of the site, or call it .htpasswd";
             report.say(
                 MistakeKind::Dangerous,

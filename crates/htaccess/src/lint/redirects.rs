@@ -59,8 +59,8 @@ fn source(directive: &Use<'_>) -> Option<(usize, bool)> {
 /// The slashes of a path that are considered at most, which bounds the time.
 const DEEPEST: usize = 256;
 
-/// The paths that match `path` as well: itself and those above it, with and without a slash at the
-/// end.
+/// Returns the paths that match `path` as well: itself and those above it, with and without a slash
+/// at the end.
 fn beginnings(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let above = path
         .iter()

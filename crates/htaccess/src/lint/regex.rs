@@ -33,7 +33,7 @@ fn tell(item: &Item, index: usize, report: &mut Report<'_>) {
     report.say(MistakeKind::Dangerous, item, Complaint::about(index, message).hint(hint));
 }
 
-/// The regular expression of a directive, and which argument it is.
+/// Returns the regular expression of a directive, and which argument it is.
 fn pattern(directive: &Use<'_>) -> Option<(usize, Vec<u8>)> {
     let index = match &*directive.name {
         "rewriterule" => {

@@ -161,7 +161,7 @@ fn upstream(rule: &Use<'_>, file: &File<'_>, report: &mut Report<'_>) {
     }
 }
 
-/// The server in a rule's URL, and whether it is one of these, or depends on the request.
+/// Returns the server in a rule's URL, and whether it is one of these, or depends on the request.
 fn server<'u>(url: &'u [u8], upstreams: &[Box<str>]) -> (&'u [u8], bool) {
     let bare = |url: &'u [u8]| {
         let bar = memchr::memchr(b'|', url).map_or(0, |at| at + 1);

@@ -172,7 +172,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         module: "mod_access_compat",
         overrides: Overrides::LIMIT,
         arguments: Arguments::ONE,
-        summary: "Says whether Allow or Deny has the last word, and what holds where neither matches.",
+        summary: "Says whether Allow or Deny is evaluated last, and the result where neither matches.",
         support: Support::Full,
         apply: order,
     },
@@ -183,7 +183,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         arguments: Arguments::FIRST_AND_SOME,
         summary: "Lets clients in by address, host name or variable.",
         support: Support::Differs(
-            "a host name matches nobody where it is not in the machine's own /etc/hosts",
+            "a host name matches no client where it is not in the machine's own /etc/hosts",
         ),
         apply: allow,
     },
@@ -203,7 +203,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         module: "mod_access_compat",
         overrides: Overrides::AUTH_CONFIG,
         arguments: Arguments::ONE,
-        summary: "Says whether address and user must be allowed, or one of them.",
+        summary: "Says whether both address and user must be allowed, or one of them suffices.",
         support: Support::Full,
         apply: satisfy,
     },
@@ -272,7 +272,7 @@ fn clients(word: &[u8]) -> Result<Clients, String> {
             Err(format!("{:?} has no address before its /", shown()))
         }
         Err(BadSubnet::NoAddress) if word.contains(&b'#') => {
-            Err("a comment stands in a line of its own".into())
+            Err("write the comment in a line of its own".into())
         }
         Err(BadSubnet::NoAddress) => Ok(Clients::Host(word.into())),
         Err(BadSubnet::BadAddress | BadSubnet::BadMask) => {

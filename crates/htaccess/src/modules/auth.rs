@@ -189,7 +189,7 @@ fn quoted(text: &[u8]) -> Vec<u8> {
     quoted
 }
 
-/// A realm or user in an event or a line of the log, where line ends must not be forged.
+/// Returns a realm or user in an event or a line of the log, where line ends must not be forged.
 fn shown(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string()
 }

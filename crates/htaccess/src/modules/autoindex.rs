@@ -95,12 +95,12 @@ pub struct Listing {
 }
 
 impl Config {
-    /// The URL of the text above the list, relative to the folder's.
+    /// Returns the URL of the text above the list, relative to the folder's.
     pub fn header_name(&self) -> Option<&[u8]> {
         self.header.as_deref()
     }
 
-    /// The URL of the text below the list, relative to the folder's.
+    /// Returns the URL of the text below the list, relative to the folder's.
     pub fn readme_name(&self) -> Option<&[u8]> {
         self.readme.as_deref()
     }
@@ -115,7 +115,7 @@ impl Config {
         self.settled().options.has(Options::TRACK_MODIFIED)
     }
 
-    /// The page's media type, with its charset.
+    /// Returns the page's media type, with its charset.
     pub fn content_type(&self) -> Vec<u8> {
         let media_type = self.media_type.as_deref().unwrap_or(b"text/html");
         match self.charset.as_deref().unwrap_or(b"ISO-8859-1") {
@@ -172,7 +172,7 @@ impl Merge for Config {
     }
 }
 
-/// The page for the folder `filename` of the transaction, whose query may ask for an order
+/// Returns the page for the folder `filename` of the transaction, whose query may ask for an order
 /// (`C=N;O=D`), a form (`F=0` to `F=2`), the order of versions (`V=1`) and names (`P=*.txt`).
 /// `world` is asked for the local time's zone.
 pub fn page(

@@ -81,7 +81,7 @@ pub enum ServerSignature {
 }
 
 impl Config {
-    /// A site's own configuration, above its first `.htaccess`.
+    /// Returns a site's own configuration, above its first `.htaccess`.
     pub fn with_options(options: Options) -> Config {
         Config {
             options: options::OptionsSetting::absolute(options),

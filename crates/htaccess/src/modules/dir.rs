@@ -64,7 +64,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         module: "mod_dir",
         overrides: Overrides::INDEXES,
         arguments: Arguments::ANY,
-        summary: "Names the files that stand for their folder; `disabled` is none.",
+        summary: "Names the index files of folders; `disabled` is none.",
         support: Support::Full,
         apply: directory_index,
     },

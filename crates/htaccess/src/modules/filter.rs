@@ -146,7 +146,7 @@ impl Config {
         providers.all(|provider| matches!(provider.when, When::Types(_)))
     }
 
-    /// The chain, as far as it counts.
+    /// Returns the chain, as far as it counts.
     fn chain(&self) -> impl Iterator<Item = &[u8]> {
         let start = self.chain.iter().rposition(Option::is_none).map_or(0, |reset| reset + 1);
         self.chain[start..].iter().flatten().map(|name| &**name)

@@ -93,7 +93,7 @@ impl Config {
         })
     }
 
-    /// The language of files whose names tell none.
+    /// Returns the language of files whose names tell none.
     pub(crate) fn default_language(&self) -> Option<&[u8]> {
         self.default_language.as_deref()
     }

@@ -59,9 +59,9 @@ fn in_a_set(pattern: Pattern, subject: &[u8], spans: Option<Spans>) {
     assert_eq!(captures.spans, spans.unwrap_or_default());
 }
 
-/// The pattern as it was written, given to PCRE2 with a zero byte as the line's end: then `$`
-/// matches before no other last byte, which is what `DOLLAR_ENDONLY` says of all. Not for what asks
-/// where lines end, or is no UTF-8; and not on subjects with such a byte.
+/// Returns the pattern as it was written, given to PCRE2 with a zero byte as the line's end: then
+/// `$` matches before no other last byte, which is what `DOLLAR_ENDONLY` says of all. Not for what
+/// asks where lines end, or is no UTF-8; and not on subjects with such a byte.
 fn reference(text: &[u8], caseless: bool) -> Option<Regex> {
     let asks = |word: &[u8]| memchr::memmem::find(text, word).is_some();
     let lines = [&b"(?"[..], b"(*", b"\\N", b"\\R", b"\\Z", b"\\X"];

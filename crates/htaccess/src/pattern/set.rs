@@ -33,7 +33,7 @@ pub struct Candidates {
 const BYTES: usize = 8 << 20;
 
 impl PatternSet {
-    /// A set of patterns, in this order.
+    /// Returns a set of patterns, in this order.
     pub fn new(patterns: Vec<Arc<Pattern>>) -> PatternSet {
         let (mut always, mut words, mut bytes) =
             (Vec::new(), HashMap::<Vec<u8>, Vec<u32>>::new(), 0);
@@ -72,12 +72,12 @@ impl PatternSet {
         }
     }
 
-    /// The patterns.
+    /// Returns the patterns.
     pub fn patterns(&self) -> &[Arc<Pattern>] {
         &self.patterns
     }
 
-    /// The places of the patterns that may match, in order. All others do not.
+    /// Returns the places of the patterns that may match, in order. All others do not.
     pub fn candidates<'c>(&self, subject: &[u8], candidates: &'c mut Candidates) -> &'c [u32] {
         let Candidates { seen, list } = candidates;
         list.clear();
@@ -103,7 +103,11 @@ impl PatternSet {
         list
     }
 
-    /// The place of the first pattern that matches; `captures` holds what its groups did.
+    /// Returns the place of the first pattern that matches. `captures` gets what its groups
+    /// captured.
+    ///
+    /// # Errors
+    /// Where a match takes too many steps.
     pub fn first_match(
         &self,
         subject: &[u8],

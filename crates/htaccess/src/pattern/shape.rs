@@ -104,7 +104,7 @@ impl Shape {
         }
     }
 
-    /// The same at or after `from`, which is not 0.
+    /// Returns the same at or after `from`, which is not 0.
     pub(super) fn find_from(&self, subject: &[u8], from: usize) -> Option<(usize, usize)> {
         let anchored = match self {
             Shape::First { anchored } => *anchored,
@@ -222,7 +222,7 @@ impl Words {
         Some(found)
     }
 
-    /// The longest word that the subject ends with: it begins first.
+    /// Returns the longest word that the subject ends with: it begins first.
     fn find_suffix(&self, subject: &[u8]) -> Option<Found<'_>> {
         let mut longest: Option<Found<'_>> = None;
         for word in &self.words {

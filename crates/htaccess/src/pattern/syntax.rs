@@ -50,7 +50,7 @@ const DEPTH: usize = 30;
 /// Longer patterns are PCRE2's alone, which knows what is too long.
 const LENGTH: usize = 10_000;
 
-/// The tree of a pattern that is understood, and correct.
+/// Returns the tree of a pattern that is understood, and correct.
 pub(super) fn parse(text: &[u8], caseless: bool) -> Option<Tree> {
     let (text, inline) = match text.strip_prefix(b"(?i)") {
         Some(rest) => (rest, true),

@@ -62,8 +62,8 @@ impl Source {
     }
 }
 
-/// The settings at the beginning of a pattern that PCRE2 knows; where they end; whether one says
-/// UTF-8. `(*NO_JIT)` is left out: it changes nothing but the time that a match takes.
+/// Returns the settings at the beginning of a pattern that PCRE2 knows; where they end; whether one
+/// says UTF-8. `(*NO_JIT)` is left out: it changes nothing but the time that a match takes.
 fn leading_verbs(text: &[u8]) -> (String, usize, bool) {
     let (mut verbs, mut at, mut utf) = (String::new(), 0, false);
     while let Some(rest) = text[at..].strip_prefix(b"(*") {

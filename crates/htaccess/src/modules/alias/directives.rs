@@ -66,7 +66,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     ),
     Directive {
         support: Support::Ignored(
-            "it is about Alias within <Location>, which may not stand in .htaccess",
+            "it is about Alias within <Location>, which is not allowed in .htaccess",
         ),
         ..directive(
             "AliasPreservePath",

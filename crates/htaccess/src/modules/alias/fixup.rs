@@ -60,7 +60,7 @@ pub fn fixup(
     }
 }
 
-/// The answer to a request that a redirect is for. A status of 0 is none, as in Apache.
+/// Returns the answer to a request that a redirect is for. A status of 0 is none, as in Apache.
 fn answer(
     transaction: &mut Transaction<'_>,
     config: &Config,

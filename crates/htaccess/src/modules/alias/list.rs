@@ -62,7 +62,7 @@ impl List {
         }
     }
 
-    /// The first redirect for a path, and where it leads.
+    /// Returns the first redirect for a path, and where it leads.
     pub fn find(&self, path: &[u8]) -> Search<'_> {
         if self.redirects.len() < FEWEST {
             return first_of(&self.redirects, path);
@@ -82,7 +82,7 @@ impl List {
         found.transpose()
     }
 
-    /// The same without an index, for comparison.
+    /// Returns what `first` does, without an index, for comparison.
     #[cfg(test)]
     pub fn find_in_order(&self, path: &[u8]) -> Search<'_> {
         first_of(&self.redirects, path)
@@ -128,8 +128,9 @@ impl Index {
         }
     }
 
-    /// The first redirect whose path is this one or a folder above it. Only lengths that there are
-    /// get looked up, so a path of a thousand components costs no more than there are lengths.
+    /// Returns the first redirect whose path is this one or a folder above it. Only lengths that
+    /// there are get looked up, so a path of a thousand components costs no more than there are
+    /// lengths.
     fn by_path(&self, path: &[u8]) -> Option<usize> {
         let path = single_slashes(path);
         let ends_component = |end: usize| {
@@ -143,7 +144,7 @@ impl Index {
     }
 }
 
-/// A path in which no slash follows another.
+/// Returns a path in which no slash follows another.
 fn single_slashes(path: &[u8]) -> Cow<'_, [u8]> {
     if memchr::memmem::find(path, b"//").is_none() {
         return Cow::Borrowed(path);

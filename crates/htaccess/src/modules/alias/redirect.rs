@@ -50,8 +50,11 @@ impl From<Exhausted> for RedirectError {
 }
 
 impl Redirect {
-    /// Where the redirect leads for a path, empty where it has no target; `None` where it is not
-    /// for that path.
+    /// Returns the target of the redirect for a path, empty where it has none; `None` where it is
+    /// not for that path.
+    ///
+    /// # Errors
+    /// Where a pattern takes too many steps, or the target is too long.
     pub fn location(&self, path: &[u8]) -> Result<Option<Vec<u8>>, RedirectError> {
         match &self.source {
             Source::Path(source) => Ok(matching_length(path, source).map(|length| {

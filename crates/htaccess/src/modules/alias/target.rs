@@ -2,9 +2,9 @@
 
 use crate::escape::push_uri;
 
-/// The target, percent-encoded up to its query. As in Apache, it is taken apart as a URL and put
-/// together again first: the scheme's own port goes, a password becomes X's, and what follows a
-/// port that is no number is lost.
+/// Returns the target, percent-encoded up to its query. As in Apache, it is taken apart as a URL
+/// and put together again first: the scheme's own port goes, a password becomes X's, and what
+/// follows a port that is no number is lost.
 pub(super) fn escaped(target: &[u8]) -> Vec<u8> {
     let url = Url::parse(target);
     let mut out = Vec::with_capacity(target.len() + 16);
@@ -157,7 +157,7 @@ const PORTS: &[(&[u8], u32)] = &[
     (b"ssh", 22),
 ];
 
-/// The scheme, and what follows its colon.
+/// Returns the scheme, and what follows its colon.
 fn scheme(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let is_in_scheme = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
     let length = text.iter().take_while(|byte| is_in_scheme(byte)).count();

@@ -76,7 +76,7 @@ pub(super) fn authenticate(
     }
 }
 
-/// The hash that the user's file has.
+/// Returns the hash that the user's file has.
 fn found(
     config: &super::Config,
     user: &[u8],

@@ -120,7 +120,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// The digest of name, realm and password that the file has.
+    /// Returns the digest of name, realm and password that the file has.
     fn known(
         &mut self,
         tx: &mut Transaction<'_>,
@@ -256,7 +256,7 @@ impl Check<'_> {
         tx.state.fields.set(b"Authentication-Info", &value);
     }
 
-    /// The digest of the user's secret, the nonce and that of what it is for.
+    /// Returns the digest of the user's secret, the nonce and that of what it is for.
     fn digest(&self, response: &Response, secret: &[u8], of: &[u8]) -> Vec<u8> {
         md5(&[secret, &response.nonce, &response.nc, &response.cnonce, &response.qop, of])
     }
@@ -271,7 +271,7 @@ impl Check<'_> {
     }
 }
 
-/// The digest of the parts with colons between them, in hexadecimal digits.
+/// Returns the digest of the parts with colons between them, in hexadecimal digits.
 fn md5(parts: &[&[u8]]) -> Vec<u8> {
     hexadecimal(&Md5::digest(parts.join(&b':')))
 }

@@ -206,25 +206,25 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     directive(
         "AddAlt",
         Arguments::FIRST_AND_SOME,
-        "The text that stands for the icon of files with these names.",
+        "The text shown instead of the icon of files with these names.",
         |call, shared| add_alt(call, shared, By::Path),
     ),
     directive(
         "AddAltByEncoding",
         Arguments::FIRST_AND_SOME,
-        "The text that stands for the icon of files that are compressed so.",
+        "The text shown instead of the icon of files with these encodings.",
         |call, shared| add_alt(call, shared, By::Encoding),
     ),
     directive(
         "AddAltByType",
         Arguments::FIRST_AND_SOME,
-        "The text that stands for the icon of files of these media types.",
+        "The text shown instead of the icon of files of these media types.",
         |call, shared| add_alt(call, shared, By::Type),
     ),
     directive(
         "AddDescription",
         Arguments::FIRST_AND_SOME,
-        "What is said of files with these names in a listing.",
+        "The description of files with these names in a listing.",
         add_description,
     ),
     directive(
@@ -246,7 +246,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         |call, shared| add_icon(call, shared, By::Type),
     ),
     directive("DefaultIcon", Arguments::ONE, "The icon of all other files.", text!(default_icon)),
-    directive("HeaderName", Arguments::ONE, "The file that stands above the list.", text!(header)),
+    directive("HeaderName", Arguments::ONE, "The file shown above the list.", text!(header)),
     directive(
         "IndexHeadInsert",
         Arguments::ONE,
@@ -267,7 +267,12 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         support: Support::Differs(
             "ScanHTMLTitles has no effect, since files are not read for a listing",
         ),
-        ..directive("IndexOptions", Arguments::ANY, "What a listing looks like.", index_options)
+        ..directive(
+            "IndexOptions",
+            Arguments::ANY,
+            "Options for the form of listings.",
+            index_options,
+        )
     },
     directive(
         "IndexOrderDefault",
@@ -281,5 +286,5 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         "The style sheet of a listing.",
         text!(style_sheet),
     ),
-    directive("ReadmeName", Arguments::ONE, "The file that stands below the list.", text!(readme)),
+    directive("ReadmeName", Arguments::ONE, "The file shown below the list.", text!(readme)),
 ];

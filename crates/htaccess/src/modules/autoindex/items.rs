@@ -92,12 +92,12 @@ impl Item {
     }
 }
 
-/// The first that is for the subject.
+/// Returns the first that is for the subject.
 pub(super) fn find<'i>(items: &'i [Arc<Item>], subject: &Subject<'_>) -> Option<&'i [u8]> {
     items.iter().find(|item| item.is_for(subject)).map(|item| &*item.data)
 }
 
-/// The description of what is at an absolute path.
+/// Returns the description of what is at an absolute path.
 pub(super) fn description<'c>(config: &'c Config, path: &[u8]) -> Option<&'c [u8]> {
     let is_for = |description: &&Arc<Description>| describes(&description.pattern, path);
     config.descriptions.iter().find(is_for).map(|description| &*description.text)

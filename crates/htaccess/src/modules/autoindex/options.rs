@@ -45,7 +45,7 @@ impl Options {
     pub(super) const SHOW_FORBIDDEN: u32 = 1 << 18;
     pub(super) const ALT_CLASS: u32 = 1 << 19;
 
-    /// The option of that name; 0 is one without effect.
+    /// Returns the option of that name; 0 is one without effect.
     pub(super) fn named(word: &[u8]) -> Option<u32> {
         let lower = word.to_ascii_lowercase();
         let (_, option) = NAMES.iter().find(|(name, _)| name.as_bytes() == lower)?;

@@ -32,7 +32,7 @@ impl Maker<'_> {
     }
 }
 
-/// The whole page.
+/// Returns the whole page.
 pub(super) fn page(
     tx: &Transaction<'_>,
     config: &Config,
@@ -62,7 +62,7 @@ pub(super) fn page(
     maker.out
 }
 
-/// The URL's path without slashes at its end, for HTML.
+/// Returns the URL's path without slashes at its end, for HTML.
 fn title(uri: &[u8]) -> Vec<u8> {
     let mut title = escape::html(uri);
     while title.len() > 1 && title.ends_with(b"/") {

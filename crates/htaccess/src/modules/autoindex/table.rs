@@ -64,7 +64,7 @@ fn cell(maker: &mut Maker<'_>, element: &str, class: &str, otherwise: &str) {
     }
 }
 
-/// The row of headings; gives the row that draws a line.
+/// Returns the row of headings; gives the row that draws a line.
 fn table_head(maker: &mut Maker<'_>) -> String {
     let styled = maker.config.style_sheet.is_some();
     maker.put(match styled {
@@ -368,8 +368,8 @@ fn size(size: Option<u64>) -> String {
     "****".to_owned()
 }
 
-/// A description cut to the width. Tags do not count, and an entity is one character; what is cut
-/// within ends in `>`.
+/// Returns a description cut to the width. Tags do not count, and an entity is one character; what
+/// is cut within ends in `>`.
 fn shortened(maker: &Maker<'_>, text: &[u8], width: usize) -> Vec<u8> {
     let mut left = width;
     if maker.config.description_width.is_none() {

@@ -37,7 +37,7 @@ impl Options {
         Options(self.0 | other.0)
     }
 
-    /// Those of this set that are not in the other.
+    /// Returns those of this set that are not in the other.
     pub const fn without(self, other: Options) -> Options {
         Options(self.0 & !other.0)
     }
@@ -47,7 +47,7 @@ impl Options {
         self.0 & other.0 == other.0
     }
 
-    /// The options that a word of `Options` or of `AllowOverride Options=…` means.
+    /// Returns the options that a word of `Options` or of `AllowOverride Options=…` means.
     pub fn named(word: &[u8]) -> Option<Options> {
         const WORDS: &[(&str, Options)] = &[
             ("Indexes", Options::INDEXES),

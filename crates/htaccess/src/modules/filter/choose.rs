@@ -149,7 +149,7 @@ fn is_whole_or_part(head: &ResponseHead) -> bool {
     matches!(head.status.code(), 200 | 206)
 }
 
-/// The provider that acts, the last declared first.
+/// Returns the provider that acts, the last declared first.
 fn provider<'s>(
     tx: &mut Transaction<'_>,
     world: &mut dyn World,
@@ -263,7 +263,7 @@ fn inflate(tx: &mut Transaction<'_>, head: &mut ResponseHead) -> Considered {
     Ok(Filter::Inflate)
 }
 
-/// The codings that are there already: `None`, or some that are none, such as identity.
+/// Returns the codings that are there already: `None`, or some that are none, such as identity.
 fn coded(tx: &Transaction<'_>, head: &ResponseHead) -> Result<Option<Vec<u8>>, &'static str> {
     let all: Vec<&[u8]> = head
         .fields

@@ -173,7 +173,7 @@ fn act(
     }
 }
 
-/// The rule's value for this request.
+/// Returns the rule's value for this request.
 fn render<'r>(rule: &'r Rule, tx: &mut Transaction<'_>, world: &mut dyn World) -> Cow<'r, [u8]> {
     match &rule.value {
         Value::Constant(value) => Cow::Borrowed(value),
@@ -190,8 +190,8 @@ fn render<'r>(rule: &'r Rule, tx: &mut Transaction<'_>, world: &mut dyn World) -
     }
 }
 
-/// A name and value that can be sent. Apache answers 500 instead of sending others; a line folded
-/// the old way becomes one line.
+/// Returns a name and value that can be sent. Apache answers 500 instead of sending others; a line
+/// folded the old way becomes one line.
 fn checked<'r>(
     tx: &mut Transaction<'_>,
     rule: &Rule,

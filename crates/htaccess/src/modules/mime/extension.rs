@@ -31,7 +31,7 @@ pub(crate) enum Aspect {
 }
 
 impl Extension {
-    /// The place of one of them.
+    /// Returns an aspect of the extension, to be changed.
     pub(super) fn aspect(&mut self, aspect: Aspect) -> &mut Option<Box<[u8]>> {
         match aspect {
             Aspect::MediaType => &mut self.media_type,

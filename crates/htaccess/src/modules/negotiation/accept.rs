@@ -148,7 +148,7 @@ impl AcceptItem {
     }
 }
 
-/// The members of a request field; `None` where it was not sent.
+/// Returns the members of a request field; `None` where it was not sent.
 pub(super) fn items(tx: &Transaction<'_>, field: &[u8]) -> Option<Vec<AcceptItem>> {
     let lines: Vec<&[u8]> = tx.request_values(field).collect();
     if lines.is_empty() {

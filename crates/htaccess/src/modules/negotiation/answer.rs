@@ -51,7 +51,7 @@ fn vary(is_transparent: bool, variants: &[Variant]) -> Vec<u8> {
     names.join(&b", "[..])
 }
 
-/// The field Alternates (RFC 2295 §8.3).
+/// Returns the field Alternates (RFC 2295 §8.3).
 fn alternates(variants: &[Variant]) -> Vec<u8> {
     let entries: Vec<Vec<u8>> = variants.iter().map(alternate).collect();
     entries.join(&b", "[..])

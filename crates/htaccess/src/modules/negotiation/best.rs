@@ -6,8 +6,8 @@ use super::quality::{is_plain, weigh, weigh_language};
 use super::variants::Variant;
 use crate::transaction::Transaction;
 
-/// The best variant's index; `None` where none is acceptable, or where the client wants to choose.
-/// Weighs every variant.
+/// Returns the best variant's index; `None` where none is acceptable, or where the client wants to
+/// choose. Weighs every variant.
 pub(super) fn best(
     tx: &Transaction<'_>,
     config: &Config,
@@ -60,7 +60,7 @@ fn round(
     best.filter(|&best| !accepted.by_rvsa || variants[best].is_definite)
 }
 
-/// The variant's quality, if it is better than the best so far.
+/// Returns the variant's quality, if it is better than the best so far.
 fn better(
     accepted: &Accepted,
     variant: &Variant,
@@ -128,7 +128,7 @@ fn better_by_apache(variant: &Variant, best: Option<&Variant>, best_quality: f32
     }
 }
 
-/// The highest level that the client named, else the lowest.
+/// Returns the highest level that the client named, else the lowest.
 fn level(variant: &Variant, best: &Variant) -> std::cmp::Ordering {
     if variant.media_type != best.media_type {
         return std::cmp::Ordering::Equal;

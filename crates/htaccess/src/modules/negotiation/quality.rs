@@ -165,7 +165,7 @@ fn accepted_language(items: &[AcceptItem], is_literal: bool, variant: &mut Varia
     variant.language_quality = best.map_or(guess, |best| best.quality);
 }
 
-/// The longest range that is the language or a prefix of it up to a hyphen.
+/// Returns the longest range that is the language or a prefix of it up to a hyphen.
 fn longest<'i>(items: &'i [AcceptItem], language: &[u8]) -> Option<&'i AcceptItem> {
     let fits = |item: &&AcceptItem| {
         let rest = language.strip_prefix(item.name.as_slice());

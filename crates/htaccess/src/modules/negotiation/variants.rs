@@ -131,7 +131,7 @@ fn is_served(
     world.lookup(tx, &uri).status == Status::OK
 }
 
-/// A file, if all its extensions are known or part of the name that was asked for.
+/// Returns a file, if all its extensions are known or part of the name that was asked for.
 fn variant(files: &Files<'_>, asked: &[u8], entry: &[u8], length: u64) -> Option<Variant> {
     let description = (files.describe)(entry);
     if !description.is_known || !explains(asked, &description.exceptions) {

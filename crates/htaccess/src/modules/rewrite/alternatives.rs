@@ -21,7 +21,7 @@ pub(super) struct Alternatives {
 /// Fewer conditions than this are tried one after the other.
 const FEWEST: usize = 8;
 
-/// The lists among a rule's conditions, in order.
+/// Returns the lists among a rule's conditions, in order.
 pub(super) fn find(conditions: &[Arc<Condition>]) -> Box<[Alternatives]> {
     let mut found = Vec::new();
     let mut from = 0;

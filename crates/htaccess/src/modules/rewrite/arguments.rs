@@ -28,7 +28,7 @@ pub(crate) fn split(line: &[u8]) -> Option<Words<'_>> {
     Some(Words { first, second, flags })
 }
 
-/// The next word, and what follows the byte that ends it; `None` where the line ends first.
+/// Returns the next word, and what follows the byte that ends it; `None` where the line ends first.
 fn word(line: &[u8]) -> (&[u8], Option<&[u8]>) {
     let line = &line[spaces(line)..];
     let quote = line.first().copied().filter(|byte| matches!(byte, b'"' | b'\''));

@@ -94,7 +94,10 @@ impl Order {
 }
 
 impl Condition {
-    /// Reads a condition's arguments. The message of an error is Apache's.
+    /// Reads a condition's arguments.
+    ///
+    /// # Errors
+    /// Wrong arguments, with Apache's message.
     pub fn new(line: &[u8], place: Arc<Place>) -> Result<Condition, Complaint> {
         let words = arguments::split(line).ok_or_else(|| {
             let line = String::from_utf8_lossy(line);
@@ -143,7 +146,10 @@ impl Condition {
         self.subject.refers_to_condition()
     }
 
-    /// The test string, expanded.
+    /// Returns the test string, expanded.
+    ///
+    /// # Errors
+    /// Where the string is too long.
     pub fn subject<'s>(
         &'s self,
         expansion: &Expansion<'s, '_>,
@@ -152,9 +158,12 @@ impl Condition {
         self.subject.expand(expansion, world)
     }
 
-    /// Whether the condition holds for its expanded test string. `captures` are filled by a regular
-    /// expression that matches and is not negated. `None` where the test needs the request itself:
-    /// a sub-request, or an expression.
+    /// Whether the condition holds for its expanded test string. A regular expression that matches
+    /// and is not negated fills `captures`. `None` where the test needs the request itself: a
+    /// sub-request, or an expression.
+    ///
+    /// # Errors
+    /// Where a pattern takes too many steps.
     pub fn holds(
         &self,
         subject: &[u8],

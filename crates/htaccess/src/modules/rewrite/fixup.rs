@@ -172,7 +172,7 @@ fn internal(run: &mut Run<'_, '_>, config: &Config) -> Outcome {
     Outcome::Internal { uri, args: state.args.clone() }
 }
 
-/// A path's URL: with the folder replaced by RewriteBase, or without the document root.
+/// Returns a path's URL: with the folder replaced by RewriteBase, or without the document root.
 fn as_url(name: Vec<u8>, state: &State, config: &Config) -> Vec<u8> {
     let root = &*state.document_root;
     let found = match &config.base {

@@ -74,7 +74,7 @@ impl Index {
         places.sort_unstable();
     }
 
-    /// The first rule from `at` on that may match.
+    /// Returns the first rule from `at` on that may match.
     pub fn next(&self, at: usize, matching: &MatchingRules) -> Option<usize> {
         if self.chained.get(at) == Some(&true) {
             return Some(at);

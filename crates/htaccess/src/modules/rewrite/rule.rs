@@ -142,7 +142,10 @@ impl Switches {
 }
 
 impl Rule {
-    /// Reads a rule's arguments. The message of an error is Apache's.
+    /// Reads a rule's arguments.
+    ///
+    /// # Errors
+    /// Wrong arguments, with Apache's message.
     pub fn new(
         line: &[u8],
         place: Arc<Place>,
@@ -161,7 +164,7 @@ impl Rule {
                 let complaint = Complaint::new(format!("RewriteRule: {error}"));
                 match error.as_str() {
                     "bad flag delimiters" => {
-                        complaint.hint("flags stand in one pair of brackets, without spaces")
+                        complaint.hint("write all flags in one pair of brackets, without spaces")
                     }
                     _ => complaint,
                 }

@@ -113,7 +113,7 @@ impl<'a, 'r> Run<'a, 'r> {
         }
     }
 
-    /// The file name before any rule changed it; `None` while none has.
+    /// Returns the file name before any rule changed it; `None` while none has.
     pub fn take_original(&mut self) -> Option<Vec<u8>> {
         self.original.take()
     }
@@ -133,6 +133,9 @@ impl<'a, 'r> Run<'a, 'r> {
     }
 
     /// Applies all rules in their order (`apply_rewrite_list`).
+    ///
+    /// # Errors
+    /// Where the rules take too much work, or an expansion is too long.
     pub fn all(&mut self) -> Result<RulesOutcome, RewriteError> {
         let rules = &self.config.rules.list;
         // With a trace, every rule is tried.

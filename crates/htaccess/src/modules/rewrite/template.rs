@@ -87,7 +87,7 @@ impl Template {
         })
     }
 
-    /// The request fields that it names, for Vary.
+    /// Returns the request fields that it names, for Vary.
     pub fn field_names(&self) -> Vec<&[u8]> {
         let names = self.parts.iter().map(|part| match part {
             Part::Variable(variable) => variable.field_name().into_iter().collect(),
@@ -111,7 +111,10 @@ impl Template {
         })
     }
 
-    /// The string. Nothing is copied where it is one literal or one variable that is there already.
+    /// Expands the string. A string of one literal or one variable is not copied.
+    ///
+    /// # Errors
+    /// Where the result exceeds 64 KiB.
     pub fn expand<'s>(
         &'s self,
         expansion: &Expansion<'s, '_>,
@@ -127,7 +130,10 @@ impl Template {
         }
     }
 
-    /// The string, with what was captured escaped as the rule's flags have it.
+    /// Expands the string, with captures escaped as the rule's flags demand.
+    ///
+    /// # Errors
+    /// Where the result exceeds 64 KiB.
     pub fn expand_escaped(
         &self,
         expansion: &Expansion<'_, '_>,
@@ -137,8 +143,11 @@ impl Template {
         self.write(expansion, world, escape, false).map(|(text, _)| text)
     }
 
-    /// A substitution: the string, and whether the `?` in it that begins the query came from
-    /// outside, decoded from `%3f`. `last` says that the last `?` does so rather than the first.
+    /// Expands a substitution. Returns the string, and whether the `?` that begins its query came
+    /// from outside, decoded from `%3f`. `last`: the last `?` begins the query, and not the first.
+    ///
+    /// # Errors
+    /// Where the result exceeds 64 KiB.
     pub fn substitute(
         &self,
         expansion: &Expansion<'_, '_>,

@@ -34,7 +34,7 @@ const SCHEMES: &[(&[u8], bool)] = &[
     (b"unix:", true),
 ];
 
-/// The scheme of an absolute URL.
+/// Returns the scheme of an absolute URL.
 pub(super) fn scheme(url: &[u8]) -> Option<Scheme> {
     if url.len() <= 5 || url[0] == b'/' {
         return None;

@@ -59,7 +59,7 @@ impl Variable {
         fixed(&name).map_or(Variable::Unknown, Variable::Server)
     }
 
-    /// The request field that it is, for Vary. Host is none: every response depends on it.
+    /// Returns the request field that it is, for Vary. Host is none: every response depends on it.
     pub fn field_name(&self) -> Option<&[u8]> {
         match self {
             Variable::Field(name) => {

@@ -114,7 +114,7 @@ impl Clone for List {
 }
 
 impl Rule {
-    /// The attribute's name; an expression has none.
+    /// Returns the attribute's name; an expression has none.
     pub(super) fn name(&self) -> Option<&[u8]> {
         match &self.test {
             Test::Attribute { name, .. } => Some(name),

@@ -133,7 +133,7 @@ impl Pass<'_, '_> {
         Ok(())
     }
 
-    /// A value with its `$0` to `$9`; a backslash takes the meaning from what follows.
+    /// Returns a value with its `$0` to `$9`; a backslash takes the meaning from what follows.
     fn expanded(&self, value: &[u8]) -> Vec<u8> {
         let mut expanded = Vec::with_capacity(value.len());
         let mut rest = value;

@@ -33,7 +33,10 @@ impl Transformer {
         }
     }
 
-    /// Takes content, and gives every whole line.
+    /// Takes content, and writes every whole line.
+    ///
+    /// # Errors
+    /// Where a line is too long, or the replacements take too much work.
     pub fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
         let Some(end) = memrchr(b'\n', input) else {
             return self.wait(input);
@@ -53,7 +56,10 @@ impl Transformer {
         self.wait(rest)
     }
 
-    /// Gives the last line.
+    /// Writes the last line.
+    ///
+    /// # Errors
+    /// Where the line is too long, or the replacements take too much work.
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
         let line = std::mem::take(&mut self.waiting);
         self.line(&line, out)

@@ -68,7 +68,7 @@ impl Run {
     }
 }
 
-/// Every word with each of what an item may be behind it, in PCRE2's order of trying.
+/// Returns every word with each of what an item may be behind it, in PCRE2's order of trying.
 fn followed_by(words: Vec<Word>, item: &Item) -> Option<Vec<Word>> {
     let once = match &item.node {
         Node::Byte(byte) => vec![Word { bytes: [*byte].into(), groups: [].into() }],

@@ -74,7 +74,7 @@ impl Run<'_, '_> {
         Ok(holds)
     }
 
-    /// The first condition of a list that holds.
+    /// Returns the first condition of a list that holds.
     fn alternatives(
         &mut self,
         first: &Condition,

@@ -12,8 +12,8 @@ use crate::modules::rewrite::url;
 use crate::modules::rewrite::variables::qualify;
 
 impl Run<'_, '_> {
-    /// The substitution's result; `None` where its query would begin at a `?` that came encoded in
-    /// the URL, which is refused.
+    /// Returns the substitution's result; `None` where its query would begin at a `?` that came
+    /// encoded in the URL, which is refused.
     pub(super) fn substitute(&mut self, rule: &Rule) -> Result<Option<Vec<u8>>, RewriteError> {
         let escape = rule.has(Switches::ESCAPE).then_some(&rule.effects.escape);
         let last = rule.has(Switches::QUERY_LAST);
