@@ -45,7 +45,7 @@ impl<'r> Client<'r> {
         }
     }
 
-    /// The same, with a note in `reads` of what is looked at.
+    /// Returns the same client, which records in `reads` the properties that are read.
     pub fn noting(self, reads: &'r Reads) -> Client<'r> {
         Client { reads: Some(reads), ..self }
     }
@@ -56,7 +56,7 @@ impl<'r> Client<'r> {
         self.request
     }
 
-    /// Notes that something is asked of which no two requests need get the same answer.
+    /// Records that a property is read in which every request may differ.
     #[inline]
     pub fn depends_on_everything(&self) {
         if let Some(reads) = self.reads {
@@ -82,14 +82,14 @@ impl<'r> Client<'r> {
         self.remote
     }
 
-    /// When the request came, in microseconds since 1970.
+    /// Returns the time of the request, in microseconds since 1970.
     #[inline]
     pub fn time(&self) -> u64 {
         self.depends_on_everything();
         self.time
     }
 
-    /// Our end of the connection.
+    /// Returns the server's end of the connection.
     pub fn local(&self) -> SocketAddr {
         self.local
     }
@@ -99,7 +99,7 @@ impl<'r> Client<'r> {
         &self.request.method
     }
 
-    /// How the client reached us.
+    /// Returns the scheme of the connection.
     pub fn scheme(&self) -> Scheme {
         self.request.scheme
     }
@@ -109,7 +109,7 @@ impl<'r> Client<'r> {
         self.request.version
     }
 
-    /// `host[:port]` that the client named; empty where it named none.
+    /// Returns the `host[:port]` that the client named; empty where it named none.
     pub fn authority(&self) -> &'r [u8] {
         &self.request.authority
     }
@@ -124,7 +124,7 @@ impl<'r> Client<'r> {
         self.request.port()
     }
 
-    /// How the request's content is delimited.
+    /// Returns the delimitation of the request's content.
     pub fn content(&self) -> Content {
         self.request.content
     }
@@ -187,7 +187,7 @@ pub struct Answers {
     fields: Box<[Field]>,
 }
 
-/// A field of the request that was asked for.
+/// A field of the request that was read.
 #[derive(Debug)]
 struct Field {
     name: Box<[u8]>,
@@ -195,7 +195,7 @@ struct Field {
 }
 
 impl Answers {
-    /// Whether another request answers them alike.
+    /// Whether another request has the same values.
     #[inline]
     pub fn are_those_of(&self, client: &Client<'_>) -> bool {
         self.remote.is_none_or(|remote| remote == client.remote.ip())
@@ -206,10 +206,11 @@ impl Answers {
     }
 }
 
-/// Fields of a request that can be asked for before it is taken that all of them count.
+/// The fields that are recorded at most; beyond them the result counts as depending on the whole
+/// request.
 const MOST_FIELDS: usize = 8;
 
-/// Bytes of a field that are kept to be compared.
+/// The longest field, in bytes, that is kept to be compared.
 const LONGEST: usize = 512;
 
 /// Fields that identify a user: they are not kept, since no other user sends the same.

@@ -5,9 +5,9 @@
 //! text ── scan ──> tokens ── parse ──> tree ── evaluate (functions, variables) ──> whether it holds, or a string
 //! ```
 //!
-//! Where it differs from Apache: a name of a host is no address for `-ipmatch`, because names are
-//! not looked up; the log's identifiers are empty; an empty `-U` does not hold; HANDLER is empty
-//! where no directive has set one.
+//! Differences from Apache: a name of a host is no address for `-ipmatch`, because names are not
+//! looked up; the log's identifiers are empty; an empty `-U` does not hold; HANDLER is empty where
+//! no directive has set one.
 
 use crate::pattern::Captures;
 use crate::transaction::Transaction;
@@ -76,12 +76,13 @@ impl Expression {
         })
     }
 
-    /// The same, and what it looks at does not go into Vary (`AP_EXPR_FLAG_DONT_VARY`).
+    /// Returns the expression with Vary left alone: the fields that it reads do not go into Vary
+    /// (`AP_EXPR_FLAG_DONT_VARY`).
     pub fn without_vary(self) -> Expression {
         Expression { varies: false, ..self }
     }
 
-    /// As it was written.
+    /// Returns the text as it was written.
     pub fn text(&self) -> &[u8] {
         &self.text
     }
@@ -99,9 +100,9 @@ impl Expression {
     /// response's Vary.
     ///
     /// # Errors
-    /// What Apache logs: too much nesting. And, which to Apache is one that does not match, a
-    /// regular expression that tries too much. In Apache `<If>` then does not apply, and
-    /// SetEnvIfExpr answers 500.
+    /// The message that Apache logs for too much nesting, and one for a regular expression that
+    /// takes too many steps, which in Apache does not match. In Apache `<If>` then does not apply,
+    /// and SetEnvIfExpr answers 500.
     pub fn holds(
         &self,
         transaction: &mut Transaction<'_>,
@@ -127,7 +128,7 @@ impl Expression {
     /// Returns the value of the string expression.
     ///
     /// # Errors
-    /// As of [`holds`](Expression::holds).
+    /// As for [`holds`](Expression::holds).
     pub fn render(
         &self,
         transaction: &mut Transaction<'_>,

@@ -1,6 +1,6 @@
 //! Regular expressions as Apache has them: PCRE2 with Apache's defaults, compiled with the JIT,
-//! bounded in what they may try. The patterns that files use most (literals, `^`, `$`, `.*`, lists
-//! of words) are matched without PCRE2, with the same result.
+//! with limits for the steps of a match. The patterns that files use most (literals, `^`, `$`,
+//! `.*`, lists of words) are matched without PCRE2, with the same result.
 //!
 //! ```text
 //! text ── syntax (a subset) ──┬──> shape      matched by hand
@@ -46,7 +46,7 @@ enum Matcher {
     Engine(Box<Engine>),
 }
 
-/// A pattern that is none.
+/// An invalid pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadPattern {
     /// The message, in PCRE2's words.
@@ -55,7 +55,7 @@ pub struct BadPattern {
     pub offset: usize,
 }
 
-/// A match that was given up: the pattern tries too much on this subject.
+/// A match that was given up: the pattern takes too many steps on this subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exhausted;
 
@@ -66,14 +66,14 @@ pub struct Captures {
     spans: Spans,
 }
 
-/// Where the groups of a match begin and end.
+/// The ranges of a match's groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Spans {
     at: [Option<(u32, u32)>; GROUPS],
     count: u8,
 }
 
-/// `$0` to `$9` (`AP_MAX_REG_MATCH`): what further groups capture cannot be named.
+/// `$0` to `$9` (`AP_MAX_REG_MATCH`): captures of further groups cannot be named.
 const GROUPS: usize = 10;
 
 impl Pattern {
@@ -181,13 +181,13 @@ impl Pattern {
 }
 
 impl Captures {
-    /// Forgets everything.
+    /// Clears the captures.
     pub fn clear(&mut self) {
         self.subject.clear();
         self.spans = Spans::default();
     }
 
-    /// Begins anew with a subject of which nothing is captured; `$0` is empty.
+    /// Sets a subject without captures; `$0` is empty.
     pub fn begin(&mut self, subject: &[u8]) {
         self.subject.clear();
         self.subject.extend_from_slice(subject);
@@ -216,8 +216,8 @@ impl Captures {
         &self.subject
     }
 
-    /// How many groups there are, at most 10, the whole match included; 0 where nothing has matched
-    /// yet.
+    /// Returns the number of groups, at most 10, the whole match included; 0 where nothing has
+    /// matched yet.
     pub fn len(&self) -> usize {
         self.spans.count as usize
     }

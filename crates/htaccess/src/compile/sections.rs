@@ -17,7 +17,7 @@ use crate::settings::{Branch, ConditionalSection, FilesSection, Names, Settings}
 pub struct Section {
     /// With `<`, without `>`.
     pub name: &'static str,
-    /// The module that has it.
+    /// The module of the section.
     pub module: &'static str,
     /// The classes of `AllowOverride` of which one must be allowed.
     pub overrides: Overrides,
@@ -104,12 +104,12 @@ pub(super) fn find(name: &str) -> Option<&'static Section> {
     SECTIONS.iter().find(|section| section.name.eq_ignore_ascii_case(name))
 }
 
-/// Whether there is a section of that name, which begins with `<`.
+/// Whether a section of that name exists; the name begins with `<`.
 pub(super) fn is_section(name: &str) -> bool {
     find(name).is_some()
 }
 
-/// Where the arguments of a section end: at its last `>`.
+/// Returns the end of a section's arguments: its last `>`.
 pub(super) fn ends_at(raw: &[u8]) -> Option<usize> {
     raw.iter().rposition(|&byte| byte == b'>')
 }
@@ -299,8 +299,8 @@ fn regex(text: &[u8]) -> Result<Names, Complaint> {
     }
 }
 
-/// Returns the name of a file, or a pattern of names. Apache puts a path in order first, although
-/// it only ever compares the name.
+/// Returns the name of a file, or a pattern of names. Apache normalises a path first, although it
+/// compares the name only.
 fn names(path: &[u8]) -> Names {
     let mut parts: Vec<&[u8]> = Vec::new();
     for part in path.split(|&byte| byte == b'/') {

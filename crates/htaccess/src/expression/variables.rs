@@ -10,7 +10,7 @@ use crate::variables::{Server, field, field_value, fixed};
 /// A variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Variable {
-    /// One that mod_rewrite has as well.
+    /// A variable that mod_rewrite has as well.
     Server(Server),
     /// `HTTP_*`: a field of the request.
     Field(&'static [u8]),
@@ -19,13 +19,13 @@ pub(super) enum Variable {
     /// The response's media type.
     ContentType,
     Handler,
-    /// When what is served was changed last, in local time, as 14 digits: 1970 until the response
-    /// is there.
+    /// The time of the file's last change, in local time, as 14 digits; 1970 until there is a
+    /// response.
     LastModified,
     /// The response's status, as far as it is known.
     Status,
     Http2,
-    /// Whose the file is.
+    /// The owner of the file.
     User,
     Group,
     /// Variables that are never set: CONTEXT_PREFIX, REMOTE_IDENT, the log's identifiers.

@@ -109,7 +109,7 @@ fn satisfied(rules: &Rules<'_>, report: &mut Report<'_>) {
 }
 
 fn limited(scope: &Scope<'_>, rules: &Rules<'_>, report: &mut Report<'_>) {
-    // Without GET it rather keeps these methods out, as is said of POST or PUT.
+    // Without GET the section denies these methods, such as POST or PUT.
     let names_usual = scope.words.iter().any(|method| method == b"GET");
     if let (Some(item), "<limit", true) = (scope.item, &*scope.name, names_usual)
         && rules.protects()

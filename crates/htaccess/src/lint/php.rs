@@ -1,4 +1,4 @@
-//! Settings of PHP that tell too much, and files that are run though they are no scripts.
+//! Settings of PHP that reveal too much, and files that are run though they are no scripts.
 
 use super::{File, Report, Scope, Use};
 use crate::mistake::{Complaint, MistakeKind};

@@ -1,4 +1,4 @@
-//! Directives that say again what has been said, or that a later one takes back.
+//! Directives that repeat an earlier one, or that a later one overrides.
 
 use std::collections::HashMap;
 
@@ -75,8 +75,7 @@ fn keys(directive: &Use<'_>) -> Vec<Vec<u8>> {
     }
 }
 
-/// Returns the table and the field of `Header set` without a condition. Of other actions each does
-/// its part.
+/// Returns the table and the field of `Header set` without a condition. Other actions add up.
 fn header<'d>(directive: &'d Use<'_>) -> Option<(&'d [u8], &'d [u8])> {
     let always = usize::from(directive.says(0, "always") || directive.says(0, "onsuccess"));
     let is_plain = directive.says(always, "set") && directive.words.len() == always + 3;

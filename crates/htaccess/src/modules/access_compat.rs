@@ -14,14 +14,14 @@ use crate::transaction::Denial;
 use crate::transaction::Transaction;
 use crate::world::{LookedUp, World};
 
-/// The module's configuration. A folder that has one of them has none of those above it.
+/// The module's configuration. A folder with one of the directives inherits none from above.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// For which methods which order; what is closer to the end holds.
+    /// The order for sets of methods; later ones win.
     orders: Vec<(MethodSet, Order)>,
     allows: Vec<Rule>,
     denies: Vec<Rule>,
-    /// The methods for which it suffices that the address or the user is allowed.
+    /// The methods with `Satisfy Any`.
     any: MethodSet,
 }
 
@@ -46,7 +46,7 @@ enum Clients {
     All,
     Address(Subnet),
     Host(Box<[u8]>),
-    /// Where the variable is set (true), or is not.
+    /// Clients for which the variable is set (true), or not set.
     Variable(bool, Box<[u8]>),
 }
 
@@ -57,7 +57,8 @@ impl Merge for Config {
 }
 
 impl Config {
-    /// `Satisfy Any`: whether either the address or the user has to be allowed, and not both.
+    /// Whether `Satisfy Any` is in force: either the address or the user has to be allowed, and not
+    /// both.
     pub(crate) fn any_suffices(&self, method: MethodSet) -> bool {
         self.any.meets(method)
     }
@@ -68,7 +69,7 @@ impl Config {
     }
 }
 
-/// Whether Order, Allow and Deny let the client in.
+/// Checks whether Order, Allow and Deny grant access to the client.
 ///
 /// # Errors
 /// 403; 500 where a Deny by host name cannot be decided.
@@ -109,7 +110,7 @@ pub(crate) fn check(
     Err(Denial::Status(Status::FORBIDDEN))
 }
 
-/// Whether one of the rules is for the client.
+/// Whether one of the rules matches the client.
 fn matches(
     tx: &mut Transaction<'_>,
     rules: &[Rule],

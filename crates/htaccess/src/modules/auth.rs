@@ -80,7 +80,7 @@ pub(crate) fn auth_type(
 /// Authenticates the request and sets the user.
 ///
 /// # Errors
-/// 401 with a challenge, 400, 500; or that checking the password takes time.
+/// 401 with a challenge, 400, 500; or checking the password takes time.
 pub(crate) fn authenticate(
     tx: &mut Transaction<'_>,
     config: Option<&Config>,
@@ -138,7 +138,7 @@ fn ask(tx: &mut Transaction<'_>, challenge: &[u8]) -> Status {
     Status::UNAUTHORIZED
 }
 
-/// `AuthBasicFake`: a field for the application behind. Among the last fixups.
+/// Applies `AuthBasicFake`: sets a field for the application. Among the last fixups.
 ///
 /// # Errors
 /// 500 where an expression fails.
@@ -172,7 +172,7 @@ fn rendered(
     }
 }
 
-/// With a backslash before each quote that has none (`ap_escape_quotes`).
+/// Returns the text with a backslash before each quote that has none (`ap_escape_quotes`).
 fn quoted(text: &[u8]) -> Vec<u8> {
     let mut quoted = Vec::with_capacity(text.len());
     let mut bytes = text.iter().copied();
@@ -189,7 +189,7 @@ fn quoted(text: &[u8]) -> Vec<u8> {
     quoted
 }
 
-/// Returns a realm or user in an event or a line of the log, where line ends must not be forged.
+/// Returns a realm or user for an event or a line of the log, with control bytes escaped.
 fn shown(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string()
 }

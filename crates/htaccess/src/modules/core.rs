@@ -122,7 +122,7 @@ impl Config {
             && self.qualify_redirect_url.is_none()
     }
 
-    /// Whether SetHandler says which handler serves a file.
+    /// Whether SetHandler is in force.
     pub fn sets_handler(&self) -> bool {
         self.handler.is_some()
     }

@@ -9,8 +9,8 @@ use super::engine::Engine;
 use super::{Candidates, Captures, Matcher, Pattern, PatternSet, Spans};
 
 /// Pattern and subject, with a zero byte between them. The pattern is refused where PCRE2 refuses
-/// it; matched by hand it gives what PCRE2 gives; a set with it in it finds it where it matches;
-/// and it takes no long time.
+/// it; matched by hand it gives PCRE2's result; a set that contains it finds it where it matches;
+/// and the match takes no long time.
 pub fn pattern(data: &[u8]) {
     let mut parts = data.splitn(2, |&byte| byte == 0);
     let (text, subject) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());

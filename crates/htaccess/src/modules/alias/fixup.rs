@@ -1,4 +1,4 @@
-//! The phase (`fixup_redir`).
+//! The fixup phase (`fixup_redir`).
 
 use howdah_http::Status;
 
@@ -60,7 +60,8 @@ pub fn fixup(
     }
 }
 
-/// Returns the answer to a request that a redirect is for. A status of 0 is none, as in Apache.
+/// Returns the answer to a request that a redirect matches. As in Apache, a status of 0 is no
+/// answer.
 fn answer(
     transaction: &mut Transaction<'_>,
     config: &Config,

@@ -31,8 +31,8 @@ impl Merge for Config {
     }
 }
 
-/// Whether the user's password fits; `false` where this module leaves that to others
-/// (AuthBasicAuthoritative Off).
+/// Checks the user's password. Returns `false` where the user is unknown and AuthBasicAuthoritative
+/// is Off.
 pub(super) fn authenticate(
     tx: &mut Transaction<'_>,
     config: &super::Config,
@@ -43,7 +43,7 @@ pub(super) fn authenticate(
         tx.complain(None, "AuthType Basic needs an AuthName");
         return Err(Denial::Status(Status::INTERNAL_SERVER_ERROR));
     };
-    // AUTH_TYPE is what the site wrote.
+    // AUTH_TYPE has the site's spelling.
     tx.state.auth_type = Some(match auth_type {
         b"basic" => "basic",
         b"BASIC" => "BASIC",
@@ -118,7 +118,7 @@ fn verified(
     Ok(if fits { Ok(()) } else { Err("password mismatch") })
 }
 
-/// User and password, as far as they were sent.
+/// Returns user and password, as far as they were sent.
 fn credentials(tx: &mut Transaction<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
     let field = tx.request_field(b"Authorization")?;
     let end = memchr::memchr(b' ', field).unwrap_or(field.len());
@@ -130,7 +130,7 @@ fn credentials(tx: &mut Transaction<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
     }
     let blanks = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
     let mut pair = base64::decode(&rest[blanks..]);
-    // Apache has it in a C string.
+    // Apache keeps the text in a C string.
     if let Some(end) = memchr::memchr(0, &pair) {
         pair.truncate(end);
     }
@@ -145,7 +145,7 @@ pub(super) fn challenge(tx: &mut Transaction<'_>, realm: &[u8]) -> Status {
     ask(tx, &value)
 }
 
-/// AuthBasicFake.
+/// Sets the Authorization field of AuthBasicFake.
 pub(super) fn fake(
     tx: &mut Transaction<'_>,
     config: &super::Config,

@@ -1,6 +1,6 @@
 //! The oldest hash of `crypt(3)`: DES (FIPS 46-3), twenty-five times, with a salt that exchanges
-//! bits of the expansion. It takes the first eight characters of a password. Files from long ago
-//! have it.
+//! bits of the expansion. It reads the first eight characters of a password. Very old files have
+//! it.
 
 use super::md5_crypt::DIGITS;
 

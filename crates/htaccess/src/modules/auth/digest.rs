@@ -30,7 +30,7 @@ pub(super) struct Config {
     pub domain: Option<Box<[u8]>>,
 }
 
-/// Whether the digest fits; sets the user, and Authentication-Info for the response.
+/// Checks the digest. Sets the user, and Authentication-Info for the response.
 pub(super) fn authenticate(
     tx: &mut Transaction<'_>,
     config: &super::Config,
@@ -76,7 +76,7 @@ pub(super) fn challenge_anew(
 
 struct Check<'c> {
     config: &'c super::Config,
-    /// With its quotes escaped.
+    /// The realm, with its quotes escaped.
     realm: Vec<u8>,
     secret: [u8; 32],
     world: &'c mut dyn World,
@@ -84,7 +84,7 @@ struct Check<'c> {
 
 enum DigestError {
     Status(Status),
-    /// 401 with a challenge.
+    /// Sets a challenge, and returns 401.
     Again {
         what: Option<String>,
         is_stale: bool,
@@ -172,8 +172,8 @@ impl Check<'_> {
         Err(again(format!("user {}: password mismatch", shown(&response.username))))
     }
 
-    /// When the nonce was made, in microseconds. Last of all, so that `stale` means that the
-    /// password was right.
+    /// Checks the nonce, and returns its time in microseconds. This is the last check, so that
+    /// `stale` means that the password is right.
     fn nonce_time(&self, tx: &Transaction<'_>, response: &Response) -> Result<u64, DigestError> {
         let stale = |what: &str| DigestError::Again {
             what: Some(what.to_owned()),
@@ -198,7 +198,7 @@ impl Check<'_> {
         }
     }
 
-    /// In microseconds; `None` is for ever.
+    /// Returns the lifetime in microseconds; `None` is for ever.
     fn lifetime(&self) -> Option<u64> {
         let seconds = self.own().and_then(|own| own.lifetime).unwrap_or(DEFAULT_LIFETIME);
         u64::try_from(seconds).ok().map(|seconds| seconds.saturating_mul(1_000_000))
@@ -239,8 +239,8 @@ impl Check<'_> {
         ask(tx, &value)
     }
 
-    /// Authentication-Info: that we know the password as well, and the next nonce where this one is
-    /// about to end.
+    /// Sets Authentication-Info: a proof that the server knows the password as well, and the next
+    /// nonce where this one is about to expire.
     fn inform(&self, tx: &mut Transaction<'_>, response: &Response, secret: &[u8], made: u64) {
         let proof = self.digest(response, secret, &md5(&[b"", &response.uri]));
         let mut value = [&b"rspauth=\""[..], &proof, b"\""].concat();
@@ -256,7 +256,7 @@ impl Check<'_> {
         tx.state.fields.set(b"Authentication-Info", &value);
     }
 
-    /// Returns the digest of the user's secret, the nonce and that of what it is for.
+    /// Returns the digest of the user's secret, the nonce and the request's digest.
     fn digest(&self, response: &Response, secret: &[u8], of: &[u8]) -> Vec<u8> {
         md5(&[secret, &response.nonce, &response.nc, &response.cnonce, &response.qop, of])
     }

@@ -1,4 +1,4 @@
-//! How users authenticate, and where their passwords are.
+//! Directives about authentication and files of passwords.
 
 use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
 use crate::expression::Text;

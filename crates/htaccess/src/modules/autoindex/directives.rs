@@ -19,7 +19,7 @@ fn item(call: &Call<'_>, by: By, to: &[u8], data: &[u8]) -> Arc<Item> {
     Arc::new(Item::new(by, to, &call.scope.surroundings.folder, data))
 }
 
-/// `AddIcon icon name…`; `(TEXT,icon)` gives the icon its text.
+/// `AddIcon icon name…`; `(TEXT,icon)` sets the icon's text.
 fn add_icon(call: &Call<'_>, shared: &mut Shared<Config>, by: By) -> Outcome {
     let icon = call.word(0);
     let (alt, icon) = match icon {
@@ -164,7 +164,7 @@ fn width(value: Option<&[u8]>, removes: bool, least: usize) -> Result<Width, &'s
     }
 }
 
-/// C's `atoi` for what is not negative.
+/// Reads a number that is not negative, as C's `atoi`.
 fn number(text: &[u8]) -> usize {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit());
     digits.fold(0usize, |number, digit| {
@@ -172,7 +172,7 @@ fn number(text: &[u8]) -> usize {
     })
 }
 
-/// Each row is filled up to its width: a wider column is cut to this.
+/// The widest column: each row is filled up to its width.
 const WIDEST: usize = 4096;
 
 const fn directive(

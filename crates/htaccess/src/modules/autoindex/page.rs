@@ -161,7 +161,7 @@ const DIRECTORY: Subject<'static> = Subject {
     path_only: true,
 };
 
-/// Up to the heading.
+/// Writes the page up to the heading.
 fn head(maker: &mut Maker<'_>, title: &[u8], header: Option<&Insert>) {
     let suppressed = maker.has(Options::SUPPRESS_PREAMBLE);
     match header {

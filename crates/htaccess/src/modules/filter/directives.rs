@@ -10,8 +10,8 @@ use crate::mistake::Complaint;
 
 type Outcome = Result<(), Complaint>;
 
-/// `AddOutputFilterByType filter[;filter]… type…`: each filter has a smart one of its own in the
-/// chain.
+/// `AddOutputFilterByType filter[;filter]… type…`: each filter gets a smart filter of its own in
+/// the chain.
 fn add_output_filter_by_type(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
     let types: Box<[Box<[u8]>]> = call.words[1..].iter().map(|word| word[..].into()).collect();
     for name in call.word(0).split(|&byte| byte == b';').filter(|name| !name.is_empty()) {
@@ -88,7 +88,7 @@ fn filter_protocol(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
             )
         })?;
     if provider.is_none() {
-        // Said of the filter as a whole, Apache keeps it for requests of ranges, which are answered
+        // Without a provider, Apache uses the flags for requests of ranges, which are answered
         // without filters here.
         return Ok(());
     }

@@ -25,7 +25,7 @@ fn remove(call: &Call<'_>, shared: &mut Shared<Config>, aspect: Aspect) -> Outco
     for word in call.words {
         let name = extension(word);
         match aspect {
-            // It takes the type away from the server's own table as well.
+            // The type is removed from the server's own table as well.
             Aspect::MediaType => {
                 config.extensions.entry(name).or_default().media_type = Some(Box::default())
             }

@@ -1,4 +1,4 @@
-//! Which variant is the best.
+//! The choice of the best variant.
 
 use super::Config;
 use super::accept::Accepted;
@@ -76,7 +76,7 @@ fn better(
     }
 }
 
-/// RFC 2296 §3.3; the encoding only breaks ties.
+/// Compares by RFC 2296 §3.3; the encoding only breaks ties.
 fn better_by_rvsa(variant: &Variant, best: Option<&Variant>, best_quality: f32) -> Option<f32> {
     let quality = variant.type_quality
         * variant.source_quality
@@ -92,7 +92,7 @@ fn better_by_rvsa(variant: &Variant, best: Option<&Variant>, best_quality: f32) 
     (quality > best_quality || breaks_tie()).then_some(quality)
 }
 
-/// Apache's own order: type, language, level of HTML, charset, encoding, length.
+/// Compares in Apache's own order: type, language, level of HTML, charset, encoding, length.
 fn better_by_apache(variant: &Variant, best: Option<&Variant>, best_quality: f32) -> Option<f32> {
     use std::cmp::Ordering::{Equal, Greater, Less};
     let all = [

@@ -14,20 +14,20 @@ use crate::pattern::{Captures, Pattern};
 use crate::transaction::Found;
 use crate::world::{ProbeKind, World};
 
-/// A condition, compiled.
+/// A compiled condition.
 #[derive(Debug)]
 pub(super) struct Condition {
     /// The place of the directive.
     pub place: Arc<Place>,
-    /// Its arguments as written.
+    /// The arguments as written.
     pub text: Box<[u8]>,
     /// The test string.
     pub subject: Template,
     /// The test of the string.
     pub test: Test,
-    /// Whether it holds where the test fails.
+    /// Whether the condition holds where the test fails.
     pub negated: bool,
-    /// `OR`: where it does not hold, the next one may.
+    /// `OR`: where the condition does not hold, the next one may.
     pub or_next: bool,
     /// The request fields that the response depends on, unless `NV` is on.
     pub vary: Box<[Box<[u8]>]>,
@@ -136,12 +136,12 @@ impl Condition {
         })
     }
 
-    /// Whether the test string needs what the rule's pattern captured.
+    /// Whether the test string needs captures of the rule's pattern.
     pub fn refers_to_rule(&self) -> bool {
         self.subject.refers_to_rule()
     }
 
-    /// Whether the test string needs what another condition captured.
+    /// Whether the test string needs captures of another condition.
     pub fn refers_to_condition(&self) -> bool {
         self.subject.refers_to_condition()
     }
@@ -197,7 +197,7 @@ impl Condition {
 /// The kind of the file that the URL leads to, which needs no question to the file system.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known<'k> {
-    /// Its name before any rule changed it.
+    /// The name before any rule changed it.
     pub filename: &'k [u8],
     /// The kind of that file.
     pub found: Found,
@@ -234,8 +234,7 @@ fn expression(text: &[u8], no_vary: bool) -> Result<Test, Complaint> {
     }))
 }
 
-/// Reads a pattern, without `!`; says as well whether the test is the opposite of what is asked
-/// (`-ne`).
+/// Reads a pattern, without `!`. Returns the test, and whether its result is inverted (`-ne`).
 fn test(pattern: &[u8], caseless: bool) -> Result<(Test, bool), Complaint> {
     let text = |order, text: &[u8]| Test::Text { order, text: text.into(), caseless };
     let integer = |order, text: &[u8]| Test::Number(order, number::clamped(text));
