@@ -121,7 +121,7 @@ impl<'c> Compiler<'c> {
         let hint = match overrides {
             Overrides::NONE => "it belongs in the server's configuration".to_owned(),
             _ if context.scope.in_requirement => "only access rules are allowed here".to_owned(),
-            _ => format!("the site's `allow_override` would have to contain {overrides}"),
+            _ => format!("add {overrides} to the site's `allow_override`"),
         };
         if self.surroundings.nonfatal_override {
             let message = format!("{name} in .htaccess forbidden by AllowOverride");

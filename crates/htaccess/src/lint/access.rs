@@ -140,7 +140,7 @@ fn hidden(file: &File<'_>, scope: usize, rules: &Rules<'_>, report: &mut Report<
         report.say(
             MistakeKind::Dangerous,
             opened.item,
-            Complaint::new(message).hint("say `Require all denied`"),
+            Complaint::new(message).hint("use `Require all denied`"),
         );
     }
 }

@@ -107,7 +107,8 @@ fn passed_over(file: &File<'_>, missing: &[(u32, u32, Vec<u8>)], report: &mut Re
     };
     if let Some((line, column, _)) = missing.iter().find(|(_, _, name)| is_php(name)) {
         let message = "is skipped: the module of PHP 8 is called mod_php.c or php_module";
-        let complaint = Complaint::new(message).hint("settings of PHP in there have no effect");
+        let complaint =
+            Complaint::new(message).hint("settings of PHP in the section have no effect");
         let mistake = report.excerpt.mistake_at(*line, *column, MistakeKind::Ignored, complaint);
         report.remarks.push(mistake);
     }

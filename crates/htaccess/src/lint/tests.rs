@@ -32,10 +32,7 @@ fn assert_all(rows: &[(&str, &[&str])]) {
 #[test]
 fn what_is_said_twice() {
     assert_all(&[
-        (
-            "AddDefaultCharset utf-8\nAddDefaultCharset utf-8",
-            &["2:1 redundant says again what line 1"],
-        ),
+        ("AddDefaultCharset utf-8\nAddDefaultCharset utf-8", &["2:1 redundant repeats line 1"]),
         (
             "AddDefaultCharset utf-8\nadddefaultcharset off",
             &["1:1 redundant line 2 sets this again"],

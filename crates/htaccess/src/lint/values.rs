@@ -13,7 +13,7 @@ pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
                 continue;
             };
             let (complaint, blamed) = if earlier.words == later.words {
-                let message = format!("says again what line {} says", earlier.item.line);
+                let message = format!("repeats line {}", earlier.item.line);
                 (Complaint::new(message), later)
             } else {
                 let message =

@@ -105,7 +105,8 @@ pub(crate) fn check(
     if is_allowed {
         return Ok(());
     }
-    let what = format!("{} is not for this client", String::from_utf8_lossy(&tx.state.uri));
+    let what =
+        format!("access to {} is denied to this client", String::from_utf8_lossy(&tx.state.uri));
     tx.complain(config.denies.first().map(|rule| &rule.place), what);
     Err(Denial::Status(Status::FORBIDDEN))
 }
@@ -218,7 +219,7 @@ fn order(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> 
         _ => {
             let complaint =
                 Complaint::about(0, "Order is Deny,Allow or Allow,Deny or Mutual-failure");
-            return Err(complaint.hint("there is no space behind the comma"));
+            return Err(complaint.hint("write no space after the comma"));
         }
     };
     edit(shared).orders.push((MethodSet::within(call.scope), order));

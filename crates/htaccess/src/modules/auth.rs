@@ -87,7 +87,7 @@ pub(crate) fn authenticate(
     world: &mut dyn World,
 ) -> Result<(), Denial> {
     let Some((config, auth_type)) = config.zip(auth_type(tx, config, world)) else {
-        tx.complain(None, "a user is required and AuthType does not say how one authenticates");
+        tx.complain(None, "a user is required and no AuthType is set");
         return Err(Denial::Status(Status::INTERNAL_SERVER_ERROR));
     };
     let is_decided = if auth_type.eq_ignore_ascii_case(b"basic") {
@@ -101,7 +101,7 @@ pub(crate) fn authenticate(
     if is_decided {
         return Ok(());
     }
-    let what = format!("AuthType {} could not find out who the user is", shown(&auth_type));
+    let what = format!("AuthType {} could not authenticate the user", shown(&auth_type));
     tx.complain(None, what);
     Err(Denial::Status(Status::INTERNAL_SERVER_ERROR))
 }
@@ -131,7 +131,7 @@ pub(crate) fn challenge(
 /// Returns 401 with this challenge; 500 where it contains bytes that no field may contain.
 fn ask(tx: &mut Transaction<'_>, challenge: &[u8]) -> Status {
     if challenge.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t') {
-        tx.complain(None, "AuthName holds what cannot be sent");
+        tx.complain(None, "AuthName contains control characters");
         return Status::INTERNAL_SERVER_ERROR;
     }
     tx.state.error_fields.set(b"WWW-Authenticate", challenge);

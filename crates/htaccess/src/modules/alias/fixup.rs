@@ -73,7 +73,7 @@ fn answer(
     }
     let status = u16::try_from(status).ok().filter(|&code| status::is_known(code));
     let Some(status) = status.and_then(Status::new) else {
-        transaction.complain(None, "mod_alias: a status that there is not");
+        transaction.complain(None, "mod_alias: the status is invalid");
         return Some(Outcome::Status(Status::INTERNAL_SERVER_ERROR));
     };
     if !status.is_redirection() {

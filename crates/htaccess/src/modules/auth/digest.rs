@@ -109,7 +109,10 @@ impl Check<'_> {
         tx.state.auth_type = Some("Digest");
         if !target::fits(&response.uri, tx) {
             let uri = shown(&response.uri);
-            tx.complain(None, format!("Digest: it is for {uri} and not for what is asked for"));
+            tx.complain(
+                None,
+                format!("Digest: the credentials are for {uri} and not for the requested URL"),
+            );
             return Err(DigestError::Status(Status::BAD_REQUEST));
         }
         let secret_of_user = self.known(tx, &response)?;

@@ -99,7 +99,7 @@ impl Requirement {
             b"file-group" => RequirementKind::FileGroup,
             b"ssl" if rest.is_empty() => RequirementKind::Tls,
             other if ELSEWHERE.iter().any(|known| known.as_bytes() == other) => {
-                let message = format!("Howdah has nothing to answer \"Require {shown}\" with");
+                let message = format!("\"Require {shown}\" is not supported");
                 return Err(Complaint::new(message).refused());
             }
             _ => {

@@ -76,7 +76,7 @@ fn unit(word: &[u8]) -> Result<i32, String> {
     const DAY: i32 = 86_400;
     let lower = word.to_ascii_lowercase();
     match &lower[..] {
-        [] => Err("a number needs years, months, weeks, days, hours, minutes or seconds behind it"
+        [] => Err("a number needs years, months, weeks, days, hours, minutes or seconds after it"
             .to_owned()),
         [b'y', ..] => Ok(365 * DAY),
         [b'm', b'o', ..] => Ok(30 * DAY),
