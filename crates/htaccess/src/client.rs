@@ -33,7 +33,7 @@ pub struct Reads {
 pub struct Unrepeatable(());
 
 impl<'r> Client<'r> {
-    /// A request that came from `remote` to `local` at `time`, in microseconds since 1970.
+    /// Returns a request that came from `remote` to `local` at `time`, in microseconds since 1970.
     pub fn new(
         request: &'r Request,
         remote: SocketAddr,
@@ -49,18 +49,18 @@ impl<'r> Client<'r> {
         }
     }
 
-    /// The same, with a note in `reads` of what is looked at.
+    /// Returns the same client, which records in `reads` the properties that are read.
     pub fn noting(self, reads: &'r Reads) -> Client<'r> {
         Client { reads: Some(reads), ..self }
     }
 
-    /// The request as it came: anything in it.
+    /// Returns the request as it came: anything in it.
     pub fn request(&self) -> &'r Request {
         self.depends_on_everything();
         self.request
     }
 
-    /// Notes that a question is asked whose answer holds for this request only, and returns the
+    /// Records that a question is asked whose answer holds for this request only, and returns the
     /// right to ask it ([`Host`](crate::Host)).
     #[inline]
     pub fn depends_on_everything(&self) -> Unrepeatable {
@@ -70,7 +70,7 @@ impl<'r> Client<'r> {
         Unrepeatable(())
     }
 
-    /// The fields as sent, of which only those of that name are looked at.
+    /// Returns the fields as sent, of which only those of that name are looked at.
     #[inline]
     pub fn fields_named(&self, name: &[u8]) -> &'r Fields {
         if let Some(reads) = self.reads {
@@ -79,7 +79,7 @@ impl<'r> Client<'r> {
         &self.request.fields
     }
 
-    /// The client's end of the connection.
+    /// Returns the client's end of the connection.
     #[inline]
     pub fn remote(&self) -> SocketAddr {
         if let Some(reads) = self.reads {
@@ -88,49 +88,49 @@ impl<'r> Client<'r> {
         self.remote
     }
 
-    /// When the request came, in microseconds since 1970.
+    /// Returns the time of the request, in microseconds since 1970.
     #[inline]
     pub fn time(&self) -> u64 {
         self.depends_on_everything();
         self.time
     }
 
-    /// Our end of the connection.
+    /// Returns the server's end of the connection.
     pub fn local(&self) -> SocketAddr {
         self.local
     }
 
-    /// The method, as sent.
+    /// Returns the method, as sent.
     pub fn method(&self) -> &'r Method {
         &self.request.method
     }
 
-    /// How the client reached us.
+    /// Returns the scheme of the connection.
     pub fn scheme(&self) -> Scheme {
         self.request.scheme
     }
 
-    /// The protocol version.
+    /// Returns the protocol version.
     pub fn version(&self) -> Version {
         self.request.version
     }
 
-    /// `host[:port]` that the client named; empty where it named none.
+    /// Returns the `host[:port]` that the client named; empty where it named none.
     pub fn authority(&self) -> &'r [u8] {
         &self.request.authority
     }
 
-    /// The authority without its port.
+    /// Returns the authority without its port.
     pub fn host(&self) -> &'r [u8] {
         self.request.host()
     }
 
-    /// The port that the client named.
+    /// Returns the port that the client named.
     pub fn port(&self) -> Option<u16> {
         self.request.port()
     }
 
-    /// How the request's content is delimited.
+    /// Returns the delimitation of the request's content.
     pub fn content(&self) -> Content {
         self.request.content
     }
@@ -140,7 +140,7 @@ impl<'r> Client<'r> {
         self.request.path()
     }
 
-    /// The URL's query, as sent.
+    /// Returns the URL's query, as sent.
     pub fn query(&self) -> Option<&'r [u8]> {
         self.request.query()
     }
@@ -193,7 +193,7 @@ pub struct Answers {
     fields: Box<[Field]>,
 }
 
-/// A field of the request that was asked for.
+/// A field of the request that was read.
 #[derive(Debug)]
 struct Field {
     name: Box<[u8]>,
@@ -201,7 +201,7 @@ struct Field {
 }
 
 impl Answers {
-    /// Whether another request answers them alike.
+    /// Whether another request has the same values.
     #[inline]
     pub fn are_those_of(&self, client: &Client<'_>) -> bool {
         self.remote.is_none_or(|remote| remote == client.remote.ip())
@@ -212,10 +212,11 @@ impl Answers {
     }
 }
 
-/// Fields of a request that can be asked for before it is taken that all of them count.
+/// The fields that are recorded at most; beyond them the result counts as depending on the whole
+/// request.
 const MOST_FIELDS: usize = 8;
 
-/// Bytes of a field that are kept to be compared.
+/// The longest field, in bytes, that is kept to be compared.
 const LONGEST: usize = 512;
 
 /// Fields that identify a user: they are not kept, since no other user sends the same.

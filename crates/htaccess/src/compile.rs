@@ -1,4 +1,4 @@
-//! From items to settings (`ap_walk_config`).
+//! The compiler of `.htaccess` files: from items to settings (`ap_walk_config`).
 
 mod arguments;
 mod compiler;
@@ -45,8 +45,8 @@ pub fn compile(source: &[u8], surroundings: &Surroundings) -> Compiled {
     compile_asking(source, surroundings, &mut |_| false)
 }
 
-/// Compiles a file of directives. `exists` tells `<IfFile>` whether there is anything at an
-/// absolute path.
+/// Compiles a file of directives. `exists` tells `<IfFile>` whether there is a file at an absolute
+/// path.
 pub fn compile_asking(
     source: &[u8],
     surroundings: &Surroundings,

@@ -19,7 +19,7 @@ pub(crate) struct FileDescription {
 }
 
 impl FileDescription {
-    /// A name that begins with `stem`, of whose extensions nothing is known yet.
+    /// Returns a name that begins with `stem`, of whose extensions nothing is known yet.
     pub(crate) fn of(stem: &[u8]) -> FileDescription {
         FileDescription {
             exceptions: vec![stem.into()],

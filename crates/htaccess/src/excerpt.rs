@@ -1,4 +1,4 @@
-//! Shows people where in a file something is wrong.
+//! Excerpts of a file, which show where a mistake is.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use memchr::{memchr, memchr_iter};
 use crate::language::{Item, locate, words};
 use crate::mistake::{Complaint, Mistake, MistakeKind, Place};
 
-/// A file of directives, from which lines are shown.
+/// A file of directives whose lines are shown.
 #[derive(Debug)]
 pub(crate) struct Excerpt<'s> {
     source: &'s [u8],
     file: Arc<str>,
-    /// Where each line starts; filled when the first is shown.
+    /// The offset of each line; computed when the first line is shown.
     starts: Vec<usize>,
 }
 
@@ -33,7 +33,7 @@ impl<'s> Excerpt<'s> {
         }
     }
 
-    /// A directive and what is wrong with it; the place is that of the argument to blame, where
+    /// Returns a mistake in a directive. Its place is that of the argument with the error, where
     /// there is one.
     pub(crate) fn mistake(
         &mut self,
@@ -49,7 +49,7 @@ impl<'s> Excerpt<'s> {
         self.mistake_at(line, column, kind, complaint)
     }
 
-    /// Something wrong at this line and column.
+    /// Returns a mistake at this line and column.
     pub(crate) fn mistake_at(
         &mut self,
         line: u32,

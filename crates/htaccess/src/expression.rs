@@ -5,9 +5,9 @@
 //! text ── scan ──> tokens ── parse ──> tree ── evaluate (functions, variables) ──> whether it holds, or a string
 //! ```
 //!
-//! Where it differs from Apache: a name of a host is no address for `-ipmatch`, because names are
-//! not looked up; the log's identifiers are empty; an empty `-U` does not hold; HANDLER is empty
-//! where no directive has set one.
+//! Differences from Apache: a name of a host is no address for `-ipmatch`, because names are not
+//! looked up; the log's identifiers are empty; an empty `-U` does not hold; HANDLER is empty where
+//! no directive has set one.
 
 use crate::pattern::Captures;
 use crate::transaction::Transaction;
@@ -52,7 +52,10 @@ pub struct BadExpression {
 }
 
 impl Expression {
-    /// A condition.
+    /// Compiles a condition.
+    ///
+    /// # Errors
+    /// Where the text is no condition, with Apache's message.
     pub fn condition(text: &[u8]) -> Result<Expression, BadExpression> {
         Ok(Expression {
             text: text.into(),
@@ -61,7 +64,10 @@ impl Expression {
         })
     }
 
-    /// A string with `%{…}` and `$1` in it.
+    /// Compiles a string with `%{…}` and `$1` in it.
+    ///
+    /// # Errors
+    /// Where the text is no string expression, with Apache's message.
     pub fn string(text: &[u8]) -> Result<Expression, BadExpression> {
         Ok(Expression {
             text: text.into(),
@@ -70,17 +76,18 @@ impl Expression {
         })
     }
 
-    /// The same, and what it looks at does not go into Vary (`AP_EXPR_FLAG_DONT_VARY`).
+    /// Returns the expression with Vary left alone: the fields that it reads do not go into Vary
+    /// (`AP_EXPR_FLAG_DONT_VARY`).
     pub fn without_vary(self) -> Expression {
         Expression { varies: false, ..self }
     }
 
-    /// As it was written.
+    /// Returns the text as it was written.
     pub fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// The string, where it is always the same.
+    /// Returns the string, where it is always the same.
     pub fn constant(&self) -> Option<&[u8]> {
         match &self.root {
             Root::String(Word::Text(text)) => Some(text),
@@ -93,9 +100,9 @@ impl Expression {
     /// response's Vary.
     ///
     /// # Errors
-    /// What Apache logs: too much nesting. And, which to Apache is one that does not match, a
-    /// regular expression that tries too much. In Apache `<If>` then does not apply, and
-    /// SetEnvIfExpr answers 500.
+    /// The message that Apache logs for too much nesting, and one for a regular expression that
+    /// takes too many steps, which in Apache does not match. In Apache `<If>` then does not apply,
+    /// and SetEnvIfExpr answers 500.
     pub fn holds(
         &self,
         transaction: &mut Transaction<'_>,
@@ -118,10 +125,10 @@ impl Expression {
         Ok(holds)
     }
 
-    /// The string.
+    /// Returns the value of the string expression.
     ///
     /// # Errors
-    /// As of [`holds`](Expression::holds).
+    /// As for [`holds`](Expression::holds).
     pub fn render(
         &self,
         transaction: &mut Transaction<'_>,

@@ -1,5 +1,5 @@
-//! From bytes to items: lines, continuation, comments, words and nested sections, as
-//! `ap_build_config` reads a `.htaccess`.
+//! The syntax of `.htaccess`: from bytes to items, as `ap_build_config` reads them. Lines,
+//! continuation, comments, words and nested sections.
 //!
 //! Apache decides about `<IfModule>` and its like while it reads. Of a section that does not apply
 //! only the tags are read; the content of one that applies is read as if the tags were not there.
@@ -29,9 +29,9 @@ pub struct Item {
     pub raw: Box<[u8]>,
     /// The line of the name, from 1.
     pub line: u32,
-    /// From 1, in bytes: where the name starts.
+    /// The column of the name in bytes, from 1.
     pub column: u32,
-    /// Where its first line starts in the file, and that line's number.
+    /// The offset of its first line in the file, and the line's number.
     pub(crate) start: (usize, u32),
     /// The offset of `raw` in the joined line; `None` where variables were replaced, which moves
     /// the text.
@@ -65,13 +65,13 @@ pub struct Parsed {
 /// A mistake of the language.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// From 1.
+    /// The line, from 1.
     pub line: u32,
-    /// From 1, in bytes.
+    /// The column in bytes, from 1.
     pub column: u32,
     /// The message, in Apache's words where Apache has one.
     pub message: String,
-    /// What to do.
+    /// The remedy.
     pub hint: Option<&'static str>,
 }
 

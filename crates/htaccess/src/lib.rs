@@ -1,16 +1,27 @@
-//! Apache's `.htaccess`: from bytes to compiled settings, and from settings and a request to what
-//! happens.
+//! Apache's `.htaccess`: from bytes to compiled settings, and from settings and a request to its
+//! result.
 //!
 //! ```text
-//! bytes ── language ──> items ── compile (one Directive each) ──> Compiled   Settings, sections, mistakes
-//! Settings of the folders on the way ── Settings::merge ──────> Settings    what is in force for a file
-//! Transaction + Settings ── modules::*::{phase functions} ────> what happens
+//! bytes ── language ──> items ── compile, registry ──> Compiled     settings, sections, mistakes
+//! Settings of the folders on the way ── merge ───────> Settings     in force for a file
+//! Transaction + Settings ── modules, phases, response ──> Transaction     changed, or an answer
 //! ```
 //!
 //! The crate does no I/O and asks no clock. It asks the caller, through [`World`], for what is on
-//! disk, for the result of a sub-request and whether a password fits. The order of the phases, the
-//! walk down the folders, internal redirects and sub-requests are `howdah-site`'s, which calls the
-//! phase functions of the [modules] in Apache's order.
+//! disk, for the result of a sub-request and whether a password fits. `howdah-site` has the order of
+//! the phases, the walk down the folders, internal redirects and sub-requests; it calls the phase
+//! functions of the [modules] in Apache's order.
+//!
+//! The layers, from below; `scripts/check-dependencies` checks that there is no cycle among them:
+//!
+//! ```text
+//! leaves          language, pattern, mistake, merge, network, fields, number, escape …
+//! the request     client, transaction, world, variables, expression
+//! a directive     overrides, scope, directive
+//! modules::…      one each; a module names no other module
+//! the list        modules, and what is generated from it: settings, registry
+//! on top          compile, phases, response, lint, manual
+//! ```
 
 #![forbid(unsafe_code)]
 

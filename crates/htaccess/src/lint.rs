@@ -69,11 +69,11 @@ pub fn protects(
     })
 }
 
-/// A file of directives, flat.
+/// A file of directives, as flat lists.
 #[derive(Debug)]
 struct File<'f> {
     uses: Vec<Use<'f>>,
-    /// The first is the file itself.
+    /// The scopes; the first is the file itself.
     scopes: Vec<Scope<'f>>,
     surroundings: &'f Surroundings,
 }
@@ -82,7 +82,7 @@ struct File<'f> {
 #[derive(Debug)]
 struct Use<'f> {
     item: &'f Item,
-    /// In small letters.
+    /// The name in small letters.
     name: String,
     words: Vec<Vec<u8>>,
     /// The index of its scope in [`File::scopes`].
@@ -93,7 +93,7 @@ struct Use<'f> {
 #[derive(Debug)]
 struct Scope<'f> {
     item: Option<&'f Item>,
-    /// In small letters, with `<`.
+    /// The name in small letters, with `<`.
     name: String,
     words: Vec<Vec<u8>>,
     outer: usize,
@@ -147,12 +147,12 @@ impl<'f> File<'f> {
         }
     }
 
-    /// The directives of that name, which is in small letters.
+    /// Returns the directives of that name, which is in small letters.
     fn named<'s>(&'s self, name: &'static str) -> impl Iterator<Item = &'s Use<'f>> {
         self.uses.iter().filter(move |directive| directive.name == name)
     }
 
-    /// The sections around, innermost first, without the file itself.
+    /// Returns the sections around, innermost first, without the file itself.
     fn around(&self, mut scope: usize) -> impl Iterator<Item = &Scope<'f>> {
         std::iter::from_fn(move || {
             let inner = (scope != 0).then(|| &self.scopes[scope]);
@@ -161,14 +161,14 @@ impl<'f> File<'f> {
         })
     }
 
-    /// Whether it is for all files of the folder, and for all requests.
+    /// Whether the directive applies to all files of the folder, and to all requests.
     fn is_for_all(&self, directive: &Use<'_>) -> bool {
         self.around(directive.scope).next().is_none()
     }
 }
 
 impl Use<'_> {
-    /// A word, empty where there is none.
+    /// Returns a word, empty where there is none.
     fn word(&self, index: usize) -> &[u8] {
         self.words.get(index).map_or(b"", Vec::as_slice)
     }

@@ -12,7 +12,7 @@ use crate::registry::{self, Registered};
 /// The command that writes the manual.
 pub const COMMAND: &str = "cargo run -q -p howdah-htaccess --example manual > docs/htaccess.md";
 
-/// The whole manual, as Markdown.
+/// Returns the whole manual, as Markdown.
 pub fn markdown() -> String {
     let mut page = String::from(INTRODUCTION);
     // Writing to a String cannot fail.
@@ -93,11 +93,11 @@ fn one(directive: &Registered, page: &mut String) -> fmt::Result {
     }
 }
 
-/// The classes of `AllowOverride` that let something in.
+/// Returns the classes of `AllowOverride` that let something in.
 fn class(overrides: Overrides) -> String {
     match overrides {
         Overrides::ALL => "any class".to_owned(),
-        Overrides::NONE => "none; Apache does not let it stand in a `.htaccess` either".to_owned(),
+        Overrides::NONE => "none; Apache does not allow it in `.htaccess` either".to_owned(),
         some => some.to_string(),
     }
 }
@@ -118,7 +118,7 @@ const SECTIONS_INTRODUCTION: &str = "
 |---|---|---|
 ";
 
-const IFMODULE_INTRODUCTION: &str = "`<IfModule>` holds for the modules whose work Howdah does, by file and by identifier: \
+const IFMODULE_INTRODUCTION: &str = "`<IfModule>` holds for the modules that Howdah provides, by file and by identifier: \
 ";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A media type with parameters, taken apart.
+//! The parts of a media type with parameters.
 
 /// A media type.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub(crate) struct MediaType {
 }
 
 impl MediaType {
-    /// The media type, and the charset where there is one.
+    /// Returns the media type, and the charset where there is one.
     pub(crate) fn split(value: &[u8]) -> (MediaType, Option<Vec<u8>>) {
         match parts(value) {
             Some((text, charset)) => (MediaType { text, is_readable: true }, charset),
@@ -35,7 +35,7 @@ fn parts(value: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     let mut pieces = pieces.peekable();
     while let Some(piece) = pieces.next() {
         let Some(equals) = piece.iter().position(|&byte| byte == b'=') else {
-            // A word at the very end is passed over.
+            // A word at the very end is ignored.
             if pieces.peek().is_none() && !piece.trim_ascii().is_empty() {
                 break;
             }

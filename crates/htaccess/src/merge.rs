@@ -1,9 +1,8 @@
-//! How configurations of folders, one below the other, become the one that is in force.
+//! Merging of the configurations of folders, one below the other.
 
 use std::sync::Arc;
 
-/// How a module's configuration of a folder and that of a folder below it (or of a section) become
-/// one.
+/// Merging of a module's configuration of a folder with that of a folder below it, or of a section.
 pub trait Merge {
     /// Returns what is in force where `base` applies and `add` is closer to the file.
     fn merge(base: &Self, add: &Self) -> Self;

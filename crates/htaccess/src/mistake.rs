@@ -92,7 +92,7 @@ impl MistakeKind {
         (MistakeKind::Unknown, "a directive that is not known; Apache answers 500, too"),
         (
             MistakeKind::NotAllowed,
-            "a directive or an option that may not stand there; Apache answers 500, too",
+            "a directive or an option that is not allowed there; Apache answers 500, too",
         ),
         (MistakeKind::Argument, "wrong arguments; Apache answers 500, too"),
         (MistakeKind::Unreadable, "a file that cannot be read; Apache answers 403"),
@@ -100,15 +100,15 @@ impl MistakeKind {
             MistakeKind::Refused,
             "Apache honours it and Howdah cannot: what it covers is answered with 500",
         ),
-        (MistakeKind::Dangerous, "works, and opens a hole"),
+        (MistakeKind::Dangerous, "works, and opens a security hole"),
         (
             MistakeKind::Shadowed,
-            "can never act, because of another directive or because no URL is like that",
+            "can never act, because of another directive or because no URL matches",
         ),
-        (MistakeKind::Doubtful, "works, but hardly as it is meant"),
+        (MistakeKind::Doubtful, "works, but probably not as intended"),
         (
             MistakeKind::Redundant,
-            "changes nothing, because another directive says it again or says otherwise",
+            "changes nothing, because another directive repeats or overrides it",
         ),
         (MistakeKind::Ignored, "read and without effect"),
     ];
@@ -159,7 +159,7 @@ impl Severity {
 }
 
 impl Complaint {
-    /// An error in the directive as a whole.
+    /// Returns an error in the directive as a whole.
     pub fn new(message: impl Into<String>) -> Complaint {
         Complaint {
             message: message.into(),
@@ -169,7 +169,7 @@ impl Complaint {
         }
     }
 
-    /// An error in one argument, counted from 0.
+    /// Returns an error in one argument, counted from 0.
     pub fn about(argument: usize, message: impl Into<String>) -> Complaint {
         Complaint {
             argument: Some(argument),

@@ -23,7 +23,7 @@ pub(crate) fn nearest<'k>(name: &str, known: impl Iterator<Item = &'k str>) -> O
 /// No directive's name is as long: the time for each is bounded.
 const LONGEST: usize = 48;
 
-/// How many letters must be put in, left out, replaced or swapped with their neighbour.
+/// Returns the number of letters to insert, remove, replace or swap with their neighbour.
 fn distance(from: &[u8], to: &[u8]) -> usize {
     let width = to.len() + 1;
     let mut table = vec![0; (from.len() + 1) * width];

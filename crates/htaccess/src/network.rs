@@ -33,8 +33,11 @@ pub enum BadSubnet {
 }
 
 impl Subnet {
-    /// An address, the beginning of an IPv4 address (`10.1.`), or an address with a mask
+    /// Parses an address, the beginning of an IPv4 address (`10.1.`), or an address with a mask
     /// (`10.0.0.0/8`, `10.0.0.0/255.0.0.0`, `2001:db8::/32`).
+    ///
+    /// # Errors
+    /// Where the text is none of these.
     pub fn new(text: &[u8]) -> Result<Subnet, BadSubnet> {
         let (address, mask) = match memchr::memchr(b'/', text) {
             Some(at) => (&text[..at], Some(&text[at + 1..])),
@@ -130,7 +133,7 @@ fn beginning(text: &str) -> Result<Subnet, BadSubnet> {
     Ok(Subnet(Network::V4 { network, mask }))
 }
 
-/// A number of bits, or an IPv4 mask.
+/// Returns a number of bits, or an IPv4 mask.
 fn mask_of(text: &[u8]) -> Result<u32, BadSubnet> {
     if let Ok(bits) = bits(text, 32) {
         return Ok(u32::MAX << (32 - bits));

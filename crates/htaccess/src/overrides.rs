@@ -40,7 +40,7 @@ impl Overrides {
 }
 
 impl fmt::Display for Overrides {
-    /// The classes as `AllowOverride` names them: `FileInfo or Limit`.
+    /// Writes the classes as `AllowOverride` names them: `FileInfo or Limit`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut first = true;
         for (class, name) in CLASSES {

@@ -1,6 +1,6 @@
 //! Regular expressions as Apache has them: PCRE2 with Apache's defaults, compiled with the JIT,
-//! bounded in what they may try. The patterns that files use most (literals, `^`, `$`, `.*`, lists
-//! of words) are matched without PCRE2, with the same result.
+//! with limits for the steps of a match. The patterns that files use most (literals, `^`, `$`,
+//! `.*`, lists of words) are matched without PCRE2, with the same result.
 //!
 //! ```text
 //! text ── syntax (a subset) ──┬──> shape      matched by hand
@@ -46,7 +46,7 @@ enum Matcher {
     Engine(Box<Engine>),
 }
 
-/// A pattern that is none.
+/// An invalid pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadPattern {
     /// The message, in PCRE2's words.
@@ -55,7 +55,7 @@ pub struct BadPattern {
     pub offset: usize,
 }
 
-/// A match that was given up: the pattern tries too much on this subject.
+/// A match that was given up: the pattern takes too many steps on this subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exhausted;
 
@@ -66,20 +66,23 @@ pub struct Captures {
     spans: Spans,
 }
 
-/// Where the groups of a match begin and end.
+/// The ranges of a match's groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Spans {
     at: [Option<(u32, u32)>; GROUPS],
     count: u8,
 }
 
-/// `$0` to `$9` (`AP_MAX_REG_MATCH`): what further groups capture cannot be named.
+/// `$0` to `$9` (`AP_MAX_REG_MATCH`): captures of further groups cannot be named.
 const GROUPS: usize = 10;
 
 impl Pattern {
     /// Compiles a pattern, without its slashes. Apache's defaults are in force: `.` matches a
     /// line's end (`AP_REG_DOTALL`), `$` only the very end (`AP_REG_DOLLAR_ENDONLY`), names of
-    /// groups may be used twice; `caseless` is `AP_REG_ICASE`, for ASCII letters.
+    /// groups may be used twice. `caseless` is `AP_REG_ICASE`, for ASCII letters.
+    ///
+    /// # Errors
+    /// Where the text is no regular expression, with PCRE2's message.
     pub fn new(text: &[u8], caseless: bool) -> Result<Pattern, BadPattern> {
         let definition = Definition { text: text.into(), caseless };
         let tree = syntax::parse(text, caseless);
@@ -90,8 +93,10 @@ impl Pattern {
         Ok(Pattern { definition, matcher })
     }
 
-    /// A pattern that matches this text, whatever it is. Refused where it is too long for PCRE2:
-    /// some 30,000 bytes.
+    /// Returns a pattern that matches this text literally.
+    ///
+    /// # Errors
+    /// Where the text is too long for PCRE2: some 30,000 bytes.
     pub fn literal(text: &[u8], caseless: bool) -> Result<Pattern, BadPattern> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte >= 0x80;
         let quoted = text.iter().flat_map(|&byte| {
@@ -101,7 +106,7 @@ impl Pattern {
         Pattern::new(&quoted.collect::<Vec<u8>>(), caseless)
     }
 
-    /// The pattern as it was written.
+    /// Returns the pattern as it was written.
     pub fn text(&self) -> &[u8] {
         &self.definition.text
     }
@@ -119,7 +124,10 @@ impl Pattern {
         }
     }
 
-    /// Whether it matches somewhere in `subject`.
+    /// Whether the pattern matches somewhere in `subject`.
+    ///
+    /// # Errors
+    /// Where the match takes too many steps.
     #[inline]
     pub fn is_match(&self, subject: &[u8]) -> Result<bool, Exhausted> {
         match &self.matcher {
@@ -128,8 +136,11 @@ impl Pattern {
         }
     }
 
-    /// Whether it matches somewhere in `subject`; if so, `captures` holds what its groups did, else
-    /// it is as before.
+    /// Whether the pattern matches somewhere in `subject`. If so, `captures` gets what its groups
+    /// captured; else it is unchanged.
+    ///
+    /// # Errors
+    /// Where the match takes too many steps.
     pub fn captures(&self, subject: &[u8], captures: &mut Captures) -> Result<bool, Exhausted> {
         let found = self.spans(subject)?;
         if let Some(spans) = found {
@@ -142,6 +153,9 @@ impl Pattern {
 
     /// Finds the first match in `subject` at or after `from`, for replacing. Assertions such as `^`
     /// and `\b` see the text before `from`.
+    ///
+    /// # Errors
+    /// Where the match takes too many steps.
     pub fn find_from(
         &self,
         subject: &[u8],
@@ -167,13 +181,13 @@ impl Pattern {
 }
 
 impl Captures {
-    /// Forgets everything.
+    /// Clears the captures.
     pub fn clear(&mut self) {
         self.subject.clear();
         self.spans = Spans::default();
     }
 
-    /// Begins anew with a subject of which nothing is captured; `$0` is empty.
+    /// Sets a subject without captures; `$0` is empty.
     pub fn begin(&mut self, subject: &[u8]) {
         self.subject.clear();
         self.subject.extend_from_slice(subject);
@@ -202,8 +216,8 @@ impl Captures {
         &self.subject
     }
 
-    /// How many groups there are, at most 10, the whole match included; 0 where nothing has matched
-    /// yet.
+    /// Returns the number of groups, at most 10, the whole match included; 0 where nothing has
+    /// matched yet.
     pub fn len(&self) -> usize {
         self.spans.count as usize
     }

@@ -15,12 +15,12 @@ pub type Registered = Directive<Box<ApplyToSettings>>;
 /// Reads the arguments of a directive into the configuration of its module.
 pub type ApplyToSettings = dyn Fn(&Call<'_>, &mut Settings) -> Result<(), Complaint> + Send + Sync;
 
-/// Every directive, module by module.
+/// Returns every directive, module by module.
 pub fn all() -> &'static [Registered] {
     &ALL
 }
 
-/// The directive of that name, in any case; a section's begins with `<`.
+/// Returns the directive of that name, in any case; a section's begins with `<`.
 pub fn find(name: &str) -> Option<&'static Registered> {
     static INDEX: LazyLock<HashMap<String, &'static Registered>> = LazyLock::new(|| {
         let mut index = HashMap::new();
@@ -46,7 +46,8 @@ macro_rules! registry {
 
 all_modules!(registry);
 
-/// A module's directive, with the field of the settings that holds the module's configuration.
+/// Returns a module's directive, with the field of the settings that holds the module's
+/// configuration.
 fn registered<C: 'static>(
     directive: &Directive<Apply<C>>,
     field: fn(&mut Settings) -> &mut Shared<C>,

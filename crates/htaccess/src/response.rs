@@ -25,22 +25,23 @@ use crate::world::World;
 /// Properties of a response besides its head.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct About {
-    /// The server makes its page: an error, or a redirect. Then `Header` without `always` does not
-    /// apply, and nothing is compressed. A page that ErrorDocument or a script makes is none,
-    /// whatever its status.
+    /// Whether the server itself makes the page: for an error or a redirect. Then `Header` without
+    /// `always` does not apply, and nothing is compressed. A page of ErrorDocument or of a script
+    /// is no such page, whatever its status.
     pub is_error: bool,
-    /// When the file was modified, in microseconds since 1970; `None` where no file is behind it.
+    /// The modification time of the file, in microseconds since 1970; `None` where the response is
+    /// no file.
     pub modified: Option<i64>,
     /// The length of the content in bytes, where it is known.
     pub length: Option<u64>,
 }
 
-/// Changes a head as Apache's modules do, and tells which filters the content passes, the first one
-/// first. `head` holds what the handler says, with Content-Type; Content-Encoding and
-/// Content-Language of the transaction, and the fields that modules have set, are added here.
+/// Changes a head as Apache's modules do. Returns the filters that the content passes, the first
+/// one first. `head` has the handler's fields, with Content-Type. Content-Encoding and
+/// Content-Language of the transaction, and the fields of modules, are added here.
 ///
 /// # Errors
-/// 500 where Apache sends none of this but an error instead: see [`headers::response`].
+/// 500 where Apache sends an error instead: see [`headers::response`].
 pub fn respond(
     tx: &mut Transaction<'_>,
     settings: &Settings,
@@ -63,8 +64,8 @@ pub fn respond(
     Ok(filters)
 }
 
-/// Returns the filters that the content passes, the first one first, and changes the head as they
-/// do.
+/// Chooses the filters that the content passes, the first one first, and changes the head
+/// accordingly.
 pub(crate) fn choose_filters(
     tx: &mut Transaction<'_>,
     settings: &Settings,
@@ -83,8 +84,7 @@ pub(crate) fn choose_filters(
     filter::choose(tx, &in_force, world, head, length)
 }
 
-/// Whether directives have nothing to add to, or to change in, any response to this request, but
-/// for its media type.
+/// Whether directives change nothing in any response to this request, except its media type.
 pub fn is_left_alone(state: &State, settings: &Settings) -> bool {
     let headers = settings.headers.as_ref();
     let expires = settings.expires.as_ref();
@@ -110,8 +110,8 @@ pub fn passes_filters(state: &State, settings: &Settings) -> bool {
     settings.filter.is_some() || by_folder || !state.output_filters.is_empty()
 }
 
-/// The part of a request's state that a response's head can depend on: all of it, unless what
-/// directives say is always the same. Then most of it need not be copied.
+/// Returns the part of a request's state that a response's head can depend on: all of it, unless
+/// the directives' values are constant. Then most of it need not be copied.
 pub fn part_for_response(state: &State, settings: &Settings) -> State {
     let headers = settings.headers.as_ref();
     if !headers.is_none_or(|headers| headers.is_constant()) || passes_filters(state, settings) {
@@ -156,11 +156,10 @@ pub fn respond_plainly(
     true
 }
 
-/// Brings what modules have set before the handler ran together with what the handler says, which
-/// wins.
+/// Merges the fields that modules set before the handler ran with the handler's fields, which win.
 fn gather(tx: &mut Transaction<'_>, head: &mut ResponseHead, is_error: bool) {
     let state = &mut tx.state;
-    // An error begins anew with what every response gets.
+    // An error has only the fields that every response gets.
     let set = match is_error {
         true => std::mem::take(&mut state.error_fields),
         false => std::mem::take(&mut state.fields),
@@ -176,11 +175,11 @@ fn gather(tx: &mut Transaction<'_>, head: &mut ResponseHead, is_error: bool) {
     }
 }
 
-/// Makes one head of both tables.
+/// Joins both tables into one head.
 fn join(tx: &mut Transaction<'_>, settings: &Settings, head: &mut ResponseHead, is_error: bool) {
     let state = &mut tx.state;
     for (name, value) in std::mem::take(&mut state.error_fields).iter() {
-        // There is one media type, whatever the tables say.
+        // There is only one media type.
         if !name.eq_ignore_ascii_case(b"content-type") || !head.fields.contains(name) {
             head.fields.push(name, value);
         }
@@ -199,7 +198,8 @@ fn join(tx: &mut Transaction<'_>, settings: &Settings, head: &mut ResponseHead, 
     languages(&state.languages, head);
 }
 
-/// A response without content does not describe any. Says whether it is one.
+/// Removes the description of the content from a response without content. Returns whether it is
+/// one.
 fn drop_description(head: &mut ResponseHead) -> bool {
     let has_none = matches!(head.status.code(), 204 | 304);
     if has_none {
@@ -209,8 +209,8 @@ fn drop_description(head: &mut ResponseHead) -> bool {
     has_none
 }
 
-/// Content-Language: what mod_mime or mod_negotiation found, then what a script or `Header` named
-/// besides.
+/// Sets Content-Language: the languages of mod_mime or mod_negotiation, then those of a script or
+/// of `Header`.
 fn languages(found: &[Vec<u8>], head: &mut ResponseHead) {
     if found.is_empty() {
         return;
@@ -226,7 +226,7 @@ fn languages(found: &[Vec<u8>], head: &mut ResponseHead) {
     head.fields.set(b"Content-Language", &value);
 }
 
-/// One line of Vary, each name once.
+/// Makes Vary one line with each name once.
 fn one_vary(head: &mut ResponseHead) {
     let is_one = {
         let mut values = head.fields.values(b"vary");
@@ -251,7 +251,7 @@ fn one_vary(head: &mut ResponseHead) {
     head.fields.set(b"Vary", &value);
 }
 
-/// AddDefaultCharset, for plain text and HTML that have none.
+/// Applies AddDefaultCharset to plain text and HTML without a charset.
 fn default_charset(settings: &Settings, head: &mut ResponseHead) {
     let Some(DefaultCharset::Named(charset)) =
         settings.core.as_ref().and_then(|core| core.default_charset.as_ref())

@@ -33,11 +33,10 @@ pub struct Surroundings {
     /// The upstreams that rules may name, as `http://host:port` or `unix:/socket|http://host`, for
     /// [`lint`](crate::lint); `None` if they are not known.
     pub upstreams: Option<Vec<Box<str>>>,
-    /// Whether a directive that is not allowed is passed over with a warning: `AllowOverride
+    /// Whether a directive that is not allowed is skipped with a warning: `AllowOverride
     /// Nonfatal=Override`.
     pub nonfatal_override: bool,
-    /// Whether a directive that is not known is passed over with a warning: `AllowOverride
-    /// Nonfatal=Unknown`.
+    /// Whether an unknown directive is skipped with a warning: `AllowOverride Nonfatal=Unknown`.
     pub nonfatal_unknown: bool,
 }
 

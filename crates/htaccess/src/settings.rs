@@ -49,10 +49,10 @@ macro_rules! settings {
 
 all_modules!(settings);
 
-fn joined<T: Clone>(base: &Vec<T>, add: &Vec<T>) -> Vec<T> {
+fn joined<T: Clone>(base: &[T], add: &[T]) -> Vec<T> {
     if add.is_empty() {
-        base.clone()
+        base.to_vec()
     } else {
-        [&base[..], add].concat()
+        [base, add].concat()
     }
 }

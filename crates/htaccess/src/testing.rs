@@ -33,7 +33,7 @@ pub(crate) fn try_settings(lines: &str) -> Result<Settings, Complaint> {
     }
 }
 
-/// A GET for that target, with these fields, a line each.
+/// Returns a GET for that target, with these fields, a line each.
 pub(crate) fn request(target: &str, fields: &str) -> Request {
     let mut request = Request::new();
     request.target = target.into();
@@ -44,7 +44,7 @@ pub(crate) fn request(target: &str, fields: &str) -> Request {
     request
 }
 
-/// The request on its way through the phases, from 192.0.2.1, on 2023-11-14 at 22:13:20.
+/// Returns the request on its way through the phases, from 192.0.2.1, on 2023-11-14 at 22:13:20.
 pub(crate) fn transaction(request: &Request) -> Transaction<'_> {
     let address = |text: &str| -> SocketAddr { text.parse().expect("an address") };
     Transaction {

@@ -7,10 +7,19 @@ use std::sync::Arc;
 /// input back until it gets more.
 pub trait Transform: Send {
     /// Takes more content.
+    ///
+    /// # Errors
+    /// Where the filter fails on the content.
     fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), Broken>;
     /// Writes all output that is possible so far, as when a script flushes.
+    ///
+    /// # Errors
+    /// Where the filter fails on the content.
     fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), Broken>;
     /// Writes the rest. Content may not be pushed afterwards.
+    ///
+    /// # Errors
+    /// Where the filter fails on the content.
     fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Broken>;
 }
 

@@ -1,20 +1,20 @@
 //! The shell's patterns, as `apr_fnmatch` has them.
 
 /// Whether `pattern` matches all of `name`: `*` is any run of bytes but `/`, `?` any one but `/`,
-/// `[…]` one of a set (`!` or `^` turns it round, `-` makes ranges), and a backslash takes the
-/// meaning from what follows. The time is at most the product of both lengths. (`APR_FNM_PATHNAME`)
+/// `[…]` one of a set (`!` or `^` turns it round, `-` makes ranges), and a backslash makes the next
+/// byte literal. The time is at most the product of both lengths. (`APR_FNM_PATHNAME`)
 pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let reading = Reading { path: true, caseless: false };
     reading.matches(pattern, name)
 }
 
-/// The same, but a slash is like any other byte (no flag, or `APR_FNM_CASE_BLIND`).
+/// Like [`matches()`], but a slash is a byte as any other (no flag, or `APR_FNM_CASE_BLIND`).
 pub fn matches_text(pattern: &[u8], text: &[u8], caseless: bool) -> bool {
     let reading = Reading { path: false, caseless };
     reading.matches(pattern, text)
 }
 
-/// How a pattern is read.
+/// The way that a pattern is read.
 #[derive(Clone, Copy)]
 struct Reading {
     /// Only a slash matches a slash.

@@ -1,4 +1,4 @@
-//! The words of a directive, counted as Apache counts them (`invoke_cmd`).
+//! Splitting of a directive's arguments into words, counted as Apache counts them (`invoke_cmd`).
 
 use crate::directive::Arguments;
 use crate::language::{word, words};
@@ -8,7 +8,7 @@ use crate::registry::Registered;
 /// The words that Apache reads of a directive with any number of them; it ignores the rest.
 const MOST_WORDS: usize = 64;
 
-/// The words of `raw`; `None` where there is nothing for the directive to do.
+/// Splits `raw` into words; `None` where the directive has nothing to do.
 pub(super) fn split(directive: &Registered, raw: &[u8]) -> Result<Option<Vec<Vec<u8>>>, Complaint> {
     match directive.arguments {
         Arguments::Raw => Ok(Some(Vec::new())),
@@ -28,7 +28,7 @@ pub(super) fn split(directive: &Registered, raw: &[u8]) -> Result<Option<Vec<Vec
     }
 }
 
-/// TAKE_ARGV: all words, empty ones as well, but for one at the end.
+/// TAKE_ARGV: all words, empty ones as well, except one at the end.
 fn any_number(raw: &[u8]) -> Vec<Vec<u8>> {
     let mut all: Vec<Vec<u8>> =
         words(raw).into_iter().map(|word| word.text).take(MOST_WORDS).collect();

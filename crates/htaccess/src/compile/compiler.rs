@@ -119,9 +119,9 @@ impl<'c> Compiler<'c> {
             return true;
         }
         let hint = match overrides {
-            Overrides::NONE => "it belongs into the server's configuration".to_owned(),
-            _ if context.scope.in_requirement => "only access rules may stand here".to_owned(),
-            _ => format!("the site's `allow_override` would have to contain {overrides}"),
+            Overrides::NONE => "it belongs in the server's configuration".to_owned(),
+            _ if context.scope.in_requirement => "only access rules are allowed here".to_owned(),
+            _ => format!("add {overrides} to the site's `allow_override`"),
         };
         if self.surroundings.nonfatal_override {
             let message = format!("{name} in .htaccess forbidden by AllowOverride");
@@ -140,14 +140,16 @@ impl<'c> Compiler<'c> {
         let name = &item.name;
         let hint = if let Some(rest) = name.strip_prefix('\u{feff}') {
             format!(
-                "the file begins with a byte-order mark, which Apache takes for a part of `{rest}`: save it without"
+                "the file begins with a byte-order mark, which Apache reads as a part of `{rest}`: save the file without it"
             )
         } else if self.remarks.len() >= MOST_REMARKS {
             String::new()
         } else if let Some(near) = nearest(name, known_names()) {
             format!("did you mean `{near}`?")
         } else if let Some(module) = unsupported::module_of(name) {
-            format!("there is no such module; within <IfModule {module}> it would be passed over")
+            format!(
+                "there is no such module; within <IfModule {module}> the directive would be skipped"
+            )
         } else {
             String::new()
         };

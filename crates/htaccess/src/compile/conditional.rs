@@ -146,7 +146,7 @@ fn compared(operator: &[u8], operand: &[u8]) -> Result<bool, String> {
     Ok(holds != negated)
 }
 
-/// How [`VERSION`] compares with what was written.
+/// Compares [`VERSION`] with the written version.
 fn order(written: &[u8]) -> Result<Ordering, String> {
     const INVALID: &str = "Version appears to be invalid. It must have the format major[.minor[.patch]] where major, minor and patch are numbers.";
     let mut parts = [0; 3];

@@ -17,7 +17,7 @@ use crate::settings::{Branch, ConditionalSection, FilesSection, Names, Settings}
 pub struct Section {
     /// With `<`, without `>`.
     pub name: &'static str,
-    /// The module that has it.
+    /// The module of the section.
     pub module: &'static str,
     /// The classes of `AllowOverride` of which one must be allowed.
     pub overrides: Overrides,
@@ -99,17 +99,17 @@ pub const SECTIONS: &[Section] = &[
     },
 ];
 
-/// The section of that name, in any case.
+/// Returns the section of that name, in any case.
 pub(super) fn find(name: &str) -> Option<&'static Section> {
     SECTIONS.iter().find(|section| section.name.eq_ignore_ascii_case(name))
 }
 
-/// Whether there is a section of that name, which begins with `<`.
+/// Whether a section of that name exists; the name begins with `<`.
 pub(super) fn is_section(name: &str) -> bool {
     find(name).is_some()
 }
 
-/// Where the arguments of a section end: at its last `>`.
+/// Returns the end of a section's arguments: its last `>`.
 pub(super) fn ends_at(raw: &[u8]) -> Option<usize> {
     raw.iter().rposition(|&byte| byte == b'>')
 }
@@ -276,7 +276,7 @@ fn shown(section: &Section, arguments: &[u8]) -> Box<str> {
     format!("{}{space}{}>", section.name, String::from_utf8_lossy(arguments)).into()
 }
 
-/// A complaint about the first word of `rest`, with which `arguments` ends.
+/// Returns a complaint about the first word of `rest`, with which `arguments` ends.
 fn surplus(arguments: &[u8], rest: &[u8], message: String) -> Complaint {
     let start = arguments.len() - rest.len();
     let index = words(arguments).iter().position(|word| word.start >= start);
@@ -299,8 +299,8 @@ fn regex(text: &[u8]) -> Result<Names, Complaint> {
     }
 }
 
-/// The name of a file, or a pattern of names. Apache puts a path in order first, although it only
-/// ever compares the name.
+/// Returns the name of a file, or a pattern of names. Apache normalises a path first, although it
+/// compares the name only.
 fn names(path: &[u8]) -> Names {
     let mut parts: Vec<&[u8]> = Vec::new();
     for part in path.split(|&byte| byte == b'/') {

@@ -284,13 +284,13 @@ fn hints() {
         ("<FileMatch a>\n</FileMatch>", "did you mean `<FilesMatch`?"),
         (
             "SecFilterEngine On",
-            "there is no such module; within <IfModule mod_security.c> it would be passed over",
+            "there is no such module; within <IfModule mod_security.c> the directive would be skipped",
         ),
         (
             "\u{feff}Options All",
-            "the file begins with a byte-order mark, which Apache takes for a part of `Options`: save it without",
+            "the file begins with a byte-order mark, which Apache reads as a part of `Options`: save the file without it",
         ),
-        ("ServerTokens Prod", "it belongs into the server's configuration"),
+        ("ServerTokens Prod", "it belongs in the server's configuration"),
         ("<Limit get>\n</Limit>", "methods are told apart by case: `GET`"),
     ] {
         let mistake = compile(text.as_bytes(), &surroundings()).mistake.unwrap();

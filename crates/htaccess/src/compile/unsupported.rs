@@ -188,7 +188,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("TidyEnable", "mod_tidy.c"),
 ];
 
-/// The directive of the server's configuration that has this name, in any case.
+/// Returns the directive of the server's configuration that has this name, in any case.
 pub(super) fn server_directive(name: &str) -> Option<&'static str> {
     SERVER.iter().find(|known| known.eq_ignore_ascii_case(name)).copied()
 }

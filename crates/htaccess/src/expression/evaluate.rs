@@ -15,17 +15,17 @@ use crate::transaction::Transaction;
 use crate::wildcard;
 use crate::world::World;
 
-/// An evaluation on its way.
+/// The state of an evaluation.
 pub(super) struct Evaluation<'e, 'r> {
     pub transaction: &'e mut Transaction<'r>,
     pub world: &'e mut dyn World,
     pub captures: &'e mut Captures,
-    /// The request's fields that were looked at, where it is to be noted.
+    /// The request's fields that were read, where they go into Vary.
     pub vary: Option<Vec<Box<[u8]>>>,
 }
 
-/// Conditions and words within each other, counted as Apache counts them (`AP_EXPR_MAX_RECURSION`):
-/// what is deeper makes the whole evaluation fail.
+/// The depth of conditions and words, counted as Apache does (`AP_EXPR_MAX_RECURSION`): a deeper
+/// one makes the whole evaluation fail.
 const DEEPEST: u32 = 20;
 
 type Evaluated<T> = Result<T, String>;
@@ -60,7 +60,7 @@ impl Evaluation<'_, '_> {
         }
     }
 
-    /// Whether one of them is so.
+    /// Whether the test holds for one of the words.
     fn comes_to(&mut self, conditions: &[Condition], wanted: bool, depth: u32) -> Evaluated<bool> {
         for condition in conditions {
             if self.holds(condition, depth)? == wanted {
@@ -70,7 +70,7 @@ impl Evaluation<'_, '_> {
         Ok(false)
     }
 
-    /// The last word is looked at first, as in Apache: Vary has the fields in that order.
+    /// As in Apache, the last word is evaluated first: Vary has the fields in that order.
     fn compares(&mut self, condition: &Condition, depth: u32) -> Evaluated<bool> {
         Ok(match condition {
             Condition::Strings(order, left, right) => {
@@ -117,15 +117,15 @@ impl Evaluation<'_, '_> {
         })
     }
 
-    /// Groups are forgotten where a pattern that has some does not match; a pattern without groups
-    /// changes none.
+    /// A pattern with groups that does not match clears the captures; a pattern without groups
+    /// keeps them.
     fn matches(&mut self, pattern: &Pattern, subject: &[u8]) -> Evaluated<bool> {
         let answer = match pattern.has_groups() {
             true => pattern.captures(subject, self.captures),
             false => pattern.is_match(subject),
         };
-        let matched =
-            answer.map_err(|Exhausted| format!("{pattern:?} tries too much on its subject"))?;
+        let matched = answer
+            .map_err(|Exhausted| format!("{pattern:?} takes too many steps on its subject"))?;
         if !matched && pattern.has_groups() {
             self.captures.clear();
         }
@@ -189,7 +189,8 @@ impl Evaluation<'_, '_> {
         Ok(())
     }
 
-    /// Notes that the answer depends on a field of the request. Every answer depends on Host.
+    /// Records that the result depends on a field of the request. Host is left out: every result
+    /// depends on it.
     pub(super) fn varies_on(&mut self, field: &[u8]) {
         if let Some(vary) = &mut self.vary
             && Method::from_bytes(field).is_some() // Names are tokens, as methods are.
@@ -220,8 +221,7 @@ fn deeper(depth: u32) -> Evaluated<u32> {
     }
 }
 
-/// An address as it is written. Names are not looked up, as a server that waits for name servers
-/// can be stopped by them.
+/// Parses an address. Names are not looked up, since name servers could then stop the server.
 fn address_of(text: &[u8]) -> Option<IpAddr> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }

@@ -28,7 +28,7 @@ pub(super) enum Function {
 }
 
 impl Function {
-    /// The function of that name, in any case; else what to say about it.
+    /// Returns the function of that name, in any case; else the error message.
     pub(super) fn named(name: &[u8]) -> Result<Function, String> {
         let lower = name.to_ascii_lowercase();
         let name = name.escape_ascii();
@@ -56,7 +56,7 @@ impl Function {
         })
     }
 
-    /// Appends what it gives for an argument.
+    /// Appends the result for an argument.
     pub(super) fn call(
         self,
         argument: &[u8],
@@ -115,7 +115,7 @@ fn hexadecimal(digest: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Percent-decoded, but for `%2F`, which stays as it is; `None` for what is no escape, and for
+/// Decodes percent-encoding, except `%2F`, which is unchanged; `None` for invalid escapes and
 /// `%00`.
 fn unescaped(text: &[u8]) -> Option<Vec<u8>> {
     let mut decoded = Vec::with_capacity(text.len());
@@ -170,7 +170,7 @@ fn unbase64(text: &[u8]) -> Vec<u8> {
     decoded
 }
 
-/// Escaped for distinguished names and filters, as APR does it.
+/// Escapes a text for distinguished names and filters, as APR does.
 fn ldap(bytes: &[u8], out: &mut Vec<u8>) {
     for &byte in bytes {
         if (b' '..0x7f).contains(&byte) && !b"\"()*+,;<>\\".contains(&byte) {

@@ -1,5 +1,5 @@
-//! From tokens to a tree, as `util_expr_parse.y` has them: `||` binds least, then `&&`, then `!`,
-//! then the dot.
+//! The parser: from tokens to a tree, as in `util_expr_parse.y`: `||` binds least, then `&&`, then
+//! `!`, then the dot.
 
 use super::BadExpression;
 use super::functions::Function;
@@ -9,8 +9,8 @@ use super::variables::Variable;
 use crate::network::Subnet;
 use crate::pattern::Pattern;
 
-/// Parentheses and functions within each other; deeper ones are refused. (Apache evaluates no more
-/// than 20 anyway.)
+/// The depth of parentheses and functions; deeper ones are refused. (Apache evaluates no more than
+/// 20 anyway.)
 const DEEPEST: usize = 100;
 
 pub(super) fn condition(text: &[u8]) -> Result<Condition, BadExpression> {
@@ -30,7 +30,7 @@ pub(super) fn string(text: &[u8]) -> Result<Word, BadExpression> {
 struct Parser {
     tokens: Vec<Token>,
     next: usize,
-    /// Where the text ends.
+    /// The end of the text.
     end: usize,
 }
 
@@ -45,7 +45,7 @@ impl Parser {
         self.tokens.get(self.next).map(|token| &token.kind)
     }
 
-    /// Where the next token begins.
+    /// The offset of the next token.
     fn place(&self) -> usize {
         self.tokens.get(self.next).map_or(self.end, |token| token.at)
     }
@@ -321,7 +321,7 @@ fn joined(mut words: Vec<Word>) -> Word {
     }
 }
 
-/// The network that a constant string names.
+/// Returns the network that a constant string names.
 fn subnet(operator: &str, word: &Word, place: usize) -> Parsed<Subnet> {
     let Word::Text(text) = word else {
         let message = format!("{operator} takes an address or a network as a string in quotes");

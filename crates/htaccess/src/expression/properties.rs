@@ -5,8 +5,8 @@ use crate::testing::{Nowhere, request, transaction};
 
 use super::Expression;
 
-/// Whatever is read as a condition or as a string can be evaluated, twice with the same result;
-/// what is wrong is so at a place within the text.
+/// Every valid condition or string can be evaluated, twice with the same result; the offset of an
+/// error is within the text.
 pub fn expression(data: &[u8]) {
     for compiled in [Expression::condition(data), Expression::string(data)] {
         let compiled = match compiled {

@@ -1,8 +1,8 @@
-//! From bytes to tokens, as `util_expr_scan.l` has them.
+//! The scanner: from bytes to tokens, as in `util_expr_scan.l`.
 
 use super::BadExpression;
 
-/// A token, and where it begins.
+/// A token and its offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Token {
     pub kind: TokenKind,
@@ -59,15 +59,14 @@ pub(super) enum Order {
     GreaterOrEqual,
 }
 
-/// A piece of a string or a regular expression that is as long as this is refused
-/// (`MAX_STRING_LEN`).
+/// A piece of a string or a regular expression of this length is refused (`MAX_STRING_LEN`).
 const LONGEST_PIECE: usize = 8192;
 
 /// The construct that the next byte is part of.
 #[derive(Clone, Copy, Debug)]
 enum State {
     Plain,
-    /// A string up to this quote; without one it goes to the end.
+    /// A string up to this quote, or to the end of the text.
     Text(Option<u8>),
     /// `%{`, up to a colon or the end of it.
     Variable,
@@ -75,7 +74,7 @@ enum State {
     Argument,
 }
 
-/// The tokens of a condition, or else of a string.
+/// Returns the tokens of a condition, or else of a string.
 pub(super) fn tokens(text: &[u8], is_condition: bool) -> Result<Vec<Token>, BadExpression> {
     let first = match is_condition {
         true => State::Plain,
@@ -122,13 +121,13 @@ impl Scanner<'_> {
         Err(BadExpression { message: message.into(), offset: self.at })
     }
 
-    /// Appends a token that is so long.
+    /// Appends a token of that length.
     fn push(&mut self, kind: TokenKind, length: usize) {
         self.tokens.push(Token { kind, at: self.at });
         self.at += length;
     }
 
-    /// How many bytes from here on satisfy this.
+    /// Returns the number of bytes from `from` on that are part of the token.
     fn run(&self, from: usize, mut is_part: impl FnMut(u8) -> bool) -> usize {
         let rest = self.text.get(from..).unwrap_or_default();
         rest.iter().take_while(|&&byte| is_part(byte)).count()
@@ -165,14 +164,14 @@ impl Scanner<'_> {
                 Some((kind, length)) => self.push(kind, length),
                 None => {
                     return self
-                        .fail(format!("\"{}\" cannot stand here", rest[..1].escape_ascii()));
+                        .fail(format!("\"{}\" is not allowed here", rest[..1].escape_ascii()));
                 }
             },
         }
         Ok(())
     }
 
-    /// Whether `m` and this begin a regular expression, rather than a name.
+    /// Whether `m` and this byte begin a regular expression, rather than a name.
     fn begins_regex(&self, delimiter: u8) -> bool {
         match delimiter {
             b'_' => self.run(self.at, is_word) == 2,
@@ -197,7 +196,7 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    /// Within `%{`: a name, and what ends it.
+    /// Scans a name within `%{`, and its end.
     fn variable(&mut self) -> Result<(), BadExpression> {
         match self.text[self.at] {
             byte if byte.is_ascii_alphabetic() => {
@@ -212,7 +211,7 @@ impl Scanner<'_> {
             }
             byte => {
                 let shown = [byte].escape_ascii().to_string();
-                return self.fail(format!("\"{shown}\" cannot stand in a variable's name"));
+                return self.fail(format!("\"{shown}\" is not allowed in a variable's name"));
             }
         }
         Ok(())
@@ -223,7 +222,7 @@ impl Scanner<'_> {
         self.states.pop();
     }
 
-    /// A piece of a string or of an argument, and what ends it.
+    /// Scans a piece of a string or of an argument, and its end.
     fn string(&mut self, quote: Option<u8>) -> Result<(), BadExpression> {
         let in_argument = matches!(self.state(), State::Argument);
         let (begin, mut piece) = (self.at, Vec::new());
@@ -237,7 +236,7 @@ impl Scanner<'_> {
                 [b'%', b'{', ..] | [b'$', b'0'..=b'9', ..] => true,
                 [b'}', ..] => in_argument,
                 [b'"' | b'\'', ..] if in_argument => {
-                    return self.fail("a quote cannot stand in an argument");
+                    return self.fail("a quote is not allowed in an argument");
                 }
                 [byte @ (b'"' | b'\''), ..] => quote == Some(byte),
                 _ => false,
@@ -320,7 +319,7 @@ fn operator(name: &[u8]) -> TokenKind {
     }
 }
 
-/// A name without a dash. Those of operators are there for mod_ssl's sake.
+/// Returns the token of a name without a dash. Names of operators are those of mod_ssl.
 fn word(name: &[u8]) -> TokenKind {
     match name {
         b"true" => TokenKind::True,
@@ -345,7 +344,7 @@ fn numbers(name: &[u8]) -> Option<TokenKind> {
     }))
 }
 
-/// The longest symbol at the beginning, and its length.
+/// Returns the longest symbol at the beginning, and its length.
 fn symbol(rest: &[u8]) -> Option<(TokenKind, usize)> {
     Some(match rest {
         [b'=', b'=', ..] => (TokenKind::Strings(Order::Equal), 2),

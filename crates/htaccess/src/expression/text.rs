@@ -41,7 +41,10 @@ impl Text {
         }
     }
 
-    /// Returns the value for this request. An error is the message that Apache logs.
+    /// Returns the value for this request.
+    ///
+    /// # Errors
+    /// The message that Apache logs.
     pub fn render(
         &self,
         transaction: &mut Transaction<'_>,

@@ -11,9 +11,9 @@ use crate::pattern::Pattern;
 pub(super) enum Condition {
     Constant(bool),
     Not(Box<Condition>),
-    /// The first that holds decides.
+    /// Alternatives: the first that holds decides.
     Any(Vec<Condition>),
-    /// The first that does not hold decides.
+    /// A conjunction: the first that does not hold decides.
     All(Vec<Condition>),
     /// `==` and its like: bytes.
     Strings(Order, Word, Word),
@@ -60,7 +60,7 @@ pub(super) enum Test {
     AccessibleUrl,
 }
 
-/// How the shell's pattern is read.
+/// The way that the shell's pattern is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shell {
     /// `-fnmatch`: a slash is matched by a slash only.
@@ -81,6 +81,6 @@ pub(super) enum Word {
     Call(Function, Box<Word>),
     /// `$0` to `$9`
     Group(u8),
-    /// One after the other.
+    /// A concatenation.
     Joined(Vec<Word>),
 }

@@ -10,7 +10,7 @@ use crate::variables::{Server, field, field_value, fixed};
 /// A variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Variable {
-    /// One that mod_rewrite has as well.
+    /// A variable that mod_rewrite has as well.
     Server(Server),
     /// `HTTP_*`: a field of the request.
     Field(&'static [u8]),
@@ -19,13 +19,13 @@ pub(super) enum Variable {
     /// The response's media type.
     ContentType,
     Handler,
-    /// When what is served was changed last, in local time, as 14 digits: 1970 until the response
-    /// is there.
+    /// The time of the file's last change, in local time, as 14 digits; 1970 until there is a
+    /// response.
     LastModified,
     /// The response's status, as far as it is known.
     Status,
     Http2,
-    /// Whose the file is.
+    /// The owner of the file.
     User,
     Group,
     /// Variables that are never set: CONTEXT_PREFIX, REMOTE_IDENT, the log's identifiers.
@@ -34,7 +34,7 @@ pub(super) enum Variable {
 }
 
 impl Variable {
-    /// The variable of that name, in any case.
+    /// Returns the variable of that name, in any case.
     pub(super) fn named(name: &[u8]) -> Option<Variable> {
         let name = name.to_ascii_uppercase();
         Some(match name.as_slice() {
@@ -103,7 +103,7 @@ impl Variable {
     }
 }
 
-/// A time as year, month, day, hour, minute and second, 14 digits.
+/// Returns a time as year, month, day, hour, minute and second, 14 digits.
 fn digits(seconds: u64) -> Vec<u8> {
     // Such as `Sun, 06 Nov 1994 08:49:37 GMT`.
     let text = date::format(seconds);

@@ -1,4 +1,4 @@
-//! Lines, with those joined that a backslash continues (`ap_cfg_getline`).
+//! Lines, joined where a backslash continues them (`ap_cfg_getline`).
 
 use std::borrow::Cow;
 
@@ -11,15 +11,15 @@ use super::is_space;
 pub struct LogicalLine<'s> {
     /// The text, continuation lines joined.
     pub text: Cow<'s, [u8]>,
-    /// Where its first line starts in the file.
+    /// The offset of its first line in the file.
     pub start: usize,
     /// The number of its first line, from 1.
     pub number: u32,
     /// The bytes of white space before `text`.
     pub lead: usize,
-    /// How many bytes Apache's buffer needs for it: with the white space and its end.
+    /// The bytes that Apache's buffer needs for the line, with the white space and the line's end.
     pub length: usize,
-    /// Whether a NUL has hidden the rest of it.
+    /// Whether a NUL hides the rest of the line.
     pub cut: bool,
 }
 
@@ -31,7 +31,7 @@ pub struct Lines<'s> {
     number: u32,
 }
 
-/// A line of the file up to its end, and how it goes on.
+/// Returns a line of the file up to its end, and whether it continues.
 struct Physical<'s> {
     text: &'s [u8],
     next: usize,
@@ -40,7 +40,7 @@ struct Physical<'s> {
 }
 
 impl<'s> Lines<'s> {
-    /// From the beginning.
+    /// Begins at the beginning of the file.
     pub fn new(source: &'s [u8]) -> Lines<'s> {
         Lines { source, at: 0, number: 1 }
     }
@@ -78,7 +78,7 @@ impl<'s> Iterator for Lines<'s> {
     }
 }
 
-/// The line and column, from 1, of a byte of a joined line that begins at `start`, in line
+/// Returns the line and column, from 1, of a byte of a joined line that begins at `start`, in line
 /// `number`.
 pub fn locate(source: &[u8], (start, number): (usize, u32), index: usize) -> (u32, u32) {
     let (mut at, mut number, mut index) = (start, number, index);
@@ -99,7 +99,7 @@ fn physical(source: &[u8], at: usize) -> Physical<'_> {
         Some(end) => (&rest[..end], at + end + 1),
         None => (rest, source.len()),
     };
-    // The line is a C string to Apache: it ends at a NUL, and what follows is read and dropped.
+    // For Apache the line is a C string: it ends at a NUL, and the rest is dropped.
     if let Some(end) = memchr(0, line) {
         return Physical {
             text: &line[..end],

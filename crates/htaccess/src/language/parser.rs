@@ -1,4 +1,4 @@
-//! Sections within sections (`ap_build_config`, `ap_build_cont_config`, `ap_soak_end_container`).
+//! Nested sections (`ap_build_config`, `ap_build_cont_config`, `ap_soak_end_container`).
 
 use std::borrow::Cow;
 
@@ -106,8 +106,7 @@ impl<'p> Parser<'p> {
             self.line(&line, &mut inner);
         }
         for open in inner.open.iter().rev().chain((!ended).then_some(section)) {
-            // Apache takes the end of the file for the end of what it lets through, and says
-            // nothing.
+            // As in Apache, the end of the file silently ends a section that applies.
             let message = format!("{}> is not closed before the end of the file", open.name);
             self.doubts.push(fault_at(open, message));
         }
@@ -117,7 +116,7 @@ impl<'p> Parser<'p> {
         inner.items.into_iter().for_each(|item| level.add(item));
     }
 
-    /// Passes over what a section that does not apply holds. Only the tags are looked at.
+    /// Skips the content of a section that does not apply. Only the tags are read.
     fn pass_over(&mut self, section: &Item) {
         let mut expected = vec![section.name.as_bytes()[1..].to_vec()];
         while let Some(line) = self.next_line() {
@@ -160,7 +159,7 @@ impl<'p> Parser<'p> {
         let wanted =
             expected.last().map_or_else(String::new, |name| name.escape_ascii().to_string());
         self.fault(line, 0, format!("Expected </{wanted}> but saw </{}>", name.escape_ascii()));
-        // Deeper it is not looked for, so that many wrong tags cost no more than many lines.
+        // Deeper sections are not searched, so that many wrong tags cost no more than many lines.
         let top = expected.len().saturating_sub(DEEPEST);
         if let Some(at) = expected[top..].iter().rposition(is).map(|at| top + at) {
             expected.truncate(at);
@@ -204,7 +203,7 @@ impl<'p> Parser<'p> {
             return level.add(item);
         }
         if self.depth + level.open.len() >= DEEPEST {
-            let message = format!("{}> stands within {DEEPEST} other sections", item.name);
+            let message = format!("{}> is nested in {DEEPEST} other sections", item.name);
             self.faults.push(fault_at(&item, message));
             return self.pass_over(&item);
         }

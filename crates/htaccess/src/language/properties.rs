@@ -9,9 +9,8 @@ use crate::{Surroundings, compile};
 #[cfg(test)]
 mod smoke;
 
-/// Whatever a file says, it is read to its end: every directive and every remark has a place in the
-/// file; a file with a mistake has it among its remarks; and what compiling says, `check` says as
-/// well.
+/// Every file is read to its end: every directive and every remark has a place in the file; a
+/// mistake is among the remarks; and `check` reports every remark of the compiler.
 pub fn file(data: &[u8]) {
     let parsed = parse(data, &mut Coin(data.len()));
     let lines: Vec<&[u8]> = data.split(|&byte| byte == b'\n').collect();
@@ -29,7 +28,7 @@ pub fn file(data: &[u8]) {
     assert!(compiled.remarks.iter().all(|remark| remarks.contains(remark)));
 }
 
-/// A word that is put in quotes is the same word again.
+/// A word in quotes is read as the same word.
 pub fn quoted_word(data: &[u8]) {
     for quote in [b'"', b'\''] {
         let mut line = vec![quote];

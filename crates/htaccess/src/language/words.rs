@@ -3,9 +3,9 @@
 /// A word of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
-    /// Without its quotes, escapes resolved.
+    /// The text without its quotes, escapes resolved.
     pub text: Vec<u8>,
-    /// Where it begins in the line, quote included.
+    /// The offset in the line, quote included.
     pub start: usize,
 }
 
@@ -14,11 +14,12 @@ pub(crate) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-/// Takes the next word off `rest`, with the white space after it. Empty at the end, and for `""`.
+/// Takes the next word off `rest`, with the white space after it. The word is empty at the end, and
+/// for `""`.
 ///
-/// A word that begins with a quote ends at the same quote, or with the line; what follows the quote
-/// is the next word, space or not. Inside, a backslash escapes that quote and itself; outside of
-/// quotes it escapes itself only. It stays before anything else.
+/// A word that begins with a quote ends at the same quote, or with the line; the next word follows
+/// the quote, with or without a space. Inside, a backslash escapes that quote and itself; outside
+/// of quotes it escapes itself only. Before anything else the backslash is kept.
 pub fn word(rest: &mut &[u8]) -> Vec<u8> {
     let line = trim_start(rest);
     let quote = line.first().copied().filter(|&byte| byte == b'"' || byte == b'\'');
@@ -36,7 +37,7 @@ pub fn word(rest: &mut &[u8]) -> Vec<u8> {
     unescape(inside, quote)
 }
 
-/// All words of a line, empty ones included.
+/// Returns all words of a line, empty ones included.
 pub fn words(line: &[u8]) -> Vec<Word> {
     let mut rest = trim_start(line);
     let mut all = Vec::new();

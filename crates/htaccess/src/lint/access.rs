@@ -98,7 +98,8 @@ fn satisfied(rules: &Rules<'_>, report: &mut Report<'_>) {
     let lets_in = rules.of_all("allow").is_some()
         || !rules.old.iter().any(|directive| directive.name == "deny");
     if asks && lets_in {
-        let message = "nobody is ever asked: hosts are let in, and with Satisfy Any that is enough";
+        let message =
+            "no password is ever asked for: hosts are let in, and with Satisfy Any that is enough";
         report.say(
             MistakeKind::Dangerous,
             satisfy.item,
@@ -108,7 +109,7 @@ fn satisfied(rules: &Rules<'_>, report: &mut Report<'_>) {
 }
 
 fn limited(scope: &Scope<'_>, rules: &Rules<'_>, report: &mut Report<'_>) {
-    // Without GET it rather keeps these methods out, as is said of POST or PUT.
+    // Without GET the section denies these methods, such as POST or PUT.
     let names_usual = scope.words.iter().any(|method| method == b"GET");
     if let (Some(item), "<limit", true) = (scope.item, &*scope.name, names_usual)
         && rules.protects()
@@ -139,7 +140,7 @@ fn hidden(file: &File<'_>, scope: usize, rules: &Rules<'_>, report: &mut Report<
         report.say(
             MistakeKind::Dangerous,
             opened.item,
-            Complaint::new(message).hint("say `Require all denied`"),
+            Complaint::new(message).hint("use `Require all denied`"),
         );
     }
 }
@@ -150,7 +151,7 @@ fn nobody_asked(file: &File<'_>, report: &mut Report<'_>) {
     }
     if let Some(authentication) = file.named("authtype").find(|authtype| !authtype.says(0, "none"))
     {
-        let message = "nobody is asked for a password: this file has no Require";
+        let message = "no password is asked for: this file has no Require";
         let hint = "add `Require valid-user`, unless a folder above has it";
         report.say(MistakeKind::Dangerous, authentication.item, Complaint::new(message).hint(hint));
     }
@@ -166,7 +167,8 @@ fn password_file(file: &File<'_>, report: &mut Report<'_>) {
         let path = directive.word(0);
         let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
         if !folder.is_empty() && path.starts_with(folder) && !name.starts_with(b".ht") {
-            let message = "anybody may fetch this file of passwords: it stands below the folder that is served";
+            let message =
+                "anyone may fetch this file of passwords: it is below the folder that is served";
             let hint = "move it out of the site, or call it .htpasswd";
             report.say(
                 MistakeKind::Dangerous,

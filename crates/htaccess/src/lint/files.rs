@@ -15,7 +15,7 @@ pub(super) fn check(
     expiry(file, report);
 }
 
-/// A folder that lists its files although nothing in it is an index.
+/// Returns a folder that lists its files although nothing in it is an index.
 fn listing(file: &File<'_>, exists: &mut dyn FnMut(&[u8]) -> bool, report: &mut Report<'_>) {
     let mut listing = None;
     for options in file.named("options").filter(|options| file.is_for_all(options)) {
@@ -56,7 +56,7 @@ fn error_document(document: &Use<'_>, report: &mut Report<'_>) {
     }
     let message = match document.word(0) {
         b"401" => "has no effect: who is redirected is never asked for a password",
-        _ => "sends a redirect, so nobody learns that there was an error, search engines neither",
+        _ => "sends a redirect, which hides the error from clients and search engines",
     };
     let hint = "name the page by its path on this site";
     report.say(MistakeKind::Doubtful, document.item, Complaint::about(1, message).hint(hint));

@@ -1,4 +1,4 @@
-//! Settings of PHP that tell too much, and files that are run though they are no scripts.
+//! Settings of PHP that reveal too much, and files that are run though they are no scripts.
 
 use super::{File, Report, Scope, Use};
 use crate::mistake::{Complaint, MistakeKind};
@@ -106,8 +106,9 @@ fn passed_over(file: &File<'_>, missing: &[(u32, u32, Vec<u8>)], report: &mut Re
         matches!(name, [b'p', b'h', b'p', b'4'..=b'7', rest @ ..] if rest == b".c" || rest == b"_module")
     };
     if let Some((line, column, _)) = missing.iter().find(|(_, _, name)| is_php(name)) {
-        let message = "is passed over: the module of PHP 8 is called mod_php.c or php_module";
-        let complaint = Complaint::new(message).hint("settings of PHP in there have no effect");
+        let message = "is skipped: the module of PHP 8 is called mod_php.c or php_module";
+        let complaint =
+            Complaint::new(message).hint("settings of PHP in the section have no effect");
         let mistake = report.excerpt.mistake_at(*line, *column, MistakeKind::Ignored, complaint);
         report.remarks.push(mistake);
     }

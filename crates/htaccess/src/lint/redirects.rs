@@ -1,4 +1,4 @@
-//! Redirects that another one has already taken, or that no URL can match.
+//! Redirects that an earlier one shadows, or that no URL can match.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use super::{File, Report, Use};
 use crate::mistake::{Complaint, MistakeKind};
 
 pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
-    // By place and path: the line that takes it.
+    // The line of the redirect, by scope and path.
     let mut paths: HashMap<(usize, Vec<u8>), u32> = HashMap::new();
     let mut patterns: HashMap<(usize, Vec<u8>), u32> = HashMap::new();
     for directive in &file.uses {
@@ -39,7 +39,7 @@ pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
     }
 }
 
-/// Which argument is the path or the pattern, and whether it is a pattern.
+/// Returns the index of the path or the pattern among the arguments, and whether it is a pattern.
 fn source(directive: &Use<'_>) -> Option<(usize, bool)> {
     let is_pattern = match &*directive.name {
         "redirect" => false,
@@ -59,8 +59,8 @@ fn source(directive: &Use<'_>) -> Option<(usize, bool)> {
 /// The slashes of a path that are considered at most, which bounds the time.
 const DEEPEST: usize = 256;
 
-/// The paths that match `path` as well: itself and those above it, with and without a slash at the
-/// end.
+/// Returns the paths that match `path` as well: itself and those above it, with and without a slash
+/// at the end.
 fn beginnings(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let above = path
         .iter()

@@ -1,4 +1,4 @@
-//! Regular expressions that can try for ages.
+//! Regular expressions that can take very many steps.
 
 use super::{File, Report, Use};
 use crate::language::Item;
@@ -29,11 +29,11 @@ pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
 
 fn tell(item: &Item, index: usize, report: &mut Report<'_>) {
     let message = "this pattern can take exponential time: it repeats what already repeats";
-    let hint = "a match that tries too much is given up and answered with 500; say what may repeat only once";
+    let hint = "a match that takes too many steps is stopped and answered with 500; let each part repeat in one way only";
     report.say(MistakeKind::Dangerous, item, Complaint::about(index, message).hint(hint));
 }
 
-/// The regular expression of a directive, and which argument it is.
+/// Returns the regular expression of a directive, and which argument it is.
 fn pattern(directive: &Use<'_>) -> Option<(usize, Vec<u8>)> {
     let index = match &*directive.name {
         "rewriterule" => {
@@ -62,11 +62,11 @@ fn pattern(directive: &Use<'_>) -> Option<(usize, Vec<u8>)> {
 /// Facts about the group that is being read.
 #[derive(Clone, Copy, Default)]
 struct Group {
-    /// The alternative has something that repeats without end.
+    /// Whether the alternative has an unbounded repetition.
     repeats: bool,
-    /// The alternative has something that must be there once.
+    /// Whether the alternative has an atom that must be there once.
     fixed: bool,
-    /// One of its alternatives is nothing but what repeats: repeating the group makes it ambiguous.
+    /// Whether an alternative has repetitions only: repeating the group makes it ambiguous.
     risky: bool,
 }
 
@@ -76,7 +76,7 @@ impl Group {
         (self.repeats, self.fixed) = (false, false);
     }
 
-    /// Adds an atom; `group` is what it holds if it is a group.
+    /// Adds an atom; `group` has the facts of a group.
     fn add(&mut self, quantifier: Quantifier, group: Option<Group>) {
         let repeats_itself = group.is_some_and(|group| group.risky);
         match quantifier {
@@ -96,8 +96,8 @@ enum Quantifier {
     Possessive,
 }
 
-/// Whether a group that can be taken apart in many ways is repeated without end: `(a+)+`,
-/// `(\w+\s?)*`, `(.*)*`.
+/// Whether a group that can be split in many ways is repeated without bound: `(a+)+`, `(\w+\s?)*`,
+/// `(.*)*`.
 pub(super) fn is_explosive(pattern: &[u8]) -> bool {
     let mut groups: Vec<Group> = Vec::new();
     let mut group = Group::default();
@@ -140,7 +140,7 @@ pub(super) fn is_explosive(pattern: &[u8]) -> bool {
     false
 }
 
-/// How long what follows `(` is that says which kind of group it is.
+/// Returns the length of the group's kind after `(`.
 fn opening(rest: &[u8]) -> usize {
     match rest {
         [b'?', b'<', b'=' | b'!', ..] => 3,
@@ -153,7 +153,7 @@ fn opening(rest: &[u8]) -> usize {
     }
 }
 
-/// How long a class is behind its `[`.
+/// Returns the length of a class after its `[`.
 fn class(rest: &[u8]) -> usize {
     let mut at = usize::from(rest.first() == Some(&b'^'));
     at += usize::from(rest.get(at) == Some(&b']'));

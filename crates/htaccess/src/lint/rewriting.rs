@@ -38,12 +38,11 @@ pub(super) fn refuses(rule: &Use<'_>) -> bool {
 /// Facts about the rules of one section.
 #[derive(Default)]
 struct Place<'f> {
-    /// The conditions that wait for their rule, and what they say.
+    /// The conditions that wait for their rule.
     conditions: Vec<(&'f Use<'f>, Test)>,
     /// The rule after which no other one is ever reached.
     end: Option<u32>,
-    /// Rules without a condition, after which nothing is done with the URL: by pattern, whether
-    /// case counts, and line.
+    /// Rules without a condition that end the rewriting: pattern, whether case counts, and line.
     taken: HashMap<Vec<u8>, Taken>,
     /// The number of following rules that may be skipped, or that are part of a chain.
     uncertain: u32,
@@ -125,7 +124,7 @@ fn rule<'f>(directive: &'f Use<'f>, place: &mut Place<'f>, report: &mut Report<'
     let certain = conditions.is_empty() && place.uncertain == 0 && !pattern.starts_with(b"!");
     place.uncertain = place.uncertain.saturating_sub(1);
     if flags.has(&["C", "chain"]) {
-        // The rule after it is passed over where this one does not match.
+        // The rule after this one is skipped where this one does not match.
         place.uncertain = place.uncertain.max(1);
     } else if let Some(skipped) = flags.skipped {
         place.uncertain = place.uncertain.max(skipped);
@@ -161,7 +160,7 @@ fn upstream(rule: &Use<'_>, file: &File<'_>, report: &mut Report<'_>) {
     }
 }
 
-/// The server in a rule's URL, and whether it is one of these, or depends on the request.
+/// Returns the server in a rule's URL, and whether it is one of these, or depends on the request.
 fn server<'u>(url: &'u [u8], upstreams: &[Box<str>]) -> (&'u [u8], bool) {
     let bare = |url: &'u [u8]| {
         let bar = memchr::memchr(b'|', url).map_or(0, |at| at + 1);
@@ -179,7 +178,7 @@ fn server<'u>(url: &'u [u8], upstreams: &[Box<str>]) -> (&'u [u8], bool) {
     (server, varies || upstreams.iter().any(|upstream| is_same(upstream)))
 }
 
-/// Patterns that match whatever there is.
+/// Patterns that match every subject.
 const EVERYTHING: &[&[u8]] = &[
     b"^", b"$", b".*", b"(.*)", b"^.*", b"^(.*)", b".*$", b"(.*)$", b"^.*$", b"^(.*)$", b".?",
     b"^.*?",
@@ -236,7 +235,7 @@ impl Flags {
     fn read(field: Option<&[u8]>) -> Flags {
         let mut flags = Flags::default();
         let Some(field) = field else { return flags };
-        // Where the brackets are wrong the directive itself says so.
+        // Wrong brackets are reported by the directive itself.
         let _ = arguments::each_flag(field, |name, value| {
             let number =
                 || std::str::from_utf8(value).ok().and_then(|digits| digits.parse::<u32>().ok());
@@ -261,7 +260,7 @@ impl Flags {
         })
     }
 
-    /// Whether no rule is looked at any more once this one has matched.
+    /// Whether no further rule is tried once this one has matched.
     fn ends(&self) -> bool {
         self.refuses || self.has(&["L", "last", "END", "F", "forbidden", "G", "gone"])
     }

@@ -32,10 +32,7 @@ fn assert_all(rows: &[(&str, &[&str])]) {
 #[test]
 fn what_is_said_twice() {
     assert_all(&[
-        (
-            "AddDefaultCharset utf-8\nAddDefaultCharset utf-8",
-            &["2:1 redundant says again what line 1"],
-        ),
+        ("AddDefaultCharset utf-8\nAddDefaultCharset utf-8", &["2:1 redundant repeats line 1"]),
         (
             "AddDefaultCharset utf-8\nadddefaultcharset off",
             &["1:1 redundant line 2 sets this again"],
@@ -129,15 +126,18 @@ fn holes_in_protections() {
             "<IfModule mod_authz_core.c>\nRequire all denied\n</IfModule>\n<IfModule !mod_authz_core.c>\nDeny from all\n</IfModule>",
             &[],
         ),
-        ("AuthType Basic\nAuthName a\nAuthUserFile /etc/users", &["1:1 dangerous nobody is asked"]),
+        (
+            "AuthType Basic\nAuthName a\nAuthUserFile /etc/users",
+            &["1:1 dangerous no password is asked for"],
+        ),
         (
             "AuthType Basic\nAuthUserFile /site/users\nRequire valid-user",
-            &["2:14 dangerous anybody may fetch"],
+            &["2:14 dangerous anyone may fetch"],
         ),
         ("AuthType Basic\nAuthUserFile /site/.htpasswd\nRequire valid-user", &[]),
         (
             "AuthType Basic\nRequire valid-user\nSatisfy Any\nAllow from all",
-            &["3:1 dangerous nobody is ever asked", "4:1 doubtful Allow"],
+            &["3:1 dangerous no password is ever asked for", "4:1 doubtful Allow"],
         ),
     ]);
 }
@@ -170,7 +170,7 @@ fn php_that_tells_or_runs_too_much() {
         ("AddType application/x-httpd-php .php .jpg", &["1:38 dangerous runs files"]),
         ("AddType application/x-httpd-php .php .html", &[]),
         ("AddHandler application/x-httpd-php .php", &["1:12 dangerous runs every file that has"]),
-        ("<IfModule mod_php7.c>\nphp_flag a on\n</IfModule>", &["1:1 ignored is passed over"]),
+        ("<IfModule mod_php7.c>\nphp_flag a on\n</IfModule>", &["1:1 ignored is skipped"]),
         (
             "<IfModule mod_php7.c>\n</IfModule>\n<IfModule mod_php.c>\nphp_flag a on\n</IfModule>",
             &[],

@@ -1,4 +1,4 @@
-//! Directives that say again what has been said, or that a later one takes back.
+//! Directives that repeat an earlier one, or that a later one overrides.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ pub(super) fn check(file: &File<'_>, report: &mut Report<'_>) {
                 continue;
             };
             let (complaint, blamed) = if earlier.words == later.words {
-                let message = format!("says again what line {} says", earlier.item.line);
+                let message = format!("repeats line {}", earlier.item.line);
                 (Complaint::new(message), later)
             } else {
                 let message =
@@ -35,8 +35,8 @@ fn is_ordered(directive: &Use<'_>) -> bool {
     ) || directive.name.starts_with("redirect")
 }
 
-/// The values that the directive sets. Of two directives with the same values in one place, only
-/// the later counts.
+/// Returns the values that the directive sets. Of two directives with the same values in one place,
+/// only the later counts.
 fn keys(directive: &Use<'_>) -> Vec<Vec<u8>> {
     let name = directive.name.as_bytes();
     let key = |words: &[&[u8]]| {
@@ -75,8 +75,7 @@ fn keys(directive: &Use<'_>) -> Vec<Vec<u8>> {
     }
 }
 
-/// The table and the field of `Header set` without a condition. Of other actions each does its
-/// part.
+/// Returns the table and the field of `Header set` without a condition. Other actions add up.
 fn header<'d>(directive: &'d Use<'_>) -> Option<(&'d [u8], &'d [u8])> {
     let always = usize::from(directive.says(0, "always") || directive.says(0, "onsuccess"));
     let is_plain = directive.says(always, "set") && directive.words.len() == always + 3;

@@ -15,14 +15,14 @@ use crate::transaction::Denial;
 use crate::transaction::Transaction;
 use crate::world::World;
 
-/// The module's configuration. A folder that has one of them has none of those above it.
+/// The module's configuration. A folder with one of the directives inherits none from above.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// For which methods which order; what is closer to the end holds.
+    /// The order for sets of methods; later ones win.
     orders: Vec<(MethodSet, Order)>,
     allows: Vec<Rule>,
     denies: Vec<Rule>,
-    /// The methods for which it suffices that the address or the user is allowed.
+    /// The methods with `Satisfy Any`.
     any: MethodSet,
 }
 
@@ -47,7 +47,7 @@ enum Clients {
     All,
     Address(Subnet),
     Host(Box<[u8]>),
-    /// Where the variable is set (true), or is not.
+    /// Clients for which the variable is set (true), or not set.
     Variable(bool, Box<[u8]>),
 }
 
@@ -58,7 +58,8 @@ impl Merge for Config {
 }
 
 impl Config {
-    /// `Satisfy Any`: whether either the address or the user has to be allowed, and not both.
+    /// Whether `Satisfy Any` is in force: either the address or the user has to be allowed, and not
+    /// both.
     pub(crate) fn any_suffices(&self, method: MethodSet) -> bool {
         self.any.meets(method)
     }
@@ -69,7 +70,7 @@ impl Config {
     }
 }
 
-/// Whether Order, Allow and Deny let the client in.
+/// Checks whether Order, Allow and Deny grant access to the client.
 ///
 /// # Errors
 /// 403; 500 where a Deny by host name cannot be decided.
@@ -105,12 +106,13 @@ pub(crate) fn check(
     if is_allowed {
         return Ok(());
     }
-    let what = format!("{} is not for this client", String::from_utf8_lossy(&tx.state.uri));
+    let what =
+        format!("access to {} is denied to this client", String::from_utf8_lossy(&tx.state.uri));
     tx.complain(config.denies.first().map(|rule| &rule.place), what);
     Err(Denial::Status(Status::FORBIDDEN))
 }
 
-/// Whether one of the rules is for the client.
+/// Whether one of the rules matches the client.
 fn matches(
     tx: &mut Transaction<'_>,
     rules: &[Rule],
@@ -176,7 +178,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         module: "mod_access_compat",
         overrides: Overrides::LIMIT,
         arguments: Arguments::ONE,
-        summary: "Says whether Allow or Deny has the last word, and what holds where neither matches.",
+        summary: "Says whether Allow or Deny is evaluated last, and the result where neither matches.",
         support: Support::Full,
         apply: order,
     },
@@ -187,7 +189,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         arguments: Arguments::FIRST_AND_SOME,
         summary: "Lets clients in by address, host name or variable.",
         support: Support::Differs(
-            "a host name matches nobody where it is not in the machine's own /etc/hosts",
+            "a host name matches no client where it is not in the machine's own /etc/hosts",
         ),
         apply: allow,
     },
@@ -207,7 +209,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         module: "mod_access_compat",
         overrides: Overrides::AUTH_CONFIG,
         arguments: Arguments::ONE,
-        summary: "Says whether address and user must be allowed, or one of them.",
+        summary: "Says whether both address and user must be allowed, or one of them suffices.",
         support: Support::Full,
         apply: satisfy,
     },
@@ -221,7 +223,7 @@ fn order(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> 
         _ => {
             let complaint =
                 Complaint::about(0, "Order is Deny,Allow or Allow,Deny or Mutual-failure");
-            return Err(complaint.hint("there is no space behind the comma"));
+            return Err(complaint.hint("write no space after the comma"));
         }
     };
     edit(shared).orders.push((MethodSet::within(call.scope), order));
@@ -276,7 +278,7 @@ fn clients(word: &[u8]) -> Result<Clients, String> {
             Err(format!("{:?} has no address before its /", shown()))
         }
         Err(BadSubnet::NoAddress) if word.contains(&b'#') => {
-            Err("a comment stands in a line of its own".into())
+            Err("write the comment in a line of its own".into())
         }
         Err(BadSubnet::NoAddress) => Ok(Clients::Host(word.into())),
         Err(BadSubnet::BadAddress | BadSubnet::BadMask) => {

@@ -31,9 +31,9 @@ pub struct Config {
 /// `Redirect` without a path.
 #[derive(Clone, Debug)]
 struct Everything {
-    /// A redirect, or what the answer is.
+    /// The status of the answer.
     status: i32,
-    /// Where to.
+    /// The target.
     target: Option<Arc<Expression>>,
 }
 
@@ -47,7 +47,7 @@ pub enum Outcome {
         /// A whole URL, or a path where RedirectRelative is on.
         location: Vec<u8>,
     },
-    /// A status is the answer.
+    /// The answer is a status.
     Status(Status),
 }
 

@@ -80,14 +80,14 @@ pub(crate) fn auth_type(
 /// Authenticates the request and sets the user.
 ///
 /// # Errors
-/// 401 with a challenge, 400, 500; or that checking the password takes time.
+/// 401 with a challenge, 400, 500; or checking the password takes time.
 pub(crate) fn authenticate(
     tx: &mut Transaction<'_>,
     config: Option<&Config>,
     world: &mut dyn World,
 ) -> Result<(), Denial> {
     let Some((config, auth_type)) = config.zip(auth_type(tx, config, world)) else {
-        tx.complain(None, "a user is required and AuthType does not say how one authenticates");
+        tx.complain(None, "a user is required and no AuthType is set");
         return Err(Denial::Status(Status::INTERNAL_SERVER_ERROR));
     };
     let is_decided = if auth_type.eq_ignore_ascii_case(b"basic") {
@@ -101,7 +101,7 @@ pub(crate) fn authenticate(
     if is_decided {
         return Ok(());
     }
-    let what = format!("AuthType {} could not find out who the user is", shown(&auth_type));
+    let what = format!("AuthType {} could not authenticate the user", shown(&auth_type));
     tx.complain(None, what);
     Err(Denial::Status(Status::INTERNAL_SERVER_ERROR))
 }
@@ -131,14 +131,14 @@ pub(crate) fn challenge(
 /// Returns 401 with this challenge; 500 where it contains bytes that no field may contain.
 fn ask(tx: &mut Transaction<'_>, challenge: &[u8]) -> Status {
     if challenge.iter().any(|byte| byte.is_ascii_control() && *byte != b'\t') {
-        tx.complain(None, "AuthName holds what cannot be sent");
+        tx.complain(None, "AuthName contains control characters");
         return Status::INTERNAL_SERVER_ERROR;
     }
     tx.state.error_fields.set(b"WWW-Authenticate", challenge);
     Status::UNAUTHORIZED
 }
 
-/// `AuthBasicFake`: a field for the application behind. Among the last fixups.
+/// Applies `AuthBasicFake`: sets a field for the application. Among the last fixups.
 ///
 /// # Errors
 /// 500 where an expression fails.
@@ -172,7 +172,7 @@ fn rendered(
     }
 }
 
-/// With a backslash before each quote that has none (`ap_escape_quotes`).
+/// Returns the text with a backslash before each quote that has none (`ap_escape_quotes`).
 fn quoted(text: &[u8]) -> Vec<u8> {
     let mut quoted = Vec::with_capacity(text.len());
     let mut bytes = text.iter().copied();
@@ -189,7 +189,7 @@ fn quoted(text: &[u8]) -> Vec<u8> {
     quoted
 }
 
-/// A realm or user in an event or a line of the log, where line ends must not be forged.
+/// Returns a realm or user for an event or a line of the log, with control bytes escaped.
 fn shown(bytes: &[u8]) -> String {
     bytes.escape_ascii().to_string()
 }

@@ -148,30 +148,26 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         module: "mod_authz_core",
         overrides: Overrides::AUTH_CONFIG,
         arguments: Arguments::Raw,
-        summary: "Says who may have what is here.",
+        summary: "Says who may access this folder.",
         support: Support::Differs(
-            "`host` and `forward-dns` know the names in the machine's own /etc/hosts: others match nobody, and behind `not` answer \
+            "`host` and `forward-dns` know the names in the machine's own /etc/hosts: others match no client, and behind `not` answer \
              500; databases, LDAP and client certificates are refused",
         ),
         apply: require,
     },
     container(
         "<RequireAll",
-        "Grants access where one of what it holds does and nothing denies it.",
+        "Grants access where a directive inside grants it and none denies it.",
         require_all,
     ),
-    container("<RequireAny", "Grants access where anything that it holds does.", require_any),
-    container(
-        "<RequireNone",
-        "Denies access where anything that it holds grants it.",
-        require_none,
-    ),
+    container("<RequireAny", "Grants access where a directive inside grants it.", require_any),
+    container("<RequireNone", "Denies access where a directive inside grants it.", require_none),
     Directive {
         name: "AuthMerging",
         module: "mod_authz_core",
         overrides: Overrides::AUTH_CONFIG,
         arguments: Arguments::ONE,
-        summary: "Says how the Require directives of this folder and of those above it are joined.",
+        summary: "Says how the Require directives of this folder and of the folders above are combined.",
         support: Support::Full,
         apply: auth_merging,
     },

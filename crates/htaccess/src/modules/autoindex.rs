@@ -57,7 +57,7 @@ enum Key {
 /// An entry of a folder: a file or a folder that the client may see.
 #[derive(Clone, Debug, Default)]
 pub struct Entry {
-    /// Without a slash.
+    /// The name, without a slash.
     pub name: Vec<u8>,
     /// Whether it is a folder.
     pub is_directory: bool,
@@ -65,9 +65,9 @@ pub struct Entry {
     pub size: u64,
     /// Microseconds since 1970.
     pub modified: i64,
-    /// Of a file, where it has one: for AddIconByType.
+    /// The media type of a file, where known: for AddIconByType.
     pub content_type: Option<Vec<u8>>,
-    /// Of a file, where it has one: for AddIconByEncoding.
+    /// The encoding of a file, where it has one: for AddIconByEncoding.
     pub encoding: Option<Vec<u8>>,
 }
 
@@ -83,8 +83,8 @@ pub enum Insert {
 /// The contents of a page.
 #[derive(Clone, Debug, Default)]
 pub struct Listing {
-    /// In any order. Those that IndexIgnore names are left out here, those that the client may not
-    /// see by the caller.
+    /// The entries, in any order. The page leaves out those of IndexIgnore; the caller leaves out
+    /// those that the client may not see.
     pub entries: Vec<Entry>,
     /// The file of [`Config::header_name`].
     pub header: Option<Insert>,
@@ -95,12 +95,12 @@ pub struct Listing {
 }
 
 impl Config {
-    /// The URL of the text above the list, relative to the folder's.
+    /// Returns the URL of the text above the list, relative to the folder's.
     pub fn header_name(&self) -> Option<&[u8]> {
         self.header.as_deref()
     }
 
-    /// The URL of the text below the list, relative to the folder's.
+    /// Returns the URL of the text below the list, relative to the folder's.
     pub fn readme_name(&self) -> Option<&[u8]> {
         self.readme.as_deref()
     }
@@ -115,7 +115,7 @@ impl Config {
         self.settled().options.has(Options::TRACK_MODIFIED)
     }
 
-    /// The page's media type, with its charset.
+    /// Returns the page's media type, with its charset.
     pub fn content_type(&self) -> Vec<u8> {
         let media_type = self.media_type.as_deref().unwrap_or(b"text/html");
         match self.charset.as_deref().unwrap_or(b"ISO-8859-1") {
@@ -124,7 +124,7 @@ impl Config {
         }
     }
 
-    /// As it is where nothing is configured above.
+    /// Returns the configuration where nothing is configured above.
     fn settled(&self) -> Config {
         Config::merge(&Config::default(), self)
     }
@@ -172,7 +172,7 @@ impl Merge for Config {
     }
 }
 
-/// The page for the folder `filename` of the transaction, whose query may ask for an order
+/// Returns the page for the folder `filename` of the transaction, whose query may ask for an order
 /// (`C=N;O=D`), a form (`F=0` to `F=2`), the order of versions (`V=1`) and names (`P=*.txt`).
 /// `world` is asked for the local time's zone.
 pub fn page(

@@ -81,7 +81,7 @@ pub enum ServerSignature {
 }
 
 impl Config {
-    /// A site's own configuration, above its first `.htaccess`.
+    /// Returns a site's own configuration, above its first `.htaccess`.
     pub fn with_options(options: Options) -> Config {
         Config {
             options: options::OptionsSetting::absolute(options),
@@ -122,7 +122,7 @@ impl Config {
             && self.qualify_redirect_url.is_none()
     }
 
-    /// Whether SetHandler says which handler serves a file.
+    /// Whether SetHandler is in force.
     pub fn sets_handler(&self) -> bool {
         self.handler.is_some()
     }

@@ -1,4 +1,5 @@
-//! mod_dir: what a folder, and a missing file, is answered with. The phases are the walker's.
+//! mod_dir: the answer to a request for a folder, or for a missing file. `howdah-site` has its
+//! phases.
 
 use howdah_http::Status;
 
@@ -10,7 +11,7 @@ use crate::number;
 /// The module's configuration. `None` is not configured.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// `DirectoryIndex`: names or URL paths, tried in order. `disabled` is no name at all. Apache
+    /// `DirectoryIndex`: names or URL paths, tried in order. `disabled` is an empty list. Apache
     /// itself tries `index.html` where nothing is configured.
     pub index: Option<Box<[Box<[u8]>]>>,
     /// `DirectorySlash`: whether a folder's URL without a slash at its end is redirected; on by
@@ -29,8 +30,8 @@ enum IndexRedirect {
 }
 
 impl Config {
-    /// `DirectoryIndexRedirect`: the status with which the client is sent to the index file instead
-    /// of being given it.
+    /// `DirectoryIndexRedirect`: the status of a redirect to the index file, which is served
+    /// otherwise.
     pub fn index_redirect(&self) -> Option<Status> {
         match self.index_redirect {
             Some(IndexRedirect::With(status)) => Some(status),
@@ -38,7 +39,7 @@ impl Config {
         }
     }
 
-    /// `FallbackResource`: the URL path for what is missing and has no handler.
+    /// `FallbackResource`: the URL path served for missing files without a handler.
     pub fn fallback(&self) -> Option<&[u8]> {
         let fallback = self.fallback.as_deref();
         fallback.filter(|path| !path.eq_ignore_ascii_case(b"disabled"))
@@ -64,7 +65,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         module: "mod_dir",
         overrides: Overrides::INDEXES,
         arguments: Arguments::ANY,
-        summary: "Names the files that stand for their folder; `disabled` is none.",
+        summary: "Names the index files of folders; `disabled` is none.",
         support: Support::Full,
         apply: directory_index,
     },

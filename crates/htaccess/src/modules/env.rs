@@ -24,7 +24,7 @@ pub struct Config {
 struct Variable {
     name: Box<[u8]>,
     place: Arc<Place>,
-    /// `None` passes the server's own on, where it has one.
+    /// `None` passes on the server's own variable, where it has one.
     value: Option<Box<[u8]>>,
 }
 
@@ -43,8 +43,8 @@ impl Merge for Config {
 }
 
 impl Config {
-    /// The first of a name says how it is written. A variable that is passed on leaves the one of
-    /// that name in place, which is in force where the server has none.
+    /// Adds a variable. The first of a name decides its spelling. A variable that is passed on
+    /// keeps an earlier one of that name, which is in force where the server has none.
     fn set(&mut self, variable: Variable) {
         let known = self.variables.iter().position(|known| known.is(&variable.name));
         match (known, variable.value) {
@@ -86,7 +86,7 @@ pub fn fixup(tx: &mut Transaction<'_>, config: &Config, world: &mut dyn World) {
             Some(_) => None,
         };
         let value = match &variable.value {
-            // One that is passed on comes later, and takes its place.
+            // A variable that is passed on comes later, and replaces this one.
             Some(_)
                 if config.variables[at + 1..]
                     .iter()

@@ -19,8 +19,8 @@ pub struct Config {
     active: Option<bool>,
     default: Option<Code>,
     by_type: Vec<(Box<[u8]>, Code)>,
-    /// Whether a type such as `image/*` is among these: those of the closest file only, as in
-    /// Apache.
+    /// Whether the closest file has a type such as `image/*`; as in Apache, files above do not
+    /// count.
     wildcards: bool,
 }
 
@@ -68,9 +68,9 @@ impl Config {
     }
 }
 
-/// Adds Expires and `Cache-Control: max-age` where the response has no Expires yet. Not to errors,
-/// which are 400 and above; a redirect does get them. `modified` is when the file was, in
-/// microseconds since 1970; where it is `None`, `world` is asked, since a redirect to a folder's
+/// Adds Expires and `Cache-Control: max-age` where the response has no Expires yet. Errors (400 and
+/// above) get none; redirects get them. `modified` is the modification time of the file, in
+/// microseconds since 1970. Where it is `None`, `world` is asked, since a redirect to a folder's
 /// slash is dated by the folder.
 pub fn response(
     tx: &mut Transaction<'_>,

@@ -57,9 +57,9 @@ pub struct Config {
 #[derive(Clone, Debug, Default)]
 struct SmartFilter {
     name: Box<[u8]>,
-    /// Its place among the filters of a response.
+    /// Its rank among the filters of a response.
     rank: u8,
-    /// In the order in which they were added; the last is asked first.
+    /// The providers in the order of the directives; the last is asked first.
     providers: Vec<Provider>,
 }
 
@@ -75,7 +75,7 @@ struct Provider {
 enum When {
     /// For these media types.
     Types(Box<[Box<[u8]>]>),
-    /// Where this holds.
+    /// Where this condition holds.
     Expression(Arc<Expression>),
 }
 
@@ -93,7 +93,7 @@ struct Protocol {
 }
 
 impl FilterKind {
-    /// By Apache's name, in any case.
+    /// Returns the filter of that name, in any case.
     pub(crate) fn of(name: &[u8]) -> Option<FilterKind> {
         match name.to_ascii_uppercase().as_slice() {
             b"DEFLATE" => Some(FilterKind::Deflate),
@@ -146,7 +146,7 @@ impl Config {
         providers.all(|provider| matches!(provider.when, When::Types(_)))
     }
 
-    /// The chain, as far as it counts.
+    /// Returns the names of the chain that count.
     fn chain(&self) -> impl Iterator<Item = &[u8]> {
         let start = self.chain.iter().rposition(Option::is_none).map_or(0, |reset| reset + 1);
         self.chain[start..].iter().flatten().map(|name| &**name)

@@ -57,6 +57,9 @@ impl Config {
 }
 
 /// Applies RequestHeader, as the last of the fixups.
+///
+/// # Errors
+/// 500 where a regular expression takes too many steps.
 pub fn request_fixup(
     tx: &mut Transaction<'_>,
     config: &Config,
@@ -65,13 +68,15 @@ pub fn request_fixup(
     run::apply(tx, &config.request, Table::Request, world)
 }
 
-/// Header, when the response is about to be sent. `head` holds the fields of a successful response
-/// (`r->headers_out`, with Content-Type); those that every response gets are in the transaction's
-/// `error_fields`, and stay there: [`crate::response`] joins them. `error`: the response is an
-/// error or a redirect whose page the server makes, to which only `Header always` applies.
+/// Applies Header, when the response is about to be sent. `head` holds the fields of a successful
+/// response (`r->headers_out`, with Content-Type). The fields of every response are in the
+/// transaction's `error_fields` and stay there: [`crate::response`] joins them. `error`: the
+/// response is an error or a redirect whose page the server makes, to which only `Header always`
+/// applies.
 ///
-/// Fails with 500 where a regular expression gives up, and where a field would hold a control byte,
-/// as with `\n` in a value: Apache does not send such a response either.
+/// # Errors
+/// 500 where a regular expression takes too many steps, and where a field would hold a control
+/// byte, as with `\n` in a value: Apache does not send such a response either.
 pub fn response(
     tx: &mut Transaction<'_>,
     config: &Config,

@@ -1,7 +1,7 @@
 //! mod_mime: properties of a file by the extensions of its name.
 //!
 //! Every extension counts, wherever in the name it is: `page.html.en` is an English page,
-//! `a.tar.gz` a compressed archive. A handler counts too: where a site says `AddHandler
+//! `a.tar.gz` a compressed archive. A handler counts too: where a site has `AddHandler
 //! application/x-httpd-php .php`, `upload.php.jpg` is a script, as it is in Apache. (PHP itself is
 //! bound to the last extension; only a site's own AddHandler does that.)
 
@@ -32,12 +32,12 @@ pub struct Config {
     use_path_info: Option<bool>,
 }
 
-/// Which files MultiViews takes besides those whose extensions all have a meaning (a set).
+/// The files that MultiViews takes besides those whose extensions all have a meaning (a set).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MultiviewsMatch {
     /// Those with any extension.
     pub any: bool,
-    /// Said to be none: the default, but it wins over what a folder above says.
+    /// `NegotiatedOnly`: the default, but it overrides a folder above.
     pub negotiated: bool,
     /// Those whose extension has a handler.
     pub handlers: bool,
@@ -78,8 +78,8 @@ impl Config {
         extensions
     }
 
-    /// Whether RemoveHandler or RemoveType has taken from the file of that name, by its last
-    /// extension, what served it.
+    /// Whether RemoveHandler or RemoveType has removed the handler of the file of that name, by its
+    /// last extension.
     pub fn takes_handler_away(&self, name: &[u8]) -> bool {
         let Some(dot) = memchr::memrchr(b'.', name) else {
             return false;
@@ -93,7 +93,7 @@ impl Config {
         })
     }
 
-    /// The language of files whose names tell none.
+    /// Returns the language of files whose names tell none.
     pub(crate) fn default_language(&self) -> Option<&[u8]> {
         self.default_language.as_deref()
     }

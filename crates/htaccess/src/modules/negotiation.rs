@@ -26,7 +26,7 @@ pub struct Config {
     force_priority: Option<ForcePriority>,
 }
 
-/// ForceLanguagePriority. Neither is `None`.
+/// ForceLanguagePriority; with neither it is `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ForcePriority {
     /// Where several languages are as good, LanguagePriority decides.
@@ -98,8 +98,8 @@ pub(crate) fn choose(
     }
 }
 
-/// `x-gzip` or `gzip`: Content-Encoding is said as the client says it. In the phase of the fixups,
-/// behind rewriting.
+/// Spells Content-Encoding as the client does: `x-gzip` or `gzip`. In the phase of the fixups,
+/// after rewriting.
 pub fn fixup(tx: &mut Transaction<'_>) {
     let Some(encoding) = &tx.state.encoding else {
         return;

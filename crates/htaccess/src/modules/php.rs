@@ -8,7 +8,7 @@ use crate::mistake::Complaint;
 /// The module's configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// Names, as written, and values, in the order in which they were first named; each name once.
+    /// Names and values, in the order in which the names first occur; each name once.
     pub values: Box<[Setting]>,
 }
 
@@ -114,8 +114,7 @@ fn php_flag(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complain
 /// The settings that a file may make at most; PHP itself knows a few hundred.
 const MOST_SETTINGS: usize = 1000;
 
-/// A file with too many is a mistake, so that reading it takes no time that grows with the square
-/// of their number.
+/// Adds a setting. A file with too many settings is a mistake, which bounds the time of reading it.
 fn few_enough(config: &mut Config) -> Result<(), Complaint> {
     if config.values.len() <= MOST_SETTINGS {
         return Ok(());

@@ -54,20 +54,20 @@ pub struct Config {
 #[derive(Debug, Default)]
 struct Rules {
     list: Vec<Arc<Rule>>,
-    /// Made when it is first needed: while a file is read, rules are added.
+    /// Built on first use: while a file is read, rules are added.
     index: OnceLock<Index>,
 }
 
 /// The result of the rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing has changed, but perhaps variables, cookies, type and handler.
+    /// Nothing has changed, except perhaps variables, cookies, type and handler.
     Declined,
     /// The path is unchanged; the query may have changed (`state.args`), and PATH_INFO may be gone.
     Continue,
-    /// The request begins anew with this URL, which is to be parsed as one: it may hold escapes,
-    /// and a `?` of its own. As in Apache, the other fixups come first, and a Redirect of mod_alias
-    /// among them wins. The new request keeps Vary.
+    /// The request begins anew with this URL, which has to be parsed: it may contain escapes, and a
+    /// `?` of its own. As in Apache, the other fixups come first, and a Redirect of mod_alias among
+    /// them wins. The new request keeps Vary.
     Internal {
         /// Path of the URL. One that begins with no slash is a bad request.
         uri: Vec<u8>,
@@ -127,7 +127,7 @@ impl Rules {
 }
 
 impl Clone for Rules {
-    /// For rules to be added.
+    /// Copies the rules without the index, so that rules can be added.
     fn clone(&self) -> Rules {
         Rules::new(self.list.clone())
     }

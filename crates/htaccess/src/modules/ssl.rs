@@ -1,5 +1,5 @@
-//! mod_ssl, as far as it protects: SSLRequireSSL, SSLRequire. Directives that need client
-//! certificates or a new handshake are refused.
+//! mod_ssl's access control: SSLRequireSSL, SSLRequire. Directives that need client certificates or
+//! a new handshake are refused.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::transaction::Transaction;
 pub struct Config {
     /// SSLRequireSSL.
     required: Option<Arc<Place>>,
-    /// SSLOptions StrictRequire: whether `Satisfy Any` does not reach beyond SSLRequireSSL.
+    /// SSLOptions StrictRequire: whether SSLRequireSSL holds in spite of `Satisfy Any`.
     strict: Option<bool>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         name: "SSLRequireSSL",
         module: "mod_ssl",
         overrides: Overrides::AUTH_CONFIG,
-        // Apache takes arguments to it and ignores them.
+        // Apache accepts arguments and ignores them.
         arguments: Arguments::Raw,
         summary: "Answers requests over unencrypted connections with 403.",
         support: Support::Full,
@@ -150,7 +150,7 @@ fn ssl_options(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Compl
         let is_on = sign != Some(b'-');
         match name {
             b"StrictRequire" => config.strict = Some(is_on),
-            // A word without a sign replaces what was set.
+            // A word without a sign replaces the options set before.
             b"StdEnvVars" | b"ExportCertData" | b"OptRenegotiate" | b"LegacyDNStringFormat" => {
                 config.strict = config.strict.filter(|_| sign.is_some());
             }

@@ -1,4 +1,4 @@
-//! mod_substitute: replaces text in what is sent, line by line.
+//! mod_substitute: replaces text in content, line by line.
 
 mod directives;
 mod transformer;
@@ -32,8 +32,7 @@ impl ContentFilter for Config {
 struct Substitution {
     find: Find,
     replacement: Replacement,
-    /// `q`: what follows is replaced in what is left of the line, but not across the places where
-    /// this replaced something.
+    /// `q`: later substitutions do not reach across the places where this one replaced text.
     quick: bool,
 }
 
@@ -76,5 +75,5 @@ impl Merge for Config {
     }
 }
 
-/// SubstituteMaxLineLength where nothing is said: 1 MiB.
+/// The default of SubstituteMaxLineLength: 1 MiB.
 const LONGEST_LINE: usize = 1024 * 1024;

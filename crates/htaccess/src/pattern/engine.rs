@@ -1,12 +1,12 @@
-//! PCRE2 itself, bounded.
+//! PCRE2, with limits.
 //!
-//! A pattern is checked when it is read and compiled when it first meets a subject: most patterns
-//! of a long list never do, thanks to [`PatternSet`](super::PatternSet), and the JIT takes several
+//! A pattern is checked when it is read, and compiled with its first subject: most patterns of a
+//! long list never get one, thanks to [`PatternSet`](super::PatternSet), and the JIT takes several
 //! times as long as the check.
 //!
-//! PCRE2 counts steps for each place where a match may begin, so what a match may cost is that
-//! limit times the subject's length. Long subjects therefore get a lower limit. (Measured: about
-//! 1.5 ns for each step.)
+//! PCRE2 counts steps for each place where a match may begin, so the cost of a match is at most
+//! that limit times the subject's length. Long subjects therefore get a lower limit. (Measured:
+//! about 1.5 ns for each step.)
 
 use std::sync::{Mutex, OnceLock};
 
@@ -23,11 +23,11 @@ pub(super) struct Engine {
     captures: bool,
     refers_back: bool,
     required: Option<Required>,
-    /// For short subjects, with PCRE2's own stack of 32 KiB.
+    /// The compiled pattern for short subjects, with PCRE2's own stack of 32 KiB.
     short: OnceLock<Box<Compiled>>,
-    /// For long ones.
+    /// The compiled pattern for long subjects.
     long: OnceLock<Box<Compiled>>,
-    /// For what needs more than 32 KiB of stack.
+    /// The compiled pattern for matches that need more than 32 KiB of stack.
     deep: OnceLock<Box<Compiled>>,
 }
 
@@ -39,14 +39,14 @@ struct Compiled {
 
 /// The length of short subjects at most, in bytes.
 const SHORT: usize = 512;
-/// Steps for each place where a match may begin.
+/// The steps for each place where a match may begin.
 const STEPS_SHORT: u32 = 1_000_000;
 const STEPS_LONG: u32 = 100_000;
-/// The same for patterns that refer to their own groups: there a step may compare the whole
+/// The steps for patterns that refer to their own groups, where a step may compare the whole
 /// subject.
 const STEPS_BACK_SHORT: u32 = 20_000;
 const STEPS_BACK_LONG: u32 = 5_000;
-/// Stack for what recurs deeply, in bytes.
+/// The stack for deep recursion, in bytes.
 const DEEP_STACK: usize = 512 << 10;
 /// The memory that PCRE2 may allocate where there is no JIT, in KiB.
 const HEAP: u32 = 16 << 10;
@@ -150,7 +150,7 @@ impl Engine {
 }
 
 impl Compiled {
-    /// Compiles a pattern that is known to be one.
+    /// Compiles a pattern that is known to be valid.
     fn new(definition: &Definition, steps: u32, stack: Option<usize>) -> Compiled {
         let source = Source::of(definition).expect("the pattern was checked");
         let limited =
@@ -164,7 +164,7 @@ impl Compiled {
     }
 
     fn spans(&self, subject: &[u8]) -> Result<Option<Spans>, pcre2::Error> {
-        // Whoever finds the list in use makes new room rather than wait.
+        // Where the list is in use, a new buffer is made instead of waiting.
         let spare = self.spare.try_lock().ok().and_then(|mut spare| spare.pop());
         let mut places = spare.unwrap_or_else(|| self.regex.capture_locations());
         let found = self.regex.captures_read(&mut places, subject)?;

@@ -2,13 +2,13 @@
 
 use super::syntax::{Branch, Node, Tree};
 
-/// Words, of which every subject that the pattern matches contains at least one, letters in either
-/// case. Lower case, none empty. `None` where nothing is known.
+/// Returns words of which every subject of a match contains at least one, in either case. They are
+/// in lower case, none empty. `None` where nothing is known.
 pub(super) fn of(tree: &Tree) -> Option<Vec<Vec<u8>>> {
     of_branches(&tree.branches)
 }
 
-/// More words for one pattern than this tell little.
+/// The words for one pattern at most; more are of little use.
 const MOST: usize = 256;
 
 fn of_branches(branches: &[Branch]) -> Option<Vec<Vec<u8>>> {

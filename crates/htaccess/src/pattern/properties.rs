@@ -9,8 +9,8 @@ use super::engine::Engine;
 use super::{Candidates, Captures, Matcher, Pattern, PatternSet, Spans};
 
 /// Pattern and subject, with a zero byte between them. The pattern is refused where PCRE2 refuses
-/// it; matched by hand it gives what PCRE2 gives; a set with it in it finds it where it matches;
-/// and it takes no long time.
+/// it; matched by hand it gives PCRE2's result; a set that contains it finds it where it matches;
+/// and the match takes no long time.
 pub fn pattern(data: &[u8]) {
     let mut parts = data.splitn(2, |&byte| byte == 0);
     let (text, subject) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -59,9 +59,9 @@ fn in_a_set(pattern: Pattern, subject: &[u8], spans: Option<Spans>) {
     assert_eq!(captures.spans, spans.unwrap_or_default());
 }
 
-/// The pattern as it was written, given to PCRE2 with a zero byte as the line's end: then `$`
-/// matches before no other last byte, which is what `DOLLAR_ENDONLY` says of all. Not for what asks
-/// where lines end, or is no UTF-8; and not on subjects with such a byte.
+/// Returns the pattern as it was written, given to PCRE2 with a zero byte as the line's end: then
+/// `$` matches before no other last byte, which is what `DOLLAR_ENDONLY` says of all. Not for what
+/// asks where lines end, or is no UTF-8; and not on subjects with such a byte.
 fn reference(text: &[u8], caseless: bool) -> Option<Regex> {
     let asks = |word: &[u8]| memchr::memmem::find(text, word).is_some();
     let lines = [&b"(?"[..], b"(*", b"\\N", b"\\R", b"\\Z", b"\\X"];

@@ -1,4 +1,4 @@
-//! A look at the subject before PCRE2 is asked: without one of a few words in it, the pattern
+//! A check of the subject before PCRE2 is called: without one of a few words in it, the pattern
 //! cannot match.
 
 use super::literals;
@@ -16,7 +16,7 @@ enum Word {
     Contains(Box<[u8]>),
 }
 
-/// More words than this take longer than PCRE2 does.
+/// The words at most; searching for more takes longer than PCRE2.
 const MOST: usize = 4;
 
 impl Required {

@@ -7,22 +7,22 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 use super::{Captures, Exhausted, Pattern, literals, syntax};
 
-/// Patterns in order, and what each must find in a subject.
+/// Patterns in order, with the words that a subject must contain for each.
 ///
-/// For each pattern the words of which its matches must contain one are known, or nothing is. All
-/// words are looked for at once; only patterns of which a word is there, and those of which nothing
-/// is known, are tried.
+/// For a pattern either the words are known of which a match must contain one, or nothing is. All
+/// words are searched for at once; only patterns with a word in the subject, and those without
+/// known words, are tried.
 pub struct PatternSet {
     patterns: Box<[Arc<Pattern>]>,
     automaton: Option<Box<AhoCorasick>>,
-    /// Where in `owners` a word's patterns begin, and behind the last word's where they end.
+    /// The index in `owners` where a word's patterns begin; after the last word's, the end.
     owners_at: Box<[u32]>,
     owners: Box<[u32]>,
     /// The patterns that are always tried, in order.
     always: Box<[u32]>,
 }
 
-/// The patterns that may match a subject, in order. Used again and again, it allocates nothing.
+/// The patterns that may match a subject, in order. Reused, it allocates nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Candidates {
     seen: Vec<u64>,
@@ -33,7 +33,7 @@ pub struct Candidates {
 const BYTES: usize = 8 << 20;
 
 impl PatternSet {
-    /// A set of patterns, in this order.
+    /// Returns a set of patterns, in this order.
     pub fn new(patterns: Vec<Arc<Pattern>>) -> PatternSet {
         let (mut always, mut words, mut bytes) =
             (Vec::new(), HashMap::<Vec<u8>, Vec<u32>>::new(), 0);
@@ -72,12 +72,12 @@ impl PatternSet {
         }
     }
 
-    /// The patterns.
+    /// Returns the patterns.
     pub fn patterns(&self) -> &[Arc<Pattern>] {
         &self.patterns
     }
 
-    /// The places of the patterns that may match, in order. All others do not.
+    /// Returns the places of the patterns that may match, in order. All others do not.
     pub fn candidates<'c>(&self, subject: &[u8], candidates: &'c mut Candidates) -> &'c [u32] {
         let Candidates { seen, list } = candidates;
         list.clear();
@@ -103,7 +103,11 @@ impl PatternSet {
         list
     }
 
-    /// The place of the first pattern that matches; `captures` holds what its groups did.
+    /// Returns the place of the first pattern that matches. `captures` gets what its groups
+    /// captured.
+    ///
+    /// # Errors
+    /// Where a match takes too many steps.
     pub fn first_match(
         &self,
         subject: &[u8],

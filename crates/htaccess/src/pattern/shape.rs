@@ -25,7 +25,7 @@ pub(super) enum Shape {
 pub(super) struct Words {
     /// `.*` or `.+` before the words.
     lead: Option<Run>,
-    /// In the order in which PCRE2 would try them at one place.
+    /// The words in the order in which PCRE2 would try them at one place.
     words: Box<[Word]>,
     /// `.*` or `.+` after them.
     trail: Option<Run>,
@@ -34,7 +34,7 @@ pub(super) struct Words {
     at_start: bool,
     at_end: bool,
     caseless: bool,
-    /// Finds a word in the midst of the subject; `None` where none is looked for there.
+    /// The search for a word within the subject; `None` where none is searched for there.
     finder: Option<Finder>,
 }
 
@@ -48,7 +48,7 @@ struct Run {
 #[derive(Clone, Default)]
 struct Word {
     bytes: Box<[u8]>,
-    /// Where groups begin and end in it, outer ones first.
+    /// The ranges of groups in the word, outer ones first.
     groups: Box<[(u32, u32)]>,
 }
 
@@ -59,13 +59,13 @@ enum Finder {
     Many(Box<AhoCorasick>),
 }
 
-/// Where a word was found.
+/// The place where a word was found.
 struct Found<'s> {
     word: &'s Word,
     at: usize,
 }
 
-/// More words than this are PCRE2's where they are compared one after the other.
+/// The words at most that are compared one after the other; PCRE2 matches more.
 const COMPARED: usize = 64;
 
 impl Shape {
@@ -95,7 +95,7 @@ impl Shape {
         }
     }
 
-    /// Where it first matches.
+    /// Finds the first match.
     #[inline]
     pub(super) fn find(&self, subject: &[u8]) -> Option<(usize, usize)> {
         match self {
@@ -104,7 +104,7 @@ impl Shape {
         }
     }
 
-    /// The same at or after `from`, which is not 0.
+    /// Finds the first match at or after `from`, which is not 0.
     pub(super) fn find_from(&self, subject: &[u8], from: usize) -> Option<(usize, usize)> {
         let anchored = match self {
             Shape::First { anchored } => *anchored,
@@ -117,7 +117,7 @@ impl Shape {
         Some((start + from, end + from))
     }
 
-    /// Where it first matches, and its groups.
+    /// Finds the first match and its groups.
     pub(super) fn spans(&self, subject: &[u8]) -> Option<Spans> {
         let mut spans = Spans::default();
         let Shape::Words(words) = self else {
@@ -168,7 +168,7 @@ impl Words {
         if one_by_one && words.len() > COMPARED {
             return None;
         }
-        // Which word is found first in the midst must not depend on what is left after it.
+        // The first word found within the subject must not depend on the rest of the subject.
         if !one_by_one && words.len() > 1 && trail.is_some_and(|trail| trail.min > 0) {
             return None;
         }
@@ -199,7 +199,7 @@ impl Words {
 
     fn find(&self, subject: &[u8]) -> Option<Found<'_>> {
         let rest = self.trail.map_or(0, |trail| trail.min);
-        // Where a word may end.
+        // The offset at which a word has to end.
         let room = subject.len().checked_sub(rest)?;
         if let Some(lead) = self.lead {
             return self.find_last(subject, lead.min, room);
@@ -222,7 +222,7 @@ impl Words {
         Some(found)
     }
 
-    /// The longest word that the subject ends with: it begins first.
+    /// Returns the longest word that the subject ends with: it begins first.
     fn find_suffix(&self, subject: &[u8]) -> Option<Found<'_>> {
         let mut longest: Option<Found<'_>> = None;
         for word in &self.words {
@@ -293,8 +293,8 @@ impl Words {
         if end > room {
             return false;
         }
-        // Most words are none (`^`, `.*`) or differ at once: that is told before a function is
-        // called.
+        // Most words are empty (`^`, `.*`) or differ in the first byte: this is checked before a
+        // function is called.
         let Some(first) = word.bytes.first() else {
             return true;
         };
@@ -308,8 +308,8 @@ impl Words {
 
 impl Finder {
     fn of(words: &[Word], caseless: bool) -> Option<Finder> {
-        // Nothing is found everywhere: then it would be the words before it that matter, at the
-        // very beginning.
+        // An empty word is found everywhere: then the words before it would matter, at the very
+        // beginning.
         if words.iter().any(|word| word.bytes.is_empty()) {
             return match words {
                 [_] => Some(Finder::One(Box::new(memmem::Finder::new(b"").into_owned()))),

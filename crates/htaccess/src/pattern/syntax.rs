@@ -1,5 +1,5 @@
-//! The part of PCRE2's syntax that is understood here, to find out what can be matched without it.
-//! A pattern with a construct that is not understood with certainty is left to PCRE2 alone.
+//! The part of PCRE2's syntax that is understood here, to find patterns that can be matched without
+//! PCRE2. A pattern with a construct that is not understood with certainty is left to PCRE2 alone.
 
 use super::translate::posix_class;
 
@@ -7,20 +7,20 @@ use super::translate::posix_class;
 pub(super) struct Tree {
     pub branches: Vec<Branch>,
     pub caseless: bool,
-    /// How many groups capture.
+    /// The number of capturing groups.
     pub groups: usize,
 }
 
 /// An alternative: the nodes between two `|`.
 pub(super) type Branch = Vec<Item>;
 
-/// Something, and how often.
+/// A node and its repetition.
 pub(super) struct Item {
     pub node: Node,
     pub min: u32,
-    /// `None` is without end.
+    /// The most repetitions; `None` is unbounded.
     pub max: Option<u32>,
-    /// As often as possible first, and able to give back.
+    /// Whether the repetition is greedy.
     pub greedy: bool,
 }
 
@@ -29,28 +29,28 @@ pub(super) enum Node {
     Byte(u8),
     /// `.`: any byte.
     Any,
-    /// One byte, of which more is not known here.
+    /// One byte of a class that is not known here.
     Set,
     /// `^`.
     Start,
     /// `$`: the very end.
     End,
-    /// Nothing, on some condition.
+    /// An assertion, which takes no byte.
     Assertion,
     Group {
         captures: bool,
-        /// Nothing but an order of trying: no atomic group.
+        /// A group that is not atomic.
         plain: bool,
         branches: Vec<Branch>,
     },
 }
 
-/// Groups within groups; beyond that PCRE2 does it alone.
+/// The depth of groups; deeper patterns are left to PCRE2.
 const DEPTH: usize = 30;
-/// Longer patterns are PCRE2's alone, which knows what is too long.
+/// Longer patterns are left to PCRE2, which knows its own limit.
 const LENGTH: usize = 10_000;
 
-/// The tree of a pattern that is understood, and correct.
+/// Returns the tree of a pattern that is understood, and correct.
 pub(super) fn parse(text: &[u8], caseless: bool) -> Option<Tree> {
     let (text, inline) = match text.strip_prefix(b"(?i)") {
         Some(rest) => (rest, true),
@@ -75,7 +75,7 @@ struct Parser<'t> {
 }
 
 impl Parser<'_> {
-    /// Up to the end or a closing parenthesis, which stays.
+    /// Parses up to the end or a closing parenthesis, which is not consumed.
     fn branches(&mut self, depth: usize) -> Option<Vec<Branch>> {
         let mut branches = vec![Branch::new()];
         while let Some(&byte) = self.text.get(self.at) {
@@ -106,7 +106,7 @@ impl Parser<'_> {
             b'[' => self.class(),
             b'(' => self.group(depth + 1),
             b')' | b'*' | b'+' | b'?' => None,
-            // A brace is literal unless it is a quantifier, which is none at this place.
+            // A brace is literal unless it is a quantifier, which is not possible here.
             b'{' => {
                 matches!(brace(&self.text[self.at..])?, Brace::Literal).then_some(Node::Byte(b'{'))
             }
@@ -128,7 +128,7 @@ impl Parser<'_> {
         })
     }
 
-    /// After `[`.
+    /// Parses a class after `[`.
     fn class(&mut self) -> Option<Node> {
         let begin = self.at;
         if self.text.get(self.at) == Some(&b'^') {
@@ -158,7 +158,7 @@ impl Parser<'_> {
         })
     }
 
-    /// After `(`.
+    /// Parses a group after `(`.
     fn group(&mut self, depth: usize) -> Option<Node> {
         if depth > DEPTH {
             return None;

@@ -1,4 +1,4 @@
-//! From the pattern as it was written to what PCRE2 is given.
+//! Translation of a pattern as it was written to the one that PCRE2 gets.
 //!
 //! The `pcre2` crate has no `DOLLAR_ENDONLY` and takes patterns as `str`. Therefore `$` becomes
 //! `\z` where it is an assertion and not in multi-line mode, and bytes that are no UTF-8 become
@@ -12,12 +12,11 @@ pub(super) struct Source {
     pub verbs: String,
     /// The rest.
     pub body: String,
-    /// For each byte of `body`, where it comes from.
+    /// For each byte of `body`, the offset that it comes from.
     origins: Vec<u32>,
-    /// How long the text is.
+    /// The length of the text.
     length: usize,
-    /// Whether a group's capture is used again within the pattern, which makes each step as long as
-    /// that capture.
+    /// Whether the pattern refers to its own groups, which makes each step as long as the capture.
     pub refers_back: bool,
 }
 
@@ -56,14 +55,14 @@ impl Source {
         })
     }
 
-    /// Where in the text a byte of `body` comes from.
+    /// Returns the offset in the text that a byte of `body` comes from.
     pub(super) fn origin(&self, offset: usize) -> usize {
         self.origins.get(offset).map_or(self.length, |&origin| origin as usize)
     }
 }
 
-/// The settings at the beginning of a pattern that PCRE2 knows; where they end; whether one says
-/// UTF-8. `(*NO_JIT)` is left out: it changes nothing but the time that a match takes.
+/// Returns the settings at the beginning of a pattern that PCRE2 knows; where they end; whether one
+/// says UTF-8. `(*NO_JIT)` is left out: it changes nothing but the time that a match takes.
 fn leading_verbs(text: &[u8]) -> (String, usize, bool) {
     let (mut verbs, mut at, mut utf) = (String::new(), 0, false);
     while let Some(rest) = text[at..].strip_prefix(b"(*") {
@@ -80,7 +79,7 @@ fn leading_verbs(text: &[u8]) -> (String, usize, bool) {
         }
         match &*verb {
             "NO_JIT" => {}
-            // As PCRE1 had it, which Apache was built with for long.
+            // As in PCRE1, which Apache was built with for a long time.
             "UTF8" => verbs.push_str("(*UTF)"),
             verb => verbs.extend(["(*", verb, ")"]),
         }
@@ -158,7 +157,7 @@ impl Translation<'_> {
         }
     }
 
-    /// A backslash outside a class, and what belongs to it.
+    /// Translates a backslash outside a class, with its escape.
     fn escape(&mut self) {
         match self.text.get(self.at + 1) {
             Some(b'Q') => self.quoted(),
@@ -223,7 +222,7 @@ impl Translation<'_> {
         }
     }
 
-    /// An opening parenthesis, and what says its kind.
+    /// Translates an opening parenthesis, with the group's kind.
     fn open(&mut self) {
         let rest = &self.text[self.at + 1..];
         match rest {

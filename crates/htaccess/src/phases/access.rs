@@ -99,12 +99,12 @@ fn authorise(
         Decision::DeniedWithoutUser => Err(unauthorised(tx, auth, world)),
         Decision::Denied { place, is_forbidden } => {
             if !after_authentication || auth::auth_type(tx, auth, world).is_none() {
-                let what = format!("{} is not for this client", shown(&tx.state.uri));
+                let what = format!("access to {} is denied to this client", shown(&tx.state.uri));
                 tx.complain(place, what);
                 return Err(Denial::Status(Status::FORBIDDEN));
             }
             let user = shown(tx.state.user.as_deref().unwrap_or_default());
-            let what = format!("{} is not for user {user}", shown(&tx.state.uri));
+            let what = format!("access to {} is denied to user {user}", shown(&tx.state.uri));
             tx.complain(place, what);
             Err(match is_forbidden {
                 true => Denial::Status(Status::FORBIDDEN),

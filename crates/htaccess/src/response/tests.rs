@@ -2,7 +2,7 @@ use super::*;
 use crate::testing::{Nowhere, request, settings, transaction};
 use crate::transaction::State;
 
-/// What is sent, a line each.
+/// The head that is sent, a line each.
 fn sent(
     directives: &str,
     status: u16,
@@ -47,8 +47,7 @@ fn both_tables_become_one() {
     assert_eq!(sent("", 200, "Z: script", about, set), "Z: script\nX: module\nY: every");
     assert_eq!(sent("", 200, "X: script", about, set), "X: script\nY: every");
     assert_eq!(sent("", 404, "Z: page", ERROR, set), "Z: page\nY: every");
-    // What every response gets stands where `always` does not reach it once the response is an
-    // error.
+    // The fields of every response are out of reach of `always` once the response is an error.
     assert_eq!(sent("Header always unset Y", 200, "", about, set), "X: module");
     assert_eq!(sent("Header always unset Y", 404, "", ERROR, set), "Y: every");
 }
@@ -179,7 +178,7 @@ fn the_plain_way_leads_to_the_same() {
             "{directives}"
         );
     }
-    // What modules have set before takes more than that.
+    // Fields that modules have set before need the full treatment.
     let request = request("/", "");
     let mut state = transaction(&request).state;
     state.error_fields.push(b"Set-Cookie", b"a=b");

@@ -8,7 +8,7 @@ use crate::mistake::Complaint;
 pub struct Methods {
     /// The methods that are named; `GET` means `HEAD` as well.
     pub names: Vec<Box<str>>,
-    /// Whether all other methods are meant.
+    /// Whether the set is all other methods.
     pub except: bool,
 }
 

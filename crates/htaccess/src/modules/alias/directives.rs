@@ -66,7 +66,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     ),
     Directive {
         support: Support::Ignored(
-            "it is about Alias within <Location>, which may not stand in .htaccess",
+            "it is about Alias within <Location>, which is not allowed in .htaccess",
         ),
         ..directive(
             "AliasPreservePath",
@@ -83,7 +83,7 @@ enum First {
     Redirect(i32),
     /// A status that is no redirect.
     Status(i32),
-    /// Nothing of the kind.
+    /// Another word.
     Other,
 }
 
@@ -116,7 +116,7 @@ fn redirect(
         (First::Redirect(status), 2) => return everything(call, shared, status, Some(1)),
         (First::Other, 0 | 1) => return everything(call, shared, default, Some(0)),
         (First::Status(status), 0 | 1) => return everything(call, shared, status, None),
-        // One word that is a redirect's status: nothing to redirect to.
+        // A single word that is a redirect's status has no target.
         (First::Redirect(status), 0 | 1) => (status, 1, 2),
         (First::Other, _) => (default, 0, 1),
         (First::Redirect(status) | First::Status(status), _) => (status, 1, 2),
@@ -154,7 +154,7 @@ fn redirect(
     Ok(())
 }
 
-/// A redirect without a path: everything below the folder.
+/// Sets a redirect without a path, for everything below the folder.
 fn everything(
     call: &Call<'_>,
     shared: &mut Shared<Config>,
@@ -172,7 +172,7 @@ fn everything(
     };
     let target = url.map(expression).transpose()?.map(Arc::new);
     let config: &mut Config = edit(shared);
-    // A status alone leaves the target of an earlier directive where it is.
+    // A status alone keeps the target of an earlier directive.
     let before = config.everything.take().and_then(|before| before.target);
     config.everything = Some(Everything { status, target: target.or(before) });
     Ok(())

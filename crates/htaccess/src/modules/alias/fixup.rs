@@ -1,4 +1,4 @@
-//! The phase (`fixup_redir`).
+//! The fixup phase (`fixup_redir`).
 
 use howdah_http::Status;
 
@@ -60,7 +60,8 @@ pub fn fixup(
     }
 }
 
-/// The answer to a request that a redirect is for. A status of 0 is none, as in Apache.
+/// Returns the answer to a request that a redirect matches. As in Apache, a status of 0 is no
+/// answer.
 fn answer(
     transaction: &mut Transaction<'_>,
     config: &Config,
@@ -72,7 +73,7 @@ fn answer(
     }
     let status = u16::try_from(status).ok().filter(|&code| status::is_known(code));
     let Some(status) = status.and_then(Status::new) else {
-        transaction.complain(None, "mod_alias: a status that there is not");
+        transaction.complain(None, "mod_alias: the status is invalid");
         return Some(Outcome::Status(Status::INTERNAL_SERVER_ERROR));
     };
     if !status.is_redirection() {

@@ -11,11 +11,11 @@ use crate::pattern::{Candidates, PatternSet};
 #[derive(Debug, Default)]
 pub(super) struct List {
     redirects: Vec<Arc<Redirect>>,
-    /// Made when it is first needed: while a file is read, redirects are added.
+    /// Built on first use: while a file is read, redirects are added.
     index: OnceLock<Index>,
 }
 
-/// A redirect and where it leads; or the redirect that matches and cannot be made.
+/// A redirect and its target; or the redirect that matches and fails.
 pub(super) type Search<'l> = Result<Option<(&'l Redirect, Vec<u8>)>, (&'l Redirect, RedirectError)>;
 
 /// An index of many redirects.
@@ -23,7 +23,7 @@ pub(super) type Search<'l> = Result<Option<(&'l Redirect, Vec<u8>)>, (&'l Redire
 struct Index {
     /// The first redirect for each path, which has no doubled slashes.
     paths: HashMap<Box<[u8]>, u32>,
-    /// Which lengths there are among the paths.
+    /// The lengths that occur among the paths.
     lengths: Box<[bool]>,
     /// The regular expressions, …
     set: PatternSet,
@@ -35,7 +35,7 @@ struct Index {
 const FEWEST: usize = 8;
 
 impl Clone for List {
-    /// For redirects to be added.
+    /// Copies the redirects without the index, so that others can be added.
     fn clone(&self) -> List {
         List::new(self.redirects.clone())
     }
@@ -46,14 +46,14 @@ impl List {
         List { redirects, index: OnceLock::new() }
     }
 
-    /// Adds one at the end, while a file is read.
+    /// Adds a redirect at the end, while a file is read.
     pub fn push(list: &mut Arc<List>, redirect: Redirect) {
         let list = Arc::make_mut(list);
         list.index = OnceLock::new();
         list.redirects.push(Arc::new(redirect));
     }
 
-    /// First the one, then the other.
+    /// Returns the redirects of `self`, then those of the other list.
     pub fn joined(first: &Arc<List>, second: &Arc<List>) -> Arc<List> {
         match (first.redirects.is_empty(), second.redirects.is_empty()) {
             (_, true) => first.clone(),
@@ -62,7 +62,7 @@ impl List {
         }
     }
 
-    /// The first redirect for a path, and where it leads.
+    /// Returns the first redirect for a path, and its target.
     pub fn find(&self, path: &[u8]) -> Search<'_> {
         if self.redirects.len() < FEWEST {
             return first_of(&self.redirects, path);
@@ -82,7 +82,7 @@ impl List {
         found.transpose()
     }
 
-    /// The same without an index, for comparison.
+    /// Returns what `first` does, without an index, for comparison.
     #[cfg(test)]
     pub fn find_in_order(&self, path: &[u8]) -> Search<'_> {
         first_of(&self.redirects, path)
@@ -128,8 +128,9 @@ impl Index {
         }
     }
 
-    /// The first redirect whose path is this one or a folder above it. Only lengths that there are
-    /// get looked up, so a path of a thousand components costs no more than there are lengths.
+    /// Returns the first redirect whose path is this one or a folder above it. Only lengths that
+    /// occur are looked up, so the cost of a path of a thousand components is bounded by the number
+    /// of lengths.
     fn by_path(&self, path: &[u8]) -> Option<usize> {
         let path = single_slashes(path);
         let ends_component = |end: usize| {
@@ -143,7 +144,7 @@ impl Index {
     }
 }
 
-/// A path in which no slash follows another.
+/// Returns a path in which no slash follows another.
 fn single_slashes(path: &[u8]) -> Cow<'_, [u8]> {
     if memchr::memmem::find(path, b"//").is_none() {
         return Cow::Borrowed(path);

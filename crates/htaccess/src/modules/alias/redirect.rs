@@ -14,15 +14,15 @@ pub(super) struct Redirect {
     pub place: Arc<Place>,
     /// The directive as written.
     pub text: Box<str>,
-    /// Which paths it is for.
+    /// The paths that it is for.
     pub source: Source,
-    /// Where to; `None` where the answer is no redirect.
+    /// The target; `None` where the answer is no redirect.
     pub target: Option<Box<[u8]>>,
-    /// A redirect, or what the answer is.
+    /// The status of the answer.
     pub status: i32,
 }
 
-/// Which paths a redirect is for.
+/// The paths that a redirect is for.
 #[derive(Debug)]
 pub(super) enum Source {
     /// This path, and what is below it.
@@ -31,13 +31,13 @@ pub(super) enum Source {
     Pattern(Arc<Pattern>),
 }
 
-/// How long a target may become by what was captured (`AP_PREGSUB_MAXLEN`); then 500.
+/// The longest target with its captures (`AP_PREGSUB_MAXLEN`); a longer one is answered with 500.
 const LONGEST_TARGET: usize = 64 * 1024;
 
-/// Why a redirect that matches cannot be made.
+/// The error of a redirect that matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RedirectError {
-    /// The pattern tries too much on this path.
+    /// The pattern takes too many steps on this path.
     Exhausted,
     /// The target is too long.
     TooLong,
@@ -50,8 +50,11 @@ impl From<Exhausted> for RedirectError {
 }
 
 impl Redirect {
-    /// Where the redirect leads for a path, empty where it has no target; `None` where it is not
-    /// for that path.
+    /// Returns the target of the redirect for a path, empty where it has none; `None` where it is
+    /// not for that path.
+    ///
+    /// # Errors
+    /// Where a pattern takes too many steps, or the target is too long.
     pub fn location(&self, path: &[u8]) -> Result<Option<Vec<u8>>, RedirectError> {
         match &self.source {
             Source::Path(source) => Ok(matching_length(path, source).map(|length| {
@@ -75,8 +78,8 @@ impl Redirect {
     }
 }
 
-/// How much of a path `source` matches (`alias_matches`): whole components, any number of slashes
-/// for any other.
+/// Returns the length of the part of a path that `source` matches (`alias_matches`): whole
+/// components, where any number of slashes counts as one.
 pub(super) fn matching_length(path: &[u8], source: &[u8]) -> Option<usize> {
     let slashes = |text: &[u8]| text.iter().take_while(|&&byte| byte == b'/').count();
     let (mut at, mut rest) = (0, source);
@@ -96,8 +99,8 @@ pub(super) fn matching_length(path: &[u8], source: &[u8]) -> Option<usize> {
     (ends_component && at > 0).then_some(at)
 }
 
-/// `$0` to `$9` replaced (`ap_pregsub`); a backslash takes the next byte as it is. `None` where it
-/// becomes too long.
+/// Replaces `$0` to `$9` (`ap_pregsub`); a backslash makes the next byte literal. `None` where the
+/// result is too long.
 fn substituted(target: &[u8], captures: &Captures) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(target.len() + 32);
     let mut rest = target;

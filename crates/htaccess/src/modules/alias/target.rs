@@ -1,10 +1,10 @@
-//! A redirect's target, taken apart and escaped but for its query and fragment.
+//! A redirect's target, escaped except its query and fragment.
 
 use crate::escape::push_uri;
 
-/// The target, percent-encoded up to its query. As in Apache, it is taken apart as a URL and put
-/// together again first: the scheme's own port goes, a password becomes X's, and what follows a
-/// port that is no number is lost.
+/// Returns the target, percent-encoded up to its query. As in Apache, the URL is parsed and written
+/// again first: the scheme's own port is dropped, a password becomes X's, and the text after a port
+/// that is no number is lost.
 pub(super) fn escaped(target: &[u8]) -> Vec<u8> {
     let url = Url::parse(target);
     let mut out = Vec::with_capacity(target.len() + 16);
@@ -68,7 +68,7 @@ impl<'u> Url<'u> {
         url
     }
 
-    /// Reads user, host and port, and gives what follows; `None` where the port is no number.
+    /// Reads user, host and port, and returns the rest; `None` where the port is no number.
     fn authority(&mut self, text: &'u [u8]) -> Option<&'u [u8]> {
         let end = text.iter().position(|byte| b"/?#".contains(byte)).unwrap_or(text.len());
         let (mut host, rest) = text.split_at(end);
@@ -99,7 +99,7 @@ impl<'u> Url<'u> {
         (self.path, self.query, self.fragment) = (path, query, fragment);
     }
 
-    /// Everything before the query.
+    /// Returns everything before the query.
     fn put_together(&self) -> Vec<u8> {
         let mut out = Vec::new();
         if let Some(scheme) = self.scheme {
@@ -157,7 +157,7 @@ const PORTS: &[(&[u8], u32)] = &[
     (b"ssh", 22),
 ];
 
-/// The scheme, and what follows its colon.
+/// Returns the scheme, and the text after its colon.
 fn scheme(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let is_in_scheme = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
     let length = text.iter().take_while(|byte| is_in_scheme(byte)).count();

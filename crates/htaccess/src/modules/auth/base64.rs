@@ -1,4 +1,4 @@
-//! Base64 as `apr_base64` has it.
+//! Base64, as in `apr_base64`.
 
 use std::iter;
 

@@ -32,8 +32,8 @@ impl Merge for Config {
     }
 }
 
-/// Whether the user's password fits; `false` where this module leaves that to others
-/// (AuthBasicAuthoritative Off).
+/// Checks the user's password. Returns `false` where the user is unknown and AuthBasicAuthoritative
+/// is Off.
 pub(super) fn authenticate(
     tx: &mut Transaction<'_>,
     config: &super::Config,
@@ -44,7 +44,7 @@ pub(super) fn authenticate(
         tx.complain(None, "AuthType Basic needs an AuthName");
         return Err(Denial::Status(Status::INTERNAL_SERVER_ERROR));
     };
-    // AUTH_TYPE is what the site wrote.
+    // AUTH_TYPE has the site's spelling.
     tx.state.auth_type = Some(match auth_type {
         b"basic" => "basic",
         b"BASIC" => "BASIC",
@@ -77,7 +77,7 @@ pub(super) fn authenticate(
     }
 }
 
-/// The hash that the user's file has.
+/// Returns the hash that the user's file has.
 fn found(
     config: &super::Config,
     user: &[u8],
@@ -122,7 +122,7 @@ fn verified(
     Ok(if fits { Ok(()) } else { Err("password mismatch") })
 }
 
-/// User and password, as far as they were sent.
+/// Returns user and password, as far as they were sent.
 fn credentials(tx: &mut Transaction<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
     let field = tx.request_field(b"Authorization")?;
     let end = memchr::memchr(b' ', field).unwrap_or(field.len());
@@ -134,7 +134,7 @@ fn credentials(tx: &mut Transaction<'_>) -> Option<(Vec<u8>, Vec<u8>)> {
     }
     let blanks = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
     let mut pair = base64::decode(&rest[blanks..]);
-    // Apache has it in a C string.
+    // Apache keeps the text in a C string.
     if let Some(end) = memchr::memchr(0, &pair) {
         pair.truncate(end);
     }
@@ -149,7 +149,7 @@ pub(super) fn challenge(tx: &mut Transaction<'_>, realm: &[u8]) -> Status {
     ask(tx, &value)
 }
 
-/// AuthBasicFake.
+/// Sets the Authorization field of AuthBasicFake.
 pub(super) fn fake(
     tx: &mut Transaction<'_>,
     config: &super::Config,

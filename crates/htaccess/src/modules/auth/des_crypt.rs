@@ -1,6 +1,6 @@
 //! The oldest hash of `crypt(3)`: DES (FIPS 46-3), twenty-five times, with a salt that exchanges
-//! bits of the expansion. It takes the first eight characters of a password. Files from long ago
-//! have it.
+//! bits of the expansion. It reads the first eight characters of a password. Very old files have
+//! it.
 
 use super::md5_crypt::DIGITS;
 
@@ -26,15 +26,15 @@ fn digits(block: u64) -> impl Iterator<Item = u8> {
     (0..11).map(move |index| DIGITS[(padded >> (60 - 6 * index)) as usize & 63])
 }
 
-/// The salt's bits where the two halves of the expansion are exchanged: its lowest bit is the
-/// expansion's first.
+/// Returns the salt's bits where the two halves of the expansion are exchanged: its lowest bit is
+/// the expansion's first.
 fn salt_bits(mask: u32) -> u64 {
     (0..12)
         .filter(|bit| mask >> bit & 1 == 1)
         .fold(0, |bits, bit| bits | 1 << (23 - bit))
 }
 
-/// The sixteen keys of 48 bits.
+/// Returns the sixteen keys of 48 bits.
 fn schedule(key: u64) -> [u64; 16] {
     let chosen = permuted(key, 64, PERMUTED_CHOICE_1);
     let (mut left, mut right) = (chosen >> 28, chosen & HALF_KEY);
@@ -71,8 +71,8 @@ fn round(half: u64, key: u64, salt: u64) -> u64 {
     permuted(output, 32, PERMUTATION)
 }
 
-/// The bits of `block`, which has `width`, in the table's order; places count from 1 at the most
-/// significant.
+/// Returns the bits of `block`, which has `width`, in the table's order; places count from 1 at the
+/// most significant.
 fn permuted(block: u64, width: u32, table: &[u8]) -> u64 {
     table
         .iter()

@@ -30,7 +30,7 @@ pub(super) struct Config {
     pub domain: Option<Box<[u8]>>,
 }
 
-/// Whether the digest fits; sets the user, and Authentication-Info for the response.
+/// Checks the digest. Sets the user, and Authentication-Info for the response.
 pub(super) fn authenticate(
     tx: &mut Transaction<'_>,
     config: &super::Config,
@@ -78,7 +78,7 @@ pub(super) fn challenge_anew(
 
 struct Check<'c> {
     config: &'c super::Config,
-    /// With its quotes escaped.
+    /// The realm, with its quotes escaped.
     realm: Vec<u8>,
     secret: [u8; 32],
     world: &'c mut dyn World,
@@ -86,7 +86,7 @@ struct Check<'c> {
 
 enum DigestError {
     Status(Status),
-    /// 401 with a challenge.
+    /// Sets a challenge, and returns 401.
     Again {
         what: Option<String>,
         is_stale: bool,
@@ -111,7 +111,10 @@ impl Check<'_> {
         tx.state.auth_type = Some("Digest");
         if !target::fits(&response.uri, tx) {
             let uri = shown(&response.uri);
-            tx.complain(None, format!("Digest: it is for {uri} and not for what is asked for"));
+            tx.complain(
+                None,
+                format!("Digest: the credentials are for {uri} and not for the requested URL"),
+            );
             return Err(DigestError::Status(Status::BAD_REQUEST));
         }
         let secret_of_user = self.known(tx, &response)?;
@@ -122,7 +125,7 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// The digest of name, realm and password that the file has.
+    /// Returns the digest of name, realm and password that the file has.
     fn known(
         &mut self,
         tx: &mut Transaction<'_>,
@@ -174,8 +177,8 @@ impl Check<'_> {
         Err(again(format!("user {}: password mismatch", shown(&response.username))))
     }
 
-    /// When the nonce was made, in microseconds. Last of all, so that `stale` means that the
-    /// password was right.
+    /// Checks the nonce, and returns its time in microseconds. This is the last check, so that
+    /// `stale` means that the password is right.
     fn nonce_time(&self, tx: &Transaction<'_>, response: &Response) -> Result<u64, DigestError> {
         let stale = |what: &str| DigestError::Again {
             what: Some(what.to_owned()),
@@ -200,7 +203,7 @@ impl Check<'_> {
         }
     }
 
-    /// In microseconds; `None` is for ever.
+    /// Returns the lifetime in microseconds; `None` is for ever.
     fn lifetime(&self) -> Option<u64> {
         let seconds = self.own().and_then(|own| own.lifetime).unwrap_or(DEFAULT_LIFETIME);
         u64::try_from(seconds).ok().map(|seconds| seconds.saturating_mul(1_000_000))
@@ -241,8 +244,8 @@ impl Check<'_> {
         ask(tx, &value)
     }
 
-    /// Authentication-Info: that we know the password as well, and the next nonce where this one is
-    /// about to end.
+    /// Sets Authentication-Info: a proof that the server knows the password as well, and the next
+    /// nonce where this one is about to expire.
     fn inform(&self, tx: &mut Transaction<'_>, response: &Response, secret: &[u8], made: u64) {
         let proof = self.digest(response, secret, &md5(&[b"", &response.uri]));
         let mut value = [&b"rspauth=\""[..], &proof, b"\""].concat();
@@ -258,7 +261,7 @@ impl Check<'_> {
         tx.state.fields.set(b"Authentication-Info", &value);
     }
 
-    /// The digest of the user's secret, the nonce and that of what it is for.
+    /// Returns the digest of the user's secret, the nonce and the request's digest.
     fn digest(&self, response: &Response, secret: &[u8], of: &[u8]) -> Vec<u8> {
         md5(&[secret, &response.nonce, &response.nc, &response.cnonce, &response.qop, of])
     }
@@ -273,7 +276,7 @@ impl Check<'_> {
     }
 }
 
-/// The digest of the parts with colons between them, in hexadecimal digits.
+/// Returns the digest of the parts with colons between them, in hexadecimal digits.
 fn md5(parts: &[&[u8]]) -> Vec<u8> {
     hexadecimal(&Md5::digest(parts.join(&b':')))
 }

@@ -1,4 +1,4 @@
-//! How users authenticate, and where their passwords are.
+//! Directives about authentication and files of passwords.
 
 use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
 use crate::expression::Text;
@@ -59,14 +59,14 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         "AuthBasicAuthoritative",
         "mod_auth_basic",
         Arguments::Flag,
-        "Says whether a user who is not found is asked again; Off answers 500, as there is nobody else to know them.",
+        "Says whether an unknown user is asked again; Off answers 500, as there is no other provider.",
         auth_basic_authoritative,
     ),
     directive(
         "AuthBasicFake",
         "mod_auth_basic",
         Arguments::Words(1, 2),
-        "Hands an Authorization field on that nobody sent.",
+        "Passes an Authorization field to the application that the client did not send.",
         auth_basic_fake,
     ),
     directive(

@@ -15,8 +15,8 @@ pub(super) fn hash(magic: &[u8], salt: &[u8], password: &[u8]) -> Vec<u8> {
     }
     let mut bits = password.len();
     while bits > 0 {
-        // The algorithm takes a zero byte for each bit that is set, and else the first of the
-        // password.
+        // The algorithm uses a zero byte for each bit that is set, and otherwise the password's
+        // first byte.
         outer.update(if bits & 1 == 1 { &[0][..] } else { &password[..1] });
         bits >>= 1;
     }

@@ -1,4 +1,4 @@
-//! Whether a password fits a hash, in the forms that `htpasswd` and `crypt(3)` write.
+//! Comparison of passwords with hashes, in the forms that `htpasswd` and `crypt(3)` write.
 
 use std::hint::black_box;
 
@@ -7,19 +7,19 @@ use sha1::{Digest, Sha1};
 use super::md5_crypt::push;
 use super::{base64, des_crypt, md5_crypt};
 
-/// Whether it takes so long to find out whether a password fits that nothing else should wait for
-/// it: tens of microseconds to seconds, by the form and the cost that the hash names.
+/// Whether the comparison takes so long that it should not block an event loop: tens of
+/// microseconds to seconds, by the form and the cost of the hash.
 pub fn is_slow(hash: &[u8]) -> bool {
     !matches!(Form::of(hash), Form::Sha1(_) | Form::Unknown)
 }
 
-/// Whether the hash is in a form that is known. No password fits one that is not; plain passwords
-/// are none.
+/// Whether the form of the hash is known. No password fits a hash of an unknown form, such as a
+/// plain password.
 pub fn is_known(hash: &[u8]) -> bool {
     !matches!(Form::of(hash), Form::Unknown)
 }
 
-/// Whether the password fits. Takes the same time wherever the first difference lies.
+/// Whether the password fits. The time does not depend on the place of the first difference.
 pub fn fits(hash: &[u8], password: &[u8]) -> bool {
     // The password as a C program sees it.
     let end = password.iter().position(|byte| *byte == 0).unwrap_or(password.len());
@@ -39,7 +39,7 @@ pub fn fits(hash: &[u8], password: &[u8]) -> bool {
     }
 }
 
-/// Whether both are equal; looks at every byte.
+/// Whether both are equal; every byte is compared.
 pub(super) fn same(expected: &[u8], found: &[u8]) -> bool {
     let differences = expected.iter().zip(found).fold(0, |all, (a, b)| all | (a ^ b));
     expected.len() == found.len() && black_box(differences) == 0
@@ -153,10 +153,10 @@ fn salt_and_rest(text: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&text[..end], &text[end + 1..]))
 }
 
-/// Apache's own; `crypt(3)` does not know it.
+/// Apache's own form, unknown to `crypt(3)`.
 const APR1: &[u8] = b"$apr1$";
 
-/// `crypt(3)` of today takes no longer passwords (CRYPT_MAX_PASSPHRASE_SIZE).
+/// The longest password that `crypt(3)` takes (CRYPT_MAX_PASSPHRASE_SIZE).
 const LONGEST_FOR_CRYPT: usize = 511;
 
 /// About three seconds of a processor. A hash that asks for more fits no password.

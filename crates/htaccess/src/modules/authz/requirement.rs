@@ -99,14 +99,15 @@ impl Requirement {
             b"file-group" => RequirementKind::FileGroup,
             b"ssl" if rest.is_empty() => RequirementKind::Tls,
             other if ELSEWHERE.iter().any(|known| known.as_bytes() == other) => {
-                let message = format!("Howdah has nothing to answer \"Require {shown}\" with");
+                let message = format!("\"Require {shown}\" is not supported");
                 return Err(Complaint::new(message).refused());
             }
             _ => {
                 let hint = "all, ip, host, local, env, method, expr, user, group, valid-user, file-owner, file-group or ssl";
-                return Err(
-                    Complaint::new(format!("nobody answers \"Require {shown}\"")).hint(hint)
-                );
+                return Err(Complaint::new(format!(
+                    "there is no provider for \"Require {shown}\""
+                ))
+                .hint(hint));
             }
         };
         let text = text.into();
@@ -140,7 +141,7 @@ impl Names {
     }
 }
 
-/// The words of a line up to the first empty one.
+/// Returns the words of a line up to the first empty one.
 pub(super) fn split(line: &[u8]) -> Box<[Box<[u8]>]> {
     let words = words(line).into_iter().map(|word| word.text.into_boxed_slice());
     words.take_while(|word| !word.is_empty()).collect()

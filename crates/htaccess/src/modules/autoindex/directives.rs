@@ -19,7 +19,7 @@ fn item(call: &Call<'_>, by: By, to: &[u8], data: &[u8]) -> Arc<Item> {
     Arc::new(Item::new(by, to, &call.scope.surroundings.folder, data))
 }
 
-/// `AddIcon icon name…`; `(TEXT,icon)` gives the icon its text.
+/// `AddIcon icon name…`; `(TEXT,icon)` sets the icon's text.
 fn add_icon(call: &Call<'_>, shared: &mut Shared<Config>, by: By) -> Outcome {
     let icon = call.word(0);
     let (alt, icon) = match icon {
@@ -164,7 +164,7 @@ fn width(value: Option<&[u8]>, removes: bool, least: usize) -> Result<Width, &'s
     }
 }
 
-/// C's `atoi` for what is not negative.
+/// Reads a number that is not negative, as C's `atoi`.
 fn number(text: &[u8]) -> usize {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit());
     digits.fold(0usize, |number, digit| {
@@ -172,7 +172,7 @@ fn number(text: &[u8]) -> usize {
     })
 }
 
-/// Each row is filled up to its width: a wider column is cut to this.
+/// The widest column: each row is filled up to its width.
 const WIDEST: usize = 4096;
 
 const fn directive(
@@ -206,25 +206,25 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
     directive(
         "AddAlt",
         Arguments::FIRST_AND_SOME,
-        "The text that stands for the icon of files with these names.",
+        "The text shown instead of the icon of files with these names.",
         |call, shared| add_alt(call, shared, By::Path),
     ),
     directive(
         "AddAltByEncoding",
         Arguments::FIRST_AND_SOME,
-        "The text that stands for the icon of files that are compressed so.",
+        "The text shown instead of the icon of files with these encodings.",
         |call, shared| add_alt(call, shared, By::Encoding),
     ),
     directive(
         "AddAltByType",
         Arguments::FIRST_AND_SOME,
-        "The text that stands for the icon of files of these media types.",
+        "The text shown instead of the icon of files of these media types.",
         |call, shared| add_alt(call, shared, By::Type),
     ),
     directive(
         "AddDescription",
         Arguments::FIRST_AND_SOME,
-        "What is said of files with these names in a listing.",
+        "The description of files with these names in a listing.",
         add_description,
     ),
     directive(
@@ -246,7 +246,7 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         |call, shared| add_icon(call, shared, By::Type),
     ),
     directive("DefaultIcon", Arguments::ONE, "The icon of all other files.", text!(default_icon)),
-    directive("HeaderName", Arguments::ONE, "The file that stands above the list.", text!(header)),
+    directive("HeaderName", Arguments::ONE, "The file shown above the list.", text!(header)),
     directive(
         "IndexHeadInsert",
         Arguments::ONE,
@@ -267,7 +267,12 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         support: Support::Differs(
             "ScanHTMLTitles has no effect, since files are not read for a listing",
         ),
-        ..directive("IndexOptions", Arguments::ANY, "What a listing looks like.", index_options)
+        ..directive(
+            "IndexOptions",
+            Arguments::ANY,
+            "Options for the form of listings.",
+            index_options,
+        )
     },
     directive(
         "IndexOrderDefault",
@@ -281,5 +286,5 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         "The style sheet of a listing.",
         text!(style_sheet),
     ),
-    directive("ReadmeName", Arguments::ONE, "The file that stands below the list.", text!(readme)),
+    directive("ReadmeName", Arguments::ONE, "The file shown below the list.", text!(readme)),
 ];

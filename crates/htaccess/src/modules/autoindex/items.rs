@@ -1,4 +1,4 @@
-//! Icons, texts for icons, descriptions, and names to be ignored: which entry each is for.
+//! Icons, texts for icons, descriptions, and names to be ignored, and the entries that they match.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub(super) struct Item {
     pub by: By,
     /// Pattern of names, media types or encodings; empty is all.
     pub to: Box<[u8]>,
-    /// Where it was said: only for what is below.
+    /// The folder of the directive: the item is for entries below it.
     pub folder: Box<[u8]>,
     pub data: Box<[u8]>,
 }
@@ -38,12 +38,12 @@ pub(super) struct Subject<'s> {
     /// Without parameters.
     pub media_type: Option<&'s [u8]>,
     pub encoding: Option<&'s [u8]>,
-    /// Whether only the path counts.
+    /// Whether only the path is matched.
     pub path_only: bool,
 }
 
 impl<'s> Subject<'s> {
-    /// Looked up by its path alone.
+    /// Returns a subject that is looked up by its path alone.
     pub(super) fn path(path: &'s [u8]) -> Subject<'s> {
         Subject {
             path,
@@ -92,12 +92,12 @@ impl Item {
     }
 }
 
-/// The first that is for the subject.
+/// Returns the first item that matches the subject.
 pub(super) fn find<'i>(items: &'i [Arc<Item>], subject: &Subject<'_>) -> Option<&'i [u8]> {
     items.iter().find(|item| item.is_for(subject)).map(|item| &*item.data)
 }
 
-/// The description of what is at an absolute path.
+/// Returns the description of the entry at an absolute path.
 pub(super) fn description<'c>(config: &'c Config, path: &[u8]) -> Option<&'c [u8]> {
     let is_for = |description: &&Arc<Description>| describes(&description.pattern, path);
     config.descriptions.iter().find(is_for).map(|description| &*description.text)
@@ -120,7 +120,7 @@ fn describes(pattern: &[u8], path: &[u8]) -> bool {
     memchr::memmem::find(name, pattern).is_some()
 }
 
-/// Whether IndexIgnore names what is at an absolute path.
+/// Whether IndexIgnore names the entry at an absolute path.
 pub(super) fn is_ignored(config: &Config, path: &[u8]) -> bool {
     let name = name_of(path);
     config
@@ -133,7 +133,7 @@ fn name_of(path: &[u8]) -> &[u8] {
     path.rsplit(|&byte| byte == b'/').next().unwrap_or_default()
 }
 
-/// `*` and `?` (`ap_strcmp_match`); both match a slash.
+/// Matches a pattern with `*` and `?` (`ap_strcmp_match`); both match a slash.
 fn glob(text: &[u8], pattern: &[u8]) -> bool {
     let (mut read, mut at) = (0, 0);
     let mut star = None;

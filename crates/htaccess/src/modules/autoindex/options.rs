@@ -1,12 +1,12 @@
 //! IndexOptions.
 
-/// A set of options, as one file has it: those that are said, those that are added to what is
-/// inherited, those that are taken away.
+/// The options of one file: those set, those added to the inherited ones, and those removed from
+/// them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
     /// Bits of the constants.
     set: u32,
-    /// Whether any is said without `+` or `-`: then nothing is inherited.
+    /// Whether any option is without `+` or `-`: then nothing is inherited.
     is_absolute: bool,
     added: u32,
     removed: u32,
@@ -21,7 +21,7 @@ pub(super) enum Width {
     Longest,
 }
 
-/// NameWidth and DescriptionWidth where nothing is said.
+/// The default of NameWidth and DescriptionWidth.
 pub(super) const DEFAULT_WIDTH: usize = 23;
 
 impl Options {
@@ -45,14 +45,14 @@ impl Options {
     pub(super) const SHOW_FORBIDDEN: u32 = 1 << 18;
     pub(super) const ALT_CLASS: u32 = 1 << 19;
 
-    /// The option of that name; 0 is one without effect.
+    /// Returns the option of that name; 0 is an option without effect.
     pub(super) fn named(word: &[u8]) -> Option<u32> {
         let lower = word.to_ascii_lowercase();
         let (_, option) = NAMES.iter().find(|(name, _)| name.as_bytes() == lower)?;
         Some(*option)
     }
 
-    /// Adds what a word says.
+    /// Adds the option of a word.
     pub(super) fn say(&mut self, sign: Option<u8>, option: u32) {
         match sign {
             Some(b'+') => {
@@ -71,7 +71,7 @@ impl Options {
         }
     }
 
-    /// `None`: no option at all.
+    /// `None`: clears all options.
     pub(super) fn clear(&mut self) {
         *self = Options {
             set: Options::NONE,

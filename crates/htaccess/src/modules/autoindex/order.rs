@@ -7,7 +7,7 @@ use super::Key;
 /// A row of the list: the values shown for an entry.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Row<'r> {
-    /// With a slash behind a folder's; the parent's is its URL path.
+    /// The name; a folder's has a slash at its end. For the parent, its URL path.
     pub name: Vec<u8>,
     pub icon: Option<&'r [u8]>,
     pub alt: Option<&'r [u8]>,
@@ -16,11 +16,11 @@ pub(super) struct Row<'r> {
     pub size: Option<u64>,
     /// Microseconds since 1970; `None` for the parent.
     pub modified: Option<i64>,
-    /// Whether it goes before the others.
+    /// Whether the row comes before the others.
     pub is_first: bool,
 }
 
-/// How rows are ordered.
+/// The order of rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Order {
     pub key: Key,
@@ -30,8 +30,8 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Sorts by merging: comparing versions need not be transitive, which the standard library's
-    /// sorting may punish.
+    /// Sorts by merging: the comparison of versions need not be transitive, and the standard
+    /// library's sorting may panic on that.
     pub(super) fn sort<'r>(&self, mut rows: Vec<Row<'r>>) -> Vec<Row<'r>> {
         if rows.len() < 2 {
             return rows;
@@ -98,7 +98,8 @@ impl Order {
     }
 }
 
-/// Numbers by their value, `file-2` before `file-10`; white space does not count (`apr_strnatcmp`).
+/// Compares names with numbers by value, `file-2` before `file-10`; white space is ignored
+/// (`apr_strnatcmp`).
 fn versions(a: &[u8], b: &[u8], ignore_case: bool) -> Ordering {
     let (mut a, mut b) = (a, b);
     loop {
@@ -127,7 +128,8 @@ fn versions(a: &[u8], b: &[u8], ignore_case: bool) -> Ordering {
     }
 }
 
-/// With a zero in front like fractions, from the left; else the longer one is greater.
+/// Compares two runs of digits: with a leading zero as fractions, from the left; else the longer
+/// one is greater.
 fn numbers(a: &[u8], b: &[u8]) -> Ordering {
     let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (x, y) = (&a[..digits(a)], &b[..digits(b)]);

@@ -34,7 +34,7 @@ impl Maker<'_> {
     }
 }
 
-/// The whole page.
+/// Returns the whole page.
 pub(super) fn page(
     tx: &Transaction<'_>,
     config: &Config,
@@ -65,7 +65,7 @@ pub(super) fn page(
     maker.out
 }
 
-/// The URL's path without slashes at its end, for HTML.
+/// Returns the URL's path without slashes at its end, for HTML.
 fn title(uri: &[u8]) -> Vec<u8> {
     let mut title = escape::html(uri);
     while title.len() > 1 && title.ends_with(b"/") {
@@ -164,7 +164,7 @@ const DIRECTORY: Subject<'static> = Subject {
     path_only: true,
 };
 
-/// Up to the heading.
+/// Writes the page up to the heading.
 fn head(maker: &mut Maker<'_>, title: &[u8], header: Option<&Insert>) {
     let suppressed = maker.has(Options::SUPPRESS_PREAMBLE);
     match header {

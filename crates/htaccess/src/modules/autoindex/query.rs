@@ -10,7 +10,7 @@ pub(super) struct Wanted {
     pub options: Options,
     pub key: Key,
     pub descending: bool,
-    /// Only names that fit.
+    /// The pattern that listed names match.
     pub pattern: Option<Vec<u8>>,
     /// The arguments that the links of the columns carry on.
     pub carried: Vec<u8>,
@@ -67,7 +67,7 @@ impl Wanted {
         true
     }
 
-    /// Whether an entry of that name is to be listed. A dot at its beginning has to be named.
+    /// Whether an entry of that name is listed. The pattern has to name a leading dot.
     pub(super) fn takes(&self, name: &[u8]) -> bool {
         self.pattern.as_ref().is_none_or(|pattern| {
             name.starts_with(b".") == pattern.starts_with(b".")
@@ -87,7 +87,7 @@ impl Key {
         }
     }
 
-    /// As a query names it.
+    /// Returns the letter of the key in a query.
     pub(super) fn letter(self) -> char {
         match self {
             Key::Name => 'N',
@@ -98,7 +98,7 @@ impl Key {
     }
 }
 
-/// Percent-encoding undone; `None` where it is bad, or hides a slash or a NUL.
+/// Decodes percent-encoding; `None` where it is bad, or hides a slash or a NUL.
 fn unescape(text: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;

@@ -17,7 +17,7 @@ pub(super) struct Widths {
     pub description: usize,
 }
 
-/// Writes the rows in the form that is wanted.
+/// Writes the rows in the form that the options ask for.
 pub(super) fn table(
     maker: &mut Maker<'_>,
     world: &mut dyn World,
@@ -64,7 +64,7 @@ fn cell(maker: &mut Maker<'_>, element: &str, class: &str, otherwise: &str) {
     }
 }
 
-/// The row of headings; gives the row that draws a line.
+/// Writes the row of headings. Returns the row that draws a line.
 fn table_head(maker: &mut Maker<'_>) -> String {
     let styled = maker.config.style_sheet.is_some();
     maker.put(match styled {
@@ -106,8 +106,8 @@ fn table_head(maker: &mut Maker<'_>) -> String {
     rule
 }
 
-/// A column's name, as a link that sorts by it, or the other way round if it is sorted by it
-/// already.
+/// Writes a column's name, as a link that sorts by the column, in the opposite order if it is
+/// sorted by the column already.
 fn heading(maker: &mut Maker<'_>, text: &str, key: Key) {
     if maker.has(Options::SUPPRESS_SORTING) {
         return maker.put(text);
@@ -120,7 +120,7 @@ fn heading(maker: &mut Maker<'_>, text: &str, key: Key) {
     maker.put(format!("\">{text}</a>"));
 }
 
-/// The icon over the others; says whether there is one.
+/// Writes the icon above the others. Returns whether there is one.
 fn blank_icon(maker: &mut Maker<'_>, alt: &str) -> bool {
     let config = maker.config;
     match find(&config.icons, &Subject::path(b"^^BLANKICON^^")) {
@@ -149,7 +149,7 @@ fn image(maker: &mut Maker<'_>, icon: &[u8], alt: &[u8]) {
     maker.put(close);
 }
 
-/// A row's icon; says whether it has one.
+/// Writes a row's icon. Returns whether it has one.
 fn icon(maker: &mut Maker<'_>, row: &Row<'_>, otherwise: &str) {
     let config = maker.config;
     match row.icon.or(config.default_icon.as_deref()) {
@@ -309,7 +309,8 @@ fn shown<'r>(row: &'r Row<'_>, index: usize) -> &'r [u8] {
     }
 }
 
-/// A link with the name, cut to the width, and what fills it up; `usize::MAX` is as it is.
+/// Writes a link with the name, cut to the width, and the filling; `usize::MAX` is the name's own
+/// width.
 fn name(maker: &mut Maker<'_>, row: &Row<'_>, index: usize, anchor: &[u8], width: usize) {
     let mut text = shown(row, index).to_vec();
     if text.len() > width && width > 3 {
@@ -369,8 +370,8 @@ fn size(size: Option<u64>) -> String {
     "****".to_owned()
 }
 
-/// A description cut to the width. Tags do not count, and an entity is one character; what is cut
-/// within ends in `>`.
+/// Returns a description cut to the width. Tags do not count, and an entity is one character; a tag
+/// that is cut ends in `>`.
 fn shortened(maker: &Maker<'_>, text: &[u8], width: usize) -> Vec<u8> {
     let mut left = width;
     if maker.config.description_width.is_none() {

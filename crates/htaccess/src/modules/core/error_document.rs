@@ -1,4 +1,4 @@
-//! `ErrorDocument`: what an error is answered with.
+//! `ErrorDocument`: the documents for errors.
 
 use howdah_http::Status;
 
@@ -23,18 +23,18 @@ pub enum ErrorDocument {
     Url(Text),
 }
 
-/// Where a rendered [`ErrorDocument::Url`] leads.
+/// The destination of a rendered [`ErrorDocument::Url`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destination {
     /// A path of this site, to be fetched with GET.
     Local,
     /// A full URL, to be redirected to.
     Remote,
-    /// Neither.
+    /// No valid destination.
     Invalid,
 }
 
-/// Where a rendered URL of `ErrorDocument` leads.
+/// Returns the destination of a rendered URL of `ErrorDocument`.
 pub fn destination(url: &[u8]) -> Destination {
     if is_url(url) {
         Destination::Remote
@@ -45,7 +45,7 @@ pub fn destination(url: &[u8]) -> Destination {
     }
 }
 
-/// Whether it begins with what may be a scheme and a colon, which is all that Apache asks for.
+/// Whether the URL begins with a possible scheme and a colon, as Apache checks.
 fn is_url(url: &[u8]) -> bool {
     let scheme = url
         .iter()
@@ -66,7 +66,7 @@ pub(super) fn apply(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), 
         })?;
     let is_message = text.contains(&b' ') || !(text.first() == Some(&b'/') || is_url(text));
     if status == Status::UNAUTHORIZED && !is_message && is_url(text) {
-        // A redirect instead of 401 would take the browser its chance to ask for a password; Apache
+        // A redirect instead of 401 would keep the browser from asking for a password; Apache
         // ignores it as well.
         return Ok(());
     }
@@ -100,7 +100,7 @@ pub(super) fn merge(
     kept.chain(add).cloned().collect()
 }
 
-/// The statuses of which httpd has a line.
+/// The statuses that httpd knows.
 fn is_known(status: Status) -> bool {
     matches!(status.code(),
         100..=102 | 200..=208 | 226 | 300..=305 | 307 | 308 | 400..=417 | 421..=424 | 426 | 428 | 429 | 431 | 451

@@ -1,4 +1,4 @@
-//! `FileETag`: what the entity tag of a file is made of.
+//! `FileETag`: the parts of a file's entity tag.
 
 use crate::directive::Call;
 use crate::merge::{Shared, edit};
@@ -77,7 +77,7 @@ impl EtagSetting {
         }
     }
 
-    /// As `merge_core_dir_configs` in httpd.
+    /// Merges as `merge_core_dir_configs` in httpd.
     pub(super) fn closer(&self, add: &EtagSetting) -> EtagSetting {
         let mut joined = *add;
         if add.parts == EtagParts::UNSET {

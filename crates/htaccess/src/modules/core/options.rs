@@ -1,4 +1,4 @@
-//! `Options`: what is switched on for a folder.
+//! `Options`: the features that are on for a folder.
 
 use crate::directive::Call;
 use crate::language::words;
@@ -32,12 +32,12 @@ impl Options {
     /// `Options All`: everything but MultiViews and SymLinksIfOwnerMatch.
     pub const ALL: Options = Options(1 | 2 | 4 | 8 | 16);
 
-    /// Both sets together.
+    /// Returns the union of both sets.
     pub const fn with(self, other: Options) -> Options {
         Options(self.0 | other.0)
     }
 
-    /// Those of this set that are not in the other.
+    /// Returns the options of this set that are not in the other.
     pub const fn without(self, other: Options) -> Options {
         Options(self.0 & !other.0)
     }
@@ -47,7 +47,7 @@ impl Options {
         self.0 & other.0 == other.0
     }
 
-    /// The options that a word of `Options` or of `AllowOverride Options=…` means.
+    /// Returns the options that a word of `Options` or of `AllowOverride Options=…` means.
     pub fn named(word: &[u8]) -> Option<Options> {
         const WORDS: &[(&str, Options)] = &[
             ("Indexes", Options::INDEXES),
@@ -92,7 +92,7 @@ impl OptionsSetting {
         OptionsSetting::absolute(above).closer(self).set
     }
 
-    /// As `merge_core_dir_configs` in httpd.
+    /// Merges as `merge_core_dir_configs` in httpd.
     pub(super) fn closer(&self, add: &OptionsSetting) -> OptionsSetting {
         if add.absolute {
             return *add;

@@ -1,15 +1,16 @@
-//! How long something may be kept: `A3600`, `M3600`, `access plus 1 month 2 weeks`.
+//! The time that a response may be cached: `A3600`, `M3600`, `access plus 1 month 2 weeks`.
 
 use std::fmt;
 
 use crate::language::word as next_word;
 
-/// A time span and what it is counted from.
+/// A time span and its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Code {
     /// The time that the span is counted from.
     pub base: Base,
-    /// How long. Apache counts in C's `int`, so that 100 years are negative, which means at once.
+    /// The span in seconds. Apache counts in C's `int`, so that 100 years are negative, which means
+    /// at once.
     pub seconds: i32,
 }
 
@@ -32,8 +33,8 @@ impl fmt::Display for Code {
     }
 }
 
-/// Reads either form. A capital `A` or `M` at the beginning always means the short one, also in
-/// `Access plus 1 month`, which therefore is no time at all.
+/// Reads either form. A capital `A` or `M` at the beginning always means the short form, also in
+/// `Access plus 1 month`, which is therefore invalid.
 pub(super) fn parse(text: &[u8]) -> Result<Code, String> {
     match text {
         [b'A', rest @ ..] => Ok(Code { base: Base::Access, seconds: atoi(rest) }),
@@ -70,12 +71,12 @@ fn sentence(mut text: &[u8]) -> Result<Code, String> {
     Ok(Code { base, seconds })
 }
 
-/// Seconds of a unit. Its first letter decides, of months and minutes the first two.
+/// Returns the seconds of a unit. Its first letter decides; for months and minutes the first two.
 fn unit(word: &[u8]) -> Result<i32, String> {
     const DAY: i32 = 86_400;
     let lower = word.to_ascii_lowercase();
     match &lower[..] {
-        [] => Err("a number needs years, months, weeks, days, hours, minutes or seconds behind it"
+        [] => Err("a number needs years, months, weeks, days, hours, minutes or seconds after it"
             .to_owned()),
         [b'y', ..] => Ok(365 * DAY),
         [b'm', b'o', ..] => Ok(30 * DAY),
@@ -88,8 +89,8 @@ fn unit(word: &[u8]) -> Result<i32, String> {
     }
 }
 
-/// C's `atoi`: what comes behind the digits is passed over, and what is too large is cut to 32
-/// bits.
+/// Reads an integer as C's `atoi`: the text after the digits is ignored, and a number that is too
+/// large is cut to 32 bits.
 fn atoi(text: &[u8]) -> i32 {
     let text = text.trim_ascii_start();
     let (negative, digits) = match text {

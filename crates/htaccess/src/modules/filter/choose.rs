@@ -1,4 +1,4 @@
-//! Which filters a response passes, and what they do to its head.
+//! The choice of a response's filters, and their changes to its head.
 
 use std::sync::Arc;
 
@@ -144,12 +144,12 @@ fn consider(
     }
 }
 
-/// Ranges of files are taken before filters are chosen, other than in Apache.
+/// Unlike in Apache, ranges of files are taken before filters are chosen.
 fn is_whole_or_part(head: &ResponseHead) -> bool {
     matches!(head.status.code(), 200 | 206)
 }
 
-/// The provider that acts, the last declared first.
+/// Returns the provider that acts, the last declared first.
 fn provider<'s>(
     tx: &mut Transaction<'_>,
     world: &mut dyn World,
@@ -190,8 +190,8 @@ fn announce(protocol: Protocol, fields: &mut Fields) {
     }
 }
 
-/// mod_deflate's conditions, in its order: up to the coding that is there already, it leaves no
-/// trace.
+/// Checks mod_deflate's conditions, in its order. Up to the check of existing codings, the head is
+/// not changed.
 fn deflate(tx: &mut Transaction<'_>, head: &mut ResponseHead, length: Option<u64>) -> Considered {
     if length.is_some_and(|length| length <= TOO_SMALL) {
         return Err("the content is too small");
@@ -223,7 +223,7 @@ fn deflate(tx: &mut Transaction<'_>, head: &mut ResponseHead, length: Option<u64
     Ok(Filter::Deflate)
 }
 
-/// mod_brotli's conditions.
+/// Checks mod_brotli's conditions.
 fn brotli(tx: &mut Transaction<'_>, head: &mut ResponseHead) -> Considered {
     if tx.state.is_subrequest || head.status.code() == 204 {
         return Err("a part of something, or nothing at all");
@@ -243,7 +243,8 @@ fn brotli(tx: &mut Transaction<'_>, head: &mut ResponseHead) -> Considered {
     Ok(Filter::Brotli)
 }
 
-/// INFLATE undoes a script's own compression, so that what comes behind it sees text.
+/// Checks INFLATE's conditions. It undoes a script's own compression, so that later filters see
+/// text.
 fn inflate(tx: &mut Transaction<'_>, head: &mut ResponseHead) -> Considered {
     let is_gzip =
         |value: &[u8]| value.eq_ignore_ascii_case(b"gzip") || value.eq_ignore_ascii_case(b"x-gzip");
@@ -263,7 +264,8 @@ fn inflate(tx: &mut Transaction<'_>, head: &mut ResponseHead) -> Considered {
     Ok(Filter::Inflate)
 }
 
-/// The codings that are there already: `None`, or some that are none, such as identity.
+/// Returns the existing codings where they do not change the content, such as identity; `None`
+/// where there are none.
 fn coded(tx: &Transaction<'_>, head: &ResponseHead) -> Result<Option<Vec<u8>>, &'static str> {
     let all: Vec<&[u8]> = head
         .fields
@@ -287,7 +289,7 @@ fn coded(tx: &Transaction<'_>, head: &ResponseHead) -> Result<Option<Vec<u8>>, &
     Ok(Some(all))
 }
 
-/// The response depends on Accept-Encoding, whether or not it is compressed this time.
+/// Adds Accept-Encoding to Vary, whether or not the response is compressed this time.
 fn vary(head: &mut ResponseHead) {
     append(&mut head.fields, b"Vary", b"Accept-Encoding");
 }
@@ -308,7 +310,7 @@ fn encode(tx: &mut Transaction<'_>, head: &mut ResponseHead, coded: Option<Vec<u
     suffix(fields, coding);
 }
 
-/// The entity tag of another representation: `"tag-gzip"`.
+/// Makes the entity tag that of another representation: `"tag-gzip"`.
 fn suffix(fields: &mut Fields, transform: &str) {
     let Some(etag) = fields.value(b"etag") else {
         return;

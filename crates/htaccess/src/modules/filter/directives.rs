@@ -10,8 +10,8 @@ use crate::mistake::Complaint;
 
 type Outcome = Result<(), Complaint>;
 
-/// `AddOutputFilterByType filter[;filter]… type…`: each filter has a smart one of its own in the
-/// chain.
+/// `AddOutputFilterByType filter[;filter]… type…`: each filter gets a smart filter of its own in
+/// the chain.
 fn add_output_filter_by_type(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
     let types: Box<[Box<[u8]>]> = call.words[1..].iter().map(|word| word[..].into()).collect();
     for name in call.word(0).split(|&byte| byte == b';').filter(|name| !name.is_empty()) {
@@ -88,7 +88,7 @@ fn filter_protocol(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
             )
         })?;
     if provider.is_none() {
-        // Said of the filter as a whole, Apache keeps it for requests of ranges, which are answered
+        // Without a provider, Apache uses the flags for requests of ranges, which are answered
         // without filters here.
         return Ok(());
     }
@@ -168,7 +168,7 @@ const fn directive(
     }
 }
 
-/// A directive of the server's own configuration.
+/// Returns a directive of the server's own configuration.
 const fn withheld(
     module: &'static str,
     name: &'static str,
@@ -184,7 +184,7 @@ const fn withheld(
     }
 }
 
-/// A limit for unpacking clients' compressed content, which Howdah does not unpack.
+/// Returns a limit for unpacking clients' compressed content, which Howdah does not unpack.
 const fn inflate_limit(name: &'static str) -> Directive<Apply<Config>> {
     Directive {
         module: "mod_deflate",
@@ -239,14 +239,14 @@ pub(crate) const DIRECTIVES: &[Directive<Apply<Config>>] = &[
         ..directive(
             "FilterProtocol",
             Arguments::Words(2, 3),
-            "What a filter does to a response: change=yes, change=1:1, byteranges=no, cache=no.",
+            "The effects of a filter on a response: change=yes, change=1:1, byteranges=no, cache=no.",
             filter_protocol,
         )
     },
     directive(
         "FilterProvider",
         Arguments::Words(3, 3),
-        "What a declared filter is, where an expression holds.",
+        "The provider of a declared filter where an expression holds.",
         filter_provider,
     ),
     withheld("mod_filter", "FilterTrace", "Logs what filters get."),

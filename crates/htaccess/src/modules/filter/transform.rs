@@ -1,4 +1,4 @@
-//! Content on its way through a filter.
+//! The filters of mod_deflate and mod_brotli at work on content.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl Filter {
 
 /// The operating system in gzip's header.
 const UNIX: u8 = 3;
-/// Bytes that are compressed at once.
+/// The bytes that are compressed at once.
 const BROTLI_BUFFER: usize = 16 * 1024;
 /// mod_brotli's default of BrotliCompressionQuality.
 const BROTLI_QUALITY: u32 = 5;
@@ -84,7 +84,7 @@ impl Transform for Inflate {
     }
 }
 
-/// `None` when it is finished.
+/// The compressor; `None` when it is finished.
 struct Brotli(Option<CompressorWriter<Vec<u8>>>);
 
 impl Transform for Brotli {

@@ -1,5 +1,5 @@
-//! The common cases: rules whose outcome depends on nothing but the head, and among them those that
-//! only set and unset.
+//! The common cases: rules whose outcome depends on the head only, and among them those that only
+//! set and unset fields.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use super::Config;
 use super::rule::{Action, Condition, Rule, Value};
 
 impl Config {
-    /// Whether what [`response`](super::response) does depends on nothing but the head: no
-    /// variable, no expression, nothing of the request. Then the outcome for a head may be kept
-    /// beside it.
+    /// Whether the result of [`response`](super::response) depends only on the head: on no
+    /// variable, no expression, nothing of the request. Then the result may be cached with the
+    /// head.
     pub fn is_constant(&self) -> bool {
         self.always.iter().chain(&self.success).all(|rule| {
             matches!(rule.condition, Condition::Always | Condition::Never)
@@ -37,7 +37,7 @@ impl Config {
                 }
             }
         }
-        // There is nothing yet that `always` could unset.
+        // There is no field yet that `always` could unset.
         for rule in acting(&self.always) {
             if let Some(value) = rule.plain_value() {
                 head.fields.push(&rule.name, value);
@@ -58,7 +58,7 @@ impl Config {
 }
 
 impl Rule {
-    /// The same, with it noted whether it is plain.
+    /// Returns the rule with its flag set whether it is plain.
     pub(super) fn classified(self) -> Rule {
         let is_plain = match (&self.condition, &self.action, &self.value) {
             (Condition::Never, ..) => true,
@@ -93,5 +93,5 @@ fn has_twice(rules: &[Arc<Rule>]) -> bool {
         })
 }
 
-/// Rules that are compared with each other for every response.
+/// The rules that are compared with each other at most, for every response.
 const MOST_COMPARED: usize = 16;

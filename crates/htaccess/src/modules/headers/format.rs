@@ -10,9 +10,9 @@ use crate::world::World;
 pub(super) enum Part {
     /// Text that is sent unchanged.
     Text(Box<[u8]>),
-    /// `%t`: when the request came, `t=` and microseconds since 1970.
+    /// `%t`: the time of the request, `t=` and microseconds since 1970.
     Time,
-    /// `%D`: how long it took so far, `D=` and microseconds.
+    /// `%D`: the duration of the request so far, `D=` and microseconds.
     Duration,
     /// `%l`: `l=` and the load averages.
     Load,
@@ -27,7 +27,7 @@ pub(super) enum Part {
 }
 
 /// Splits a value into its pieces; neighbouring texts are one. The error is the byte that is no
-/// specifier.
+/// valid specifier.
 pub(super) fn parse(mut text: &[u8]) -> Result<Vec<Part>, u8> {
     let mut parts = Vec::new();
     let mut literal = Vec::new();
@@ -84,7 +84,7 @@ fn specifier(text: &[u8]) -> Result<(Part, &[u8]), u8> {
     Ok((part, rest))
 }
 
-/// `\\`, `\r`, `\n` and `\t`; a backslash before anything else stays.
+/// Resolves `\\`, `\r`, `\n` and `\t`; a backslash before anything else is kept.
 fn unescape(mut text: &[u8], out: &mut Vec<u8>) {
     while let Some((&byte, behind)) = text.split_first() {
         let escaped = match (byte, behind.first()) {
@@ -99,7 +99,7 @@ fn unescape(mut text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Puts the pieces together.
+/// Joins the pieces.
 pub(super) fn render(parts: &[Part], tx: &Transaction<'_>, world: &mut dyn World) -> Vec<u8> {
     let mut out = Vec::new();
     for part in parts {
@@ -135,7 +135,7 @@ fn render_part(part: &Part, tx: &Transaction<'_>, world: &mut dyn World, out: &m
             }));
             Ok(())
         }
-        // Without TLS there are no such variables, and Apache says so.
+        // Without TLS there are no such variables; Apache writes the same text.
         Part::Tls(_) => out.write_all(b"(null)"),
     };
 }

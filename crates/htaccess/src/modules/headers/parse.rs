@@ -47,7 +47,7 @@ pub(super) fn request_header(
 struct Words {
     name: Vec<u8>,
     value: Option<Vec<u8>>,
-    /// Of `edit` alone.
+    /// The replacement, for `edit` only.
     replacement: Option<Vec<u8>>,
     /// `early`, `env=…` or `expr=…`.
     clause: Option<Vec<u8>>,
@@ -94,8 +94,8 @@ fn rule(call: &Call<'_>, action: &[u8], rest: &[u8], is_response: bool) -> Resul
     .classified())
 }
 
-/// Which word is what depends on the action: only `edit` has a replacement, and `unset` and `echo`
-/// have no value.
+/// Assigns the words by the action: only `edit` has a replacement, and `unset` and `echo` have no
+/// value.
 fn split(action: &[u8], mut rest: &[u8]) -> Result<Words, Complaint> {
     let mut word = || (!rest.is_empty()).then(|| next_word(&mut rest));
     let name = word().unwrap_or_default();

@@ -12,40 +12,41 @@ use crate::pattern::Pattern;
 pub(super) struct Rule {
     /// The place of the directive.
     pub place: Arc<Place>,
-    /// As it was written, for people.
+    /// The directive as it was written, for messages.
     pub text: Box<str>,
     /// The action.
     pub action: Action,
     /// The field; for `echo` the pattern's text.
     pub name: Box<[u8]>,
-    /// The value, or what replaces a match.
+    /// The value, or the replacement of a match.
     pub value: Value,
-    /// When it acts.
+    /// The condition.
     pub condition: Condition,
-    /// Whether it always sets or unsets another field than Content-Type to what can be sent.
+    /// Whether the rule always sets or unsets another field than Content-Type, to a value that can
+    /// be sent.
     pub is_plain: bool,
 }
 
 /// The action on a field.
 #[derive(Debug)]
 pub(super) enum Action {
-    /// Instead of all lines there are.
+    /// `set`: replaces all lines.
     Set,
-    /// Where no line is there.
+    /// `setifempty`: sets the field where it has no line.
     SetIfEmpty,
-    /// One more line.
+    /// `add`: adds a line.
     Add,
-    /// Behind the value of the first line.
+    /// `append`: appends to the value of the first line.
     Append,
-    /// The same, where the value is not in the list yet.
+    /// `merge`: appends where the value is not in the list yet.
     Merge,
-    /// Away with it.
+    /// `unset`: removes all lines.
     Unset,
-    /// The request's fields whose names match.
+    /// `echo`: copies the request's fields whose names match.
     Echo(Pattern),
-    /// The first match in each line's value, or every one.
+    /// `edit`, `edit*`: replaces the first match in each line's value, or every match.
     Edit { pattern: Pattern, every: bool },
-    /// The field's value becomes a note, whose name is the rule's value.
+    /// `note`: makes the field's value a note, whose name is the rule's value.
     Note,
 }
 
@@ -60,7 +61,7 @@ pub(super) enum Value {
     Expression(Box<Expression>),
 }
 
-/// When a rule acts.
+/// The condition of a rule.
 #[derive(Debug)]
 pub(super) enum Condition {
     /// Always.

@@ -1,4 +1,4 @@
-//! Rules at work.
+//! The application of rules to fields.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::world::World;
 
 mod edit;
 
-/// Which fields rules change.
+/// The table of fields that rules change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Table {
     /// The request's.
@@ -27,7 +27,7 @@ pub(super) enum Table {
 }
 
 impl Table {
-    /// To be changed.
+    /// Returns the table, to be changed.
     fn edit<'t>(self, tx: &'t mut Transaction<'_>) -> &'t mut Fields {
         match self {
             Table::Request => tx.edit_request_fields(),
@@ -37,7 +37,7 @@ impl Table {
     }
 
     /// Whether the rule is about the response's media type, which Apache keeps apart from both
-    /// tables (`r->content_type`) and sends instead of what they say.
+    /// tables (`r->content_type`) and sends instead of the tables' field.
     fn holds_media_type(self, rule: &Rule) -> bool {
         self != Table::Request && rule.is_content_type()
     }
@@ -104,7 +104,7 @@ fn shown(fields: &Fields, name: &[u8]) -> String {
     values.join(" | ")
 }
 
-/// Why the rule does not act; `None` if it does.
+/// Returns why the rule does not act; `None` if it does.
 fn idle(tx: &mut Transaction<'_>, rule: &Rule, world: &mut dyn World) -> Option<&'static str> {
     match &rule.condition {
         Condition::Always => None,
@@ -119,7 +119,7 @@ fn idle(tx: &mut Transaction<'_>, rule: &Rule, world: &mut dyn World) -> Option<
                 Ok(true) => None,
                 Ok(false) => Some("the expression does not hold"),
                 Err(error) => {
-                    // As in Apache: the condition is passed over, and the rule acts.
+                    // As in Apache, the condition is ignored, and the rule acts.
                     tx.complain(
                         Some(&rule.place),
                         format!("cannot evaluate the condition: {error}"),
@@ -173,7 +173,7 @@ fn act(
     }
 }
 
-/// The rule's value for this request.
+/// Returns the rule's value for this request.
 fn render<'r>(rule: &'r Rule, tx: &mut Transaction<'_>, world: &mut dyn World) -> Cow<'r, [u8]> {
     match &rule.value {
         Value::Constant(value) => Cow::Borrowed(value),
@@ -190,8 +190,8 @@ fn render<'r>(rule: &'r Rule, tx: &mut Transaction<'_>, world: &mut dyn World) -
     }
 }
 
-/// A name and value that can be sent. Apache answers 500 instead of sending others; a line folded
-/// the old way becomes one line.
+/// Returns a name and value that can be sent. As in Apache, others are answered with 500; a folded
+/// line becomes one line.
 fn checked<'r>(
     tx: &mut Transaction<'_>,
     rule: &Rule,
@@ -231,7 +231,7 @@ fn unfold(value: &[u8]) -> Vec<u8> {
     out
 }
 
-/// `set`, `setifempty`, `add`, `append`, `merge`.
+/// Applies `set`, `setifempty`, `add`, `append` or `merge`.
 fn put(fields: &mut Fields, rule: &Rule, value: &[u8]) {
     let name = &rule.name;
     match rule.action {
@@ -244,7 +244,7 @@ fn put(fields: &mut Fields, rule: &Rule, value: &[u8]) {
 }
 
 /// Whether `value` is a member of the list. Members end at commas outside of quotes, and are
-/// compared with the white space behind them.
+/// compared with the white space after them.
 fn is_member(list: &[u8], value: &[u8]) -> bool {
     let mut rest = list;
     while !rest.is_empty() {
@@ -265,8 +265,8 @@ fn is_member(list: &[u8], value: &[u8]) -> bool {
     false
 }
 
-/// `echo`: always into the fields of a successful response, also with `always`. Lines of one name
-/// are one line.
+/// Applies `echo`: always to the fields of a successful response, also with `always`. Lines of one
+/// name become one line.
 fn echo(
     tx: &mut Transaction<'_>,
     rule: &Rule,
@@ -288,8 +288,8 @@ fn echo(
     Ok(())
 }
 
-/// 500, for a regular expression that gave up.
+/// Logs a regular expression that took too many steps, and returns 500.
 fn exhausted(tx: &mut Transaction<'_>, rule: &Rule) -> Status {
-    tx.complain(Some(&rule.place), "the regular expression tries too much on this value");
+    tx.complain(Some(&rule.place), "the regular expression takes too many steps on this value");
     Status::INTERNAL_SERVER_ERROR
 }

@@ -25,7 +25,7 @@ fn remove(call: &Call<'_>, shared: &mut Shared<Config>, aspect: Aspect) -> Outco
     for word in call.words {
         let name = extension(word);
         match aspect {
-            // It takes the type away from the server's own table as well.
+            // The type is removed from the server's own table as well.
             Aspect::MediaType => {
                 config.extensions.entry(name).or_default().media_type = Some(Box::default())
             }
@@ -108,7 +108,7 @@ table! {
     "AddEncoding" FILE_INFO FIRST_AND_SOME |call, shared| add(call, shared, Aspect::Encoding),
         "How files with these extensions are compressed, sent as Content-Encoding.";
     "AddHandler" FILE_INFO FIRST_AND_SOME |call, shared| add(call, shared, Aspect::Handler),
-        "What serves files with these extensions, wherever in the name they stand.", NO_OTHER_HANDLERS;
+        "The handler of files with these extensions, wherever in the name these are.", NO_OTHER_HANDLERS;
     "AddInputFilter" FILE_INFO FIRST_AND_SOME |call, shared| add(call, shared, Aspect::InputFilters),
         "Filters for what clients send to files with these extensions.", NO_INPUT_FILTERS;
     "AddLanguage" FILE_INFO FIRST_AND_SOME |call, shared| add(call, shared, Aspect::Language),

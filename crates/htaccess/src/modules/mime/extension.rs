@@ -6,7 +6,7 @@ use crate::description::FileDescription;
 /// The meaning of an extension.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extension {
-    /// AddType; empty where RemoveType took it away, also from the server's own table.
+    /// AddType; empty where RemoveType removed the type, also from the server's own table.
     pub media_type: Option<Box<[u8]>>,
     pub encoding: Option<Box<[u8]>>,
     pub language: Option<Box<[u8]>>,
@@ -14,11 +14,11 @@ pub(crate) struct Extension {
     pub charset: Option<Box<[u8]>>,
     pub input_filters: Option<Box<[u8]>>,
     pub output_filters: Option<Box<[u8]>>,
-    /// RemoveHandler took away what served it, which may have been the server's own.
+    /// Whether RemoveHandler removed the handler, which may be the server's own.
     pub unhandled: bool,
 }
 
-/// One of the things that can be said.
+/// One aspect of an extension's meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Aspect {
     MediaType,
@@ -31,7 +31,7 @@ pub(crate) enum Aspect {
 }
 
 impl Extension {
-    /// The place of one of them.
+    /// Returns an aspect of the extension, to be changed.
     pub(super) fn aspect(&mut self, aspect: Aspect) -> &mut Option<Box<[u8]>> {
         match aspect {
             Aspect::MediaType => &mut self.media_type,

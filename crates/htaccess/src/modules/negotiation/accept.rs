@@ -10,11 +10,11 @@ use crate::transaction::Transaction;
 pub(super) struct AcceptItem {
     /// In lower case.
     pub name: Vec<u8>,
-    /// `q` or `qs`: 1 where nothing is said.
+    /// `q` or `qs`; 1 by default.
     pub quality: f32,
-    /// `level` of HTML: 2 where nothing is said.
+    /// `level` of HTML; 2 by default.
     pub level: f32,
-    /// `charset`, in lower case; empty where nothing is said.
+    /// `charset`, in lower case; empty by default.
     pub charset: Vec<u8>,
 }
 
@@ -23,18 +23,19 @@ pub(super) struct AcceptItem {
 pub(super) struct Accepted {
     /// Never empty: `*/*` where Accept is missing.
     pub types: Vec<AcceptItem>,
-    /// Whether Accept weighs its members. Where it does not, `*/*` is taken for a last resort.
+    /// Whether Accept has qualities. Where it has none, `*/*` counts as a last resort.
     pub is_weighed: bool,
     pub languages: Option<Vec<AcceptItem>>,
     pub charsets: Option<Vec<AcceptItem>>,
     pub encodings: Option<Vec<AcceptItem>>,
-    /// The choice is told to caches (RFC 2295): for GET and HEAD without a path behind the name.
+    /// Whether caches are told of the choice (RFC 2295): for GET and HEAD without a path after the
+    /// name.
     pub is_transparent: bool,
-    /// The client can choose for itself.
+    /// Whether the client can choose.
     pub supports_choice: bool,
-    /// The server may choose.
+    /// Whether the server may choose.
     pub may_choose: bool,
-    /// By the algorithm of RFC 2296.
+    /// Whether the server chooses by the algorithm of RFC 2296.
     pub by_rvsa: bool,
     /// The preferences are taken literally.
     pub is_literal: bool,
@@ -60,7 +61,7 @@ impl Accepted {
         if accepted.is_transparent {
             accepted.negotiate(tx);
         }
-        // A script is the last choice, but the first for what scripts are for.
+        // A script is the last choice, except for requests that need a script.
         let wants_script = !reads || tx.state.args.is_some() || !tx.state.path_info.is_empty();
         let quality = match (accepted.by_rvsa, wants_script) {
             (true, _) => 0.0,
@@ -71,7 +72,7 @@ impl Accepted {
         accepted
     }
 
-    /// The field Negotiate (RFC 2295 §8.4).
+    /// Reads the field Negotiate (RFC 2295 §8.4).
     fn negotiate(&mut self, tx: &Transaction<'_>) {
         let Some(value) = tx.request_field(b"negotiate") else {
             return;
@@ -105,7 +106,7 @@ impl AcceptItem {
         }
     }
 
-    /// Takes one off a list.
+    /// Takes a member off a list.
     pub(super) fn take(rest: &mut &[u8]) -> AcceptItem {
         let mut item = AcceptItem::new(&token(rest, false).to_ascii_lowercase());
         if item.name == b"text/html" {
@@ -148,7 +149,7 @@ impl AcceptItem {
     }
 }
 
-/// The members of a request field; `None` where it was not sent.
+/// Returns the members of a request field; `None` where it was not sent.
 pub(super) fn items(tx: &Transaction<'_>, field: &[u8]) -> Option<Vec<AcceptItem>> {
     let lines: Vec<&[u8]> = tx.request_values(field).collect();
     if lines.is_empty() {
@@ -163,7 +164,7 @@ pub(super) fn items(tx: &Transaction<'_>, field: &[u8]) -> Option<Vec<AcceptItem
     Some(items)
 }
 
-/// Up to three digits behind the point; what is no quality is 1.
+/// Reads a quality with up to three decimals; other text is 1.
 fn quality(value: &[u8]) -> f32 {
     let digits = match value {
         [b'.', digits @ ..] | [b'0', b'.', digits @ ..] => digits,

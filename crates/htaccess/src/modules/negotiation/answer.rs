@@ -8,7 +8,7 @@ use crate::escape;
 use crate::fields::append;
 use crate::transaction::Transaction;
 
-/// Vary, TCN, Content-Location, Alternates, and the list for the page of an error.
+/// Sets Vary, TCN, Content-Location, Alternates, and the list for the page of an error.
 pub(super) fn fields(
     tx: &mut Transaction<'_>,
     accepted: &Accepted,
@@ -35,7 +35,7 @@ pub(super) fn fields(
     }
 }
 
-/// In what the variants differ.
+/// Returns the request fields that the variants differ in, for Vary.
 fn vary(is_transparent: bool, variants: &[Variant]) -> Vec<u8> {
     let first = &variants[0];
     let differ = |differs: &dyn Fn(&Variant) -> bool| variants.iter().any(differs);
@@ -51,7 +51,7 @@ fn vary(is_transparent: bool, variants: &[Variant]) -> Vec<u8> {
     names.join(&b", "[..])
 }
 
-/// The field Alternates (RFC 2295 §8.3).
+/// Returns the field Alternates (RFC 2295 §8.3).
 fn alternates(variants: &[Variant]) -> Vec<u8> {
     let entries: Vec<Vec<u8>> = variants.iter().map(alternate).collect();
     entries.join(&b", "[..])
@@ -83,7 +83,7 @@ fn alternate(variant: &Variant) -> Vec<u8> {
     out
 }
 
-/// HTML that lets a person choose.
+/// Returns HTML with a link for each variant.
 fn list(variants: &[Variant]) -> Vec<u8> {
     let mut out = b"Available variants:\n<ul>\n".to_vec();
     for variant in variants {

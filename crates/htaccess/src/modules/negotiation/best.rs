@@ -1,4 +1,4 @@
-//! Which variant is the best.
+//! The choice of the best variant.
 
 use super::Config;
 use super::accept::Accepted;
@@ -6,8 +6,8 @@ use super::quality::{is_plain, weigh, weigh_language};
 use super::variants::Variant;
 use crate::transaction::Transaction;
 
-/// The best variant's index; `None` where none is acceptable, or where the client wants to choose.
-/// Weighs every variant.
+/// Returns the best variant's index; `None` where none is acceptable, or where the client wants to
+/// choose. Weighs every variant.
 pub(super) fn best(
     tx: &Transaction<'_>,
     config: &Config,
@@ -60,7 +60,7 @@ fn round(
     best.filter(|&best| !accepted.by_rvsa || variants[best].is_definite)
 }
 
-/// The variant's quality, if it is better than the best so far.
+/// Returns the variant's quality, if it is better than the best so far.
 fn better(
     accepted: &Accepted,
     variant: &Variant,
@@ -76,7 +76,7 @@ fn better(
     }
 }
 
-/// RFC 2296 §3.3; the encoding only breaks ties.
+/// Compares by RFC 2296 §3.3; the encoding only breaks ties.
 fn better_by_rvsa(variant: &Variant, best: Option<&Variant>, best_quality: f32) -> Option<f32> {
     let quality = variant.type_quality
         * variant.source_quality
@@ -92,7 +92,7 @@ fn better_by_rvsa(variant: &Variant, best: Option<&Variant>, best_quality: f32) 
     (quality > best_quality || breaks_tie()).then_some(quality)
 }
 
-/// Apache's own order: type, language, level of HTML, charset, encoding, length.
+/// Compares in Apache's own order: type, language, level of HTML, charset, encoding, length.
 fn better_by_apache(variant: &Variant, best: Option<&Variant>, best_quality: f32) -> Option<f32> {
     use std::cmp::Ordering::{Equal, Greater, Less};
     let all = [
@@ -128,7 +128,7 @@ fn better_by_apache(variant: &Variant, best: Option<&Variant>, best_quality: f32
     }
 }
 
-/// The highest level that the client named, else the lowest.
+/// Returns the highest level that the client named, else the lowest.
 fn level(variant: &Variant, best: &Variant) -> std::cmp::Ordering {
     if variant.media_type != best.media_type {
         return std::cmp::Ordering::Equal;

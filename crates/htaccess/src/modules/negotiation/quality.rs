@@ -1,4 +1,4 @@
-//! How well a variant suits the client, in each dimension.
+//! The quality of a variant for the client, in each dimension.
 
 use super::Config;
 use super::accept::{AcceptItem, Accepted};
@@ -7,7 +7,7 @@ use super::variants::Variant;
 /// The quality of variants without a language where others have one, so that the others come first.
 const NO_LANGUAGE: f32 = 0.0001;
 
-/// Sets every quality of a variant but that of its language.
+/// Sets every quality of a variant except that of its language.
 pub(super) fn weigh(accepted: &Accepted, variant: &mut Variant) {
     weigh_type(accepted, variant);
     weigh_encoding(accepted, variant);
@@ -72,7 +72,7 @@ fn weigh_encoding(accepted: &Accepted, variant: &mut Variant) {
     };
 }
 
-/// Whether it is not encoded.
+/// Whether the variant has no encoding.
 pub(super) fn is_plain(variant: &Variant) -> bool {
     matches!(variant.encoding.as_deref(), None | Some(b"" | b"7bit" | b"8bit" | b"binary"))
 }
@@ -138,8 +138,8 @@ pub(super) fn weigh_language(
     }
 }
 
-/// The best match of any of the variant's languages: of each, the longest range that fits counts,
-/// not the one of the highest quality.
+/// The best match of any of the variant's languages: for each, the longest range that matches
+/// counts, not the one of the highest quality.
 fn accepted_language(items: &[AcceptItem], is_literal: bool, variant: &mut Variant) {
     let mut best: Option<&AcceptItem> = None;
     let mut guess = 0.0;
@@ -165,7 +165,7 @@ fn accepted_language(items: &[AcceptItem], is_literal: bool, variant: &mut Varia
     variant.language_quality = best.map_or(guess, |best| best.quality);
 }
 
-/// The longest range that is the language or a prefix of it up to a hyphen.
+/// Returns the longest range that is the language or a prefix of it up to a hyphen.
 fn longest<'i>(items: &'i [AcceptItem], language: &[u8]) -> Option<&'i AcceptItem> {
     let fits = |item: &&AcceptItem| {
         let rest = language.strip_prefix(item.name.as_slice());
@@ -173,7 +173,7 @@ fn longest<'i>(items: &'i [AcceptItem], language: &[u8]) -> Option<&'i AcceptIte
             && !item.name.is_empty()
             && rest.is_some_and(|rest| matches!(rest, [] | [b'-', ..]))
     };
-    // Of several as long, the first.
+    // Of several of the same length, the first counts.
     items.iter().filter(fits).rev().max_by_key(|item| item.name.len())
 }
 

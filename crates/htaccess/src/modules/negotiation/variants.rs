@@ -26,7 +26,7 @@ pub(crate) struct Files<'s> {
 /// A file that a name may mean, and its qualities for the client.
 #[derive(Clone, Debug)]
 pub(super) struct Variant {
-    /// Within the folder.
+    /// The name within the folder.
     pub name: Vec<u8>,
     pub media_type: Vec<u8>,
     pub charset: Vec<u8>,
@@ -38,7 +38,7 @@ pub(super) struct Variant {
     /// `qs` of its media type.
     pub source_quality: f32,
     pub level: f32,
-    /// From here on: what the negotiation finds.
+    /// The fields from here on are results of the negotiation.
     pub type_quality: f32,
     pub language_quality: f32,
     pub charset_quality: f32,
@@ -48,7 +48,7 @@ pub(super) struct Variant {
     pub level_matched: f32,
     /// 1 where `*/*` matched, 2 for `type/*`, 3 for the type itself.
     pub stars: u8,
-    /// Whether the client named all that it is.
+    /// Whether the client named every property of the variant.
     pub is_definite: bool,
 }
 
@@ -132,7 +132,7 @@ fn is_served(
     world.lookup(tx, &uri).status == Status::OK
 }
 
-/// A file, if all its extensions are known or part of the name that was asked for.
+/// Returns the variant of a file, if all its extensions are known or part of the requested name.
 fn variant(files: &Files<'_>, asked: &[u8], entry: &[u8], length: u64) -> Option<Variant> {
     let description = (files.describe)(entry);
     if !description.is_known || !explains(asked, &description.exceptions) {
@@ -177,7 +177,7 @@ fn languages(files: &Files<'_>, found: Vec<Box<[u8]>>) -> Vec<Vec<u8>> {
     }
 }
 
-/// ForceType's, or what the extensions say, with the charset.
+/// Returns the media type of ForceType, or of the extensions with the charset.
 fn content_type(files: &Files<'_>, description: &FileDescription) -> Option<Vec<u8>> {
     if let Some(forced) = files.force_type {
         return Some(forced.to_vec());
@@ -189,7 +189,7 @@ fn content_type(files: &Files<'_>, description: &FileDescription) -> Option<Vec<
     })
 }
 
-/// Whether what no directive explains is all in the name that was asked for, in its order.
+/// Whether the requested name contains all unknown extensions, in their order.
 fn explains(asked: &[u8], exceptions: &[Box<[u8]>]) -> bool {
     let mut rest = exceptions.iter().peekable();
     for part in asked.split(|&byte| byte == b'.') {
@@ -198,11 +198,11 @@ fn explains(asked: &[u8], exceptions: &[Box<[u8]>]) -> bool {
     rest.next().is_none()
 }
 
-/// Whether PHP runs it without any directive, as Debian's Apache has it.
+/// Whether PHP runs the file without any directive, as in Debian's Apache.
 fn is_php(name: &[u8]) -> bool {
     let extension = name.rsplit(|&byte| byte == b'.').next();
     matches!(extension, Some(b"php" | b"phtml" | b"phar"))
 }
 
-/// Lists of variants in files (`.var`), which are not read here.
+/// The media type of files with lists of variants (`.var`), which are not read here.
 const MAP: &[u8] = b"application/x-type-map";

@@ -1,5 +1,5 @@
 //! Long lists of conditions with `OR` on the same test string, such as those against bad bots,
-//! tried all at once.
+//! tested all at once.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use crate::pattern::{Pattern, PatternSet};
 /// Consecutive conditions that test the same string, and of which one is enough.
 #[derive(Debug)]
 pub(super) struct Alternatives {
-    /// The first of them.
+    /// The index of the first condition.
     pub from: usize,
-    /// Behind the last of them.
+    /// The index after the last condition.
     pub to: usize,
-    /// Their patterns.
+    /// The patterns of the conditions.
     pub set: PatternSet,
 }
 
-/// Fewer conditions than this are tried one after the other.
+/// Fewer conditions than this are tested one after the other.
 const FEWEST: usize = 8;
 
-/// The lists among a rule's conditions, in order.
+/// Returns the lists among a rule's conditions, in order.
 pub(super) fn find(conditions: &[Arc<Condition>]) -> Box<[Alternatives]> {
     let mut found = Vec::new();
     let mut from = 0;
@@ -38,7 +38,8 @@ pub(super) fn find(conditions: &[Arc<Condition>]) -> Box<[Alternatives]> {
     found.into()
 }
 
-/// Behind the last condition of the list that begins at `from`; `from` where none does.
+/// Returns the index after the last condition of the list that begins at `from`; `from` where none
+/// begins there.
 fn end(conditions: &[Arc<Condition>], from: usize) -> usize {
     let first = &conditions[from];
     let belongs = |condition: &Condition| {

@@ -1,5 +1,5 @@
-//! How mod_rewrite splits the lines of RewriteCond and RewriteRule. It does so itself, unlike other
-//! directives: a backslash is kept for the regular expression, and one before white space keeps the
+//! The words of RewriteCond and RewriteRule, which mod_rewrite splits itself. Unlike in other
+//! directives, a backslash is kept for the regular expression, and one before white space keeps the
 //! word together.
 
 use crate::language::is_space;
@@ -28,7 +28,7 @@ pub(crate) fn split(line: &[u8]) -> Option<Words<'_>> {
     Some(Words { first, second, flags })
 }
 
-/// The next word, and what follows the byte that ends it; `None` where the line ends first.
+/// Returns the next word, and what follows the byte that ends it; `None` where the line ends first.
 fn word(line: &[u8]) -> (&[u8], Option<&[u8]>) {
     let line = &line[spaces(line)..];
     let quote = line.first().copied().filter(|byte| matches!(byte, b'"' | b'\''));
@@ -48,8 +48,8 @@ fn word(line: &[u8]) -> (&[u8], Option<&[u8]>) {
     (line, None)
 }
 
-/// Gives `take` every flag of `[key=value,…]` in order. The error is what is wrong with the
-/// brackets, or what `take` says.
+/// Gives `take` every flag of `[key=value,…]` in order. Fails where the brackets are wrong, or with
+/// the error of `take`.
 pub(crate) fn each_flag(
     field: &[u8],
     mut take: impl FnMut(&[u8], &[u8]) -> Result<(), String>,

@@ -15,20 +15,20 @@ use crate::pattern::{Captures, Pattern};
 use crate::transaction::Found;
 use crate::world::World;
 
-/// A condition, compiled.
+/// A compiled condition.
 #[derive(Debug)]
 pub(super) struct Condition {
     /// The place of the directive.
     pub place: Arc<Place>,
-    /// Its arguments as written.
+    /// The arguments as written.
     pub text: Box<[u8]>,
     /// The test string.
     pub subject: Template,
     /// The test of the string.
     pub test: Test,
-    /// Whether it holds where the test fails.
+    /// Whether the condition holds where the test fails.
     pub negated: bool,
-    /// `OR`: where it does not hold, the next one may.
+    /// `OR`: where the condition does not hold, the next one may.
     pub or_next: bool,
     /// The request fields that the response depends on, unless `NV` is on.
     pub vary: Box<[Box<[u8]>]>,
@@ -95,7 +95,10 @@ impl Order {
 }
 
 impl Condition {
-    /// Reads a condition's arguments. The message of an error is Apache's.
+    /// Reads a condition's arguments.
+    ///
+    /// # Errors
+    /// Wrong arguments, with Apache's message.
     pub fn new(line: &[u8], place: Arc<Place>) -> Result<Condition, Complaint> {
         let words = arguments::split(line).ok_or_else(|| {
             let line = String::from_utf8_lossy(line);
@@ -134,17 +137,20 @@ impl Condition {
         })
     }
 
-    /// Whether the test string needs what the rule's pattern captured.
+    /// Whether the test string needs captures of the rule's pattern.
     pub fn refers_to_rule(&self) -> bool {
         self.subject.refers_to_rule()
     }
 
-    /// Whether the test string needs what another condition captured.
+    /// Whether the test string needs captures of another condition.
     pub fn refers_to_condition(&self) -> bool {
         self.subject.refers_to_condition()
     }
 
-    /// The test string, expanded.
+    /// Returns the test string, expanded.
+    ///
+    /// # Errors
+    /// Where the string is too long.
     pub fn subject<'s>(
         &'s self,
         expansion: &Expansion<'s, '_>,
@@ -153,9 +159,12 @@ impl Condition {
         self.subject.expand(expansion, world)
     }
 
-    /// Whether the condition holds for its expanded test string. `captures` are filled by a regular
-    /// expression that matches and is not negated. `None` where the test needs the request itself:
-    /// a sub-request, or an expression.
+    /// Whether the condition holds for its expanded test string. A regular expression that matches
+    /// and is not negated fills `captures`. `None` where the test needs the request itself: a
+    /// sub-request, or an expression.
+    ///
+    /// # Errors
+    /// Where a pattern takes too many steps.
     pub fn holds(
         &self,
         subject: &[u8],
@@ -189,7 +198,7 @@ impl Condition {
 /// The kind of the file that the URL leads to, which needs no question to the file system.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known<'k> {
-    /// Its name before any rule changed it.
+    /// The name before any rule changed it.
     pub filename: &'k [u8],
     /// The kind of that file.
     pub found: Found,
@@ -226,8 +235,7 @@ fn expression(text: &[u8], no_vary: bool) -> Result<Test, Complaint> {
     }))
 }
 
-/// Reads a pattern, without `!`; says as well whether the test is the opposite of what is asked
-/// (`-ne`).
+/// Reads a pattern, without `!`. Returns the test, and whether its result is inverted (`-ne`).
 fn test(pattern: &[u8], caseless: bool) -> Result<(Test, bool), Complaint> {
     let text = |order, text: &[u8]| Test::Text { order, text: text.into(), caseless };
     let integer = |order, text: &[u8]| Test::Number(order, number::clamped(text));

@@ -10,7 +10,7 @@ pub(super) enum Assignment {
     Set { name: Box<[u8]>, value: Template },
     /// `!name`.
     Unset(Box<[u8]>),
-    /// Its name, or whether it begins with `!`, depends on the request.
+    /// The name, or whether it begins with `!`, depends on the request.
     Expanded(Template),
 }
 
@@ -43,7 +43,7 @@ impl Assignment {
     }
 }
 
-/// Sets what an expanded flag says.
+/// Sets the variable of an expanded flag.
 pub(super) fn assign(state: &mut State, text: &[u8]) {
     if let [b'!', name @ ..] = text {
         state.env.remove(name);
@@ -55,8 +55,8 @@ pub(super) fn assign(state: &mut State, text: &[u8]) {
     }
 }
 
-/// Sets a variable. One that stays as it is costs nothing, also in a loop: what is replaced stays
-/// in memory until the request ends.
+/// Sets a variable. An unchanged value costs nothing, also in a loop: replaced values stay in
+/// memory until the request ends.
 pub(super) fn set(state: &mut State, name: &[u8], value: &[u8]) {
     match state.env.value(name) {
         _ if name.is_empty() => {}

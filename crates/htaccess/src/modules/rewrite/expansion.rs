@@ -20,13 +20,13 @@ pub(super) struct Expansion<'s, 'r> {
 /// The error of an evaluation: the request is answered with 500.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RewriteError {
-    /// A pattern tries too much.
+    /// A pattern takes too many steps.
     Exhausted,
     /// An expansion is longer than 64 KiB.
     TooLong,
-    /// The rules took too much work altogether.
+    /// The rules take too much work altogether.
     TooMuch,
-    /// A cookie with a control character in it.
+    /// A cookie contains a control character.
     BadCookie,
 }
 
@@ -37,7 +37,7 @@ impl From<Exhausted> for RewriteError {
 }
 
 impl RewriteError {
-    /// For the error log.
+    /// Returns the message for the error log.
     pub fn as_str(&self) -> &'static str {
         match self {
             RewriteError::Exhausted => "a pattern takes too many steps on this request",

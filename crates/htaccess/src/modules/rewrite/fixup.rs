@@ -1,4 +1,4 @@
-//! The phase: whether rules apply at all, and what their result means (`hook_fixup`).
+//! The fixup phase: whether rules apply, and the meaning of their result (`hook_fixup`).
 
 use howdah_http::Status;
 
@@ -34,7 +34,7 @@ pub fn fixup(transaction: &mut Transaction<'_>, config: &Config, world: &mut dyn
     }
 }
 
-/// Why the rules do not apply to this request.
+/// Returns why the rules do not apply to this request.
 fn standing_off(state: &State, config: &Config) -> Option<&'static str> {
     let is_folder_itself = config.directory.strip_suffix(b"/") == Some(&*state.filename);
     if is_folder_itself && !config.options.has(Options::ALLOW_NO_SLASH) {
@@ -80,7 +80,7 @@ fn result(run: &mut Run<'_, '_>, config: &Config, outcome: RulesOutcome) -> Outc
     internal(run, config)
 }
 
-/// A URL that mod_proxy is to fetch. Its path is escaped as mod_proxy does, unless `NE` is on.
+/// Returns a URL for mod_proxy. Its path is escaped as mod_proxy does, unless `NE` is on.
 fn proxy(run: &mut Run<'_, '_>, escape: bool) -> Outcome {
     let original = run.take_original();
     let state = &mut run.transaction.state;
@@ -135,7 +135,7 @@ fn redirect(run: &mut Run<'_, '_>, config: &Config, scheme: url::Scheme, escape:
     }
 }
 
-/// A path of this server, to be served as if it had been asked for.
+/// Returns an internal redirect to a path of this server.
 fn internal(run: &mut Run<'_, '_>, config: &Config) -> Outcome {
     let name = &run.transaction.state.filename;
     let name = match name.strip_prefix(PASS_THROUGH) {
@@ -172,7 +172,7 @@ fn internal(run: &mut Run<'_, '_>, config: &Config) -> Outcome {
     Outcome::Internal { uri, args: state.args.clone() }
 }
 
-/// A path's URL: with the folder replaced by RewriteBase, or without the document root.
+/// Returns a path's URL: with the folder replaced by RewriteBase, or without the document root.
 fn as_url(name: Vec<u8>, state: &State, config: &Config) -> Vec<u8> {
     let root = &*state.document_root;
     let found = match &config.base {

@@ -1,4 +1,4 @@
-//! Which rules may match a path, found without trying one after the other.
+//! An index of rules, which finds those that may match a path without trying one after the other.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use crate::pattern::{Candidates, PatternSet};
 
 /// An index of the rules of a folder.
 ///
-/// A rule that does not match leaves no trace, so rules may be passed over as long as none of them
-/// would have matched. Rules behind one with `C` are reached through it only.
+/// A rule that does not match has no effect, so rules may be skipped as long as none of them would
+/// have matched. Rules after one with `C` are reached through it only.
 #[derive(Debug)]
 pub(super) struct Index {
     /// The rules with a pattern such as `^old\.html$`, by its text in small letters.
     exact: HashMap<Box<[u8]>, Vec<u32>>,
-    /// The other rules that something is known of, …
+    /// The other rules with known words, …
     set: PatternSet,
     /// … and their places, in order.
     set_places: Box<[u32]>,
@@ -24,7 +24,7 @@ pub(super) struct Index {
     chained: Box<[bool]>,
 }
 
-/// The rules that may match a path. Used again and again, it allocates nothing.
+/// The rules that may match a path. Reused, it allocates nothing.
 #[derive(Debug, Default)]
 pub(super) struct MatchingRules {
     places: Vec<u32>,
@@ -74,7 +74,7 @@ impl Index {
         places.sort_unstable();
     }
 
-    /// The first rule from `at` on that may match.
+    /// Returns the first rule from `at` on that may match.
     pub fn next(&self, at: usize, matching: &MatchingRules) -> Option<usize> {
         if self.chained.get(at) == Some(&true) {
             return Some(at);

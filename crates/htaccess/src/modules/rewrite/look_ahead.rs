@@ -18,7 +18,8 @@ pub(super) struct LookAhead {
     file: Option<Lookup>,
 }
 
-/// Makes the sub-requests that a string with look-aheads needs; none where they would never end.
+/// Makes the sub-requests that a string with look-aheads needs. Makes none where they would never
+/// end.
 pub(super) fn look(
     template: &Template,
     subject: &[u8],

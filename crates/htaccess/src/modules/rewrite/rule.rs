@@ -28,13 +28,13 @@ pub(super) struct Rule {
     pub alternatives: Box<[Alternatives]>,
     /// The substitution of the URL.
     pub substitution: Template,
-    /// Whether the substitution begins with two slashes, which then stay.
+    /// Whether the substitution begins with two slashes, which are kept.
     pub keeps_slashes: bool,
-    /// Whether a condition needs what the pattern captured.
+    /// Whether a condition needs captures of the pattern.
     pub conditions_refer: bool,
-    /// Whether the substitution or a flag needs what the pattern captured.
+    /// Whether the substitution or a flag needs captures of the pattern.
     pub output_refers: bool,
-    /// Whether anything needs what a condition captured.
+    /// Whether anything needs captures of a condition.
     pub captures_conditions: bool,
     /// The effects of the flags.
     pub effects: Effects,
@@ -55,9 +55,9 @@ pub(super) struct Effects {
     pub kind: Option<Template>,
     /// `H=`.
     pub handler: Option<Template>,
-    /// `S=`: how many rules are passed over.
+    /// `S=`: the number of rules that are skipped.
     pub skip: usize,
-    /// `N=`: how many rounds there may be.
+    /// `N=`: the number of rounds at most.
     pub rounds: i32,
     /// `B`, `BNE`, `BNP`, `BCTLS`.
     pub escape: Escape,
@@ -79,7 +79,7 @@ impl Default for Effects {
     }
 }
 
-/// How many rounds `N` may lead to where it says nothing (`REWRITE_MAX_ROUNDS`); then 500.
+/// The rounds of `N` without a number (`REWRITE_MAX_ROUNDS`); more are answered with 500.
 const MAX_ROUNDS: i32 = 32_000;
 
 /// A set of flags that are on or off.
@@ -87,9 +87,9 @@ const MAX_ROUNDS: i32 = 32_000;
 pub(super) struct Switches(u32);
 
 impl Switches {
-    /// None of them.
+    /// No flag.
     pub const NONE: Switches = Switches(0);
-    /// `R`: the result is a redirect, whatever it looks like.
+    /// `R`: the result is a redirect, whatever its form.
     pub const REDIRECT: Switches = Switches(1);
     /// `L`.
     pub const LAST: Switches = Switches(1 << 1);
@@ -109,7 +109,7 @@ impl Switches {
     pub const QUERY_DISCARD: Switches = Switches(1 << 8);
     /// `QSL`, or `QSA` with a substitution that ends in `?`.
     pub const QUERY_LAST: Switches = Switches(1 << 9);
-    /// A substitution that ends in `?`: there is no query whatever it was.
+    /// A substitution that ends in `?`: the query is dropped.
     pub const QUERY_NONE: Switches = Switches(1 << 10);
     /// `NC`.
     pub const CASELESS: Switches = Switches(1 << 11);
@@ -135,14 +135,17 @@ impl Switches {
         self.0 & other.0 == other.0
     }
 
-    /// Both sets together.
+    /// Returns the union of both sets.
     pub fn with(self, other: Switches) -> Switches {
         Switches(self.0 | other.0)
     }
 }
 
 impl Rule {
-    /// Reads a rule's arguments. The message of an error is Apache's.
+    /// Reads a rule's arguments.
+    ///
+    /// # Errors
+    /// Wrong arguments, with Apache's message.
     pub fn new(
         line: &[u8],
         place: Arc<Place>,
@@ -161,7 +164,7 @@ impl Rule {
                 let complaint = Complaint::new(format!("RewriteRule: {error}"));
                 match error.as_str() {
                     "bad flag delimiters" => {
-                        complaint.hint("flags stand in one pair of brackets, without spaces")
+                        complaint.hint("write all flags in one pair of brackets, without spaces")
                     }
                     _ => complaint,
                 }
@@ -217,7 +220,7 @@ impl Effects {
     }
 }
 
-/// Compiles the substitution. `-` leaves the URL as it is; a `?` at the end speaks about the query.
+/// Compiles the substitution. `-` leaves the URL unchanged; a `?` at the end drops the query.
 fn substitution(text: &[u8], switches: &mut Switches) -> Result<Template, Complaint> {
     let mut text = text;
     if text == b"-" {

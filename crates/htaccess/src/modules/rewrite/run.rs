@@ -1,4 +1,4 @@
-//! Rules applied to a request, one after the other.
+//! The rules, applied to a request one after the other.
 
 mod conditions;
 mod effects;
@@ -18,14 +18,14 @@ use crate::world::World;
 pub(super) struct Run<'a, 'r> {
     /// The request, whose file name, query and PATH_INFO the rules change.
     pub transaction: &'a mut Transaction<'r>,
-    /// The outside.
+    /// The outside world.
     pub world: &'a mut dyn World,
     config: &'a Config,
     /// The file name before any rule changed it; `None` while none has.
     original: Option<Vec<u8>>,
     /// The query before any rule changed the URL; `None` while none has.
     original_args: Option<Option<Vec<u8>>>,
-    /// The status that a redirect has been given (`r->status`).
+    /// The status of a redirect (`r->status`).
     pub status: u16,
     /// The media type of `T=`.
     pub kind: Option<Vec<u8>>,
@@ -50,12 +50,12 @@ pub(super) struct Run<'a, 'r> {
 /// The result of all rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RulesOutcome {
-    /// None has changed the URL.
+    /// No rule has changed the URL.
     Unchanged,
     /// The file name is another URL or path now; `escape` says that a redirect to it is to be
     /// escaped.
     Changed { escape: bool },
-    /// A status is the answer.
+    /// The answer is a status.
     Status(u16),
 }
 
@@ -85,7 +85,7 @@ const MOST_WORK: usize = 32 << 20;
 const LEAST_WORK: usize = 32;
 
 impl<'a, 'r> Run<'a, 'r> {
-    /// Before the first rule.
+    /// Returns the state before the first rule.
     pub fn new(
         transaction: &'a mut Transaction<'r>,
         config: &'a Config,
@@ -113,12 +113,12 @@ impl<'a, 'r> Run<'a, 'r> {
         }
     }
 
-    /// The file name before any rule changed it; `None` while none has.
+    /// Returns the file name before any rule changed it; `None` while none has.
     pub fn take_original(&mut self) -> Option<Vec<u8>> {
         self.original.take()
     }
 
-    /// Whether the query, which there is, is the one that the request came with.
+    /// Whether the query is the one that the request came with; there has to be one.
     pub fn has_first_query(&self) -> bool {
         self.original_args
             .as_ref()
@@ -133,6 +133,9 @@ impl<'a, 'r> Run<'a, 'r> {
     }
 
     /// Applies all rules in their order (`apply_rewrite_list`).
+    ///
+    /// # Errors
+    /// Where the rules take too much work, or an expansion is too long.
     pub fn all(&mut self) -> Result<RulesOutcome, RewriteError> {
         let rules = &self.config.rules.list;
         // With a trace, every rule is tried.

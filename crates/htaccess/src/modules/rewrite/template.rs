@@ -8,7 +8,7 @@ use super::variables::Variable;
 use crate::escape;
 use crate::world::World;
 
-/// A string to be expanded, taken apart.
+/// A string to be expanded, in its parts.
 #[derive(Debug)]
 pub(super) struct Template {
     parts: Box<[Part]>,
@@ -21,15 +21,15 @@ enum Part {
     Literal { text: Vec<u8>, question: bool },
     /// `%{…}`.
     Variable(Variable),
-    /// `$0` to `$9`: what the rule's pattern captured.
+    /// `$0` to `$9`: a capture of the rule's pattern.
     OfRule(usize),
-    /// `%0` to `%9`: what the last condition captured.
+    /// `%0` to `%9`: a capture of the last condition.
     OfCondition(usize),
     /// The default of a map. No map is ever defined: RewriteMap is not allowed in `.htaccess`.
     Map(Template),
 }
 
-/// How `B`, `BNE`, `BNP` and `BCTLS` escape what was captured.
+/// The escaping of captures by `B`, `BNE`, `BNP` and `BCTLS`.
 #[derive(Debug, Default)]
 pub(super) struct Escape {
     /// `B=`: these bytes only.
@@ -47,11 +47,11 @@ pub(super) struct Escape {
 /// from filling the memory.
 const LONGEST: usize = 64 * 1024;
 
-/// How deep maps and look-aheads may be nested.
+/// The depth to which maps and look-aheads may be nested.
 const DEEPEST: usize = 16;
 
 impl Template {
-    /// Takes a string apart.
+    /// Splits a string into its parts.
     pub fn new(text: &[u8]) -> Result<Template, String> {
         Template::nested(text, DEEPEST)
     }
@@ -69,7 +69,7 @@ impl Template {
         Ok(template)
     }
 
-    /// Whether it needs what the rule's pattern captured.
+    /// Whether the string needs captures of the rule's pattern.
     pub fn refers_to_rule(&self) -> bool {
         self.parts.iter().any(|part| match part {
             Part::OfRule(_) => true,
@@ -78,7 +78,7 @@ impl Template {
         })
     }
 
-    /// Whether it needs what a condition captured.
+    /// Whether the string needs captures of a condition.
     pub fn refers_to_condition(&self) -> bool {
         self.parts.iter().any(|part| match part {
             Part::OfCondition(_) => true,
@@ -87,7 +87,7 @@ impl Template {
         })
     }
 
-    /// The request fields that it names, for Vary.
+    /// Returns the request fields that it names, for Vary.
     pub fn field_names(&self) -> Vec<&[u8]> {
         let names = self.parts.iter().map(|part| match part {
             Part::Variable(variable) => variable.field_name().into_iter().collect(),
@@ -97,7 +97,7 @@ impl Template {
         names.flatten().collect()
     }
 
-    /// Whether it takes a sub-request, for the file or else for the URL.
+    /// Whether the string needs a sub-request, for the file or else for the URL.
     #[inline]
     pub fn looks_ahead(&self, of_file: bool) -> bool {
         self.looks_ahead && self.any_looks_ahead(of_file)
@@ -111,7 +111,10 @@ impl Template {
         })
     }
 
-    /// The string. Nothing is copied where it is one literal or one variable that is there already.
+    /// Expands the string. A string of one literal or one variable is not copied.
+    ///
+    /// # Errors
+    /// Where the result exceeds 64 KiB.
     pub fn expand<'s>(
         &'s self,
         expansion: &Expansion<'s, '_>,
@@ -127,7 +130,10 @@ impl Template {
         }
     }
 
-    /// The string, with what was captured escaped as the rule's flags have it.
+    /// Expands the string, with captures escaped as the rule's flags demand.
+    ///
+    /// # Errors
+    /// Where the result exceeds 64 KiB.
     pub fn expand_escaped(
         &self,
         expansion: &Expansion<'_, '_>,
@@ -137,8 +143,11 @@ impl Template {
         self.write(expansion, world, escape, false).map(|(text, _)| text)
     }
 
-    /// A substitution: the string, and whether the `?` in it that begins the query came from
-    /// outside, decoded from `%3f`. `last` says that the last `?` does so rather than the first.
+    /// Expands a substitution. Returns the string, and whether the `?` that begins its query came
+    /// from outside, decoded from `%3f`. `last`: the last `?` begins the query, and not the first.
+    ///
+    /// # Errors
+    /// Where the result exceeds 64 KiB.
     pub fn substitute(
         &self,
         expansion: &Expansion<'_, '_>,
@@ -190,7 +199,7 @@ impl Template {
     }
 }
 
-/// Reads what begins with a backslash, `$` or `%`, and gives what follows it.
+/// Reads a part that begins with a backslash, `$` or `%`. Returns the rest of the text.
 fn special<'t>(parts: &mut Vec<Part>, text: &'t [u8], depth: usize) -> Result<&'t [u8], String> {
     match text {
         [b'\\'] => literal(parts, b"\\", false),
@@ -213,7 +222,7 @@ fn special<'t>(parts: &mut Vec<Part>, text: &'t [u8], depth: usize) -> Result<&'
     Ok(&text[1..])
 }
 
-/// Reads a variable or a map behind its opening brace. Without a closing brace, or a map's colon,
+/// Reads a variable or a map after its opening brace. Without a closing brace, or a map's colon,
 /// the two bytes are text.
 fn curly<'t>(
     parts: &mut Vec<Part>,

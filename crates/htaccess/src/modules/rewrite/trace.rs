@@ -6,7 +6,7 @@ use crate::pattern::Captures;
 use crate::trace::Event;
 use crate::transaction::Transaction;
 
-/// A rule's pattern and what it was matched against.
+/// Adds the event of a rule's pattern and its subject.
 pub(super) fn pattern(
     transaction: &mut Transaction<'_>,
     rule: &Rule,
@@ -29,7 +29,7 @@ pub(super) fn pattern(
     });
 }
 
-/// A condition. For an expression, `subject` says why it cannot be evaluated.
+/// Adds the event of a condition. For an expression, `subject` is the error of its evaluation.
 pub(super) fn condition(
     transaction: &mut Transaction<'_>,
     condition: &Condition,
@@ -56,7 +56,7 @@ pub(super) fn condition(
     });
 }
 
-/// A rule that holds and leaves the URL as it is.
+/// Adds the event of a rule that matches and leaves the URL unchanged.
 pub(super) fn kept(transaction: &mut Transaction<'_>, rule: &Rule) {
     transaction.trace(|| {
         let outcome = match rule.has(Switches::STATUS) {
@@ -67,7 +67,7 @@ pub(super) fn kept(transaction: &mut Transaction<'_>, rule: &Rule) {
     });
 }
 
-/// A rule that has made the URL another.
+/// Adds the event of a rule that has changed the URL.
 pub(super) fn changed(transaction: &mut Transaction<'_>, rule: &Rule) {
     if !transaction.is_traced() {
         return;
@@ -84,7 +84,7 @@ pub(super) fn changed(transaction: &mut Transaction<'_>, rule: &Rule) {
     transaction.trace(|| event("rewrite", "RewriteRule", &rule.text, &rule.place, facts, outcome));
 }
 
-/// Why no rule is looked at.
+/// Adds the event of rules that do not apply.
 pub(super) fn declined(transaction: &mut Transaction<'_>, directory: &[u8], why: &'static str) {
     transaction.trace(|| Event {
         step: "rewrite",

@@ -1,4 +1,4 @@
-//! URLs as mod_rewrite takes them apart: schemes, escaping, queries.
+//! The parts of URLs, as mod_rewrite splits them: schemes, queries; and their escaping.
 
 use super::rule::Switches;
 use crate::escape::push_uri;
@@ -6,7 +6,7 @@ use crate::escape::push_uri;
 /// The beginning of an absolute URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Scheme {
-    /// How long it is, with `://`, or with `:` where no host follows.
+    /// The length, with `://`, or with `:` where no host follows.
     pub length: usize,
     /// Whether a `?` begins a query in it.
     pub has_query: bool,
@@ -34,7 +34,7 @@ const SCHEMES: &[(&[u8], bool)] = &[
     (b"unix:", true),
 ];
 
-/// The scheme of an absolute URL.
+/// Returns the scheme of an absolute URL.
 pub(super) fn scheme(url: &[u8]) -> Option<Scheme> {
     if url.len() <= 5 || url[0] == b'/' {
         return None;
@@ -48,7 +48,8 @@ pub(super) fn scheme(url: &[u8]) -> Option<Scheme> {
         })
 }
 
-/// Percent-encodes an absolute URL behind its host. In `ldap:` the question marks separate parts.
+/// Percent-encodes the part of an absolute URL after its host. In `ldap:` the question marks
+/// separate parts.
 pub(super) fn escape_absolute(url: &[u8], scheme: Scheme) -> Vec<u8> {
     let mut out = Vec::with_capacity(url.len() + 16);
     let mut plain = scheme.length;
@@ -112,8 +113,8 @@ pub(super) fn split_query(name: &mut Vec<u8>, args: &mut Option<Vec<u8>>, switch
     }
 }
 
-/// `text` with the folder `from` at its beginning replaced by `to`; `None` where it is not in that
-/// folder.
+/// Returns `text` with the folder `from` at its beginning replaced by `to`; `None` where it is not
+/// in that folder.
 pub(super) fn replace_prefix(text: &[u8], from: &[u8], to: &[u8]) -> Option<Vec<u8>> {
     let from = from.strip_suffix(b"/").unwrap_or(from);
     let rest = text.strip_prefix(from)?.strip_prefix(b"/")?;

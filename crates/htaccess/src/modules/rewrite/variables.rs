@@ -8,18 +8,18 @@ use crate::transaction::Transaction;
 use crate::variables::{Server, field, field_value, fixed, origin};
 use crate::world::World;
 
-/// A variable, compiled.
+/// A compiled variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Variable {
-    /// One of the fixed names.
+    /// A variable with a fixed name.
     Server(Server),
     /// `HTTP:name`, and the names of request fields.
     Field(Box<[u8]>),
     /// `ENV:name`.
     Environment(Box<[u8]>),
-    /// `LA-U:variable`: as it would be after a sub-request for the URL.
+    /// `LA-U:variable`: the value after a sub-request for the URL.
     OfUrl(Box<Variable>),
-    /// `LA-F:variable`: as it would be after a sub-request for the file.
+    /// `LA-F:variable`: the value after a sub-request for the file.
     OfFile(Box<Variable>),
     /// Anything else: empty, as in Apache.
     Unknown,
@@ -59,7 +59,8 @@ impl Variable {
         fixed(&name).map_or(Variable::Unknown, Variable::Server)
     }
 
-    /// The request field that it is, for Vary. Host is none: every response depends on it.
+    /// Returns the request field of the variable, for Vary. Host is left out: every response
+    /// depends on it.
     pub fn field_name(&self) -> Option<&[u8]> {
         match self {
             Variable::Field(name) => {
@@ -70,7 +71,7 @@ impl Variable {
         }
     }
 
-    /// Whether it takes a sub-request, for the file or else for the URL.
+    /// Whether the variable needs a sub-request, for the file or else for the URL.
     pub fn looks_ahead(&self, of_file: bool) -> bool {
         match self {
             Variable::OfUrl(variable) => !of_file || variable.looks_ahead(of_file),
@@ -100,7 +101,7 @@ impl Variable {
     }
 }
 
-/// Makes a path, or what is like one, a URL of this server; an absolute URL stays as it is.
+/// Makes a path a URL of this server. An absolute URL is unchanged.
 pub(super) fn qualify(url: Vec<u8>, transaction: &Transaction<'_>) -> Vec<u8> {
     if url::scheme(&url).is_some() {
         return url;

@@ -1,4 +1,4 @@
-//! From words to rules.
+//! The module's directives and their arguments.
 
 use std::sync::Arc;
 

@@ -24,8 +24,8 @@ pub(super) struct Rule {
 
 #[derive(Clone, Debug)]
 pub(super) enum Test {
-    /// SetEnvIf and its like: the attribute's name as it was written, what it means, and what it
-    /// must match.
+    /// SetEnvIf and its like: the attribute's name as it was written, the attribute, and the
+    /// regular expression.
     Attribute {
         name: Box<[u8]>,
         attribute: Attribute,
@@ -64,7 +64,7 @@ pub(super) struct Variable {
 #[derive(Debug)]
 pub(super) struct Run {
     pub rules: Range<usize>,
-    /// Where there are many.
+    /// The search for many patterns at once.
     pub set: Option<PatternSet>,
 }
 
@@ -114,7 +114,7 @@ impl Clone for List {
 }
 
 impl Rule {
-    /// The attribute's name; an expression has none.
+    /// Returns the attribute's name; an expression has none.
     pub(super) fn name(&self) -> Option<&[u8]> {
         match &self.test {
             Test::Attribute { name, .. } => Some(name),
@@ -142,7 +142,7 @@ impl Rule {
         self.asks_like(other) && regex(self) == regex(other)
     }
 
-    /// Sets a variable among those that the rule sets; names are compared without case.
+    /// Adds a variable to those that the rule sets; names are compared without case.
     pub(super) fn set(&mut self, variable: Variable) {
         let known = self
             .variables

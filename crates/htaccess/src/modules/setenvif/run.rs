@@ -12,12 +12,12 @@ use crate::transaction::Transaction;
 use crate::variables::field_value;
 use crate::world::World;
 
-/// Sets the variables of the rules that match, in the phase behind the folder walk
+/// Sets the variables of the rules that match, in the phase after the folder walk
 /// (`ap_run_header_parser`).
 ///
 /// # Errors
-/// 500 where an expression cannot be evaluated, a regular expression tries too much, or a value
-/// becomes too long.
+/// 500 where an expression cannot be evaluated, a regular expression takes too many steps, or a
+/// value is too long.
 pub fn header_parser(
     tx: &mut Transaction<'_>,
     config: &Config,
@@ -106,7 +106,7 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// Sets what a rule sets, whose test has held.
+    /// Sets the variables of a rule whose test has held.
     fn apply(&mut self, rule: &Rule, expands: bool) -> Result<(), Status> {
         let mut said = Vec::new();
         for variable in &rule.variables {
@@ -133,7 +133,7 @@ impl Pass<'_, '_> {
         Ok(())
     }
 
-    /// A value with its `$0` to `$9`; a backslash takes the meaning from what follows.
+    /// Returns a value with its `$0` to `$9`; a backslash makes the next byte literal.
     fn expanded(&self, value: &[u8]) -> Vec<u8> {
         let mut expanded = Vec::with_capacity(value.len());
         let mut rest = value;
@@ -153,7 +153,7 @@ impl Pass<'_, '_> {
     }
 
     fn give_up(&mut self, rule: &Rule) -> Result<(), Status> {
-        self.fail(rule, "the regular expression tries too much on this request".to_owned())
+        self.fail(rule, "the regular expression takes too many steps on this request".to_owned())
     }
 
     fn fail(&mut self, rule: &Rule, message: String) -> Result<(), Status> {

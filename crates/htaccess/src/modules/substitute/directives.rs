@@ -70,13 +70,13 @@ fn replacement_of(find: &Find, text: &[u8]) -> Replacement {
     }
 }
 
-/// Other than everywhere else, `.` does not match a line's end.
+/// Unlike everywhere else, `.` does not match a line's end.
 fn regex(text: &[u8], caseless: bool) -> Result<Pattern, String> {
     Pattern::new(&[b"(?-s)", text].concat(), caseless)
         .map_err(|bad| format!("bad regular expression: {}", bad.message))
 }
 
-/// `SubstituteMaxLineLength bytes`, or with b, k, m or g behind the number.
+/// `SubstituteMaxLineLength bytes`, or with b, k, m or g after the number.
 fn longest_line(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
     let word = call.word(0);
     let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();

@@ -1,4 +1,4 @@
-//! Substitutions at work on content that comes in pieces.
+//! Substitutions in content that comes in pieces.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use super::{Config, Find, LONGEST_LINE, Replacement, Substitution};
 use crate::pattern::{Captures, Pattern, substitute};
 use crate::transform::{Broken, Transform};
 
-/// Replaces text line by line; what has no line's end yet waits for the rest.
+/// Replaces text line by line. An incomplete line waits for the rest.
 #[derive(Debug)]
 pub struct Transformer {
     config: Arc<Config>,
     longest: usize,
-    /// The beginning of a line.
+    /// The beginning of an incomplete line.
     waiting: Vec<u8>,
     captures: Captures,
-    /// Bytes that captures may still copy.
+    /// The bytes that captures may still copy.
     budget: u64,
 }
 
@@ -33,7 +33,10 @@ impl Transformer {
         }
     }
 
-    /// Takes content, and gives every whole line.
+    /// Takes content, and writes every whole line.
+    ///
+    /// # Errors
+    /// Where a line is too long, or the replacements take too much work.
     pub fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
         let Some(end) = memrchr(b'\n', input) else {
             return self.wait(input);
@@ -53,7 +56,10 @@ impl Transformer {
         self.wait(rest)
     }
 
-    /// Gives the last line.
+    /// Writes the last line.
+    ///
+    /// # Errors
+    /// Where the line is too long, or the replacements take too much work.
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Broken> {
         let line = std::mem::take(&mut self.waiting);
         self.line(&line, out)
@@ -83,7 +89,7 @@ impl Transformer {
     }
 
     /// One substitution in one piece of a line. It stays one piece, unless the substitution is
-    /// quick: then what is replaced is a piece of its own, so that later substitutions do not look
+    /// quick: then the replacement is a piece of its own, so that later substitutions do not reach
     /// across its ends.
     fn piece<'l>(
         &mut self,
@@ -159,7 +165,7 @@ impl Transformer {
         pattern: &Pattern,
         text: &[u8],
     ) -> Result<Option<(usize, usize)>, Broken> {
-        // Captures copy what is left of a line at each match.
+        // Captures copy the rest of the line at each match.
         self.budget = self.budget.checked_sub(text.len() as u64).ok_or(EXHAUSTED)?;
         match pattern.captures(text, &mut self.captures) {
             Ok(true) => Ok(Some(self.captures.span())),
@@ -174,7 +180,7 @@ impl Transform for Transformer {
         Transformer::push(self, input, out)
     }
 
-    /// A line that has not ended yet waits, as in Apache: it could be replaced as a whole.
+    /// Keeps an incomplete line, as Apache does: the line could be replaced as a whole.
     fn flush(&mut self, _out: &mut Vec<u8>) -> Result<(), Broken> {
         Ok(())
     }
@@ -185,7 +191,8 @@ impl Transform for Transformer {
 }
 
 const TOO_LONG: Broken = Broken("a line is longer than SubstituteMaxLineLength");
-const EXHAUSTED: Broken = Broken("a regular expression of Substitute tries too much on a line");
+const EXHAUSTED: Broken =
+    Broken("a regular expression of Substitute takes too many steps on a line");
 
 /// The work for a response, in bytes that captures copy.
 const BUDGET: u64 = 64 * 1024 * 1024;

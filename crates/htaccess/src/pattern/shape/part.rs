@@ -1,9 +1,9 @@
-//! A branch of a pattern, taken apart into runs at its ends and the words between them.
+//! The parts of a branch of a pattern: runs at its ends and the words between them.
 
 use super::super::syntax::{Branch, Item, Node};
 use super::{Run, Word};
 
-/// A branch, taken apart.
+/// The parts of a branch.
 pub(super) struct Part {
     pub(super) lead: Option<Run>,
     pub(super) words: Vec<Word>,
@@ -68,7 +68,7 @@ impl Run {
     }
 }
 
-/// Every word with each of what an item may be behind it, in PCRE2's order of trying.
+/// Returns every word followed by each alternative of an item, in PCRE2's order of trying.
 fn followed_by(words: Vec<Word>, item: &Item) -> Option<Vec<Word>> {
     let once = match &item.node {
         Node::Byte(byte) => vec![Word { bytes: [*byte].into(), groups: [].into() }],
@@ -78,7 +78,7 @@ fn followed_by(words: Vec<Word>, item: &Item) -> Option<Vec<Word>> {
     let mut ends = once;
     match (item.min, item.max) {
         (1, Some(1)) => {}
-        // A group that took no part has captured nothing, which is not what a word can say.
+        // A group that takes no part captures nothing, which a word cannot express.
         (0, Some(1)) if item.greedy && ends.iter().all(|word| word.groups.is_empty()) => {
             ends.push(Word::default())
         }
@@ -129,13 +129,13 @@ impl Word {
     }
 }
 
-/// Whether there are not too many words.
+/// Whether the words are within the limits.
 pub(super) fn fits(words: &[Word]) -> Option<()> {
     let bytes: usize = words.iter().map(|word| word.bytes.len()).sum();
     (words.len() <= WORDS && bytes <= BYTES).then_some(())
 }
 
-/// More words than this are PCRE2's.
+/// The words at most; PCRE2 matches more.
 const WORDS: usize = 4096;
-/// All words together, in bytes.
+/// The bytes of all words together at most.
 const BYTES: usize = 64 << 10;

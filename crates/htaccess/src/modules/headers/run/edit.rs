@@ -43,8 +43,8 @@ pub(super) fn edit(
     Ok(())
 }
 
-/// `value` with the first match replaced, or each one. `^` matches again behind a match, as Apache
-/// looks at the rest as a subject of its own.
+/// Returns `value` with the first match replaced, or each one. `^` matches again after a match,
+/// since Apache matches the rest as a new subject.
 fn replace(
     pattern: &Pattern,
     value: &[u8],
@@ -75,10 +75,10 @@ fn replace(
     Ok(out)
 }
 
-/// More matches in one value are left as they are.
+/// The matches that are replaced in one value at most.
 const MOST_REPLACEMENTS: usize = 1000;
 
-/// A value that has become longer than this is not edited further.
+/// A value longer than this is not edited further.
 const LONGEST: usize = 64 * 1024;
 
 #[cfg(test)]

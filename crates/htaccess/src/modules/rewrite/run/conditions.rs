@@ -11,7 +11,7 @@ use crate::modules::rewrite::trace;
 use crate::subrequest;
 
 impl Run<'_, '_> {
-    /// Whether all conditions hold that have to.
+    /// Whether the conditions hold: all, or one of those joined by `OR`.
     pub(super) fn conditions(&mut self, rule: &Rule) -> Result<bool, RewriteError> {
         let conditions = &*rule.conditions;
         let is_traced = self.transaction.is_traced();
@@ -74,7 +74,7 @@ impl Run<'_, '_> {
         Ok(holds)
     }
 
-    /// The first condition of a list that holds.
+    /// Returns the first condition of a list that holds.
     fn alternatives(
         &mut self,
         first: &Condition,
@@ -94,7 +94,7 @@ impl Run<'_, '_> {
         Ok(found.map(|found| list.from + found))
     }
 
-    /// A condition that takes a sub-request.
+    /// Whether a condition with a sub-request holds.
     fn subrequest(&mut self, condition: &Condition, subject: &[u8]) -> bool {
         let passes = match condition.test {
             Test::Url => subrequest::is_url(self.transaction, subject, self.world),
@@ -103,7 +103,7 @@ impl Run<'_, '_> {
         passes != condition.negated
     }
 
-    /// Makes the sub-requests that a string takes.
+    /// Makes the sub-requests that a string needs.
     pub(super) fn look_ahead(&mut self, template: &Template) {
         if !template.looks_ahead(false) && !template.looks_ahead(true) {
             return;
@@ -113,7 +113,7 @@ impl Run<'_, '_> {
             look_ahead::look(template, &subject, self.config, self.transaction, self.world);
     }
 
-    /// A condition that is an expression. One that cannot be evaluated does not hold.
+    /// Whether an expression holds. One that cannot be evaluated does not.
     fn expression(&mut self, condition: &Condition) -> bool {
         let Test::Expression(expression) = &condition.test else {
             return false;

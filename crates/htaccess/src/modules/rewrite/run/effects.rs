@@ -12,8 +12,8 @@ use crate::modules::rewrite::url;
 use crate::modules::rewrite::variables::qualify;
 
 impl Run<'_, '_> {
-    /// The substitution's result; `None` where its query would begin at a `?` that came encoded in
-    /// the URL, which is refused.
+    /// Returns the substitution's result; `None` where its query would begin at a `?` that came
+    /// encoded in the URL, which is refused.
     pub(super) fn substitute(&mut self, rule: &Rule) -> Result<Option<Vec<u8>>, RewriteError> {
         let escape = rule.has(Switches::ESCAPE).then_some(&rule.effects.escape);
         let last = rule.has(Switches::QUERY_LAST);
@@ -31,7 +31,7 @@ impl Run<'_, '_> {
         Ok(Some(text))
     }
 
-    /// Makes the substitution's result the file name, and does what the flags say of it.
+    /// Makes the substitution's result the file name, and applies the flags to it.
     pub(super) fn take(&mut self, rule: &Rule, result: Vec<u8>) -> Result<(), RewriteError> {
         let is_relative = !result.starts_with(b"/") && url::scheme(&result).is_none();
         let mut name = if is_relative {
@@ -76,7 +76,7 @@ impl Run<'_, '_> {
         self.force_type(rule)
     }
 
-    /// Sets what `E=` and `CO=` say.
+    /// Sets the variables of `E=` and the cookies of `CO=`.
     pub(super) fn set_variables(&mut self, rule: &Rule) -> Result<(), RewriteError> {
         for assignment in &rule.effects.variables {
             self.assign(assignment)?;
@@ -108,7 +108,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Remembers what `T=` and `H=` say.
+    /// Keeps the type of `T=` and the handler of `H=`.
     pub(super) fn force_type(&mut self, rule: &Rule) -> Result<(), RewriteError> {
         let escape = rule.has(Switches::ESCAPE).then_some(&rule.effects.escape);
         let mut forced = |template: &Option<Template>| -> Result<Option<Vec<u8>>, RewriteError> {
@@ -134,7 +134,7 @@ impl Run<'_, '_> {
         Ok(text)
     }
 
-    /// Adds the request fields that the rule depended on to Vary.
+    /// Adds to Vary the request fields that the rule depended on.
     pub(super) fn note_vary(&mut self, rule: &Rule) {
         let names: Vec<&[u8]> = self
             .vary
@@ -161,5 +161,5 @@ impl Run<'_, '_> {
     }
 }
 
-/// How long a query may become; then 500.
+/// The longest query; a longer one is answered with 500.
 const LONGEST_QUERY: usize = 64 * 1024;

@@ -131,8 +131,8 @@ fn a_long_list_of_plain_redirects() {
     assert_eq!(found("/old/2000"), "declined");
 }
 
-/// A rule takes the bytes that it looks at and 32 of the 32 MiB that all rules of a request may take:
-/// 32,513 tries of a path of 1,000 bytes.
+/// A try of a rule takes the bytes that it looks at and 32 more. All rules of a request may take
+/// 32 MiB: 32,513 tries of a path of 1,000 bytes.
 #[test]
 fn every_try_of_a_rule_takes_its_part_of_the_work() {
     let target = format!("/{}", "a".repeat(1000));

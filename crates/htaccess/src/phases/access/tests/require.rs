@@ -225,10 +225,10 @@ fn without_names_of_hosts_nobody_gets_in_by_one() {
 #[test]
 fn what_apache_does_not_take() {
     for (text, part) in [
-        ("Require", "nobody answers"),
-        ("Require not", "nobody answers"),
-        ("Require nonsense", "nobody answers"),
-        ("Require All granted", "nobody answers"),
+        ("Require", "there is no provider"),
+        ("Require not", "there is no provider"),
+        ("Require nonsense", "there is no provider"),
+        ("Require All granted", "there is no provider"),
         ("Require all", "granted or denied"),
         ("Require all granted x", "granted or denied"),
         ("Require all \"granted\"", "granted or denied"),
@@ -236,7 +236,7 @@ fn what_apache_does_not_take() {
         ("Require ip 10.1/16", "neither an address"),
         ("Require ip example.org", "neither an address"),
         ("Require method FOO", "no method"),
-        ("Require ssl x", "nobody answers"),
+        ("Require ssl x", "there is no provider"),
         ("Require not all denied", "no effect in <RequireAny>"),
         ("<RequireAny>\nRequire not all denied\n</RequireAny>", "no effect in <RequireAny>"),
         ("<RequireNone>\nRequire not all denied\n</RequireNone>", "no effect in <RequireNone>"),
