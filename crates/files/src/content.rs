@@ -1,4 +1,4 @@
-//! Reading a file that somebody may be writing at the same time.
+//! Attempt a file that somebody may be writing at the same time.
 
 use std::fs::File;
 use std::io;
@@ -17,7 +17,7 @@ use crate::entry::{is_settled, now};
 /// written anew between two of them would come out as the beginning of one state and the end of
 /// another: content that was never there, and among directives a mistake that nobody made.
 pub(crate) fn read(file: &File, mut stat: Stat, most: u64) -> io::Result<(Option<Vec<u8>>, Stat)> {
-    let mut best: Option<Reading> = None;
+    let mut best: Option<Attempt> = None;
     for _ in 0..ATTEMPTS {
         if stat.size > most {
             return Ok((None, stat));
@@ -32,7 +32,7 @@ pub(crate) fn read(file: &File, mut stat: Stat, most: u64) -> io::Result<(Option
         if at_rest && (is_certain || agrees) {
             return Ok((Some(bytes), stat));
         }
-        let reading = Reading { trust: (at_rest, in_one), bytes, stat };
+        let reading = Attempt { trust: (at_rest, in_one), bytes, stat };
         if best.as_ref().is_none_or(|best| best.trust <= reading.trust) {
             best = Some(reading);
         }
@@ -42,7 +42,7 @@ pub(crate) fn read(file: &File, mut stat: Stat, most: u64) -> io::Result<(Option
 }
 
 /// What was read, and the file's state just before.
-struct Reading {
+struct Attempt {
     /// Whether nothing seems to have changed meanwhile, and whether one call told it all. More is
     /// better.
     trust: (bool, bool),

@@ -13,7 +13,7 @@ use howdah_htaccess::{Compiled, Kind, Mistake, Place, Settings, Surroundings};
 use howdah_site::{Site, Sites};
 
 /// Hears what is wrong with a site's directives.
-pub type Tell = Box<dyn Fn(&Site, &Flaw) + Send + Sync>;
+pub type ReportFlaw = Box<dyn Fn(&Site, &Flaw) + Send + Sync>;
 
 /// What is wrong with a file of directives.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub struct DirectiveCache {
     shards: Vec<Mutex<Shard>>,
     /// With keys that nobody outside knows: who writes files cannot make two of them look alike.
     hashers: [foldhash::quality::RandomState; 2],
-    tell: Tell,
+    tell: ReportFlaw,
 }
 
 /// A part of the cache, by scope and folder.
@@ -66,7 +66,7 @@ struct Entry {
 
 impl DirectiveCache {
     /// An empty cache for these sites.
-    pub fn new(sites: &Sites, tell: Tell) -> DirectiveCache {
+    pub fn new(sites: &Sites, tell: ReportFlaw) -> DirectiveCache {
         let mut scopes: Vec<Site> = Vec::new();
         for site in sites.iter() {
             if site.scope() as usize == scopes.len() {

@@ -10,7 +10,7 @@ use howdah_sys::stat::{Stat, Time};
 
 use crate::document::Document;
 use crate::folders::{Folder, Root};
-use crate::in_force::InForce;
+use crate::in_force::RulesInForce;
 
 /// What is remembered of one path.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(crate) struct Entry {
     pub root: Rc<Root>,
     /// The folder that it is in, or the first on the way to it that is none.
     pub folder: Rc<Folder>,
-    pub found: Found,
+    pub kind: EntryKind,
     /// What the file was when it was found; `None` where nothing was.
     pub stat: Option<Stat>,
     /// Whether every folder that led here is watched. If not, the disk is asked every time.
@@ -33,12 +33,12 @@ pub(crate) struct Entry {
     /// Set by every use, cleared by the clock's hand.
     pub used: bool,
     /// Which rules are in force there; of a `.htaccess` file, those of its folder.
-    pub in_force: InForce,
+    pub in_force: RulesInForce,
 }
 
 /// What was found at a path.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum EntryKind {
     Missing,
     Forbidden,
     Directory,
@@ -50,13 +50,13 @@ pub(crate) enum Found {
     File(Document),
 }
 
-impl Found {
-    pub(crate) fn kind(&self) -> PathKind {
+impl EntryKind {
+    pub(crate) fn path_kind(&self) -> PathKind {
         match self {
-            Found::Missing => PathKind::Missing,
-            Found::Forbidden => PathKind::Forbidden,
-            Found::Directory => PathKind::Directory,
-            Found::Script | Found::Directives(..) | Found::File(_) => PathKind::File,
+            EntryKind::Missing => PathKind::Missing,
+            EntryKind::Forbidden => PathKind::Forbidden,
+            EntryKind::Directory => PathKind::Directory,
+            EntryKind::Script | EntryKind::Directives(..) | EntryKind::File(_) => PathKind::File,
         }
     }
 }
@@ -70,17 +70,17 @@ impl Entry {
 
     /// Bytes held in memory.
     pub(crate) fn memory(&self) -> usize {
-        match &self.found {
-            Found::File(document) => document.memory(),
-            Found::Directives(_, size) => *size as usize,
+        match &self.kind {
+            EntryKind::File(document) => document.memory(),
+            EntryKind::Directives(_, size) => *size as usize,
             _ => 0,
         }
     }
 
     /// Descriptors held open.
     pub(crate) fn descriptors(&self) -> usize {
-        match &self.found {
-            Found::File(document) => document.descriptors(),
+        match &self.kind {
+            EntryKind::File(document) => document.descriptors(),
             _ => 0,
         }
     }

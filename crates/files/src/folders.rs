@@ -14,7 +14,7 @@ use howdah_sys::stat::{FileType, Stat};
 use crate::directive_cache::DirectiveCache;
 use crate::limits::Limits;
 use crate::locate::{self, Obstacle, Reading};
-use crate::watches::{Change, Place, Watches};
+use crate::watches::{PathChange, WatchPlace, Watches};
 
 /// A document root under one rule for links and one set of directives, held open.
 #[derive(Debug)]
@@ -147,7 +147,7 @@ impl Folders {
         self.watches.descriptor()
     }
 
-    pub(crate) fn read_changes(&mut self) -> Option<Vec<Change>> {
+    pub(crate) fn read_changes(&mut self) -> Option<Vec<PathChange>> {
         self.watches.read()
     }
 
@@ -230,7 +230,7 @@ impl Folders {
     ) -> bool {
         self.watches.add(
             folder,
-            Place {
+            WatchPlace {
                 root: root.number,
                 path: path.into(),
                 name: Some(name.into()),
@@ -244,7 +244,7 @@ impl Folders {
     }
 
     /// Forgets what is at one of these paths or below, and their watches.
-    pub(crate) fn forget(&mut self, trees: &[Change]) {
+    pub(crate) fn forget(&mut self, trees: &[PathChange]) {
         self.known.retain(|key, _| {
             let (root, path) = split(key);
             !trees.iter().any(|tree| tree.covers(root, path))
@@ -263,7 +263,7 @@ impl Folders {
     }
 
     fn forget_root(&mut self, number: u32) {
-        self.forget(&[Change {
+        self.forget(&[PathChange {
             root: number,
             path: Vec::new(),
             whole: true,
@@ -299,7 +299,7 @@ impl Folders {
                 watched = watched
                     && self.watches.add(
                         folder.as_fd(),
-                        Place {
+                        WatchPlace {
                             root: root.number,
                             path: path.into(),
                             name: None,
@@ -395,7 +395,7 @@ impl Folder {
     }
 }
 
-impl Change {
+impl PathChange {
     /// Whether that path is the changed one or below it.
     pub(crate) fn covers(&self, root: u32, path: &[u8]) -> bool {
         self.root == root

@@ -66,12 +66,12 @@ pub(crate) fn locate(
         other => return other.map_err(Obstacle::from),
     }
     for _ in 1..ATTEMPTS {
-        match Walk::new(root, path).run(reading, trail) {
+        match LinkWalk::new(root, path).run(reading, trail) {
             Err(Obstacle::Failed(error)) if error.kind() == io::ErrorKind::Interrupted => {}
             other => return other,
         }
     }
-    Walk::new(root, path).run(reading, trail)
+    LinkWalk::new(root, path).run(reading, trail)
 }
 
 /// For paths without links; else `ELOOP`.
@@ -98,11 +98,11 @@ fn plain(root: &Root, path: &CStr, reading: Reading) -> io::Result<Located> {
 }
 
 /// A walk from the root to what a path names.
-struct Walk<'a> {
+struct LinkWalk<'a> {
     root: &'a Root,
     /// The folders from where the walk began (the root, or `/` after a link that left it) to where
     /// it is.
-    folders: Vec<Folder>,
+    folders: Vec<OpenFolder>,
     /// What is still to be done; the next one last.
     steps: Vec<Step>,
     /// How many bytes of the path were walked outside links: up to the link that is being followed,
@@ -115,7 +115,7 @@ struct Walk<'a> {
     end: Option<(CString, Located)>,
 }
 
-struct Folder {
+struct OpenFolder {
     fd: OwnedFd,
     stat: Stat,
     /// Whether this is the root or below it.
@@ -134,9 +134,9 @@ enum Step {
     },
 }
 
-impl<'a> Walk<'a> {
-    fn new(root: &'a Root, path: &CStr) -> Walk<'a> {
-        let mut walk = Walk {
+impl<'a> LinkWalk<'a> {
+    fn new(root: &'a Root, path: &CStr) -> LinkWalk<'a> {
+        let mut walk = LinkWalk {
             root,
             folders: Vec::new(),
             steps: Vec::new(),
@@ -265,7 +265,7 @@ impl<'a> Walk<'a> {
         Ok(Located { file, stat, readable: true })
     }
 
-    fn here(&self) -> Result<&Folder, Obstacle> {
+    fn here(&self) -> Result<&OpenFolder, Obstacle> {
         self.folders.last().ok_or(Obstacle::Missing)
     }
 
@@ -278,7 +278,7 @@ impl<'a> Walk<'a> {
     fn push_folder(&mut self, fd: OwnedFd, stat: Stat) {
         let above = self.folders.last().is_some_and(|above| above.inside);
         let inside = above || stat.identity() == self.root.identity();
-        self.folders.push(Folder { fd, stat, inside });
+        self.folders.push(OpenFolder { fd, stat, inside });
     }
 
     fn push_steps(&mut self, path: &[u8]) {

@@ -12,13 +12,13 @@ use howdah_sys::stat::{FileType, Stat};
 use howdah_sys::{folder, open};
 
 use crate::content;
-use crate::entry::{Found, is_settled, now};
+use crate::entry::{EntryKind, is_settled, now};
 use crate::locate::{Reading, locate};
 use crate::store::Store;
 
 /// What is remembered for directives that name files.
 #[derive(Default)]
-pub(crate) struct Named {
+pub(crate) struct NamedFiles {
     read: HashMap<Box<[u8]>, Read>,
     /// Bytes of what was read.
     memory: usize,
@@ -43,20 +43,20 @@ pub struct Listed {
 impl Store {
     /// What is at an absolute path, links followed: asked of the disk, past every rule.
     pub(crate) fn probe_path(&mut self, absolute: &[u8]) -> Option<Probe> {
-        self.answer_unsteadily();
+        self.note_unrepeatable();
         Some(probe(&Stat::of_path(&CString::new(absolute).ok()?).ok()?))
     }
 
     /// The same without following a link at its end.
     pub(crate) fn probe_link_path(&mut self, absolute: &[u8]) -> Option<Probe> {
-        self.answer_unsteadily();
+        self.note_unrepeatable();
         Some(probe(&Stat::of_link(&CString::new(absolute).ok()?).ok()?))
     }
 
     /// The content of a file; `None` where it cannot be read or is too long. It is compared with
     /// the disk every time.
     pub(crate) fn read_path(&mut self, absolute: &[u8]) -> Option<Arc<[u8]>> {
-        self.answer_unsteadily();
+        self.note_unrepeatable();
         let name = CString::new(absolute).ok()?;
         if let Some(read) = self.named.read.get(absolute)
             && read.settled
@@ -85,7 +85,7 @@ impl Store {
 
     /// The names in a folder, in no order.
     pub(crate) fn names_in(&mut self, absolute: &[u8]) -> Vec<Box<[u8]>> {
-        self.answer_unsteadily();
+        self.note_unrepeatable();
         let names = || {
             folder::names(open::folder(&CString::new(absolute).ok()?).ok()?.as_fd(), MOST_NAMES)
                 .ok()
@@ -125,16 +125,16 @@ impl Store {
     /// is to be asked past the site's rule for links.
     pub(crate) fn probe_below(&mut self, path: &DocumentPath) -> Option<Option<Probe>> {
         let place = self.place(path).ok()?;
-        let entry = self.shelf.at(place)?;
-        match (&entry.found, &entry.stat) {
-            (Found::Missing, _) => Some(None),
+        let entry = self.entries.at(place)?;
+        match (&entry.kind, &entry.stat) {
+            (EntryKind::Missing, _) => Some(None),
             (_, Some(stat)) => Some(Some(probe(stat))),
             (_, None) => None,
         }
     }
 }
 
-impl Named {
+impl NamedFiles {
     fn keep(&mut self, path: &[u8], read: Read) {
         if self.read.len() >= MOST_KEPT || self.memory + read.content.len() > MOST_MEMORY {
             self.read.clear();

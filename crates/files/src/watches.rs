@@ -8,7 +8,7 @@ use howdah_sys::inotify::{Event, Inotify, LEAST_BUFFER, Watch};
 
 /// Why a folder is watched: what a change in it means.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct WatchPlace {
     /// The number of the document root that this is about.
     pub root: u32,
     /// A path below that root.
@@ -21,7 +21,7 @@ pub(crate) struct Place {
 
 /// A path below a root that is not what it was.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Change {
+pub(crate) struct PathChange {
     pub root: u32,
     pub path: Vec<u8>,
     /// Whether everything below may be another as well. If not, that is so only if `path` was known
@@ -37,7 +37,7 @@ pub(crate) struct Change {
 pub(crate) struct Watches {
     /// `None` where the user has no inotify queue left: then nothing is watched.
     inotify: Option<Inotify>,
-    places: HashMap<Watch, HashSet<Place>>,
+    places: HashMap<Watch, HashSet<WatchPlace>>,
     limit: usize,
     buffer: Box<[u8]>,
 }
@@ -60,7 +60,7 @@ impl Watches {
 
     /// Watches an open folder for the sake of `place`. Says whether it is watched now: the user's
     /// watches may be used up, or ours, or the folder may not be read.
-    pub(crate) fn add(&mut self, folder: BorrowedFd<'_>, place: Place) -> bool {
+    pub(crate) fn add(&mut self, folder: BorrowedFd<'_>, place: WatchPlace) -> bool {
         let Some(inotify) = &self.inotify else {
             return false;
         };
@@ -76,7 +76,7 @@ impl Watches {
     }
 
     /// Forgets the places that `keep` does not want, and stops to watch folders without any.
-    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&Place) -> bool) {
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&WatchPlace) -> bool) {
         let inotify = &self.inotify;
         self.places.retain(|watch, places| {
             places.retain(&mut keep);
@@ -92,7 +92,7 @@ impl Watches {
 
     /// Takes what has happened since the last call. `None`: more than can be told, so anything may
     /// have changed.
-    pub(crate) fn read(&mut self) -> Option<Vec<Change>> {
+    pub(crate) fn read(&mut self) -> Option<Vec<PathChange>> {
         let mut changes = Vec::new();
         let Watches {
             inotify: Some(inotify), places, buffer, ..
@@ -127,7 +127,11 @@ impl Watches {
 }
 
 /// Adds what `event` means to `changes`.
-fn hear(event: Event<'_>, places: &mut HashMap<Watch, HashSet<Place>>, changes: &mut Vec<Change>) {
+fn hear(
+    event: Event<'_>,
+    places: &mut HashMap<Watch, HashSet<WatchPlace>>,
+    changes: &mut Vec<PathChange>,
+) {
     match event {
         Event::Entry { folder, name } => {
             for change in places
@@ -151,18 +155,18 @@ fn hear(event: Event<'_>, places: &mut HashMap<Watch, HashSet<Place>>, changes: 
     }
 }
 
-fn change_of_name(place: &Place, name: &[u8]) -> Option<Change> {
+fn change_of_name(place: &WatchPlace, name: &[u8]) -> Option<PathChange> {
     let path = match &place.name {
         None if place.path.is_empty() => name.to_vec(),
         None => [&place.path, &b"/"[..], name].concat(),
         Some(step) if **step == *name => place.path.to_vec(),
         Some(_) => return None,
     };
-    Some(Change { root: place.root, path, whole: false })
+    Some(PathChange { root: place.root, path, whole: false })
 }
 
-fn change_of_folder(place: &Place) -> Change {
-    Change {
+fn change_of_folder(place: &WatchPlace) -> PathChange {
+    PathChange {
         root: place.root,
         path: place.path.to_vec(),
         whole: true,

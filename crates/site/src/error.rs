@@ -7,7 +7,7 @@ use howdah_http::Status;
 
 use crate::documents::DocumentHost;
 use crate::path::Scratch;
-use crate::phases::Walk;
+use crate::phases::Evaluation;
 use crate::resolution::Resolved;
 use crate::ruled::Ruled;
 use crate::sites::Site;
@@ -25,7 +25,7 @@ pub fn error(
 ) -> Resolved {
     match ruled {
         Some(ruled) => {
-            Walk::new(site, *client, host, scratch).fail(Rc::unwrap_or_clone(ruled), status)
+            Evaluation::new(site, *client, host, scratch).fail(Rc::unwrap_or_clone(ruled), status)
         }
         None => Resolved::status(status),
     }

@@ -20,7 +20,7 @@ use crate::documents::{DocumentHost, FileHandle, Look, PathKind};
 use crate::names::FileClass;
 use crate::normal::normalize;
 use crate::path::{DocumentPath, Scratch};
-use crate::phases::{Start, Walk};
+use crate::phases::{Evaluation, KnownPath};
 use crate::redirect;
 use crate::resolution::{Resolution, Resolved, Script};
 use crate::resolution_cache::{CacheKey, CachedResolution, ResolutionCache};
@@ -36,8 +36,10 @@ pub fn resolve(
     scratch: &mut Scratch,
 ) -> Resolved {
     match unruled(site, client.request(), host, scratch) {
-        Unruled::Resolved(resolution) => Resolved { resolution, ruled: None },
-        Unruled::Ruled(start) => Walk::new(site, *client, host, scratch).run(start, None),
+        WithoutRules::Resolved(resolution) => Resolved { resolution, ruled: None },
+        WithoutRules::Ruled(start) => {
+            Evaluation::new(site, *client, host, scratch).run(start, None)
+        }
     }
 }
 
@@ -56,7 +58,7 @@ pub fn resolve_cached<P: Default>(
     let Some(epoch) = host.epoch().filter(|_| reads_only) else {
         return uncached(resolve(site, client, host, scratch));
     };
-    let mut asked = match Asked::new(site, client.request(), scratch) {
+    let mut asked = match PathSearch::new(site, client.request(), scratch) {
         Ok(asked) => asked,
         Err(status) => return uncached(Resolved::status(status)),
     };
@@ -67,8 +69,8 @@ pub fn resolve_cached<P: Default>(
         return entry.resolved(&mut asked.path);
     }
     let start = match asked.find(host, scratch) {
-        Unruled::Ruled(start) => start,
-        Unruled::Resolved(resolution) => {
+        WithoutRules::Ruled(start) => start,
+        WithoutRules::Resolved(resolution) => {
             return uncached(Resolved { resolution, ruled: None });
         }
     };
@@ -77,10 +79,10 @@ pub fn resolve_cached<P: Default>(
         cache.hash(&again(site, client)?.path, query)
     });
     let Some(hash) = hash.filter(|hash| cache.wants(*hash)) else {
-        return uncached(Walk::new(site, *client, host, scratch).run(start, None));
+        return uncached(Evaluation::new(site, *client, host, scratch).run(start, None));
     };
     let reads = Reads::default();
-    let resolved = Walk::new(site, client.noting(&reads), host, scratch).run(start, None);
+    let resolved = Evaluation::new(site, client.noting(&reads), host, scratch).run(start, None);
     // Otherwise something changed meanwhile, or an answer holds for this moment only.
     let asked = again(site, client).filter(|_| host.epoch() == Some(epoch));
     let prepared = asked
@@ -90,8 +92,8 @@ pub fn resolve_cached<P: Default>(
 
 /// The path of the request once more: the evaluation has used up the first one.
 #[cold]
-fn again<'a>(site: &'a Site, client: &Client<'a>) -> Option<Asked<'a>> {
-    Asked::new(site, client.request(), &mut Scratch::default()).ok()
+fn again<'a>(site: &'a Site, client: &Client<'a>) -> Option<PathSearch<'a>> {
+    PathSearch::new(site, client.request(), &mut Scratch::default()).ok()
 }
 
 /// The same, with everything noted that happens on the way: in the `trace` of what is
@@ -104,7 +106,7 @@ pub fn explain(
 ) -> Resolved {
     match without_path(client.request()) {
         Some(resolution) => Resolved { resolution, ruled: None },
-        None => Walk::new(site, *client, host, scratch).run(None, Some(Box::default())),
+        None => Evaluation::new(site, *client, host, scratch).run(None, Some(Box::default())),
     }
 }
 
@@ -118,11 +120,11 @@ fn without_path(request: &Request) -> Option<Resolution> {
 }
 
 /// What a request comes to as long as no directive is met.
-enum Unruled {
+enum WithoutRules {
     Resolved(Resolution),
     /// There are some. Also what is known of the path that was asked for, if that was the first
     /// question.
-    Ruled(Option<Start>),
+    Ruled(Option<KnownPath>),
 }
 
 fn unruled(
@@ -130,18 +132,18 @@ fn unruled(
     request: &Request,
     host: &mut impl DocumentHost,
     scratch: &mut Scratch,
-) -> Unruled {
+) -> WithoutRules {
     if let Some(resolution) = without_path(request) {
-        return Unruled::Resolved(resolution);
+        return WithoutRules::Resolved(resolution);
     }
-    match Asked::new(site, request, scratch) {
+    match PathSearch::new(site, request, scratch) {
         Ok(asked) => asked.find(host, scratch),
-        Err(status) => Unruled::Resolved(Resolution::Status(status)),
+        Err(status) => WithoutRules::Resolved(Resolution::Status(status)),
     }
 }
 
 /// A request's path below its site's root.
-struct Asked<'a> {
+struct PathSearch<'a> {
     site: &'a Site,
     request: &'a Request,
     /// Grows and shrinks while things are tried. A step that comes to nothing leaves it as it found
@@ -178,13 +180,13 @@ impl Verdict {
     const FORBIDDEN: Verdict = Verdict::Status(Status::FORBIDDEN);
 }
 
-impl<'a> Asked<'a> {
+impl<'a> PathSearch<'a> {
     fn new(site: &'a Site, request: &'a Request, scratch: &mut Scratch) -> Result<Self, Status> {
         let mut path = site.root(request.host(), scratch.take())?;
         let (encoded, query) = request.path_and_query();
         let shape = path.write_relative(|bytes| normalize(encoded, bytes))?;
         let refusal = site.names.refusal(path.relative(), shape.dotted);
-        Ok(Asked {
+        Ok(PathSearch {
             site,
             request,
             path,
@@ -210,16 +212,16 @@ impl<'a> Asked<'a> {
     }
 
     /// What it comes to, as long as no directive is met.
-    fn find(mut self, host: &mut impl DocumentHost, scratch: &mut Scratch) -> Unruled {
+    fn find(mut self, host: &mut impl DocumentHost, scratch: &mut Scratch) -> WithoutRules {
         let length = self.path.relative().len();
         let verdict = self.verdict(host);
         let Some(look) = self.ruled else {
-            return Unruled::Resolved(self.finish(verdict));
+            return WithoutRules::Resolved(self.finish(verdict));
         };
         let steps = self.site.steps();
         let begins_with_uri = matches!(steps.first(), Some(TryStep::Uri | TryStep::UriDirectory));
         if self.questions == 1 && begins_with_uri && self.path.relative().len() == length {
-            return Unruled::Ruled(Some(Start {
+            return WithoutRules::Ruled(Some(KnownPath {
                 path: self.path,
                 slash: self.slash,
                 dotted: self.dotted,
@@ -227,7 +229,7 @@ impl<'a> Asked<'a> {
             }));
         }
         scratch.reuse(self.path);
-        Unruled::Ruled(None)
+        WithoutRules::Ruled(None)
     }
 
     /// What is at the path. Where rules are in force for that, it is as good as forbidden, which

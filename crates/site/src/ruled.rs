@@ -16,20 +16,20 @@ pub struct Ruled {
     /// and a script that makes the error's page does not see it.
     pub is_content_gone: bool,
     /// What was in force for the requests that it was redirected from, the client's own first.
-    pub(crate) before: Vec<Passed>,
+    pub(crate) before: Vec<PassedAccess>,
 }
 
 /// Under which rules a request has been let through.
 #[derive(Clone, Debug)]
-pub(crate) struct Passed {
+pub(crate) struct PassedAccess {
     pub(crate) settings: Arc<Settings>,
     /// Whether its file is called like a script: Debian's Apache has a section for these, so they
     /// have rules of their own.
     pub(crate) is_script: bool,
 }
 
-impl Passed {
-    pub(crate) fn is_same(&self, other: &Passed) -> bool {
+impl PassedAccess {
+    pub(crate) fn is_same(&self, other: &PassedAccess) -> bool {
         Arc::ptr_eq(&self.settings, &other.settings) && self.is_script == other.is_script
     }
 }

@@ -20,7 +20,7 @@ pub struct Rules {
     own: Arc<Compiled>,
     /// The file that is broken, the first from the top.
     broken: Option<Arc<Compiled>>,
-    folder: Rc<InForce>,
+    folder: Rc<SettingsInForce>,
     /// Whether this folder or one above does not let every link be followed.
     restricts_links: bool,
     /// By the numbers of the `<Files>` sections that apply.
@@ -29,7 +29,7 @@ pub struct Rules {
 
 /// Merged settings, and the conditions that are to be asked for more.
 #[derive(Debug)]
-pub(crate) struct InForce {
+pub(crate) struct SettingsInForce {
     pub(crate) settings: Arc<Settings>,
     /// `<If>` sections that nobody has looked at yet.
     pub(crate) pending: Box<[Arc<ConditionalSection>]>,
@@ -43,7 +43,7 @@ pub(crate) struct InForce {
 }
 
 /// What has been merged for a combination of sections.
-type Variants = RefCell<Vec<(Box<[u16]>, Rc<InForce>)>>;
+type Variants = RefCell<Vec<(Box<[u16]>, Rc<SettingsInForce>)>>;
 
 impl Rules {
     /// What is in force where `above` is and `own` is closer to the file. Folders without
@@ -61,7 +61,7 @@ impl Rules {
             above: above.cloned(),
             broken: broken.or_else(|| own.mistake.is_some().then(|| Arc::clone(&own))),
             own,
-            folder: InForce::folder(settings),
+            folder: SettingsInForce::folder(settings),
             by_files: Variants::default(),
         })
     }
@@ -93,7 +93,7 @@ impl Rules {
 
     /// What is in force where these `<Files>` sections apply, by their numbers in
     /// [`Settings::files`].
-    pub(crate) fn with_files(&self, numbers: &[u16]) -> Rc<InForce> {
+    pub(crate) fn with_files(&self, numbers: &[u16]) -> Rc<SettingsInForce> {
         if numbers.is_empty() {
             return Rc::clone(&self.folder);
         }
@@ -110,9 +110,9 @@ impl Rules {
     }
 }
 
-impl InForce {
-    fn folder(settings: Settings) -> Rc<InForce> {
-        Rc::new(InForce {
+impl SettingsInForce {
+    fn folder(settings: Settings) -> Rc<SettingsInForce> {
+        Rc::new(SettingsInForce {
             pending: settings.conditions.clone().into(),
             is_silent: is_silent(&settings),
             settings: Arc::new(settings),
@@ -124,7 +124,7 @@ impl InForce {
     /// What is in force where these branches of the pending conditions apply: one number for each
     /// condition, [`NO_BRANCH`] where none does. The conditions inside of those branches are
     /// pending then.
-    pub(crate) fn with_branches(&self, numbers: &[u16]) -> Rc<InForce> {
+    pub(crate) fn with_branches(&self, numbers: &[u16]) -> Rc<SettingsInForce> {
         variant(&self.by_branches, numbers, || {
             let branches = self.pending.iter().zip(numbers);
             let branches =
@@ -135,10 +135,14 @@ impl InForce {
         })
     }
 
-    fn closer(&self, sections: &Settings, pending: Vec<Arc<ConditionalSection>>) -> Rc<InForce> {
+    fn closer(
+        &self,
+        sections: &Settings,
+        pending: Vec<Arc<ConditionalSection>>,
+    ) -> Rc<SettingsInForce> {
         let sets_handler = sections.core.as_ref().is_some_and(|core| core.sets_handler());
         let settings = self.settings.merge(sections);
-        Rc::new(InForce {
+        Rc::new(SettingsInForce {
             is_silent: is_silent(&settings),
             settings: Arc::new(settings),
             pending: pending.into(),
@@ -166,7 +170,11 @@ fn together<'s>(mut sections: impl Iterator<Item = &'s Settings>) -> Settings {
 }
 
 /// The variant for `numbers`, made where it is not known yet.
-fn variant(known: &Variants, numbers: &[u16], make: impl FnOnce() -> Rc<InForce>) -> Rc<InForce> {
+fn variant(
+    known: &Variants,
+    numbers: &[u16],
+    make: impl FnOnce() -> Rc<SettingsInForce>,
+) -> Rc<SettingsInForce> {
     if let Some((_, found)) = known.borrow().iter().find(|(key, _)| **key == *numbers) {
         return Rc::clone(found);
     }

@@ -8,7 +8,7 @@ use howdah_htaccess::{Client, State, Transaction};
 use howdah_http::Status;
 
 use super::world::RequestWorld;
-use super::{Walk, target};
+use super::{Evaluation, target};
 use crate::documents::{DocumentHost, PathKind};
 use crate::path::{DocumentPath, Scratch};
 use crate::ruled::Ruled;
@@ -35,16 +35,16 @@ pub fn list(
     scratch: &mut Scratch,
 ) -> ListingPage {
     let config = ruled.settings.autoindex.clone().unwrap_or_default();
-    let mut walk = Walk::new(site, *client, host, scratch);
+    let mut evaluation = Evaluation::new(site, *client, host, scratch);
     let state = &mut ruled.state;
     let listing = Listing {
-        entries: walk.visible(state, entries, config.shows_forbidden()),
-        header: config.header_name().and_then(|name| walk.insert(state, name)),
-        readme: config.readme_name().and_then(|name| walk.insert(state, name)),
+        entries: evaluation.visible(state, entries, config.shows_forbidden()),
+        header: config.header_name().and_then(|name| evaluation.insert(state, name)),
+        readme: config.readme_name().and_then(|name| evaluation.insert(state, name)),
         signature: signature(client, ruled),
     };
     let nowhere = DocumentPath::nowhere();
-    let mut world = RequestWorld::new(&mut walk, &nowhere, PathKind::Forbidden);
+    let mut world = RequestWorld::new(&mut evaluation, &nowhere, PathKind::Forbidden);
     let tx = Transaction {
         client: *client,
         state: std::mem::take(&mut ruled.state),
@@ -55,11 +55,11 @@ pub fn list(
     ListingPage {
         content_type: config.content_type(),
         content,
-        tracked: config.tracks_modified().then(|| walk.probe(filename)).flatten(),
+        tracked: config.tracks_modified().then(|| evaluation.probe(filename)).flatten(),
     }
 }
 
-impl<H: DocumentHost> Walk<'_, '_, H> {
+impl<H: DocumentHost> Evaluation<'_, '_, H> {
     fn visible(
         &mut self,
         state: &mut State,

@@ -8,7 +8,7 @@ use howdah_htaccess::response::{self, About};
 use howdah_htaccess::{Client, Transaction};
 use howdah_http::{ResponseHead, Status};
 
-use super::Walk;
+use super::Evaluation;
 use super::world::RequestWorld;
 use crate::documents::{DocumentHost, PathKind};
 use crate::path::{DocumentPath, Scratch};
@@ -33,9 +33,9 @@ pub fn respond(
         return Ok(Vec::new());
     }
     let settings = Arc::clone(&ruled.settings);
-    let mut walk = Walk::new(site, *client, host, scratch);
+    let mut evaluation = Evaluation::new(site, *client, host, scratch);
     let nowhere = DocumentPath::nowhere();
-    let mut world = RequestWorld::new(&mut walk, &nowhere, PathKind::Forbidden);
+    let mut world = RequestWorld::new(&mut evaluation, &nowhere, PathKind::Forbidden);
     let state = match Rc::get_mut(ruled) {
         Some(ruled) => std::mem::take(&mut ruled.state),
         // It is remembered for other requests.

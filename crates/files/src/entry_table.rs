@@ -14,7 +14,7 @@ use crate::limits::Limits;
 ///
 /// Invariant: `index` holds exactly the places of `entries` that are taken, each under its entry's
 /// hash; `memory` and `descriptors` are the sums over them.
-pub(crate) struct Shelf {
+pub(crate) struct EntryTable {
     limits: Limits,
     hasher: foldhash::fast::RandomState,
     index: HashTable<u32>,
@@ -29,9 +29,9 @@ pub(crate) struct Shelf {
     removed: u64,
 }
 
-impl Shelf {
-    pub(crate) fn new(limits: Limits) -> Shelf {
-        Shelf {
+impl EntryTable {
+    pub(crate) fn new(limits: Limits) -> EntryTable {
+        EntryTable {
             limits,
             hasher: foldhash::fast::RandomState::default(),
             index: HashTable::new(),

@@ -8,24 +8,24 @@ use howdah_htaccess::{State, Transaction};
 use howdah_http::{Fields, Method, Status};
 
 use super::rounds::MOST_REDIRECTS;
-use super::{Asked, Stop, Walk, shown, step, target};
+use super::{Evaluation, PhaseEnd, PhaseRequest, shown, step, target};
 use crate::documents::DocumentHost;
-use crate::ruled::Passed;
+use crate::ruled::PassedAccess;
 
-impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
+impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     /// What a rule or a condition learns of `uri`.
     pub(super) fn lookup(
         &mut self,
         from: &mut Transaction<'_>,
         uri: &[u8],
-        passed: Option<&Passed>,
+        passed: Option<&PassedAccess>,
     ) -> Lookup {
-        let (asked, status) = self.sub_request(&mut from.state, uri, passed);
-        let state = asked.tx.state;
-        self.scratch.reuse(asked.path);
+        let (request, status) = self.sub_request(&mut from.state, uri, passed);
+        let state = request.tx.state;
+        self.scratch.reuse(request.path);
         Lookup {
             status,
-            filename: match &asked.internal {
+            filename: match &request.internal {
                 Some((uri, _)) => [b"redirect:", &uri[..]].concat(),
                 None => state.filename,
             },
@@ -44,32 +44,32 @@ impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
         &mut self,
         from: &mut State,
         uri: &[u8],
-        passed: Option<&Passed>,
-    ) -> (Asked<'r>, Status) {
+        passed: Option<&PassedAccess>,
+    ) -> (PhaseRequest<'r>, Status) {
         let whole = target::relative_to(&from.uri, uri);
         let (path, args) = target::split(&whole);
         let mut state = below(from);
         state.args = args.map(<[u8]>::to_vec);
-        let mut asked = Asked::new(self.client, state, self.site.bare_settings());
-        asked.tx.trace(|| step("sub-request", shown(&whole), "begins"));
-        let ended = self.run_below(&mut asked, path, passed);
+        let mut request = PhaseRequest::new(self.client, state, self.site.bare_settings());
+        request.tx.trace(|| step("sub-request", shown(&whole), "begins"));
+        let ended = self.run_below(&mut request, path, passed);
         let status = match ended {
             Ok(()) => Status::OK,
-            Err(Stop::Status(status)) => status,
+            Err(PhaseEnd::Status(status)) => status,
             // Whoever asked is going to be given up as well.
-            Err(Stop::Later | Stop::Discard { .. }) => Status::INTERNAL_SERVER_ERROR,
+            Err(PhaseEnd::Later | PhaseEnd::Discard { .. }) => Status::INTERNAL_SERVER_ERROR,
         };
-        asked.tx.trace(|| step("sub-request", shown(&whole), status.to_string()));
-        give_back(&mut asked.tx.state, from);
-        (asked, status)
+        request.tx.trace(|| step("sub-request", shown(&whole), status.to_string()));
+        give_back(&mut request.tx.state, from);
+        (request, status)
     }
 
     fn run_below(
         &mut self,
-        asked: &mut Asked<'r>,
+        request: &mut PhaseRequest<'r>,
         path: &[u8],
-        passed: Option<&Passed>,
-    ) -> Result<(), Stop> {
+        passed: Option<&PassedAccess>,
+    ) -> Result<(), PhaseEnd> {
         // Apache counts sub-requests and internal redirects alike: after the last redirect nothing
         // is looked up any more.
         let is_last = self.redirects >= MOST_REDIRECTS;
@@ -78,13 +78,13 @@ impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
                 "more than {MOST_REDIRECTS} internal redirects, or {MOST_NESTED} nested or {MOST_LOOKUPS} sub-requests: \
                  probably rules that look themselves up"
             );
-            asked.tx.complain(None, text);
-            self.translate(asked, path)?; // What is asked for is known all the same.
-            return Err(Stop::FAILED);
+            request.tx.complain(None, text);
+            self.translate(request, path)?; // What is asked for is known all the same.
+            return Err(PhaseEnd::FAILED);
         }
         self.lookups += 1;
         self.depth += 1;
-        let ended = self.process(asked, path, passed);
+        let ended = self.process(request, path, passed);
         self.depth -= 1;
         ended
     }

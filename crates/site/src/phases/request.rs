@@ -11,7 +11,7 @@ use crate::path::DocumentPath;
 use crate::rules::Rules;
 
 /// What is known already of the request that a client has sent.
-pub(crate) struct Start {
+pub(crate) struct KnownPath {
     /// Its path.
     pub(crate) path: DocumentPath,
     /// Whether a slash followed in the URL.
@@ -23,7 +23,7 @@ pub(crate) struct Start {
 }
 
 /// One request on its way through the phases.
-pub(crate) struct Asked<'r> {
+pub(crate) struct PhaseRequest<'r> {
     /// What directives see of it.
     pub(crate) tx: Transaction<'r>,
     /// Where `tx.state.filename` is, below the root.
@@ -59,10 +59,14 @@ pub(crate) struct Asked<'r> {
     pub(super) redirect_url: Option<Vec<u8>>,
 }
 
-impl<'r> Asked<'r> {
+impl<'r> PhaseRequest<'r> {
     /// A request that nothing is known of yet but `state`.
-    pub(super) fn new(client: Client<'r>, state: State, settings: &Arc<Settings>) -> Asked<'r> {
-        Asked {
+    pub(super) fn new(
+        client: Client<'r>,
+        state: State,
+        settings: &Arc<Settings>,
+    ) -> PhaseRequest<'r> {
+        PhaseRequest {
             tx: Transaction { client, state },
             path: DocumentPath::nowhere(),
             slash: false,
@@ -83,7 +87,7 @@ impl<'r> Asked<'r> {
     }
 
     /// Takes what is known already.
-    pub(super) fn start(&mut self, start: Start) {
+    pub(super) fn start(&mut self, start: KnownPath) {
         self.path = start.path;
         self.slash = start.slash;
         self.dotted = start.dotted;
