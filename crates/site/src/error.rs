@@ -1,4 +1,4 @@
-//! What an error is answered with that came after a request was resolved.
+//! Errors that were found after a request was resolved.
 
 use std::rc::Rc;
 
@@ -12,9 +12,8 @@ use crate::resolution::Resolved;
 use crate::ruled::Ruled;
 use crate::sites::Site;
 
-/// What `status` is answered with, which was found after the request had been resolved (413, 502,
-/// 503, 504…): ErrorDocument says, where one is in force. `ruled` is what came with the resolution
-/// that failed.
+/// Resolves an error that was found after the request had been resolved (413, 502, 503, 504…): by
+/// ErrorDocument, where one is in force. `ruled` is the one of the resolution that failed.
 pub fn error(
     site: &Site,
     client: &Client<'_>,

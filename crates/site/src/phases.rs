@@ -11,9 +11,9 @@
 //! handler     a file, a script, a listing, or once more from the top with another URL
 //! ```
 //!
-//! The order is `ap_process_request_internal`'s, and that of the fixups what a Debian Apache says
-//! of itself (`/server-info?hooks`). What ends a phase early is a [`PhaseEnd`]; [`rounds`] makes an
-//! ErrorDocument of it.
+//! The order is that of `ap_process_request_internal`, and the order of the fixups that of a Debian
+//! Apache (`/server-info?hooks`). A [`PhaseEnd`] ends the phases early; [`rounds`] turns it into an
+//! ErrorDocument.
 
 mod access;
 mod content;
@@ -47,32 +47,32 @@ pub use listing::{ListingPage, list};
 pub(crate) use request::{KnownPath, PhaseRequest};
 pub use respond::respond;
 
-/// What all requests have in common that are made for one of a client.
+/// The evaluation of one request of a client, with its internal redirects and sub-requests.
 pub(crate) struct Evaluation<'a, 'r, H> {
     pub(crate) site: &'a Site,
     pub(crate) client: Client<'r>,
     pub(crate) host: &'a mut H,
     pub(crate) scratch: &'a mut Scratch,
-    /// How many internal redirects there have been.
+    /// Internal redirects so far.
     redirects: usize,
-    /// How many sub-requests the present request is inside of.
+    /// The depth of the present sub-request.
     depth: u32,
-    /// How many sub-requests there have been.
+    /// Sub-requests so far.
     lookups: u32,
-    /// The hash and the password that somebody else has to compare.
+    /// The hash and the password that have to be compared elsewhere.
     unverified: Option<(Vec<u8>, Vec<u8>)>,
-    /// Whether some handler had the client's content thrown away.
+    /// Whether a handler has discarded the client's content.
     is_content_gone: bool,
 }
 
-/// Why a request goes no further through the phases.
+/// The reason why a request leaves the phases.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PhaseEnd {
-    /// It is answered with this status. A redirect has its Location in the state's fields.
+    /// The request is answered with this status. A redirect has its Location in the state's fields.
     Status(Status),
-    /// It is begun again when a password has been compared.
+    /// The evaluation begins again when a password has been compared.
     Later,
-    /// It is begun again when its content has come, or more than `most` bytes of it.
+    /// The evaluation begins again when the content, or more than `most` bytes of it, has arrived.
     Discard { most: u64 },
 }
 
@@ -107,7 +107,7 @@ impl<'a, 'r, H: DocumentHost> Evaluation<'a, 'r, H> {
         }
     }
 
-    /// Under which rules this request is, or has been let through.
+    /// Returns the rules under which this request is, or has been, let through.
     fn passed(&self, request: &PhaseRequest<'r>) -> PassedAccess {
         self.passed_as(&request.settings, &request.path, request.kind, request.slash)
     }
@@ -126,9 +126,9 @@ impl<'a, 'r, H: DocumentHost> Evaluation<'a, 'r, H> {
         }
     }
 
-    /// Everything up to the handler. `path` is a URL's, as sent. `before` is what was in force for
-    /// the request that this one comes from: who has passed under the same rules is not asked
-    /// again.
+    /// Runs every phase before the handler. `path` is a URL's, as sent. `before`: the rules under
+    /// which the request was let through that this one comes from; access is not checked again
+    /// under the same rules.
     fn process(
         &mut self,
         request: &mut PhaseRequest<'r>,
@@ -150,7 +150,7 @@ impl<'a, 'r, H: DocumentHost> Evaluation<'a, 'r, H> {
     }
 }
 
-/// An event that no directive is behind.
+/// An event without a directive.
 fn step(step: &'static str, text: impl Into<String>, outcome: impl Into<String>) -> Event {
     Event {
         step,

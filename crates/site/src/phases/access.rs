@@ -1,4 +1,4 @@
-//! Who may see it: names that are never served, then what the directives say.
+//! Access: names that are never served, then the directives.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         Ok(())
     }
 
-    /// Whether the request may go on. `before` is what was in force for the request that this one
+    /// Checks access. `before`: the rules under which the request was let through that this one
     /// comes from.
     pub(super) fn check_access(
         &mut self,
@@ -40,7 +40,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
             return Err(PhaseEnd::FAILED);
         }
         if before.is_some_and(|before| before.is_same(&self.passed(request))) {
-            // Who asked under the same rules has been let through; so a rule may lead where the URL
+            // Access is granted under the same rules already, so a rule may lead where the URL
             // alone would not.
             if let Some(previous) = request.tx.state.previous.take() {
                 authz::inherit(&mut request.tx.state, &previous);
@@ -59,9 +59,9 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         })
     }
 
-    /// What a name gets that is not served: as a `<Files>` section with `Require all denied` in the
-    /// server's own configuration would, and 404 for names with a dot that the client itself asks
-    /// for.
+    /// Returns the status for a name that is never served: that of a `<Files>` section with
+    /// `Require all denied` in the server's own configuration, and 404 for names with a dot that
+    /// the client itself asks for.
     fn refusal(&self, request: &mut PhaseRequest<'r>) -> Option<Status> {
         let refusal = self.site.names.refusal(request.path.relative(), request.dotted);
         let (_, status) = refusal?;

@@ -1,4 +1,4 @@
-//! The fixups: what directives still change once it is clear what is asked for, and that it may be.
+//! The fixups: the last changes of directives, once the file is known and access is granted.
 
 use howdah_htaccess::modules::core::{self, Options};
 use howdah_htaccess::modules::{alias, auth, env, headers, negotiation, rewrite};
@@ -12,7 +12,7 @@ use crate::documents::{DocumentHost, PathKind};
 /// The handler of PHP scripts, as mod_php calls it.
 pub(super) const PHP: &[u8] = b"application/x-httpd-php";
 
-/// The handler of what is handed on, as mod_proxy calls it.
+/// The handler of requests for upstreams, as mod_proxy calls it.
 pub(super) const PROXY: &[u8] = b"proxy-server";
 
 impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
@@ -29,7 +29,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     }
 
     /// SetHandler and ForceType. Debian's Apache gives PHP its files by a `<FilesMatch>` with
-    /// SetHandler, which stands before what folders say, and behind what sections of theirs say.
+    /// SetHandler, which comes before the folders' handlers and after those of their sections.
     fn set_handler(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
         let settings = request.settings.clone();
         if let Some(config) = &settings.core {
@@ -44,7 +44,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
             let mime = request.settings.mime.as_ref();
             let is_taken_away =
                 mime.is_some_and(|mime| mime.takes_handler_away(request.path.file_name()));
-            // Apache runs it all the same, under a `<FilesMatch>`. Whoever wrote RemoveHandler did
+            // Apache runs the file anyway, under a `<FilesMatch>`. The author of RemoveHandler did
             // not mean that.
             if !is_taken_away {
                 request.tx.state.handler = Some(PHP.to_vec());
@@ -53,8 +53,8 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         Ok(())
     }
 
-    /// RewriteRule. What it makes of the URL takes effect when the other fixups are through, and if
-    /// none of them objects.
+    /// RewriteRule. The new URL takes effect after the other fixups, and only if none of them
+    /// objects.
     fn rewrite(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
         let Some(config) = request.settings.rewrite.clone() else {
             return Ok(());
@@ -90,7 +90,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         }
     }
 
-    /// Which of the site's upstreams a URL is for, and what it asks for there.
+    /// Returns the upstream of a URL, and the target to ask it for.
     fn upstream_of(
         &self,
         request: &mut PhaseRequest<'r>,

@@ -1,5 +1,4 @@
-//! mod_dir: what stands for a folder, and for what is missing; and the site's own `try` steps,
-//! which come behind it.
+//! mod_dir: index files and FallbackResource; then the site's own `try` steps.
 
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use crate::documents::{DocumentHost, PathKind};
 use crate::redirect;
 
 impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
-    /// Finds what is served instead of a folder, or of what is not there.
+    /// Finds what is served instead of a folder, or of a missing file.
     pub(super) fn fix_up_folder(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
         match request.kind {
             PathKind::Directory => self.serve_folder(request)?,
@@ -57,7 +56,8 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         }
     }
 
-    /// DirectoryIndex: the first of `names` that is a file, or what came instead of one.
+    /// DirectoryIndex: the first of `names` that is a file, or the answer that a name led to
+    /// instead.
     fn try_index<'n>(
         &mut self,
         request: &mut PhaseRequest<'r>,
@@ -91,7 +91,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         }
     }
 
-    /// Whether a look at the disk is enough to know that a sub-request for `name` comes to nothing.
+    /// Whether one question to the host shows that a sub-request for `name` finds nothing.
     fn is_plainly_missing(&mut self, request: &mut PhaseRequest<'r>, name: &[u8]) -> bool {
         let settings = &request.settings;
         let is_watched = settings.rewrite.is_some()
@@ -158,7 +158,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         }
     }
 
-    /// The site's `try` steps, for what is not there.
+    /// The site's `try` steps, for a missing file.
     fn try_steps(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
         let site = self.site;
         for try_step in site.steps() {
@@ -234,7 +234,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         state.output_filters = new.output_filters;
     }
 
-    /// What a sub-request came to is what the request comes to.
+    /// Ends the request with the result of a sub-request.
     pub(super) fn pass_on(
         &mut self,
         request: &mut PhaseRequest<'r>,

@@ -1,4 +1,4 @@
-//! The first phases: from a URL's path to what is there on host, and to the rules of its folder
+//! The first phases: from a URL's path to the file, and to the rules of its folder
 //! (`ap_core_translate`, `ap_directory_walk`).
 
 use howdah_htaccess::transaction::Found;
@@ -9,7 +9,7 @@ use crate::documents::{DocumentHost, FileHandle, Look, PathKind};
 use crate::normal::normalize;
 
 impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
-    /// Makes `path`, as a URL has it, the request's.
+    /// Sets the request's path to `path`, as a URL has it.
     pub(super) fn translate(
         &mut self,
         request: &mut PhaseRequest<'r>,
@@ -23,8 +23,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         Ok(())
     }
 
-    /// Finds what is there. What does not exist is left out of the path but for its first
-    /// component; the rest is PATH_INFO.
+    /// Finds the file. The path keeps the first missing component; the rest becomes PATH_INFO.
     pub(super) fn walk_folders(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
         request.tx.state.path_info.clear();
         let known = request.look.take();
@@ -54,7 +53,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
             Some(mistake) => {
                 let text = mistake.message.clone();
                 let place = std::sync::Arc::new(mistake.place.clone());
-                // What is in a broken file is not in force, nor is what is above it.
+                // Neither a broken file nor the files above it are in force.
                 request.settings.clone_from(self.site.bare_settings());
                 request.tx.complain(Some(&place), text);
                 Err(PhaseEnd::FAILED)

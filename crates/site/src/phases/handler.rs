@@ -1,4 +1,4 @@
-//! The last step: who sends it, and whether that goes with the method and with what is there
+//! The handler: which one answers, and whether the method and the file allow it
 //! (`ap_invoke_handler`).
 
 use howdah_htaccess::modules::core::{AcceptPathInfo, Options};
@@ -13,27 +13,27 @@ use crate::names::FileClass;
 use crate::resolution::{Resolution, Script};
 use crate::resolve::{ALLOW_FILE, options};
 
-/// What a handler has made of a request.
+/// The result of a handler.
 pub(super) enum Handled {
     Answer(Resolution),
-    /// Begin again with this URL, path and query.
+    /// The phases begin again with this URL, path and query.
     Internal(Vec<u8>),
 }
 
-/// The handlers that there are.
+/// The handlers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Handler {
     Php,
-    /// Sent as it is; a folder is listed.
+    /// A file is sent as it is; a folder is listed.
     Default,
-    /// A program that we cannot run, or a list of variants that we do not read: not to be sent as
-    /// text.
+    /// A program that cannot be run here, or a list of variants that is not read here: its text is
+    /// not sent.
     Refused,
 }
 
 impl Handler {
-    /// By Apache's names, and those that hosts have given theirs: `application/x-httpd-php`,
-    /// `x-httpd-php5`, `php7-script`, `application/x-httpd-ea-php82`,
+    /// The handler of this name: Apache's names, and those that hosting providers use:
+    /// `application/x-httpd-php`, `x-httpd-php5`, `php7-script`, `application/x-httpd-ea-php82`,
     /// `proxy:unix:/run/php/php8.2-fpm.sock|fcgi://localhost`.
     fn named(name: &[u8]) -> Handler {
         const REFUSED: [&[u8]; 7] = [
@@ -60,8 +60,8 @@ impl Handler {
         let state = &request.tx.state;
         match (&state.handler, &state.content_type) {
             (Some(name), _) => Handler::named(name),
-            // `AddType application/x-httpd-php .html` is how it was done once; of other media types
-            // only this is a handler.
+            // `AddType application/x-httpd-php .html` is the old way to name a handler; of other
+            // media types only `x-type-map` is one.
             (None, Some(name)) if name == b"application/x-type-map" => Handler::Refused,
             (None, Some(name)) if name.starts_with(b"application/x-httpd-") => Handler::named(name),
             _ => Handler::Default,
@@ -70,7 +70,7 @@ impl Handler {
 }
 
 impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
-    /// What is sent.
+    /// Runs the handler.
     pub(super) fn handle(&mut self, request: &mut PhaseRequest<'r>) -> Result<Handled, PhaseEnd> {
         if let Some((uri, args)) = request.internal.take() {
             return Ok(Handled::Internal(target::join(&uri, args.as_deref())));
@@ -113,8 +113,8 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
             request.tx.complain(None, text);
             return Err(PhaseEnd::FORBIDDEN);
         }
-        // What SetEnv or another request has said comes behind what was there, and a script sees
-        // the last (`ap_add_common_vars`); from here on fields of the response do as well.
+        // Values of SetEnv or of another request come last, and a script sees the last
+        // (`ap_add_common_vars`); from here on fields of the response do as well.
         if request.has_become_other || request.settings.env.is_some() {
             request.tx.state.env = each_once(&request.tx.state.env);
         }
@@ -187,7 +187,7 @@ pub(super) fn options_of(request: &PhaseRequest<'_>) -> Options {
     core.map_or(ABOVE, |core| core.options(ABOVE))
 }
 
-/// The options that a site begins with: those of a Debian Apache without its listings.
+/// The options at the top of a site: those of a Debian Apache without its listings.
 pub(crate) const ABOVE: Options = Options::FOLLOW_SYM_LINKS;
 
 fn accepts_path_info(request: &PhaseRequest<'_>) -> AcceptPathInfo {

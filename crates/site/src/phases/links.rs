@@ -11,10 +11,10 @@ use crate::documents::{DocumentHost, FileHandle};
 use crate::rules::Rules;
 
 impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
-    /// Whether every link on the way may be followed under the options of the folder that it is in.
-    /// Directives can only forbid: what the site's own `symlinks` does not allow is never followed.
-    /// A link with another owner than its target is followed under SymLinksIfOwnerMatch if it stays
-    /// below the root, where it gives away nothing.
+    /// Checks that every link on the way may be followed under the options of the folder that it is
+    /// in. Directives can only forbid: a link that the site's own `symlinks` does not allow is
+    /// never followed. A link with another owner than its target is followed under
+    /// SymLinksIfOwnerMatch if it stays below the root, where it reveals nothing.
     pub(super) fn check_links(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
         if !request.rules.as_ref().is_some_and(|rules| rules.restricts_links()) {
             return Ok(());
@@ -35,7 +35,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         outcome
     }
 
-    /// Whether the last component of the path is no link, or one that `options` let follow.
+    /// Checks that the last component of the path is no link, or one that `options` allow.
     fn check_link(
         &mut self,
         request: &mut PhaseRequest<'r>,
@@ -48,7 +48,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         if by_owner {
             if self.site.config().symlinks == Symlinks::Follow {
                 request.path.restrict_symlinks(Symlinks::Owner);
-                // What was found was found under a weaker rule.
+                // The handle was found under a weaker rule.
                 request.file = FileHandle::NONE;
             }
             return Ok(());

@@ -1,4 +1,4 @@
-//! The last word of the directives: what becomes of a response's head.
+//! The directives' part in a response's head.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::path::{DocumentPath, Scratch};
 use crate::ruled::Ruled;
 use crate::sites::Site;
 
-/// Makes the head of a response what directives want, and tells which filters its content passes,
-/// the first one first. `ruled` is what came with the resolution.
+/// Changes the head of a response as directives say, and returns the filters that its content
+/// passes, the first one first. `ruled` is the one of the resolution.
 ///
 /// # Errors
 /// The status of the error that is to be sent instead.
@@ -38,7 +38,7 @@ pub fn respond(
     let mut world = RequestWorld::new(&mut evaluation, &nowhere, PathKind::Forbidden);
     let state = match Rc::get_mut(ruled) {
         Some(ruled) => std::mem::take(&mut ruled.state),
-        // It is remembered for other requests.
+        // The resolution cache holds it for other requests.
         None => response::part_for_response(&ruled.state, &settings),
     };
     let client = *client;

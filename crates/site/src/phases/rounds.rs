@@ -1,5 +1,5 @@
-//! Round after round through the phases: internal redirects, and ErrorDocument
-//! (`ap_internal_redirect`, `ap_die`).
+//! Rounds through the phases: internal redirects, and ErrorDocument (`ap_internal_redirect`,
+//! `ap_die`).
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::resolve::ALLOW_FILE;
 use crate::ruled::{PassedAccess, Ruled};
 
 impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
-    /// Serves the client's request.
+    /// Resolves the client's request.
     pub(crate) fn run(mut self, start: Option<KnownPath>, trace: Option<Box<Trace>>) -> Resolved {
         let state = State {
             method: self.client.method().clone(),
@@ -39,7 +39,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         self.go_on(&mut request, Vec::new(), ended)
     }
 
-    /// Answers a request that has come to `status` after it was resolved.
+    /// Resolves the error `status` of a request that was resolved before.
     pub(crate) fn fail(mut self, ruled: Ruled, status: Status) -> Resolved {
         let mut request = PhaseRequest::new(self.client, ruled.state, &ruled.settings);
         if let Ok(path) = self.site.root(self.client.host(), self.scratch.take()) {
@@ -64,8 +64,8 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         self.handle(request)
     }
 
-    /// Makes an answer of how a round ended, with as many rounds more as that takes. `before` is
-    /// what was in force for the requests that `request` was redirected from, the client's own first.
+    /// Turns the end of a round into an answer, with as many more rounds as that takes. `before`:
+    /// the rules of the requests that `request` was redirected from, the client's own first.
     fn go_on(
         &mut self,
         request: &mut PhaseRequest<'r>,
@@ -111,7 +111,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         }
     }
 
-    /// What a status is answered with.
+    /// Answers a status.
     fn die(
         &mut self,
         request: &mut PhaseRequest<'r>,
@@ -128,7 +128,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
             return Next::Answer(bare(&request.tx.state));
         }
         match self.error_document(request, status) {
-            // What is sent now has the content thrown away first, and may fail of that.
+            // Before the answer the content is discarded, which may fail.
             Next::Answer(resolution) => Next::Answer(match content::discard(request) {
                 Ok(()) | Err(PhaseEnd::Later) => resolution,
                 Err(PhaseEnd::Discard { most }) => Resolution::Discard { most },
@@ -241,7 +241,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     }
 }
 
-/// Whether nothing that directives have done to the request can be seen in what is sent for it.
+/// Whether the directives have changed nothing that can be seen in the answer.
 fn is_plain(state: &State, client: &Client<'_>, resolution: &Resolution) -> bool {
     let is_same = match resolution {
         Resolution::Php(script) => {
@@ -268,14 +268,14 @@ fn is_plain(state: &State, client: &Client<'_>, resolution: &Resolution) -> bool
         && state.output_filters.is_empty()
 }
 
-/// How it goes on after an error.
+/// The next step after an error.
 enum Next {
     Answer(Resolution),
-    /// With this URL.
+    /// A round with this URL.
     Request(Vec<u8>),
 }
 
-/// An error without a page of the site's, or a redirect.
+/// An error without a page of the site, or a redirect.
 fn bare(state: &State) -> Resolution {
     let status = state.status;
     let location = state.fields.value(b"location");
@@ -290,8 +290,8 @@ fn bare(state: &State) -> Resolution {
     }
 }
 
-/// Where an ErrorDocument has failed, the error is answered that it was for, under the rules that
-/// were in force there.
+/// Goes back from a failed ErrorDocument to the error that it was for, and to the rules that were
+/// in force there.
 fn back_to_first_error(request: &mut PhaseRequest<'_>, before: &mut Vec<PassedAccess>) {
     while request
         .tx
@@ -315,7 +315,7 @@ fn back_to_first_error(request: &mut PhaseRequest<'_>, before: &mut Vec<PassedAc
     }
 }
 
-/// What a request begins with that another was redirected to (`internal_internal_redirect`).
+/// The state of a request at the start of an internal redirect (`internal_internal_redirect`).
 fn redirected(old: &mut State, args: Option<&[u8]>) -> State {
     let mut fields = Fields::new();
     if old.status.is_redirection()
@@ -352,7 +352,7 @@ fn renamed(env: &Fields, status: Status) -> Fields {
     renamed
 }
 
-/// How often a request may be redirected internally: Apache's own limit (`LimitInternalRecursion`).
+/// Internal redirects of one request: Apache's own limit (`LimitInternalRecursion`).
 pub(super) const MOST_REDIRECTS: usize = 10;
 
 const EXCEEDED: &str =

@@ -66,7 +66,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         closer
     }
 
-    /// The first branch whose condition holds. One that fails is logged and counts as one that does
+    /// Returns the first branch whose condition holds. A condition that fails is logged and does
     /// not hold.
     fn branch(&mut self, request: &mut PhaseRequest<'r>, section: &ConditionalSection) -> u16 {
         for (number, branch) in (0..NO_BRANCH).zip(&section.branches) {
@@ -92,8 +92,8 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     }
 }
 
-/// Whether a section is for files of that name. What named groups of its expression capture becomes
-/// `MATCH_` variables.
+/// Whether a section is for files of that name. The named groups of its expression become `MATCH_`
+/// variables.
 fn matches(names: &Names, name: &[u8], env: &mut Fields) -> bool {
     let pattern = match names {
         Names::Exact(exact) => return **exact == *name,
@@ -101,7 +101,7 @@ fn matches(names: &Names, name: &[u8], env: &mut Fields) -> bool {
         Names::Regex(pattern) => pattern,
     };
     if !pattern.has_groups() || memmem::find(pattern.text(), b"(?").is_none() {
-        // A pattern that is given up matches: what it protects stays protected.
+        // A pattern that exceeds its limit matches: the files that it protects stay protected.
         return pattern.is_match(name).unwrap_or(true);
     }
     let mut captures = Captures::default();

@@ -1,4 +1,4 @@
-//! Sub-requests: what another URL would come to, without serving it (`ap_sub_req_lookup_uri`).
+//! Sub-requests: resolving another URL without serving it (`ap_sub_req_lookup_uri`).
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::documents::DocumentHost;
 use crate::ruled::PassedAccess;
 
 impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
-    /// What a rule or a condition learns of `uri`.
+    /// Returns what a rule or a condition learns of `uri`.
     pub(super) fn lookup(
         &mut self,
         from: &mut Transaction<'_>,
@@ -39,7 +39,8 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     }
 
     /// Runs the phases, without the handler, for `uri` (a path and a query, as a URL has them;
-    /// relative to the folder of `from`). Also says how that ended: 200 where it would be served.
+    /// relative to the folder of `from`). Also returns the status: 200 where the file would be
+    /// served.
     pub(super) fn sub_request(
         &mut self,
         from: &mut State,
@@ -56,7 +57,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         let status = match ended {
             Ok(()) => Status::OK,
             Err(PhaseEnd::Status(status)) => status,
-            // Whoever asked is going to be given up as well.
+            // The request itself is given up as well.
             Err(PhaseEnd::Later | PhaseEnd::Discard { .. }) => Status::INTERNAL_SERVER_ERROR,
         };
         request.tx.trace(|| step("sub-request", shown(&whole), status.to_string()));
@@ -70,8 +71,8 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         path: &[u8],
         passed: Option<&PassedAccess>,
     ) -> Result<(), PhaseEnd> {
-        // Apache counts sub-requests and internal redirects alike: after the last redirect nothing
-        // is looked up any more.
+        // Apache counts sub-requests and internal redirects alike: after the last redirect no
+        // sub-request is made.
         let is_last = self.redirects >= MOST_REDIRECTS;
         if is_last || self.depth >= MOST_NESTED || self.lookups >= MOST_LOOKUPS {
             let text = format!(
@@ -90,8 +91,8 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     }
 }
 
-/// What a sub-request begins with (`ap_set_sub_req_protocol`). The trace, the complaints and the
-/// cookies that rules have set go along.
+/// The state of a sub-request at its start (`ap_set_sub_req_protocol`). It takes over the trace,
+/// the complaints and the cookies that rules have set.
 fn below(from: &mut State) -> State {
     State {
         method: Method::Get,
@@ -112,8 +113,8 @@ fn below(from: &mut State) -> State {
     }
 }
 
-/// What went along comes back; cookies are set for the client's request, whatever the sub-request
-/// is used for.
+/// Gives back what the sub-request took over. Cookies are set for the client's request, whatever
+/// the sub-request is used for.
 fn give_back(from: &mut State, to: &mut State) {
     to.trace = from.trace.take();
     to.complaints = std::mem::take(&mut from.complaints);
@@ -124,7 +125,7 @@ fn give_back(from: &mut State, to: &mut State) {
     from.error_fields.remove(b"set-cookie");
 }
 
-/// Both, those of `above` first.
+/// The fields of both, those of `above` first.
 pub(super) fn overlay(above: &Fields, below: &Fields) -> Fields {
     if below.is_empty() {
         return above.clone();
@@ -136,8 +137,8 @@ pub(super) fn overlay(above: &Fields, below: &Fields) -> Fields {
     joined
 }
 
-/// Each variable once, where it was first, with the value that came last
-/// (`APR_OVERLAP_TABLES_SET`). So scripts get those of a request that has become another.
+/// Each variable once, at its first place, with its last value (`APR_OVERLAP_TABLES_SET`), as
+/// scripts get those of a request that another has replaced.
 pub(super) fn each_once(env: &Fields) -> Fields {
     let mut once = Fields::new();
     for (name, _) in env.iter() {
@@ -148,9 +149,9 @@ pub(super) fn each_once(env: &Fields) -> Fields {
     once
 }
 
-/// How deep sub-requests may be in each other: Apache's own limit (`LimitInternalRecursion`).
+/// Sub-requests within each other: Apache's own limit (`LimitInternalRecursion`).
 const MOST_NESTED: u32 = 10;
 
-/// Sub-requests that one request of a client may lead to. Nested ones multiply, so their depth
-/// alone bounds nothing.
+/// Sub-requests of one request of a client. Nested ones multiply, so a limit on depth alone is not
+/// enough.
 const MOST_LOOKUPS: u32 = 200;

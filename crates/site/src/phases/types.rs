@@ -1,4 +1,4 @@
-//! What a file is: a variant that is to be chosen, then what its extensions say.
+//! The type of a file: a variant that is chosen, then its extensions.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use super::{Evaluation, PhaseEnd, PhaseRequest, target};
 use crate::documents::{DocumentHost, PathKind};
 
 impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
-    /// Media type, charset, encoding, languages and the handler that goes with an extension. Where
-    /// no directive says anything about extensions, whoever sends the file knows its type.
+    /// Sets media type, charset, encoding, languages and the handler of an extension. Where no
+    /// directive is about extensions, the sender of the file knows its type.
     pub(super) fn find_type(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
         if request.kind == PathKind::Missing
             && options_of(request).has(Options::MULTI_VIEWS)
@@ -27,7 +27,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         Ok(())
     }
 
-    /// MultiViews: whether a file with more extensions has become what is asked for.
+    /// MultiViews: returns whether a file with more extensions has replaced the requested one.
     fn choose(&mut self, request: &mut PhaseRequest<'r>) -> Result<bool, PhaseEnd> {
         let settings = Arc::clone(&request.settings);
         let fields = request.tx.state.error_fields.clone();
@@ -39,7 +39,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         let passed = self.passed(request);
         let (found, status) = self.sub_request(&mut request.tx.state, &uri, Some(&passed));
         if status != Status::OK {
-            // What may not be had is no variant.
+            // A file that may not be served is no variant.
             self.scratch.reuse(found.path);
             request.tx.state.error_fields = fields;
             return Err(PhaseEnd::Status(Status::NOT_FOUND));

@@ -46,7 +46,7 @@ impl<H: DocumentHost> World for RequestWorld<'_, '_, '_, H> {
     }
 
     fn kind(&mut self, path: &[u8]) -> Option<ProbeKind> {
-        // Nearly every question is whether the file is there that the URL names, which is known.
+        // Nearly every question is about the file that the URL names, which is known.
         let own = self.path.absolute_bytes();
         let is_own = match path.strip_prefix(own) {
             Some(b"") => true,
