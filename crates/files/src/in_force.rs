@@ -1,11 +1,10 @@
-//! Which rules are in force at a path: the chain of `.htaccess` files from the root down to a
-//! folder.
+//! The rules in force at a path: the chain of `.htaccess` files from the root down to a folder.
 //!
-//! The `.htaccess` file of a folder is an entry as any other, watched and checked like them; where
-//! there is none, that is an entry too. Such an entry holds what its folder's chain comes to, and
-//! every other entry holds what its folder's does, both together with the *stamp* at which that was
-//! true. The stamp changes whenever an entry of a `.htaccess` file is taken away, for whatever
-//! reason, and every second. So while nothing changes, a request compares two numbers.
+//! The `.htaccess` file of a folder is an entry like any other, watched and checked like them; a
+//! missing `.htaccess` file is an entry too. Such an entry holds the merged rules of its folder's
+//! chain, and every other entry holds the rules of its folder, both with the *stamp* at which they
+//! were valid. The stamp changes whenever an entry of a `.htaccess` file is removed, for whatever
+//! reason, and every second. While nothing changes, a request compares two numbers.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,15 +20,14 @@ use crate::store::Store;
 /// The rules that are in force in a folder.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RulesInForce {
-    /// When that was true; 0 is never.
+    /// The stamp at which the rules were valid; 0 is never.
     stamp: u64,
-    /// A file on the way down cannot be read: whatever it says, nothing that it covers may be
-    /// served.
+    /// A file on the way down cannot be read: nothing that it covers may be served.
     denied: bool,
     rules: Option<Rc<Rules>>,
 }
 
-/// What the `.htaccess` file of a folder comes to.
+/// The content of a folder's `.htaccess` file.
 enum Own {
     Nothing,
     Directives(Arc<Compiled>),
@@ -37,7 +35,7 @@ enum Own {
 }
 
 impl Store {
-    /// What is at `path`, and which rules are in force there.
+    /// Returns what is at `path`, and which rules are in force there.
     #[inline]
     pub(crate) fn look_with_rules(&mut self, path: &DocumentPath) -> Look {
         let stamp = self.stamp;
@@ -86,7 +84,7 @@ impl Store {
             },
         };
         let in_force = self.chain(path, length);
-        // What was found is only remembered where the path itself is.
+        // The rules are kept in the entry of the path, if there is one.
         if self.entries.is_at(file.0, path)
             && let Some(entry) = self.entries.at(file.0)
             && entry.watched
@@ -101,9 +99,9 @@ impl Store {
         in_force
     }
 
-    /// The rules of the folder that the first `length` bytes of the relative path name.
+    /// Returns the rules of the folder that the first `length` bytes of the relative path name.
     fn chain(&mut self, path: &DocumentPath, length: usize) -> RulesInForce {
-        // Should the stamp change while this is found out, it will be found out again.
+        // If the stamp changes meanwhile, the rules are found out again next time.
         let stamp = self.stamp;
         if !self.reads_htaccess(path) {
             return self.base(path);
@@ -148,7 +146,7 @@ impl Store {
         in_force
     }
 
-    /// What is in force above the root's own `.htaccess` file.
+    /// Returns the rules above the root's own `.htaccess` file.
     fn base(&mut self, path: &DocumentPath) -> RulesInForce {
         RulesInForce {
             stamp: self.stamp,
@@ -157,20 +155,20 @@ impl Store {
         }
     }
 
-    /// The place of what is known of a `.htaccess` file, if that is so at this second.
+    /// Returns the place of the entry of a `.htaccess` file, if the entry is fresh.
     fn known(&mut self, file: &DocumentPath) -> Option<u32> {
         let hash = self.entries.hash(file);
         let place = self.entries.find(hash, file)?;
         self.is_fresh(place).then_some(place)
     }
 
-    /// What a `.htaccess` file says.
+    /// Returns the content of a `.htaccess` file.
     fn own(&mut self, file: &DocumentPath) -> Own {
         let found = self.place(file).map(|place| self.entries.at(place).map(|entry| &entry.kind));
         match found {
             Ok(Some(EntryKind::Directives(compiled, _))) => Own::Directives(Arc::clone(compiled)),
             Ok(Some(EntryKind::Missing)) | Err(Obstacle::Missing) => Own::Nothing,
-            // A folder, a pipe, a file that we may not read.
+            // A folder, a pipe, a file without read permission.
             Ok(_) | Err(Obstacle::Forbidden) => Own::Denied,
             Err(Obstacle::Failed(error)) => {
                 self.tell_unreadable(file, &error.to_string());

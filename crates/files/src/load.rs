@@ -1,4 +1,4 @@
-//! Finding out what is on the disk, and forgetting what has changed there.
+//! Loads entries from the disk, and removes those that have changed there.
 
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
@@ -18,8 +18,8 @@ use crate::store::Store;
 use crate::watches::PathChange;
 
 impl Store {
-    /// Finds out what is at `path` and remembers it. First the folders are watched, then the file
-    /// is opened: a change in between is one that will be heard of.
+    /// Loads the entry for `path`. The folders are watched first, then the file is opened: a change
+    /// in between will be reported.
     pub(crate) fn load(
         &mut self,
         hash: u64,
@@ -41,7 +41,7 @@ impl Store {
             watched = watched && self.folders.watch_step(root, folder, name, path);
         });
         if located.is_ok() && !folder.exists() {
-            // What was known of the way here is out of date, and nobody told us.
+            // What was known of the way is out of date, and no event reported the change.
             let first = above.split(|&byte| byte == b'/').next().unwrap_or(above);
             self.apply(vec![PathChange {
                 root: root.number(),
@@ -58,7 +58,7 @@ impl Store {
                 self.tell_unreadable(path, "it may not be reached");
                 (EntryKind::Forbidden, None)
             }
-            // Nothing to be remembered, since the disk would have to be asked again all the same.
+            // No entry is made: the disk would have to be asked again anyway.
             Err(obstacle) => return Err(obstacle),
         };
         let settled = stat.is_none_or(|stat| is_settled(&stat, read));
@@ -192,5 +192,5 @@ impl Store {
 /// Bytes of a `.htaccess` file. A larger one is a mistake.
 const MOST_DIRECTIVES: u64 = 16 << 20;
 
-/// Beyond so many changed folders at once it is cheaper to begin anew.
+/// Changed folders at once. Beyond, it is cheaper to forget everything.
 const MOST_TREES: usize = 32;

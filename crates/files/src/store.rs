@@ -1,4 +1,4 @@
-//! The open-file cache.
+//! The store: everything that one thread knows of files.
 
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
@@ -28,34 +28,35 @@ pub struct Store {
     pub(crate) folders: Folders,
     /// Seconds since 1970, as of the last [`tick`](Store::tick).
     pub(crate) now: u64,
-    /// Changes whenever an entry of a `.htaccess` file is taken away, and every second. Never 0.
+    /// The stamp of rules in force: changes whenever an entry of a `.htaccess` file is removed, and
+    /// every second. Never 0.
     pub(crate) stamp: u64,
-    /// How often the second has changed.
+    /// Changes of the second.
     ticks: u64,
-    /// How often something was answered that will have to be looked up again.
+    /// Answers that no event would report a change of.
     unrepeatable: u64,
     pub(crate) named: NamedFiles,
     pub(crate) figures: Figures,
 }
 
-/// What a store holds, and what it has done since it was made.
+/// The contents of a store, and what it has done since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Paths remembered.
+    /// Entries.
     pub entries: usize,
     /// Bytes of small files in memory.
     pub memory: usize,
     /// Files kept open.
     pub descriptors: usize,
-    /// Folders remembered.
+    /// Folders that are known.
     pub folders: usize,
     /// Folders watched.
     pub watched: usize,
-    /// Paths looked up on the disk.
+    /// Entries loaded from the disk.
     pub loads: u64,
     /// Entries compared with the disk.
     pub checks: u64,
-    /// Entries forgotten because something changed.
+    /// Entries removed because something changed.
     pub changes: u64,
 }
 
@@ -95,8 +96,8 @@ impl Store {
             .is_some_and(|directives| directives.reads_htaccess(path.scope()))
     }
 
-    /// Tells the time, in seconds since 1970. To be called before each request is resolved (it
-    /// costs nothing): what was checked in another second is checked again.
+    /// Tells the store the time, in seconds since 1970. Must be called before each request is
+    /// resolved (it costs nothing): an entry that was checked in another second is checked again.
     #[inline]
     pub fn tick(&mut self, now: u64) {
         if self.now != now {
@@ -106,26 +107,25 @@ impl Store {
         }
     }
 
-    /// To be called wherever something is answered that may be otherwise next time with nobody
-    /// telling.
+    /// Notes that the present answer cannot be cached: no event reports a change of it.
     pub(crate) fn note_unrepeatable(&mut self) {
         self.unrepeatable += 1;
     }
 
-    /// To be called wherever an entry may have been taken away.
+    /// Updates the stamp. Must be called wherever an entry may have been removed.
     #[inline]
     pub(crate) fn restamp(&mut self) {
         self.stamp = 1 + self.ticks + self.entries.htaccess_removed();
     }
 
-    /// Readable when something has changed on disk; then call [`drain_events`](Self::drain_events).
-    /// Level-triggered or edge-triggered will do. `None` where the user has no inotify queue left:
-    /// then every request asks the disk.
+    /// Returns the descriptor that is readable when something has changed on disk; then call
+    /// [`drain_events`](Self::drain_events). Level-triggered or edge-triggered will do. `None`: the
+    /// user has no inotify queue left, and every request asks the disk.
     pub fn changes(&self) -> Option<BorrowedFd<'_>> {
         self.folders.descriptor()
     }
 
-    /// Forgets everything that has changed. Never waits.
+    /// Removes every entry that has changed. Never waits.
     pub fn drain_events(&mut self) {
         match self.folders.read_changes() {
             Some(changes) => self.apply(changes),
@@ -167,7 +167,7 @@ impl Store {
         }
     }
 
-    /// What the store holds and has done, for the metrics.
+    /// Returns the contents and counters of the store, for the metrics.
     pub fn figures(&self) -> Figures {
         Figures {
             entries: self.entries.len(),
@@ -179,8 +179,8 @@ impl Store {
         }
     }
 
-    /// The entry for `path`: the one that resolving found, or, where that is gone, what is there
-    /// now.
+    /// Returns the entry for `path`: the one that resolving found, or, where that was removed, the
+    /// one that is valid now.
     #[inline]
     fn entry(&mut self, path: &DocumentPath, file: FileHandle) -> Result<&Entry, Obstacle> {
         let place = match self.entries.is_at(file.0, path) {
@@ -190,8 +190,9 @@ impl Store {
         self.entries.at(place).map(|entry| &*entry).ok_or(Obstacle::Missing)
     }
 
-    /// The place of the entry for `path`, which agrees with the disk. Finding an entry is a use of
-    /// it, and making one is none: what is asked for once makes room before what is asked for again.
+    /// Returns the place of the entry for `path`, which agrees with the disk. Finding an entry
+    /// counts as a use of it, loading one does not: a file that is asked for once is evicted before
+    /// one that is asked for again.
     #[inline]
     pub(crate) fn place(&mut self, path: &DocumentPath) -> Result<u32, Obstacle> {
         let hash = self.entries.hash(path);
@@ -201,7 +202,7 @@ impl Store {
         }
     }
 
-    /// Whether the entry at `place` can be used as it is.
+    /// Whether the entry at `place` can be used without asking the disk.
     #[inline]
     pub(crate) fn is_fresh(&mut self, place: u32) -> bool {
         let now = self.now;
@@ -211,7 +212,7 @@ impl Store {
         })
     }
 
-    /// Asks the disk: about what is known, then about what is not.
+    /// Asks the disk about the known entry, or loads a new one.
     #[cold]
     fn ask(&mut self, hash: u64, path: &DocumentPath, known: Option<u32>) -> Result<u32, Obstacle> {
         let found = self.ask_disk(hash, path, known);
@@ -252,8 +253,7 @@ impl Store {
         }
     }
 
-    /// Whether the entry at `place` still says what the disk says; if so, that is true of this
-    /// second.
+    /// Whether the entry at `place` agrees with the disk; if so, it is fresh for this second.
     fn still_holds(&mut self, place: u32, root: &Rc<Root>) -> bool {
         let now = self.now;
         self.figures.checks += 1;
@@ -277,7 +277,7 @@ impl Store {
             Err(Obstacle::Forbidden) => {
                 matches!(entry.kind, EntryKind::Forbidden) && entry.stat.is_none()
             }
-            // The disk cannot be asked just now. What is watched is good without.
+            // The disk cannot be asked just now. A watched entry is valid without that.
             Err(Obstacle::Failed(_)) => entry.watched,
         };
         if holds {
@@ -287,7 +287,7 @@ impl Store {
     }
 }
 
-/// The status for what cannot be sent. Resolving asks for none of these; should it be mistaken, no
+/// The status of what cannot be sent. Resolving asks for none of these; if it is mistaken, no
 /// source of a script leaves the server.
 fn refusal(found: &EntryKind) -> Status {
     match found {
