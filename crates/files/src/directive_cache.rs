@@ -95,23 +95,23 @@ impl DirectiveCache {
         content: &[u8],
     ) -> Option<Arc<Compiled>> {
         let site = self.scopes.get(scope as usize)?;
-        Some(self.compiled(site, scope, folder, content, || site.htaccess_surroundings(folder)))
+        Some(self.compiled(site, scope, folder, content, || site.htaccess_context(folder)))
     }
 
     /// Returns the directives of the configuration itself. `root` is the document root, with a
     /// slash at its end.
     pub(crate) fn rules(&self, scope: u32, root: &[u8]) -> Option<Arc<Compiled>> {
         let site = self.scopes.get(scope as usize)?;
-        let (rules, surroundings) = site.rules(root)?;
+        let (rules, context) = site.rules(root)?;
         // No folder begins like this.
         let key = [b"rules", root].concat();
-        Some(self.compiled(site, scope, &key, rules.as_bytes(), || surroundings))
+        Some(self.compiled(site, scope, &key, rules.as_bytes(), || context))
     }
 
     /// Returns a mistake in place of a `.htaccess` file that is too large.
     pub(crate) fn too_large(&self, scope: u32, folder: &[u8], most: u64) -> Option<Arc<Compiled>> {
         let site = self.scopes.get(scope as usize)?;
-        let file = site.htaccess_surroundings(folder).file;
+        let file = site.htaccess_context(folder).file;
         let mistake = Mistake {
             place: Place {
                 file: Arc::clone(&file),
@@ -151,7 +151,7 @@ impl DirectiveCache {
         scope: u32,
         folder: &[u8],
         content: &[u8],
-        surroundings: impl FnOnce() -> Surroundings,
+        context: impl FnOnce() -> Surroundings,
     ) -> Arc<Compiled> {
         let key: Box<[u8]> = [&scope.to_ne_bytes(), folder].concat().into();
         let digest = self.digest(content);
@@ -165,7 +165,7 @@ impl DirectiveCache {
             entry.was_asked = true;
             return Arc::clone(&entry.compiled);
         }
-        let compiled = Arc::new(compile_asking(content, &surroundings(), &mut exists));
+        let compiled = Arc::new(compile_asking(content, &context(), &mut exists));
         let entry = Entry {
             digest,
             size: content.len(),

@@ -35,7 +35,7 @@ pub(crate) struct Entry {
     pub in_force: RulesInForce,
 }
 
-/// What is at a path.
+/// The kind of an entry, with what is kept of it.
 #[derive(Debug)]
 pub(crate) enum EntryKind {
     Missing,

@@ -41,7 +41,7 @@ impl Store {
             watched = watched && self.folders.watch_step(root, folder, name, path);
         });
         if located.is_ok() && !folder.exists() {
-            // What was known of the way is out of date, and no event reported the change.
+            // The known folders on the way are out of date, and no event reported the change.
             let first = above.split(|&byte| byte == b'/').next().unwrap_or(above);
             self.apply(vec![PathChange {
                 root: root.number(),

@@ -15,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+mod compile_context;
 mod documents;
 mod error;
 mod host;
@@ -31,7 +32,6 @@ mod resolve;
 mod ruled;
 mod rules;
 mod sites;
-mod surroundings;
 mod variables;
 
 pub use documents::{DocumentHost, FileHandle, Look, PathKind};

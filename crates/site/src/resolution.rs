@@ -11,7 +11,7 @@ use crate::ruled::Ruled;
 /// A resolution, and what directives say about the response.
 #[derive(Debug)]
 pub struct Resolved {
-    /// What has to be sent.
+    /// The resolution.
     pub resolution: Resolution,
     /// The request as directives have left it; `None` where no directive applies.
     pub ruled: Option<Rc<Ruled>>,
@@ -27,7 +27,7 @@ impl Resolved {
     }
 }
 
-/// What has to be sent for a request.
+/// The answer that a request has to get.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolution {
     /// A file to send, for GET or HEAD.

@@ -17,7 +17,7 @@ pub use environment::Environment;
 /// value. Returns how many of them, the last ones, directives have set: the `HTTP_` names among
 /// those are no fields of the request.
 ///
-/// What is given is what Apache gives (mod_php, and php-fpm behind mod_proxy_fcgi), with these
+/// The variables are those of Apache (mod_php, and php-fpm behind mod_proxy_fcgi), with these
 /// differences:
 /// - Lines of Cookie are joined by `; `, not `, `: PHP would take `a=1, b=2` for one cookie.
 /// - HTTP_AUTHORIZATION is given, as nginx does; Apache hides it, and every framework then asks for

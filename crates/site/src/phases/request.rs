@@ -9,7 +9,7 @@ use crate::documents::{FileHandle, Look, PathKind};
 use crate::path::DocumentPath;
 use crate::rules::Rules;
 
-/// What is known of the client's request before the phases begin.
+/// The known part of the client's request before the phases begin.
 pub(crate) struct KnownPath {
     /// Its path.
     pub(crate) path: DocumentPath,
@@ -31,11 +31,11 @@ pub(crate) struct PhaseRequest<'r> {
     pub(super) slash: bool,
     /// Whether some component of the path starts with a dot.
     pub(super) dotted: bool,
-    /// What is at `path`; never [`PathKind::Forbidden`].
+    /// The kind of `path`; never [`PathKind::Forbidden`].
     pub(super) kind: PathKind,
     /// Where the host keeps what is at `path`.
     pub(super) file: FileHandle,
-    /// What is at `path`, where that is known before the phases begin.
+    /// The host's answer about `path`, where that is known before the phases begin.
     pub(super) look: Option<Look>,
     /// The rules of the folder.
     pub(super) rules: Option<Rc<Rules>>,

@@ -80,7 +80,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
                  probably rules that look themselves up"
             );
             request.tx.complain(None, text);
-            self.translate(request, path)?; // What is asked for is known all the same.
+            self.translate(request, path)?; // The file is known nevertheless.
             return Err(PhaseEnd::FAILED);
         }
         self.lookups += 1;

@@ -18,7 +18,7 @@ impl Site {
 
     /// Returns the context of the `.htaccess` file in `folder`, which is absolute and ends in a
     /// slash.
-    pub fn htaccess_surroundings(&self, folder: &[u8]) -> Surroundings {
+    pub fn htaccess_context(&self, folder: &[u8]) -> Surroundings {
         let config = self.config();
         let classes = config.allow_override.classes.iter().map(|class| match class {
             OverrideClass::AuthConfig => Overrides::AUTH_CONFIG,
@@ -43,14 +43,14 @@ impl Site {
     /// `folder` is the root.
     pub fn rules(&self, folder: &[u8]) -> Option<(&str, Surroundings)> {
         let rules = self.config().rules.as_deref()?;
-        let surroundings = Surroundings {
+        let context = Surroundings {
             file: Arc::from(format!("rules of site {}", self.name())),
             folder: folder.into(),
             overrides: Overrides::ALL,
             upstreams: Some(self.upstreams()),
             ..Surroundings::default()
         };
-        Some((rules, surroundings))
+        Some((rules, context))
     }
 
     fn upstreams(&self) -> Vec<Box<str>> {
