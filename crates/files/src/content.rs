@@ -1,4 +1,4 @@
-//! Reading a file that somebody may be writing at the same time.
+//! Reads a file that another process may be writing.
 
 use std::fs::File;
 use std::io;
@@ -9,15 +9,15 @@ use howdah_sys::stat::Stat;
 
 use crate::entry::{is_settled, now};
 
-/// The whole file unless it is longer than `most` bytes, and its state then. A file that is being
-/// written is read again; if it does not come to rest, the likeliest reading is as good as any: the
-/// writes to come will be noticed.
+/// Returns the whole file, unless it is longer than `most` bytes, and its state then. A file that
+/// is being written is read again. If it does not come to rest, the most trustworthy reading is
+/// returned: a later write will be noticed.
 ///
-/// Calls of `read(2)` are not put together as long as that can be helped. A file that is cut and
-/// written anew between two of them would come out as the beginning of one state and the end of
-/// another: content that was never there, and among directives a mistake that nobody made.
+/// The results of several `read(2)` calls are not joined if that can be avoided. A file that is cut
+/// and written anew between two calls would appear as the beginning of one state and the end of
+/// another: content that never existed, and among directives a mistake that no author made.
 pub(crate) fn read(file: &File, mut stat: Stat, most: u64) -> io::Result<(Option<Vec<u8>>, Stat)> {
-    let mut best: Option<Reading> = None;
+    let mut best: Option<Attempt> = None;
     for _ in 0..ATTEMPTS {
         if stat.size > most {
             return Ok((None, stat));
@@ -26,13 +26,13 @@ pub(crate) fn read(file: &File, mut stat: Stat, most: u64) -> io::Result<(Option
         let (bytes, in_one) = read_once(file, stat.size as usize)?;
         let after = Stat::of(file.as_fd())?;
         let at_rest = after == stat && bytes.len() as u64 == stat.size;
-        // Where the times are too young to tell anything, two readings have to agree.
+        // Where the times are too recent to prove anything, two readings have to agree.
         let is_certain = in_one && is_settled(&stat, began);
         let agrees = best.as_ref().is_some_and(|best| best.bytes == bytes);
         if at_rest && (is_certain || agrees) {
             return Ok((Some(bytes), stat));
         }
-        let reading = Reading { trust: (at_rest, in_one), bytes, stat };
+        let reading = Attempt { trust: (at_rest, in_one), bytes, stat };
         if best.as_ref().is_none_or(|best| best.trust <= reading.trust) {
             best = Some(reading);
         }
@@ -41,17 +41,18 @@ pub(crate) fn read(file: &File, mut stat: Stat, most: u64) -> io::Result<(Option
     Ok(best.map_or((None, stat), |best| (Some(best.bytes), best.stat)))
 }
 
-/// What was read, and the file's state just before.
-struct Reading {
-    /// Whether nothing seems to have changed meanwhile, and whether one call told it all. More is
-    /// better.
+/// One reading, and the file's state just before.
+struct Attempt {
+    /// Whether nothing seems to have changed meanwhile, and whether one call returned everything.
+    /// More is better.
     trust: (bool, bool),
     bytes: Vec<u8>,
     stat: Stat,
 }
 
-/// What is there from the first byte on, with room for more than `size` bytes, to notice growth;
-/// and whether one call told it all, as it does of any file on a local disk that stays as it is.
+/// Reads from the first byte on, with room for more than `size` bytes, to notice growth. Also
+/// returns whether one call returned everything, as it does for any file on a local disk that does
+/// not change.
 fn read_once(file: &File, size: usize) -> io::Result<(Vec<u8>, bool)> {
     let mut bytes = vec![0; (size + 1).next_multiple_of(ROOM)];
     let (mut length, mut calls) = (0, 0);
@@ -74,10 +75,10 @@ fn read_once(file: &File, size: usize) -> io::Result<(Vec<u8>, bool)> {
     Ok((bytes, in_one))
 }
 
-/// Bytes: what is read has room up to a multiple of this.
+/// Bytes: the buffer's size is a multiple of this.
 const ROOM: usize = 4096;
 
-/// How often a file that changes while it is read is read.
+/// Readings of a file that changes while it is read.
 const ATTEMPTS: u32 = 10;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Compiled directives, shared by all threads: each content is compiled once.
+//! The directive cache: compiled directives, shared by all threads; each content is compiled once.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -12,15 +12,15 @@ use howdah_htaccess::compile::compile_asking;
 use howdah_htaccess::{Compiled, Mistake, MistakeKind, Place, Settings, Surroundings};
 use howdah_site::{Site, Sites};
 
-/// Hears what is wrong with a site's directives.
-pub type Tell = Box<dyn Fn(&Site, &Flaw) + Send + Sync>;
+/// Called with a flaw in a site's directives.
+pub type ReportFlaw = Box<dyn Fn(&Site, &Flaw) + Send + Sync>;
 
-/// What is wrong with a file of directives.
+/// A flaw in a file of directives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// The first mistake in it.
+    /// The first mistake in the file.
     Mistake(Box<Mistake>),
-    /// It cannot be read.
+    /// The file cannot be read.
     Unreadable(String),
 }
 
@@ -42,9 +42,9 @@ pub struct DirectiveCache {
     /// The first site of each scope.
     scopes: Vec<Site>,
     shards: Vec<Mutex<Shard>>,
-    /// With keys that nobody outside knows: who writes files cannot make two of them look alike.
+    /// The keys are random: an author of files cannot make two of them look alike.
     hashers: [foldhash::quality::RandomState; 2],
-    tell: Tell,
+    tell: ReportFlaw,
 }
 
 /// A part of the cache, by scope and folder.
@@ -66,7 +66,7 @@ struct Entry {
 
 impl DirectiveCache {
     /// An empty cache for these sites.
-    pub fn new(sites: &Sites, tell: Tell) -> DirectiveCache {
+    pub fn new(sites: &Sites, tell: ReportFlaw) -> DirectiveCache {
         let mut scopes: Vec<Site> = Vec::new();
         for site in sites.iter() {
             if site.scope() as usize == scopes.len() {
@@ -86,8 +86,8 @@ impl DirectiveCache {
         self.scopes.get(scope as usize).is_some_and(Site::reads_htaccess)
     }
 
-    /// The directives of `content`, which is that of the `.htaccess` file in `folder`: absolute,
-    /// with a slash at its end.
+    /// Returns the directives of `content`, the content of the `.htaccess` file in `folder`, which
+    /// is absolute with a slash at its end.
     pub(crate) fn htaccess(
         &self,
         scope: u32,
@@ -95,23 +95,23 @@ impl DirectiveCache {
         content: &[u8],
     ) -> Option<Arc<Compiled>> {
         let site = self.scopes.get(scope as usize)?;
-        Some(self.compiled(site, scope, folder, content, || site.htaccess_surroundings(folder)))
+        Some(self.compiled(site, scope, folder, content, || site.htaccess_context(folder)))
     }
 
-    /// The directives of the configuration itself, where `root` is the document root, with a slash
-    /// at its end.
+    /// Returns the directives of the configuration itself. `root` is the document root, with a
+    /// slash at its end.
     pub(crate) fn rules(&self, scope: u32, root: &[u8]) -> Option<Arc<Compiled>> {
         let site = self.scopes.get(scope as usize)?;
-        let (rules, surroundings) = site.rules(root)?;
+        let (rules, context) = site.rules(root)?;
         // No folder begins like this.
         let key = [b"rules", root].concat();
-        Some(self.compiled(site, scope, &key, rules.as_bytes(), || surroundings))
+        Some(self.compiled(site, scope, &key, rules.as_bytes(), || context))
     }
 
-    /// What stands for a `.htaccess` file that is larger than any that is meant.
+    /// Returns a mistake in place of a `.htaccess` file that is too large.
     pub(crate) fn too_large(&self, scope: u32, folder: &[u8], most: u64) -> Option<Arc<Compiled>> {
         let site = self.scopes.get(scope as usize)?;
-        let file = site.htaccess_surroundings(folder).file;
+        let file = site.htaccess_context(folder).file;
         let mistake = Mistake {
             place: Place {
                 file: Arc::clone(&file),
@@ -134,7 +134,7 @@ impl DirectiveCache {
         }))
     }
 
-    /// Tells that a `.htaccess` file cannot be read.
+    /// Reports that a `.htaccess` file cannot be read.
     pub(crate) fn unreadable(&self, scope: u32, file: &Path, why: &str) {
         if let Some(site) = self.scopes.get(scope as usize) {
             let file = file.display();
@@ -151,12 +151,12 @@ impl DirectiveCache {
         scope: u32,
         folder: &[u8],
         content: &[u8],
-        surroundings: impl FnOnce() -> Surroundings,
+        context: impl FnOnce() -> Surroundings,
     ) -> Arc<Compiled> {
         let key: Box<[u8]> = [&scope.to_ne_bytes(), folder].concat().into();
         let digest = self.digest(content);
-        // Compiling takes place under the lock: who else wants this waits for less time than it
-        // would take itself.
+        // Compiling takes place under the lock: another thread that needs this file waits for less
+        // time than compiling would take it.
         let mut shard = self.shard(&key);
         if let Some(entry) = shard.entries.get_mut(&key)
             && entry.digest == digest
@@ -165,7 +165,7 @@ impl DirectiveCache {
             entry.was_asked = true;
             return Arc::clone(&entry.compiled);
         }
-        let compiled = Arc::new(compile_asking(content, &surroundings(), &mut exists));
+        let compiled = Arc::new(compile_asking(content, &context(), &mut exists));
         let entry = Entry {
             digest,
             size: content.len(),
@@ -192,12 +192,12 @@ impl DirectiveCache {
 
     fn shard(&self, key: &[u8]) -> MutexGuard<'_, Shard> {
         let number = self.hashers[0].hash_one(key) as usize % self.shards.len();
-        // What is in a shard is whole at any moment: an entry is put in when it is complete.
+        // A shard is whole at any moment: an entry is inserted when it is complete.
         self.shards[number].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whether `<IfFile>` would still be told the same.
+/// Whether every `<IfFile>` would get the same answer again.
 pub(crate) fn still_holds(compiled: &Compiled) -> bool {
     compiled.asked.iter().all(|(path, there)| exists(path) == *there)
 }

@@ -1,4 +1,4 @@
-//! What is remembered of one path.
+//! An entry of the entry table: one path.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,59 +10,58 @@ use howdah_sys::stat::{Stat, Time};
 
 use crate::document::Document;
 use crate::folders::{Folder, Root};
-use crate::in_force::InForce;
+use crate::in_force::RulesInForce;
 
-/// What is remembered of one path.
+/// An entry of the entry table: one path.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub hash: u64,
     pub path: DocumentPath,
     pub root: Rc<Root>,
-    /// The folder that it is in, or the first on the way to it that is none.
+    /// The folder that the path is in, or the first component on the way that is no folder.
     pub folder: Rc<Folder>,
-    pub found: Found,
-    /// What the file was when it was found; `None` where nothing was.
+    pub kind: EntryKind,
+    /// The state of the file when it was found; `None` where nothing was.
     pub stat: Option<Stat>,
-    /// Whether every folder that led here is watched. If not, the disk is asked every time.
+    /// Whether every folder on the way is watched. If not, the disk is asked at every request.
     pub watched: bool,
     /// The second in which the disk was last asked.
     pub checked: u64,
-    /// Whether a change that comes after this was read must show in the file's times; see
-    /// [`is_settled`].
+    /// Whether every later change shows in the file's times; see [`is_settled`].
     pub settled: bool,
-    /// Set by every use, cleared by the clock's hand.
+    /// Set by every use, cleared by the clock hand.
     pub used: bool,
-    /// Which rules are in force there; of a `.htaccess` file, those of its folder.
-    pub in_force: InForce,
+    /// The rules in force there; for a `.htaccess` file, those of its folder.
+    pub in_force: RulesInForce,
 }
 
-/// What was found at a path.
+/// The kind of an entry, with what is kept of it.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum EntryKind {
     Missing,
     Forbidden,
     Directory,
-    /// A regular file with a name of PHP's: it is never opened here.
+    /// A regular file named like a PHP source: it is never opened here.
     Script,
-    /// A `.htaccess` file, compiled, and how many bytes it has. It is never sent.
+    /// A `.htaccess` file, compiled, and its length in bytes. It is never sent.
     Directives(Arc<Compiled>, u64),
     /// A regular file that can be sent.
     File(Document),
 }
 
-impl Found {
-    pub(crate) fn kind(&self) -> PathKind {
+impl EntryKind {
+    pub(crate) fn path_kind(&self) -> PathKind {
         match self {
-            Found::Missing => PathKind::Missing,
-            Found::Forbidden => PathKind::Forbidden,
-            Found::Directory => PathKind::Directory,
-            Found::Script | Found::Directives(..) | Found::File(_) => PathKind::File,
+            EntryKind::Missing => PathKind::Missing,
+            EntryKind::Forbidden => PathKind::Forbidden,
+            EntryKind::Directory => PathKind::Directory,
+            EntryKind::Script | EntryKind::Directives(..) | EntryKind::File(_) => PathKind::File,
         }
     }
 }
 
 impl Entry {
-    /// Whether it can be used without a look at the disk.
+    /// Whether the entry can be used without asking the disk.
     #[inline]
     pub(crate) fn is_fresh(&self, now: u64) -> bool {
         self.watched && self.checked == now
@@ -70,35 +69,34 @@ impl Entry {
 
     /// Bytes held in memory.
     pub(crate) fn memory(&self) -> usize {
-        match &self.found {
-            Found::File(document) => document.memory(),
-            Found::Directives(_, size) => *size as usize,
+        match &self.kind {
+            EntryKind::File(document) => document.memory(),
+            EntryKind::Directives(_, size) => *size as usize,
             _ => 0,
         }
     }
 
     /// Descriptors held open.
     pub(crate) fn descriptors(&self) -> usize {
-        match &self.found {
-            Found::File(document) => document.descriptors(),
+        match &self.kind {
+            EntryKind::File(document) => document.descriptors(),
             _ => 0,
         }
     }
 }
 
-/// Whether a file that had these times at `read` cannot be changed any more without its times
-/// showing it.
+/// Whether every later change of a file that had these times at `read` shows in its times.
 ///
 /// Kernels before 6.13 take the time from the last tick of their clock, up to 10 ms ago. A file
-/// that was changed within the tick in which it was read can be changed again with no trace in its
-/// times; one that has been left alone for longer cannot.
+/// that was changed within the tick in which it was read can be changed again without a trace in
+/// its times; a file that has been left alone for longer cannot.
 pub(crate) fn is_settled(stat: &Stat, read: Time) -> bool {
     let nanoseconds =
         |time: Time| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
     nanoseconds(read) - nanoseconds(stat.changed) > LONGEST_TICK
 }
 
-/// The kernel's time, as [`is_settled`] wants it.
+/// The kernel's time, for [`is_settled`].
 pub(crate) fn now() -> Time {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Time {

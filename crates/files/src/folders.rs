@@ -1,4 +1,4 @@
-//! Document roots, and the folders below them: which are there, and which are watched.
+//! Document roots, and the folders below them: which exist, and which are watched.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::CString;
@@ -14,7 +14,7 @@ use howdah_sys::stat::{FileType, Stat};
 use crate::directive_cache::DirectiveCache;
 use crate::limits::Limits;
 use crate::locate::{self, Obstacle, Reading};
-use crate::watches::{Change, Place, Watches};
+use crate::watches::{PathChange, WatchPlace, Watches};
 
 /// A document root under one rule for links and one set of directives, held open.
 #[derive(Debug)]
@@ -30,13 +30,13 @@ pub(crate) struct Root {
     identity: (u64, u64),
 }
 
-/// A folder below a root, or the first thing on a path that is none.
+/// A folder below a root, or the first component of a path that is no folder.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    /// Whether there is a folder. If not, nothing is below it either, until the folder above
+    /// Whether the folder exists. If not, nothing exists below it either, until the folder above
     /// changes.
     exists: bool,
-    /// Whether this and everything that leads here is watched.
+    /// Whether this folder and every folder on the way is watched.
     pub watched: bool,
     made: u64,
 }
@@ -60,7 +60,7 @@ pub(crate) struct UsedFolders(HashSet<Box<[u8]>>);
 
 struct KnownRoot {
     root: Rc<Root>,
-    /// The second in which the path was last compared with what is open.
+    /// The second in which the path was last compared with the open folder.
     checked: u64,
 }
 
@@ -93,12 +93,12 @@ impl Root {
         self.number
     }
 
-    /// As configured, without a slash at its end, unless it is `/`.
+    /// The path as configured, without a slash at its end, unless it is `/`.
     pub(crate) fn path(&self) -> &[u8] {
         self.path.as_bytes()
     }
 
-    /// Where that was when it was opened, without links.
+    /// The path when the root was opened, without symbolic links.
     pub(crate) fn real_path(&self) -> &Path {
         &self.real_path
     }
@@ -107,7 +107,7 @@ impl Root {
         self.symlinks
     }
 
-    /// The scope of directives of the sites that it belongs to.
+    /// The scope of directives of its sites.
     pub(crate) fn scope(&self) -> u32 {
         self.scope
     }
@@ -147,13 +147,13 @@ impl Folders {
         self.watches.descriptor()
     }
 
-    pub(crate) fn read_changes(&mut self) -> Option<Vec<Change>> {
+    pub(crate) fn read_changes(&mut self) -> Option<Vec<PathChange>> {
         self.watches.read()
     }
 
-    /// The root of `path`, opened if it is not open yet. An open one that its path does not lead to
-    /// any more, or that has to make room, is answered as well: what is known of it is to be
-    /// forgotten.
+    /// Returns the root of `path`, opened if it is not open yet. Also returns an open root that its
+    /// path does not lead to any more, or that has to make room: what is known of that root has to
+    /// be forgotten.
     pub(crate) fn root(
         &mut self,
         path: &DocumentPath,
@@ -190,8 +190,8 @@ impl Folders {
             .map(|known| Rc::clone(&known.root))
     }
 
-    /// The folder at `path`, or the first on the way to it that is none, watched as far as
-    /// possible.
+    /// Returns the folder at `path`, or the first component on the way that is no folder, watched
+    /// as far as possible.
     pub(crate) fn folder(&mut self, root: &Rc<Root>, path: &[u8], now: u64) -> Rc<Folder> {
         let mut folder = self.enter(root, b"", true, now);
         let mut end = 0;
@@ -206,7 +206,7 @@ impl Folders {
         folder
     }
 
-    /// The length of the longest part of `path` that is a folder; 0 for the root itself.
+    /// Returns the length of the longest part of `path` that is a folder; 0 for the root itself.
     pub(crate) fn deepest(&mut self, root: &Rc<Root>, path: &[u8], now: u64) -> usize {
         let mut folder = self.enter(root, b"", true, now);
         let mut deepest = 0;
@@ -220,7 +220,8 @@ impl Folders {
         deepest
     }
 
-    /// Watches a folder on the way of the link at `path`. Says whether it is watched now.
+    /// Watches a folder on the way of the link at `path`. Returns whether the folder is watched
+    /// now.
     pub(crate) fn watch_step(
         &mut self,
         root: &Root,
@@ -230,7 +231,7 @@ impl Folders {
     ) -> bool {
         self.watches.add(
             folder,
-            Place {
+            WatchPlace {
                 root: root.number,
                 path: path.into(),
                 name: Some(name.into()),
@@ -238,13 +239,13 @@ impl Folders {
         )
     }
 
-    /// Whether that folder, or what is there instead of it, is known.
+    /// Whether the folder at that path, or the missing one, is known.
     pub(crate) fn knows(&self, root: u32, path: &[u8]) -> bool {
         self.known.contains_key(&*key(root, path))
     }
 
-    /// Forgets what is at one of these paths or below, and their watches.
-    pub(crate) fn forget(&mut self, trees: &[Change]) {
+    /// Forgets everything at these paths and below, and the watches.
+    pub(crate) fn forget(&mut self, trees: &[PathChange]) {
         self.known.retain(|key, _| {
             let (root, path) = split(key);
             !trees.iter().any(|tree| tree.covers(root, path))
@@ -263,7 +264,7 @@ impl Folders {
     }
 
     fn forget_root(&mut self, number: u32) {
-        self.forget(&[Change {
+        self.forget(&[PathChange {
             root: number,
             path: Vec::new(),
             whole: true,
@@ -278,7 +279,7 @@ impl Folders {
         self.watches.len()
     }
 
-    /// One folder. `is_way_watched`: whether the folders above are watched.
+    /// Returns one folder. `is_way_watched`: whether the folders above are watched.
     fn enter(
         &mut self,
         root: &Rc<Root>,
@@ -299,7 +300,7 @@ impl Folders {
                 watched = watched
                     && self.watches.add(
                         folder.as_fd(),
-                        Place {
+                        WatchPlace {
                             root: root.number,
                             path: path.into(),
                             name: None,
@@ -384,8 +385,8 @@ impl UsedFolders {
 }
 
 impl Folder {
-    /// Whether it is to be looked at anew: it could not be watched, which may have been a passing
-    /// state.
+    /// Whether the folder has to be tried again: it could not be watched, which may have been a
+    /// passing state.
     pub(crate) fn wants_another_try(&self, now: u64) -> bool {
         !self.watched && now.abs_diff(self.made) >= RETRY
     }
@@ -395,7 +396,7 @@ impl Folder {
     }
 }
 
-impl Change {
+impl PathChange {
     /// Whether that path is the changed one or below it.
     pub(crate) fn covers(&self, root: u32, path: &[u8]) -> bool {
         self.root == root
@@ -406,7 +407,7 @@ impl Change {
     }
 }
 
-/// A folder's path as it stands before a name.
+/// Returns a folder's path with a slash at its end.
 pub(crate) fn with_slash(folder: &[u8]) -> Vec<u8> {
     let mut folder = folder.to_vec();
     if folder.last() != Some(&b'/') {

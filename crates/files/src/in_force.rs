@@ -1,11 +1,10 @@
-//! Which rules are in force at a path: the chain of `.htaccess` files from the root down to a
-//! folder.
+//! The rules in force at a path: the chain of `.htaccess` files from the root down to a folder.
 //!
-//! The `.htaccess` file of a folder is an entry as any other, watched and checked like them; where
-//! there is none, that is an entry too. Such an entry holds what its folder's chain comes to, and
-//! every other entry holds what its folder's does, both together with the *stamp* at which that was
-//! true. The stamp changes whenever an entry of a `.htaccess` file is taken away, for whatever
-//! reason, and every second. So while nothing changes, a request compares two numbers.
+//! The `.htaccess` file of a folder is an entry like any other, watched and checked like them; a
+//! missing `.htaccess` file is an entry too. Such an entry holds the merged rules of its folder's
+//! chain, and every other entry holds the rules of its folder, both with the *stamp* at which they
+//! were valid. The stamp changes whenever an entry of a `.htaccess` file is removed, for whatever
+//! reason, and every second. While nothing changes, a request compares two numbers.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,23 +12,22 @@ use std::sync::Arc;
 use howdah_htaccess::Compiled;
 use howdah_site::{DocumentPath, FileHandle, Look, PathKind, Rules};
 
-use crate::entry::Found;
+use crate::entry::EntryKind;
 use crate::folders::parent;
 use crate::locate::Obstacle;
 use crate::store::Store;
 
 /// The rules that are in force in a folder.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct InForce {
-    /// When that was true; 0 is never.
+pub(crate) struct RulesInForce {
+    /// The stamp at which the rules were valid; 0 is never.
     stamp: u64,
-    /// A file on the way down cannot be read: whatever it says, nothing that it covers may be
-    /// served.
+    /// A file on the way down cannot be read: nothing that it covers may be served.
     denied: bool,
     rules: Option<Rc<Rules>>,
 }
 
-/// What the `.htaccess` file of a folder comes to.
+/// The content of a folder's `.htaccess` file.
 enum Own {
     Nothing,
     Directives(Arc<Compiled>),
@@ -37,17 +35,19 @@ enum Own {
 }
 
 impl Store {
-    /// What is at `path`, and which rules are in force there.
+    /// Returns what is at `path`, and which rules are in force there.
     #[inline]
     pub(crate) fn look_with_rules(&mut self, path: &DocumentPath) -> Look {
         let stamp = self.stamp;
         let found = match self.place(path) {
-            Ok(place) => self.shelf.at(place).map(|entry| (place, entry)).ok_or(Obstacle::Missing),
+            Ok(place) => {
+                self.entries.at(place).map(|entry| (place, entry)).ok_or(Obstacle::Missing)
+            }
             Err(obstacle) => Err(obstacle),
         };
         let (kind, file) = match found {
             Ok((place, entry)) => {
-                let (kind, file) = (entry.found.kind(), FileHandle(place));
+                let (kind, file) = (entry.kind.path_kind(), FileHandle(place));
                 if entry.in_force.stamp == stamp {
                     return entry.in_force.look(kind, file);
                 }
@@ -59,9 +59,17 @@ impl Store {
     }
 
     #[cold]
-    fn find_rules(&mut self, path: &DocumentPath, kind: PathKind, file: FileHandle) -> InForce {
+    fn find_rules(
+        &mut self,
+        path: &DocumentPath,
+        kind: PathKind,
+        file: FileHandle,
+    ) -> RulesInForce {
         if !self.knows_directives() {
-            return InForce { stamp: self.stamp, ..InForce::default() };
+            return RulesInForce {
+                stamp: self.stamp,
+                ..RulesInForce::default()
+            };
         }
         let length = match kind {
             PathKind::Directory => path.relative().len(),
@@ -76,31 +84,31 @@ impl Store {
             },
         };
         let in_force = self.chain(path, length);
-        // What was found is only remembered where the path itself is.
-        if self.shelf.is_at(file.0, path)
-            && let Some(entry) = self.shelf.at(file.0)
+        // The rules are kept in the entry of the path, if there is one.
+        if self.entries.is_at(file.0, path)
+            && let Some(entry) = self.entries.at(file.0)
             && entry.watched
         {
             entry.in_force = in_force.clone();
         } else {
-            self.answer_unsteadily();
+            self.note_unrepeatable();
         }
         if in_force.stamp == 0 {
-            self.answer_unsteadily();
+            self.note_unrepeatable();
         }
         in_force
     }
 
-    /// The rules of the folder that the first `length` bytes of the relative path name.
-    fn chain(&mut self, path: &DocumentPath, length: usize) -> InForce {
-        // Should the stamp change while this is found out, it will be found out again.
+    /// Returns the rules of the folder that the first `length` bytes of the relative path name.
+    fn chain(&mut self, path: &DocumentPath, length: usize) -> RulesInForce {
+        // If the stamp changes meanwhile, the rules are found out again next time.
         let stamp = self.stamp;
         if !self.reads_htaccess(path) {
             return self.base(path);
         }
         let file = path.htaccess_in(length);
         if let Some(place) = self.known(&file)
-            && let Some(entry) = self.shelf.at(place)
+            && let Some(entry) = self.entries.at(place)
             && entry.in_force.stamp == stamp
         {
             return entry.in_force.clone();
@@ -113,7 +121,7 @@ impl Store {
             return above;
         }
         let own = self.own(&file);
-        let known = self.known(&file).and_then(|place| self.shelf.at(place));
+        let known = self.known(&file).and_then(|place| self.entries.at(place));
         let steady = above.stamp != 0 && known.as_ref().is_some_and(|entry| entry.watched);
         let rules = match &own {
             Own::Nothing | Own::Denied => above.rules,
@@ -127,7 +135,7 @@ impl Store {
                 })
             }
         };
-        let in_force = InForce {
+        let in_force = RulesInForce {
             stamp: if steady { stamp } else { 0 },
             denied: matches!(own, Own::Denied),
             rules,
@@ -138,29 +146,29 @@ impl Store {
         in_force
     }
 
-    /// What is in force above the root's own `.htaccess` file.
-    fn base(&mut self, path: &DocumentPath) -> InForce {
-        InForce {
+    /// Returns the rules above the root's own `.htaccess` file.
+    fn base(&mut self, path: &DocumentPath) -> RulesInForce {
+        RulesInForce {
             stamp: self.stamp,
             denied: false,
             rules: self.root(path).ok().and_then(|root| root.base().cloned()),
         }
     }
 
-    /// The place of what is known of a `.htaccess` file, if that is so at this second.
+    /// Returns the place of the entry of a `.htaccess` file, if the entry is fresh.
     fn known(&mut self, file: &DocumentPath) -> Option<u32> {
-        let hash = self.shelf.hash(file);
-        let place = self.shelf.find(hash, file)?;
+        let hash = self.entries.hash(file);
+        let place = self.entries.find(hash, file)?;
         self.is_fresh(place).then_some(place)
     }
 
-    /// What a `.htaccess` file says.
+    /// Returns the content of a `.htaccess` file.
     fn own(&mut self, file: &DocumentPath) -> Own {
-        let found = self.place(file).map(|place| self.shelf.at(place).map(|entry| &entry.found));
+        let found = self.place(file).map(|place| self.entries.at(place).map(|entry| &entry.kind));
         match found {
-            Ok(Some(Found::Directives(compiled, _))) => Own::Directives(Arc::clone(compiled)),
-            Ok(Some(Found::Missing)) | Err(Obstacle::Missing) => Own::Nothing,
-            // A folder, a pipe, a file that we may not read.
+            Ok(Some(EntryKind::Directives(compiled, _))) => Own::Directives(Arc::clone(compiled)),
+            Ok(Some(EntryKind::Missing)) | Err(Obstacle::Missing) => Own::Nothing,
+            // A folder, a pipe, a file without read permission.
             Ok(_) | Err(Obstacle::Forbidden) => Own::Denied,
             Err(Obstacle::Failed(error)) => {
                 self.tell_unreadable(file, &error.to_string());
@@ -170,7 +178,7 @@ impl Store {
     }
 }
 
-impl InForce {
+impl RulesInForce {
     #[inline]
     fn look(&self, kind: PathKind, file: FileHandle) -> Look {
         Look {

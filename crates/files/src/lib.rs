@@ -1,13 +1,13 @@
-//! Static files: what is at a path, and what a request for it gets.
+//! Static files: what is at a path, and the answer to a request for it.
 //!
 //! ```text
-//! DocumentPath ── Store::kind ────> PathKind   for `site`, which resolves
+//! DocumentPath ── Store::look ────> Look       for `site`, which resolves
 //! DocumentPath ── Store::answer ──> Answer     head as data, body in memory or in an open file
 //! ```
 //!
-//! A [`Store`] belongs to one thread of the front. It remembers what it has opened, and for files
-//! up to [`Limits::small`] their bytes. A second request for the same file makes no system call,
-//! and the two questions of one request cost one look-up.
+//! A [`Store`] belongs to one thread of the front. It keeps what it has opened, and for files up to
+//! [`Limits::small`] their bytes. A second request for the same file makes no system call and one
+//! look-up: the resolution carries the handle of the file that was found.
 //!
 //! # How the front uses it
 //! ```no_run
@@ -41,10 +41,11 @@
 //! Because the descriptor was readable before the request that follows the edit, an event loop that
 //! handles what is ready in the order in which it became ready never answers from before.
 //!
-//! What inotify cannot see (another machine's write to NFS, a write through a memory mapping or
-//! another hard link, a change above the root) is seen within a second: an entry that was checked
-//! in an earlier second is compared with the disk before it is used. A folder that cannot be
-//! watched (no watches left, no right to read it) has its entries compared at every request.
+//! Changes that inotify does not report (another machine's write to NFS, a write through a memory
+//! mapping or another hard link, a change above the root) are seen within a second: an entry that
+//! was checked in an earlier second is compared with the disk before it is used. A folder that
+//! cannot be watched (no watches left, no right to read it) has its entries compared at every
+//! request.
 //!
 //! # Validators
 //! The entity tag is strong: length, modification time in nanoseconds, and for files held in memory
@@ -65,8 +66,8 @@
 //! | `owner` | followed | followed if it belongs to root or to the owner of what it leads to, else 403 |
 //! | `follow` | followed | followed |
 //!
-//! Only regular files are sent; devices, pipes and sockets are 403 and never make us wait. A name
-//! that belongs to PHP is never sent, whatever the caller thinks.
+//! Only regular files are sent; devices, pipes and sockets are 403 and never block. A file named
+//! like a PHP source is never sent, whatever the caller asks.
 
 #![forbid(unsafe_code)]
 
@@ -76,6 +77,7 @@ mod content;
 mod directive_cache;
 mod document;
 mod entry;
+mod entry_table;
 mod folders;
 mod in_force;
 mod limits;
@@ -84,13 +86,12 @@ mod locate;
 mod media_type;
 mod named;
 mod representation;
-mod shelf;
 mod store;
 mod watches;
 
 pub use answer::{Answer, Manner};
 pub use body::{FileBody, OpenFile};
-pub use directive_cache::{DirectiveCache, Flaw, Tell};
+pub use directive_cache::{DirectiveCache, Flaw, ReportFlaw};
 pub use limits::Limits;
 pub use media_type::media_type;
 pub use named::Listed;

@@ -1,11 +1,11 @@
-//! How much one [`Store`](crate::Store) may hold on to.
+//! Bounds of one [`Store`](crate::Store).
 
-/// Bounds of one store, that is of one thread of the front. At a bound, what was not used for
-/// longest goes (an approximation: a clock with one bit per entry), so no bound ever makes an
+/// Bounds of one store, that is of one thread of the front. At a bound, the entries that were not
+/// used for longest are evicted (approximately: a clock with one bit per entry). No bound makes an
 /// answer fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Paths that are remembered, also those where nothing is. About 600 bytes each.
+    /// Paths that are kept, also those where nothing is. About 600 bytes each.
     pub entries: usize,
     /// Files kept open. Responses under way may hold more: each keeps its own open until it is
     /// sent.
@@ -18,8 +18,8 @@ pub struct Limits {
     /// content beats a `send` and a `sendfile` up to 16 KiB; beyond 24 KiB the copy costs more than
     /// the second call (at 64 KiB by a fifth).
     pub small: u64,
-    /// Folders that are watched, and folders that are remembered. The kernel keeps about 1 KiB for
-    /// each. Beyond, the entries of a folder are compared with the disk at every request.
+    /// Folders that are watched, and folders that are kept. The kernel needs about 1 KiB for each.
+    /// Beyond the bound, the entries of a folder are compared with the disk at every request.
     pub folders: usize,
     /// Document roots that are held open.
     pub roots: usize,

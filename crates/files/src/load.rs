@@ -1,4 +1,4 @@
-//! Finding out what is on the disk, and forgetting what has changed there.
+//! Loads entries from the disk, and removes those that have changed there.
 
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
@@ -9,17 +9,17 @@ use howdah_sys::stat::{FileType, Stat};
 
 use crate::content;
 use crate::document::Document;
-use crate::entry::{Entry, Found, is_settled, now};
+use crate::entry::{Entry, EntryKind, is_settled, now};
 use crate::folders::{Root, parent, with_slash};
-use crate::in_force::InForce;
+use crate::in_force::RulesInForce;
 use crate::locate::{Located, Obstacle, Reading, locate};
 use crate::media_type::is_script;
 use crate::store::Store;
-use crate::watches::Change;
+use crate::watches::PathChange;
 
 impl Store {
-    /// Finds out what is at `path` and remembers it. First the folders are watched, then the file
-    /// is opened: a change in between is one that will be heard of.
+    /// Loads the entry for `path`. The folders are watched first, then the file is opened: a change
+    /// in between will be reported.
     pub(crate) fn load(
         &mut self,
         hash: u64,
@@ -41,9 +41,9 @@ impl Store {
             watched = watched && self.folders.watch_step(root, folder, name, path);
         });
         if located.is_ok() && !folder.exists() {
-            // What was known of the way here is out of date, and nobody told us.
+            // The known folders on the way are out of date, and no event reported the change.
             let first = above.split(|&byte| byte == b'/').next().unwrap_or(above);
-            self.apply(vec![Change {
+            self.apply(vec![PathChange {
                 root: root.number(),
                 path: first.to_vec(),
                 whole: true,
@@ -53,27 +53,27 @@ impl Store {
         watched = watched && folder.watched;
         let (found, stat) = match located {
             Ok(located) => self.recognise(located, path, reading)?,
-            Err(Obstacle::Missing) if watched => (Found::Missing, None),
+            Err(Obstacle::Missing) if watched => (EntryKind::Missing, None),
             Err(Obstacle::Forbidden) => {
                 self.tell_unreadable(path, "it may not be reached");
-                (Found::Forbidden, None)
+                (EntryKind::Forbidden, None)
             }
-            // Nothing to be remembered, since the disk would have to be asked again all the same.
+            // No entry is made: the disk would have to be asked again anyway.
             Err(obstacle) => return Err(obstacle),
         };
         let settled = stat.is_none_or(|stat| is_settled(&stat, read));
-        Ok(self.shelf.insert(Entry {
+        Ok(self.entries.insert(Entry {
             hash,
             path: path.clone(),
             root: Rc::clone(root),
             folder,
-            found,
+            kind: found,
             stat,
             watched,
             checked: self.now,
             settled,
             used: false,
-            in_force: InForce::default(),
+            in_force: RulesInForce::default(),
         }))
     }
 
@@ -82,22 +82,22 @@ impl Store {
         located: Located,
         path: &DocumentPath,
         reading: Reading,
-    ) -> Result<(Found, Option<Stat>), Obstacle> {
+    ) -> Result<(EntryKind, Option<Stat>), Obstacle> {
         let stat = located.stat;
         if path.is_htaccess() && self.reads_htaccess(path) {
             return self.recognise_htaccess(located, path);
         }
         let found = match stat.file_type() {
-            FileType::Directory => Found::Directory,
-            FileType::Regular if reading == Reading::No => Found::Script,
+            FileType::Directory => EntryKind::Directory,
+            FileType::Regular if reading == Reading::No => EntryKind::Script,
             FileType::Regular if located.readable => {
                 let name = path.file_name();
                 let (document, stat) =
                     Document::open(located.file, stat, name, self.limits.small, self.now)
                         .map_err(Obstacle::Failed)?;
-                return Ok((Found::File(document), Some(stat)));
+                return Ok((EntryKind::File(document), Some(stat)));
             }
-            FileType::Regular | FileType::Special | FileType::Link => Found::Forbidden,
+            FileType::Regular | FileType::Special | FileType::Link => EntryKind::Forbidden,
         };
         Ok((found, Some(stat)))
     }
@@ -106,12 +106,12 @@ impl Store {
         &self,
         located: Located,
         path: &DocumentPath,
-    ) -> Result<(Found, Option<Stat>), Obstacle> {
+    ) -> Result<(EntryKind, Option<Stat>), Obstacle> {
         let stat = located.stat;
         if !located.readable || stat.file_type() != FileType::Regular {
             let is_file = stat.file_type() == FileType::Regular;
             self.tell_unreadable(path, if is_file { "permission denied" } else { "it is no file" });
-            return Ok((Found::Forbidden, Some(stat)));
+            return Ok((EntryKind::Forbidden, Some(stat)));
         }
         let file = File::from(located.file);
         let (content, stat) =
@@ -126,7 +126,8 @@ impl Store {
             Some(content) => directives.htaccess(path.scope(), &folder, &content),
             None => directives.too_large(path.scope(), &folder, MOST_DIRECTIVES),
         });
-        let found = compiled.map_or(Found::Forbidden, |compiled| Found::Directives(compiled, size));
+        let found =
+            compiled.map_or(EntryKind::Forbidden, |compiled| EntryKind::Directives(compiled, size));
         Ok((found, Some(stat)))
     }
 
@@ -142,21 +143,22 @@ impl Store {
     /// Forgets folders that no entry needs where those on the way to `path` would be too many.
     pub(crate) fn make_room_for_folders(&mut self, path: &[u8]) {
         if self.folders.wants_room(path, self.now) {
-            self.folders.keep_only(&self.shelf.used_folders());
+            self.folders.keep_only(&self.entries.used_folders());
         }
     }
 
     pub(crate) fn root(&mut self, path: &DocumentPath) -> Result<Rc<Root>, Obstacle> {
         let (root, gone) = self.folders.root(path, self.directives.as_deref(), self.now);
         if let Some(gone) = gone {
-            self.figures.changes += self.shelf.retain(|entry| entry.root.number() != gone.number());
+            self.figures.changes +=
+                self.entries.retain(|entry| entry.root.number() != gone.number());
             self.restamp();
         }
         root
     }
 
-    pub(crate) fn apply(&mut self, changes: Vec<Change>) {
-        let mut trees: Vec<Change> = Vec::new();
+    pub(crate) fn apply(&mut self, changes: Vec<PathChange>) {
+        let mut trees: Vec<PathChange> = Vec::new();
         for change in changes {
             if change.whole || self.folders.knows(change.root, &change.path) {
                 if !trees.contains(&change) {
@@ -166,7 +168,7 @@ impl Store {
                     return self.forget_all();
                 }
             } else if let Some(root) = self.folders.root_by_number(change.root)
-                && self.shelf.remove_path(&root, &change.path)
+                && self.entries.remove_path(&root, &change.path)
             {
                 self.figures.changes += 1;
             }
@@ -174,7 +176,7 @@ impl Store {
         if trees.is_empty() {
             return;
         }
-        self.figures.changes += self.shelf.retain(|entry| {
+        self.figures.changes += self.entries.retain(|entry| {
             let (root, path) = (entry.root.number(), entry.path.relative());
             !trees.iter().any(|tree| tree.covers(root, path))
         });
@@ -182,7 +184,7 @@ impl Store {
     }
 
     pub(crate) fn forget_all(&mut self) {
-        self.figures.changes += self.shelf.retain(|_| false);
+        self.figures.changes += self.entries.retain(|_| false);
         self.folders.forget_all();
     }
 }
@@ -190,5 +192,5 @@ impl Store {
 /// Bytes of a `.htaccess` file. A larger one is a mistake.
 const MOST_DIRECTIVES: u64 = 16 << 20;
 
-/// Beyond so many changed folders at once it is cheaper to begin anew.
+/// Changed folders at once. Beyond, it is cheaper to forget everything.
 const MOST_TREES: usize = 32;

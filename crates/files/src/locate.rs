@@ -1,9 +1,9 @@
-//! Opening what a path names below a document root, through the links that the site's rule allows.
+//! Opens what a path names below a document root, through the links that the site's rule allows.
 //!
-//! Without links on the way one `openat2` does it. With links we walk: one descriptor per
-//! component, none ever opened through a link, each link read by its own descriptor. So what is
-//! checked is what is opened, whoever renames what meanwhile; a `..` in a link goes back to the
-//! descriptor we came from, not to where the folder may have been moved to.
+//! Without links on the way one `openat2` does it. With links, the path is walked: one descriptor
+//! per component, none ever opened through a link, each link read by its own descriptor. The file
+//! that is checked is the file that is opened, whatever is renamed meanwhile; a `..` in a link goes
+//! back to the descriptor before it, not to where the folder may have been moved to.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -24,22 +24,22 @@ use crate::folders::Root;
 /// Something below a root.
 #[derive(Debug)]
 pub(crate) struct Located {
-    /// Open for reading, or, where it is no regular file or [`Reading::No`] was asked, a pointer
-    /// only.
+    /// The file, open for reading; only a pointer where it is no regular file or [`Reading::No`]
+    /// was asked.
     pub file: OwnedFd,
     pub stat: Stat,
     /// Whether `file` can be read.
     pub readable: bool,
 }
 
-/// Why there is nothing to be had.
+/// The reason why a path cannot be opened.
 #[derive(Debug)]
 pub(crate) enum Obstacle {
-    /// There is nothing.
+    /// Nothing is there.
     Missing,
     /// It may not be reached.
     Forbidden,
-    /// Not now: no descriptors left, a broken disk.
+    /// A failure: no descriptors left, a broken disk.
     Failed(io::Error),
 }
 
@@ -50,8 +50,8 @@ pub(crate) enum Reading {
     No,
 }
 
-/// Hears where the walk goes because of a link, so that those folders can be watched as well: the
-/// folder, the name looked up in it, and the path below the root up to the link that led there.
+/// Called where the walk leaves the path because of a link, so that those folders can be watched as
+/// well: with the folder, the name looked up in it, and the path below the root up to the link.
 pub(crate) type Trail<'a> = &'a mut dyn FnMut(BorrowedFd<'_>, &[u8], &[u8]);
 
 /// Opens what `path` names below `root`. `path` is normalised; `.` is the root itself.
@@ -66,12 +66,12 @@ pub(crate) fn locate(
         other => return other.map_err(Obstacle::from),
     }
     for _ in 1..ATTEMPTS {
-        match Walk::new(root, path).run(reading, trail) {
+        match LinkWalk::new(root, path).run(reading, trail) {
             Err(Obstacle::Failed(error)) if error.kind() == io::ErrorKind::Interrupted => {}
             other => return other,
         }
     }
-    Walk::new(root, path).run(reading, trail)
+    LinkWalk::new(root, path).run(reading, trail)
 }
 
 /// For paths without links; else `ELOOP`.
@@ -86,8 +86,8 @@ fn plain(root: &Root, path: &CStr, reading: Reading) -> io::Result<Located> {
                     readable: stat.file_type() == FileType::Regular,
                 });
             }
-            // A file that we may not read, or a folder that we may enter but not list; a socket,
-            // which nobody can open.
+            // A file without read permission, a folder that may be entered but not listed, or a
+            // socket, which cannot be opened.
             Err(error) if matches!(error.raw_os_error(), Some(EACCES | ENXIO)) => {}
             Err(error) => return Err(error),
         }
@@ -98,24 +98,24 @@ fn plain(root: &Root, path: &CStr, reading: Reading) -> io::Result<Located> {
 }
 
 /// A walk from the root to what a path names.
-struct Walk<'a> {
+struct LinkWalk<'a> {
     root: &'a Root,
     /// The folders from where the walk began (the root, or `/` after a link that left it) to where
     /// it is.
-    folders: Vec<Folder>,
-    /// What is still to be done; the next one last.
+    folders: Vec<OpenFolder>,
+    /// The steps left; the next one last.
     steps: Vec<Step>,
-    /// How many bytes of the path were walked outside links: up to the link that is being followed,
-    /// that included.
+    /// The part of the path that was walked outside links, including the link that is being
+    /// followed.
     path: Vec<u8>,
     links: usize,
     /// Links that are being followed.
     depth: usize,
-    /// What the last step reached, if that is no folder.
+    /// The end of the walk, if that is no folder.
     end: Option<(CString, Located)>,
 }
 
-struct Folder {
+struct OpenFolder {
     fd: OwnedFd,
     stat: Stat,
     /// Whether this is the root or below it.
@@ -134,9 +134,9 @@ enum Step {
     },
 }
 
-impl<'a> Walk<'a> {
-    fn new(root: &'a Root, path: &CStr) -> Walk<'a> {
-        let mut walk = Walk {
+impl<'a> LinkWalk<'a> {
+    fn new(root: &'a Root, path: &CStr) -> LinkWalk<'a> {
+        let mut walk = LinkWalk {
             root,
             folders: Vec::new(),
             steps: Vec::new(),
@@ -199,8 +199,8 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Back to the folder that we came through. Above the root we came through none, so from there
-    /// it begins at `/`.
+    /// Goes back to the folder before this one. Above the root there is none, so from there the
+    /// walk begins at `/`.
     fn up(&mut self) -> Result<(), Obstacle> {
         if self.end.is_some() {
             return Err(Obstacle::Missing);
@@ -224,7 +224,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Where a link has led, the site's rule decides.
+    /// Applies the site's rule at the end of a link.
     fn end_of_link(&mut self, owner: u32) -> Result<(), Obstacle> {
         self.depth -= 1;
         let here = self.here()?;
@@ -232,8 +232,8 @@ impl<'a> Walk<'a> {
         let allowed = match self.root.symlinks() {
             Symlinks::Follow => true,
             Symlinks::Inside => here.inside,
-            // Root's links are the administrator's word; anybody else can only give away what is
-            // theirs.
+            // Links of root are the administrator's decision; another owner can only give away its
+            // own files.
             Symlinks::Owner => here.inside || owner == 0 || owner == target.owner,
         };
         if allowed { Ok(()) } else { Err(Obstacle::Forbidden) }
@@ -265,7 +265,7 @@ impl<'a> Walk<'a> {
         Ok(Located { file, stat, readable: true })
     }
 
-    fn here(&self) -> Result<&Folder, Obstacle> {
+    fn here(&self) -> Result<&OpenFolder, Obstacle> {
         self.folders.last().ok_or(Obstacle::Missing)
     }
 
@@ -278,7 +278,7 @@ impl<'a> Walk<'a> {
     fn push_folder(&mut self, fd: OwnedFd, stat: Stat) {
         let above = self.folders.last().is_some_and(|above| above.inside);
         let inside = above || stat.identity() == self.root.identity();
-        self.folders.push(Folder { fd, stat, inside });
+        self.folders.push(OpenFolder { fd, stat, inside });
     }
 
     fn push_steps(&mut self, path: &[u8]) {
@@ -296,18 +296,18 @@ impl<'a> Walk<'a> {
 }
 
 impl Obstacle {
-    /// What is said of the path.
+    /// Returns what resolving is told of the path.
     pub(crate) fn kind(&self) -> PathKind {
         match self {
             Obstacle::Missing => PathKind::Missing,
             Obstacle::Forbidden => PathKind::Forbidden,
-            // So that the store is asked for its answer, and says 503: neither 404 nor 403 would be
+            // Then the store is asked for its answer, which is 503: neither 404 nor 403 would be
             // true.
             Obstacle::Failed(_) => PathKind::File,
         }
     }
 
-    /// The status that a request for the path gets.
+    /// Returns the status of a request for the path.
     pub(crate) fn status(&self) -> Status {
         match self {
             Obstacle::Missing => Status::NOT_FOUND,
@@ -327,7 +327,7 @@ impl From<io::Error> for Obstacle {
     }
 }
 
-/// How often a walk is begun that finds a file replaced under its hands.
+/// Walks that are begun where a file is replaced meanwhile.
 const ATTEMPTS: usize = 3;
 
 /// As many as Linux follows.

@@ -1,4 +1,4 @@
-//! What directives ask of the file system: about any path, and from within any folder.
+//! Questions of directives about the file system: about any path, and from within any folder.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -12,15 +12,15 @@ use howdah_sys::stat::{FileType, Stat};
 use howdah_sys::{folder, open};
 
 use crate::content;
-use crate::entry::{Found, is_settled, now};
+use crate::entry::{EntryKind, is_settled, now};
 use crate::locate::{Reading, locate};
 use crate::store::Store;
 
-/// What is remembered for directives that name files.
+/// Files that directives name.
 #[derive(Default)]
-pub(crate) struct Named {
+pub(crate) struct NamedFiles {
     read: HashMap<Box<[u8]>, Read>,
-    /// Bytes of what was read.
+    /// Bytes of the files that were read.
     memory: usize,
 }
 
@@ -36,27 +36,27 @@ struct Read {
 pub struct Listed {
     /// Its name.
     pub name: Box<[u8]>,
-    /// What it is, links followed.
+    /// The type, size and times, links followed.
     pub probe: Probe,
 }
 
 impl Store {
-    /// What is at an absolute path, links followed: asked of the disk, past every rule.
+    /// Returns what is at an absolute path, links followed: asked of the disk, past every rule.
     pub(crate) fn probe_path(&mut self, absolute: &[u8]) -> Option<Probe> {
-        self.answer_unsteadily();
+        self.note_unrepeatable();
         Some(probe(&Stat::of_path(&CString::new(absolute).ok()?).ok()?))
     }
 
-    /// The same without following a link at its end.
+    /// Returns what is at an absolute path, without following a link at its end.
     pub(crate) fn probe_link_path(&mut self, absolute: &[u8]) -> Option<Probe> {
-        self.answer_unsteadily();
+        self.note_unrepeatable();
         Some(probe(&Stat::of_link(&CString::new(absolute).ok()?).ok()?))
     }
 
-    /// The content of a file; `None` where it cannot be read or is too long. It is compared with
-    /// the disk every time.
+    /// Returns the content of a file, compared with the disk every time. `None`: the file cannot be
+    /// read or is too long.
     pub(crate) fn read_path(&mut self, absolute: &[u8]) -> Option<Arc<[u8]>> {
-        self.answer_unsteadily();
+        self.note_unrepeatable();
         let name = CString::new(absolute).ok()?;
         if let Some(read) = self.named.read.get(absolute)
             && read.settled
@@ -83,9 +83,9 @@ impl Store {
         Some(content)
     }
 
-    /// The names in a folder, in no order.
+    /// Returns the names in a folder, in no order.
     pub(crate) fn names_in(&mut self, absolute: &[u8]) -> Vec<Box<[u8]>> {
-        self.answer_unsteadily();
+        self.note_unrepeatable();
         let names = || {
             folder::names(open::folder(&CString::new(absolute).ok()?).ok()?.as_fd(), MOST_NAMES)
                 .ok()
@@ -93,8 +93,8 @@ impl Store {
         names().unwrap_or_default()
     }
 
-    /// What is in the folder at `path`, in no order, without what may not be reached. `None` where
-    /// the folder may not be read.
+    /// Returns the entries of the folder at `path`, in no order, without those that may not be
+    /// reached. `None`: the folder may not be read.
     pub fn list(&mut self, path: &DocumentPath) -> Option<Vec<Listed>> {
         let root = self.root(path).ok()?;
         let open = |path: &[u8]| {
@@ -121,20 +121,20 @@ impl Store {
         Some(listed)
     }
 
-    /// What is at `path`, answered from what is remembered, and remembered; `None` where the disk
-    /// is to be asked past the site's rule for links.
+    /// Returns what is at `path`, by its entry. `None`: the disk has to be asked past the site's
+    /// rule for links.
     pub(crate) fn probe_below(&mut self, path: &DocumentPath) -> Option<Option<Probe>> {
         let place = self.place(path).ok()?;
-        let entry = self.shelf.at(place)?;
-        match (&entry.found, &entry.stat) {
-            (Found::Missing, _) => Some(None),
+        let entry = self.entries.at(place)?;
+        match (&entry.kind, &entry.stat) {
+            (EntryKind::Missing, _) => Some(None),
             (_, Some(stat)) => Some(Some(probe(stat))),
             (_, None) => None,
         }
     }
 }
 
-impl Named {
+impl NamedFiles {
     fn keep(&mut self, path: &[u8], read: Read) {
         if self.read.len() >= MOST_KEPT || self.memory + read.content.len() > MOST_MEMORY {
             self.read.clear();
@@ -162,18 +162,18 @@ fn probe(stat: &Stat) -> Probe {
     }
 }
 
-/// Bytes of a file that a directive names. A longer one is as one that cannot be read.
+/// Bytes of a file that a directive names. A longer file is treated as unreadable.
 const MOST_READ: u64 = 10 << 20;
 
-/// Files that are kept once they were read. Beyond, all are forgotten.
+/// Files that are kept. Beyond, all are forgotten.
 const MOST_KEPT: usize = 64;
 
-/// Bytes of them. Beyond, all are forgotten.
+/// Bytes of the files that are kept. Beyond, all are forgotten.
 const MOST_MEMORY: usize = 16 << 20;
 
-/// Names in a folder that are listed. What comes beyond is not seen: nobody reads a longer page,
-/// and making it takes time.
+/// Names in a folder that are listed. The rest is left out: a longer page is of no use, and making
+/// it takes time.
 const MOST_LISTED: usize = 10_000;
 
-/// Names in a folder that are looked at. What comes beyond is not seen.
+/// Names in a folder that are read. The rest is left out.
 const MOST_NAMES: usize = 65_536;

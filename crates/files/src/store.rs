@@ -1,4 +1,4 @@
-//! The open-file cache.
+//! The store: everything that one thread knows of files.
 
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
@@ -11,51 +11,52 @@ use howdah_sys::open::errno::{EMFILE, ENFILE};
 
 use crate::answer::{self, Answer, Manner};
 use crate::directive_cache::{self, DirectiveCache};
-use crate::entry::{Entry, Found};
+use crate::entry::{Entry, EntryKind};
+use crate::entry_table::EntryTable;
 use crate::folders::{Folders, Root};
 use crate::limits::Limits;
 use crate::locate::{Obstacle, Reading, locate};
 use crate::media_type::{is_of_scripts, of_extension};
-use crate::named::Named;
-use crate::shelf::Shelf;
+use crate::named::NamedFiles;
 
 /// The files that one thread of the front knows. See the [crate's own page](crate) for how to use
 /// it.
 pub struct Store {
     pub(crate) limits: Limits,
     pub(crate) directives: Option<Arc<DirectiveCache>>,
-    pub(crate) shelf: Shelf,
+    pub(crate) entries: EntryTable,
     pub(crate) folders: Folders,
     /// Seconds since 1970, as of the last [`tick`](Store::tick).
     pub(crate) now: u64,
-    /// Changes whenever an entry of a `.htaccess` file is taken away, and every second. Never 0.
+    /// The stamp of rules in force: changes whenever an entry of a `.htaccess` file is removed, and
+    /// every second. Never 0.
     pub(crate) stamp: u64,
-    /// How often the second has changed.
+    /// Changes of the second.
     ticks: u64,
-    /// How often something was answered that will have to be looked up again.
-    unsteady: u64,
-    pub(crate) named: Named,
+    /// Answers that no event would report a change of.
+    unrepeatable: u64,
+    pub(crate) named: NamedFiles,
     pub(crate) figures: Figures,
 }
 
-/// What a store holds, and what it has done since it was made.
+/// The contents of a store, and what it has done since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Paths remembered.
+    /// Entries.
     pub entries: usize,
     /// Bytes of small files in memory.
     pub memory: usize,
     /// Files kept open.
     pub descriptors: usize,
-    /// Folders remembered.
+    /// Folders that are known.
     pub folders: usize,
     /// Folders watched.
     pub watched: usize,
-    /// Paths looked up on the disk.
+    /// Entries loaded from the disk.
     pub loads: u64,
     /// Entries compared with the disk.
     pub checks: u64,
-    /// Entries forgotten because something changed.
+    /// Entries removed because something changed.
     pub changes: u64,
 }
 
@@ -65,13 +66,13 @@ impl Store {
         Store {
             limits,
             directives: None,
-            shelf: Shelf::new(limits),
+            entries: EntryTable::new(limits),
             folders: Folders::new(limits),
             now: 0,
             stamp: 1,
             ticks: 0,
-            unsteady: 0,
-            named: Named::default(),
+            unrepeatable: 0,
+            named: NamedFiles::default(),
             figures: Figures::default(),
         }
     }
@@ -95,8 +96,8 @@ impl Store {
             .is_some_and(|directives| directives.reads_htaccess(path.scope()))
     }
 
-    /// Tells the time, in seconds since 1970. To be called before each request is resolved (it
-    /// costs nothing): what was checked in another second is checked again.
+    /// Tells the store the time, in seconds since 1970. Must be called before each request is
+    /// resolved (it costs nothing): an entry that was checked in another second is checked again.
     #[inline]
     pub fn tick(&mut self, now: u64) {
         if self.now != now {
@@ -106,26 +107,25 @@ impl Store {
         }
     }
 
-    /// To be called wherever something is answered that may be otherwise next time with nobody
-    /// telling.
-    pub(crate) fn answer_unsteadily(&mut self) {
-        self.unsteady += 1;
+    /// Notes that the present answer cannot be cached: no event reports a change of it.
+    pub(crate) fn note_unrepeatable(&mut self) {
+        self.unrepeatable += 1;
     }
 
-    /// To be called wherever an entry may have been taken away.
+    /// Updates the stamp. Must be called wherever an entry may have been removed.
     #[inline]
     pub(crate) fn restamp(&mut self) {
-        self.stamp = 1 + self.ticks + self.shelf.htaccess_removed();
+        self.stamp = 1 + self.ticks + self.entries.htaccess_removed();
     }
 
-    /// Readable when something has changed on disk; then call [`drain_events`](Self::drain_events).
-    /// Level-triggered or edge-triggered will do. `None` where the user has no inotify queue left:
-    /// then every request asks the disk.
+    /// Returns the descriptor that is readable when something has changed on disk; then call
+    /// [`drain_events`](Self::drain_events). Level-triggered or edge-triggered will do. `None`: the
+    /// user has no inotify queue left, and every request asks the disk.
     pub fn changes(&self) -> Option<BorrowedFd<'_>> {
         self.folders.descriptor()
     }
 
-    /// Forgets everything that has changed. Never waits.
+    /// Removes every entry that has changed. Never waits.
     pub fn drain_events(&mut self) {
         match self.folders.read_changes() {
             Some(changes) => self.apply(changes),
@@ -139,11 +139,11 @@ impl Store {
     #[inline]
     pub fn answer(&mut self, request: &Request, path: &DocumentPath, file: FileHandle) -> Answer {
         let now = self.now;
-        match self.found(path, file) {
-            Ok(Entry { found: Found::File(document), .. }) => {
+        match self.entry(path, file) {
+            Ok(Entry { kind: EntryKind::File(document), .. }) => {
                 answer::answer(document, request, now)
             }
-            Ok(entry) => Answer::Status(refusal(&entry.found)),
+            Ok(entry) => Answer::Status(refusal(&entry.kind)),
             Err(obstacle) => Answer::Status(obstacle.status()),
         }
     }
@@ -158,66 +158,70 @@ impl Store {
         manner: Manner,
     ) -> Answer {
         let now = self.now;
-        match self.found(path, file) {
-            Ok(Entry { found: Found::File(document), stat, .. }) => {
-                answer::answer_in_manner(document, stat.as_ref(), request, manner, now)
-            }
-            Ok(entry) => Answer::Status(refusal(&entry.found)),
+        match self.entry(path, file) {
+            Ok(Entry {
+                kind: EntryKind::File(document), stat, ..
+            }) => answer::answer_in_manner(document, stat.as_ref(), request, manner, now),
+            Ok(entry) => Answer::Status(refusal(&entry.kind)),
             Err(obstacle) => Answer::Status(obstacle.status()),
         }
     }
 
-    /// What the store holds and has done, for the metrics.
+    /// Returns the contents and counters of the store, for the metrics.
     pub fn figures(&self) -> Figures {
         Figures {
-            entries: self.shelf.len(),
-            memory: self.shelf.memory(),
-            descriptors: self.shelf.descriptors(),
+            entries: self.entries.len(),
+            memory: self.entries.memory(),
+            descriptors: self.entries.descriptors(),
             folders: self.folders.len(),
             watched: self.folders.watched(),
             ..self.figures
         }
     }
 
-    /// The entry for `path`: the one that resolving found, or, where that is gone, what is there
-    /// now.
+    /// Returns the entry for `path`: the one that resolving found, or, where that was removed, the
+    /// one that is valid now.
     #[inline]
-    fn found(&mut self, path: &DocumentPath, file: FileHandle) -> Result<&Entry, Obstacle> {
-        let place = match self.shelf.is_at(file.0, path) {
+    fn entry(&mut self, path: &DocumentPath, file: FileHandle) -> Result<&Entry, Obstacle> {
+        let place = match self.entries.is_at(file.0, path) {
             true => file.0,
             false => self.place(path)?,
         };
-        self.shelf.at(place).map(|entry| &*entry).ok_or(Obstacle::Missing)
+        self.entries.at(place).map(|entry| &*entry).ok_or(Obstacle::Missing)
     }
 
-    /// The place of the entry for `path`, which agrees with the disk. Finding an entry is a use of
-    /// it, and making one is none: what is asked for once makes room before what is asked for again.
+    /// Returns the place of the entry for `path`, which agrees with the disk. Finding an entry
+    /// counts as a use of it, loading one does not: a file that is asked for once is evicted before
+    /// one that is asked for again.
     #[inline]
     pub(crate) fn place(&mut self, path: &DocumentPath) -> Result<u32, Obstacle> {
-        let hash = self.shelf.hash(path);
-        match self.shelf.find(hash, path) {
+        let hash = self.entries.hash(path);
+        match self.entries.find(hash, path) {
             Some(place) if self.is_fresh(place) => Ok(place),
             found => self.ask(hash, path, found),
         }
     }
 
-    /// Whether the entry at `place` can be used as it is.
+    /// Whether the entry at `place` can be used without asking the disk.
     #[inline]
     pub(crate) fn is_fresh(&mut self, place: u32) -> bool {
         let now = self.now;
-        self.shelf.at(place).is_some_and(|entry| {
+        self.entries.at(place).is_some_and(|entry| {
             entry.used = true;
             entry.is_fresh(now)
         })
     }
 
-    /// Asks the disk: about what is known, then about what is not.
+    /// Asks the disk about the known entry, or loads a new one.
     #[cold]
     fn ask(&mut self, hash: u64, path: &DocumentPath, known: Option<u32>) -> Result<u32, Obstacle> {
         let found = self.ask_disk(hash, path, known);
         let place = found.as_ref().ok().copied();
-        if !place.and_then(|place| self.shelf.at(place)).is_some_and(|entry| entry.watched) {
-            self.answer_unsteadily();
+        if !place
+            .and_then(|place| self.entries.at(place))
+            .is_some_and(|entry| entry.watched)
+        {
+            self.note_unrepeatable();
         }
         self.restamp();
         found
@@ -231,34 +235,33 @@ impl Store {
     ) -> Result<u32, Obstacle> {
         let root = self.root(path)?;
         if let Some(place) = known
-            && self.shelf.is_at(place, path)
+            && self.entries.is_at(place, path)
         {
             if self.still_holds(place, &root) {
                 return Ok(place);
             }
-            self.shelf.remove(place);
+            self.entries.remove(place);
         }
         match self.load(hash, path, &root) {
             Err(Obstacle::Failed(error))
                 if matches!(error.raw_os_error(), Some(EMFILE | ENFILE)) =>
             {
-                self.shelf.close_files();
+                self.entries.close_files();
                 self.load(hash, path, &root)
             }
             other => other,
         }
     }
 
-    /// Whether the entry at `place` still says what the disk says; if so, that is true of this
-    /// second.
+    /// Whether the entry at `place` agrees with the disk; if so, it is fresh for this second.
     fn still_holds(&mut self, place: u32, root: &Rc<Root>) -> bool {
         let now = self.now;
         self.figures.checks += 1;
-        let Some(entry) = self.shelf.at(place) else {
+        let Some(entry) = self.entries.at(place) else {
             return false;
         };
-        let is_dated = matches!(&entry.found, Found::File(document) if document.is_dated());
-        let is_outdated = matches!(&entry.found, Found::Directives(compiled, _) if !directive_cache::still_holds(compiled));
+        let is_dated = matches!(&entry.kind, EntryKind::File(document) if document.is_dated());
+        let is_outdated = matches!(&entry.kind, EntryKind::Directives(compiled, _) if !directive_cache::still_holds(compiled));
         if entry.root.number() != root.number()
             || !entry.settled
             || is_dated
@@ -270,11 +273,11 @@ impl Store {
         let holds = match locate(root, entry.path.relative_c_path(), Reading::No, &mut |_, _, _| {})
         {
             Ok(located) => entry.stat == Some(located.stat),
-            Err(Obstacle::Missing) => matches!(entry.found, Found::Missing),
+            Err(Obstacle::Missing) => matches!(entry.kind, EntryKind::Missing),
             Err(Obstacle::Forbidden) => {
-                matches!(entry.found, Found::Forbidden) && entry.stat.is_none()
+                matches!(entry.kind, EntryKind::Forbidden) && entry.stat.is_none()
             }
-            // The disk cannot be asked just now. What is watched is good without.
+            // The disk cannot be asked just now. A watched entry is valid without that.
             Err(Obstacle::Failed(_)) => entry.watched,
         };
         if holds {
@@ -284,16 +287,16 @@ impl Store {
     }
 }
 
-/// The status for what cannot be sent. Resolving asks for none of these; should it be mistaken, no
+/// The status of what cannot be sent. Resolving asks for none of these; if it is mistaken, no
 /// source of a script leaves the server.
-fn refusal(found: &Found) -> Status {
+fn refusal(found: &EntryKind) -> Status {
     match found {
-        Found::Missing => Status::NOT_FOUND,
-        Found::File(_)
-        | Found::Script
-        | Found::Directives(..)
-        | Found::Directory
-        | Found::Forbidden => Status::FORBIDDEN,
+        EntryKind::Missing => Status::NOT_FOUND,
+        EntryKind::File(_)
+        | EntryKind::Script
+        | EntryKind::Directives(..)
+        | EntryKind::Directory
+        | EntryKind::Forbidden => Status::FORBIDDEN,
     }
 }
 
@@ -301,7 +304,9 @@ impl DocumentHost for Store {
     #[inline]
     fn kind(&mut self, path: &DocumentPath) -> PathKind {
         match self.place(path) {
-            Ok(place) => self.shelf.at(place).map_or(PathKind::Missing, |entry| entry.found.kind()),
+            Ok(place) => {
+                self.entries.at(place).map_or(PathKind::Missing, |entry| entry.kind.path_kind())
+            }
             Err(obstacle) => obstacle.kind(),
         }
     }
@@ -317,7 +322,7 @@ impl DocumentHost for Store {
 
     #[inline]
     fn epoch(&self) -> Option<u64> {
-        Some(self.ticks + self.shelf.removed() + self.unsteady)
+        Some(self.ticks + self.entries.removed() + self.unrepeatable)
     }
 
     fn media_type(extension: &[u8]) -> Option<&'static str> {

@@ -1,4 +1,4 @@
-//! Which watched folder means which paths.
+//! The watched folders, and the paths that depend on them.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -6,26 +6,26 @@ use std::rc::Rc;
 
 use howdah_sys::inotify::{Event, Inotify, LEAST_BUFFER, Watch};
 
-/// Why a folder is watched: what a change in it means.
+/// The meaning of a change in a watched folder.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
-    /// The number of the document root that this is about.
+pub(crate) struct WatchPlace {
+    /// The number of the document root.
     pub root: u32,
-    /// A path below that root.
+    /// A path below the root.
     pub path: Rc<[u8]>,
-    /// `None`: the folder is what is at `path`, so a change of a name in it is a change of
-    /// `path/name`. Otherwise the folder lies on the way of a link at `path`, and only a change of
-    /// this name in it matters; it is a change of `path`.
+    /// `None`: the folder is at `path`, so a change of a name in it is a change of `path/name`.
+    /// Otherwise the folder is on the way of a link at `path`, and only a change of this name in it
+    /// matters: it is a change of `path`.
     pub name: Option<Box<[u8]>>,
 }
 
-/// A path below a root that is not what it was.
+/// A path below a root that has changed.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Change {
+pub(crate) struct PathChange {
     pub root: u32,
     pub path: Vec<u8>,
-    /// Whether everything below may be another as well. If not, that is so only if `path` was known
-    /// to be a folder.
+    /// Whether everything below may have changed as well. If not, that is so only if `path` was
+    /// known to be a folder.
     pub whole: bool,
 }
 
@@ -35,9 +35,9 @@ pub(crate) struct Change {
 /// several places.
 #[derive(Debug)]
 pub(crate) struct Watches {
-    /// `None` where the user has no inotify queue left: then nothing is watched.
+    /// `None`: the user has no inotify queue left, and nothing is watched.
     inotify: Option<Inotify>,
-    places: HashMap<Watch, HashSet<Place>>,
+    places: HashMap<Watch, HashSet<WatchPlace>>,
     limit: usize,
     buffer: Box<[u8]>,
 }
@@ -53,14 +53,14 @@ impl Watches {
         }
     }
 
-    /// Readable when there is something to [`read`](Self::read).
+    /// Returns the descriptor that is readable when [`read`](Self::read) has something to return.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.inotify.as_ref().map(AsFd::as_fd)
     }
 
-    /// Watches an open folder for the sake of `place`. Says whether it is watched now: the user's
-    /// watches may be used up, or ours, or the folder may not be read.
-    pub(crate) fn add(&mut self, folder: BorrowedFd<'_>, place: Place) -> bool {
+    /// Watches an open folder for `place`. Returns whether the folder is watched now: the user's
+    /// watches or ours may be used up, or the folder may not be read.
+    pub(crate) fn add(&mut self, folder: BorrowedFd<'_>, place: WatchPlace) -> bool {
         let Some(inotify) = &self.inotify else {
             return false;
         };
@@ -75,24 +75,24 @@ impl Watches {
         true
     }
 
-    /// Forgets the places that `keep` does not want, and stops to watch folders without any.
-    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&Place) -> bool) {
+    /// Forgets the places that `keep` rejects, and stops watching folders without any.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(&WatchPlace) -> bool) {
         let inotify = &self.inotify;
         self.places.retain(|watch, places| {
             places.retain(&mut keep);
             if let Some(inotify) = inotify
                 && places.is_empty()
             {
-                // It can only fail where the kernel has ended the watch already.
+                // This fails only where the kernel has ended the watch already.
                 let _ = inotify.remove(*watch);
             }
             !places.is_empty()
         });
     }
 
-    /// Takes what has happened since the last call. `None`: more than can be told, so anything may
-    /// have changed.
-    pub(crate) fn read(&mut self) -> Option<Vec<Change>> {
+    /// Returns the changes since the last call. `None`: there were too many, so anything may have
+    /// changed.
+    pub(crate) fn read(&mut self) -> Option<Vec<PathChange>> {
         let mut changes = Vec::new();
         let Watches {
             inotify: Some(inotify), places, buffer, ..
@@ -101,11 +101,10 @@ impl Watches {
             return Some(changes);
         };
         let mut lost = false;
-        // Until the queue is empty. Should somebody write faster than we read, what comes after the
-        // bound is heard of next time: it makes the descriptor readable anew.
+        // Until the queue is empty. If changes come faster than they are read, those beyond the
+        // bound are read next time: they make the descriptor readable again.
         for _ in 0..MOST_READS {
-            // What else than "nothing there" could go wrong with our own queue would go wrong again
-            // and again.
+            // Any other error of our own queue would occur again and again.
             let mut events = inotify.read(buffer).ok()?.peekable();
             if events.peek().is_none() {
                 return (!lost).then_some(changes);
@@ -127,7 +126,11 @@ impl Watches {
 }
 
 /// Adds what `event` means to `changes`.
-fn hear(event: Event<'_>, places: &mut HashMap<Watch, HashSet<Place>>, changes: &mut Vec<Change>) {
+fn hear(
+    event: Event<'_>,
+    places: &mut HashMap<Watch, HashSet<WatchPlace>>,
+    changes: &mut Vec<PathChange>,
+) {
     match event {
         Event::Entry { folder, name } => {
             for change in places
@@ -151,18 +154,18 @@ fn hear(event: Event<'_>, places: &mut HashMap<Watch, HashSet<Place>>, changes: 
     }
 }
 
-fn change_of_name(place: &Place, name: &[u8]) -> Option<Change> {
+fn change_of_name(place: &WatchPlace, name: &[u8]) -> Option<PathChange> {
     let path = match &place.name {
         None if place.path.is_empty() => name.to_vec(),
         None => [&place.path, &b"/"[..], name].concat(),
         Some(step) if **step == *name => place.path.to_vec(),
         Some(_) => return None,
     };
-    Some(Change { root: place.root, path, whole: false })
+    Some(PathChange { root: place.root, path, whole: false })
 }
 
-fn change_of_folder(place: &Place) -> Change {
-    Change {
+fn change_of_folder(place: &WatchPlace) -> PathChange {
+    PathChange {
         root: place.root,
         path: place.path.to_vec(),
         whole: true,
@@ -176,5 +179,5 @@ const BUFFER: usize = 64 * LEAST_BUFFER;
 /// (`fs.inotify.max_queued_events`, 16384).
 const MOST_READS: usize = 1000;
 
-/// Beyond so many changes at once it is cheaper to begin anew.
+/// Changes at once. Beyond, it is cheaper to forget everything.
 const MOST_CHANGES: usize = 10_000;

@@ -1,15 +1,17 @@
 //! `host[:port]` (RFC 3986 §3.2, RFC 9110 §4.2, §7.2).
 //!
 //! Stricter than the URI grammar on purpose: a host may become part of a path (mass hosting) and of
-//! every URL that a script builds, so only what DNS and IP literals need gets through.
+//! every URL that a script builds, so only the bytes of DNS names and IP literals are accepted.
 
 use std::net::Ipv6Addr;
 
 use crate::scan;
 
 /// Checks `authority` and appends it to `into`, lower-cased, without the final dot of a rooted name
-/// and without an empty port. On an error `into` is left as it was. `Err` says what is wrong with
-/// it.
+/// and without an empty port.
+///
+/// # Errors
+/// The mistake in `authority`, for the log; `into` is left as it was.
 pub fn check_authority(authority: &[u8], into: &mut Vec<u8>) -> Result<(), &'static str> {
     let (host, port) = match authority {
         [b'[', ..] => ip_literal(authority)?,
@@ -25,7 +27,7 @@ pub fn check_authority(authority: &[u8], into: &mut Vec<u8>) -> Result<(), &'sta
     Ok(())
 }
 
-/// Host and port of a checked authority.
+/// Returns host and port of a checked authority.
 pub(crate) fn split(authority: &[u8]) -> (&[u8], Option<u16>) {
     let colon = match authority {
         [b'[', ..] => authority.iter().position(|&byte| byte == b']').map(|at| at + 1),

@@ -1,5 +1,4 @@
-//! Conditional requests (RFC 9110 §13): whether the client's copy, or its idea of ours, is good
-//! enough.
+//! Conditional requests (RFC 9110 §13): whether the client's copy, or its idea of ours, is current.
 
 use crate::{
     Fields, Method, date,
@@ -7,29 +6,29 @@ use crate::{
     scan,
 };
 
-/// What identifies the version of the selected representation.
+/// The validators of the selected representation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Validators<'a> {
-    /// Its entity tag, quotes included.
+    /// The entity tag, quotes included.
     pub etag: Option<&'a [u8]>,
-    /// When it was last modified, in seconds since 1970.
+    /// The time of the last modification, in seconds since 1970.
     pub last_modified: Option<u64>,
 }
 
-/// What the preconditions of a request come to.
+/// The result of a request's preconditions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// There are none, or they hold: perform the method.
+    /// There are none, or they hold: the method is performed.
     Proceed,
-    /// 304: the client's copy is good.
+    /// 304: the client's copy is current.
     NotModified,
     /// 412: the client's idea of the resource is out of date.
     PreconditionFailed,
 }
 
 /// Evaluates If-Match, If-Unmodified-Since, If-None-Match and If-Modified-Since in the order of RFC
-/// 9110 §13.2.2. `current` is `None` where nothing exists at the target. To be asked only where the
-/// answer without preconditions would be a success (§13.2.1).
+/// 9110 §13.2.2. `current` is `None` where nothing exists at the target. Must be called only where
+/// the answer without preconditions would be a success (§13.2.1).
 pub fn decide(method: &Method, fields: &Fields, current: Option<&Validators<'_>>) -> Decision {
     let conditions = Conditions::of(fields);
     let reads = matches!(method, Method::Get | Method::Head);
@@ -84,7 +83,7 @@ pub fn range_applies(fields: &Fields, current: &Validators<'_>, now: u64) -> boo
     }
 }
 
-/// Which of the fields are there. One pass over all lines: most requests have none.
+/// The conditional fields of a request, found in one pass over all lines: most requests have none.
 #[derive(Default)]
 struct Conditions<'a> {
     if_match: bool,
@@ -115,7 +114,7 @@ impl Conditions<'_> {
     }
 }
 
-/// Whether any line of that name lists the current tag, or is `*` and anything is there.
+/// Whether any line of that name lists the current tag, or is `*` while a representation exists.
 fn matches(
     fields: &Fields,
     name: &[u8],

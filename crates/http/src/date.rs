@@ -1,7 +1,7 @@
 //! Dates (RFC 9110 §5.6.7), from and to seconds since 1970, without a clock.
 
-/// `seconds` since 1970-01-01 as IMF-fixdate, such as `Sun, 06 Nov 1994 08:49:37 GMT`. What lies
-/// beyond the year 9999 is its last second.
+/// Formats `seconds` since 1970-01-01 as IMF-fixdate, such as `Sun, 06 Nov 1994 08:49:37 GMT`. A
+/// time beyond the year 9999 is formatted as its last second.
 pub fn format(seconds: u64) -> [u8; 29] {
     let seconds = seconds.min(LAST_SECOND);
     let (days, second) = (seconds / DAY, seconds % DAY);
@@ -56,7 +56,7 @@ fn fits(text: &[u8], template: &[u8]) -> bool {
             .all(|(byte, wanted)| *wanted == b'_' || byte == wanted)
 }
 
-/// A name of a day of the week, which need not be the right one.
+/// Reads the name of a day of the week, which need not be the right one.
 fn weekday(name: &[u8]) -> Option<()> {
     WEEKDAYS.iter().any(|known| &known[..] == name).then_some(())
 }

@@ -2,10 +2,10 @@
 
 use crate::Text;
 
-/// A parsed entity tag: what stands between the quotes, and whether `W/` stood before them.
+/// A parsed entity tag: the bytes between the quotes, and whether `W/` was before them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag<'a> {
-    /// Says only that two representations mean the same, not that their bytes are equal.
+    /// Whether the tag is weak: two representations mean the same, but their bytes may differ.
     pub weak: bool,
     /// The bytes between the quotes.
     pub opaque: &'a [u8],
@@ -20,20 +20,22 @@ impl<'a> Tag<'a> {
         }
     }
 
-    /// Equal, and neither weak (RFC 9110 §8.8.3.2). What ranges and If-Match need.
+    /// Whether the tags are equal and neither is weak (RFC 9110 §8.8.3.2), as ranges and If-Match
+    /// need.
     pub fn strong_eq(&self, other: &Tag<'_>) -> bool {
         !self.weak && !other.weak && self.opaque == other.opaque
     }
 
-    /// Equal, weak or not. What If-None-Match needs.
+    /// Whether the tags are equal, weak or not, as If-None-Match needs.
     pub fn weak_eq(&self, other: &Tag<'_>) -> bool {
         self.opaque == other.opaque
     }
 }
 
-/// The tag of a file, quotes included: its length and its modification time in nanoseconds, both in
-/// hexadecimal, and `variant` behind them (letters and hyphens, such as `-gz`; empty for the file
-/// itself). Strong: a file system that keeps nanoseconds changes it with every write.
+/// Makes the tag of a file, quotes included: its length and its modification time in nanoseconds,
+/// both in hexadecimal, followed by `variant` (letters and hyphens, such as `-gz`; empty for the
+/// file itself). The tag is strong: a file system that keeps nanoseconds changes it with every
+/// write.
 pub fn of_file(length: u64, modified: u64, nanoseconds: u32, variant: &[u8]) -> Text {
     let mut text = Text::new();
     text.push(b"\"");
@@ -47,8 +49,8 @@ pub fn of_file(length: u64, modified: u64, nanoseconds: u32, variant: &[u8]) -> 
     text
 }
 
-/// The tags of an If-Match or If-None-Match value that is not `*`. Ends at the first that is
-/// malformed.
+/// Returns the tags of an If-Match or If-None-Match value that is not `*`. Ends at the first that
+/// is malformed.
 pub fn list(value: &[u8]) -> impl Iterator<Item = Tag<'_>> {
     let mut rest = value;
     std::iter::from_fn(move || {
@@ -64,7 +66,7 @@ pub fn list(value: &[u8]) -> impl Iterator<Item = Tag<'_>> {
     })
 }
 
-/// The tag at the beginning of `text` and what follows it.
+/// Returns the tag at the beginning of `text` and the rest of the text.
 fn take(text: &[u8]) -> Option<(Tag<'_>, &[u8])> {
     let (weak, quoted) = match text {
         [b'W', b'/', rest @ ..] => (true, rest),

@@ -13,7 +13,7 @@ pub struct Fields {
     lines: Vec<Line>,
 }
 
-/// Where one line's name and value stand in the arena. Invariant: `name_start <= name_end <=
+/// The place of one line's name and value in the arena. Invariant: `name_start <= name_end <=
 /// value_start <= value_end <= bytes.len()`.
 #[derive(Clone, Copy)]
 pub(crate) struct Line {
@@ -24,12 +24,13 @@ pub(crate) struct Line {
 }
 
 impl Fields {
-    /// No fields, no memory.
+    /// Returns no fields, without memory.
     pub const fn new() -> Fields {
         Fields { bytes: Vec::new(), lines: Vec::new() }
     }
 
-    /// No fields, but memory for so many lines, whose names and values take so many bytes together.
+    /// Returns no fields, with memory for `lines` lines whose names and values take `bytes` bytes
+    /// together.
     pub fn with_capacity(lines: usize, bytes: usize) -> Fields {
         Fields {
             bytes: Vec::with_capacity(bytes),
@@ -43,8 +44,8 @@ impl Fields {
         self.lines.clear();
     }
 
-    /// Appends a line, even where the name is there already. What comes from outside goes through
-    /// [`ResponseHead::push`](crate::ResponseHead::push), which checks it.
+    /// Appends a line, even where the name is present already. Bytes from outside must go through
+    /// [`ResponseHead::push`](crate::ResponseHead::push), which checks them.
     ///
     /// # Panics
     /// Where the arena would pass 4 GiB.
@@ -63,7 +64,7 @@ impl Fields {
         });
     }
 
-    /// The value of the first line of that name.
+    /// Returns the value of the first line of that name.
     pub fn value(&self, name: &[u8]) -> Option<&[u8]> {
         self.lines
             .iter()
@@ -71,7 +72,7 @@ impl Fields {
             .map(|line| self.value_of(line))
     }
 
-    /// The values of all lines of that name, in order.
+    /// Returns the values of all lines of that name, in order.
     pub fn values<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + 'a {
         self.lines
             .iter()
@@ -79,17 +80,17 @@ impl Fields {
             .map(|line| self.value_of(line))
     }
 
-    /// Every line as (name, value), in order.
+    /// Returns every line as (name, value), in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> + Clone {
         self.lines.iter().map(|line| (self.name_of(line), self.value_of(line)))
     }
 
-    /// Whether a line of that name is there.
+    /// Whether there is a line of that name.
     pub fn contains(&self, name: &[u8]) -> bool {
         self.lines.iter().any(|line| self.is_named(line, name))
     }
 
-    /// Removes every line of that name; says whether there was one. Its bytes stay in the arena
+    /// Removes every line of that name. Returns whether there was one. The bytes stay in the arena
     /// until `clear`.
     pub fn remove(&mut self, name: &[u8]) -> bool {
         let before = self.lines.len();
@@ -122,14 +123,15 @@ impl Fields {
         self.lines.get(index).map(|line| self.value_of(line))
     }
 
-    /// The bytes of all names and values held, an upper bound of what they take on the wire without
-    /// separators.
+    /// Returns the bytes of all names and values held, an upper bound of their size on the wire
+    /// without separators.
     pub(crate) fn arena_length(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The arena and the lines, for a parser that fills both at once. Every line pushed must point
-    /// into bytes that are there when the parser is done; otherwise it calls `clear`.
+    /// Returns the arena and the lines, for a parser that fills both at once. Every line pushed
+    /// must point into bytes that are there when the parser has finished; otherwise the parser must
+    /// call `clear`.
     pub(crate) fn parts(&mut self) -> (&mut Vec<u8>, &mut Vec<Line>) {
         (&mut self.bytes, &mut self.lines)
     }

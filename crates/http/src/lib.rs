@@ -1,11 +1,11 @@
-//! HTTP as Howdah knows it, without sockets and without a clock.
+//! HTTP without sockets and without a clock.
 //!
-//! What every protocol version and every way of answering share stands at the root: [`Request`],
-//! [`ResponseHead`], [`Fields`], [`Status`], [`Limits`]. [`h1`] turns bytes into a request and a
-//! response head into bytes; HTTP/2 and HTTP/3 will fill the same types. [`date`], [`etag`],
-//! [`conditional`] and [`range`] decide what a stored representation answers.
+//! The types that every protocol version and every way of answering share are at the root:
+//! [`Request`], [`ResponseHead`], [`Fields`], [`Status`], [`Limits`]. [`h1`] turns bytes into a
+//! request and a response head into bytes; HTTP/2 and HTTP/3 will fill the same types. [`date`],
+//! [`etag`], [`conditional`] and [`range`] decide how a stored representation answers.
 //!
-//! Nothing here allocates per request once its buffers have grown: a [`Request`] is reused.
+//! No function allocates per request once its buffers have grown: a [`Request`] is reused.
 #![forbid(unsafe_code)]
 
 mod authority;

@@ -1,6 +1,6 @@
-//! What a client may send at most.
+//! The limits of a request.
 
-/// Limits on a request. Each says what its excess is answered with.
+/// Limits on a request, each with the status of a request beyond it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of the request line without its CRLF; more is 414.

@@ -2,8 +2,8 @@
 
 use crate::scan;
 
-/// The members of a `#token` field value, trimmed; empty members are passed over, as §5.6.1.2 asks
-/// of recipients. Not for lists whose members may hold quoted commas.
+/// Returns the members of a `#token` field value, trimmed; empty members are skipped, as §5.6.1.2
+/// asks of recipients. Not for lists whose members may hold quoted commas.
 pub fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value
         .split(|&byte| byte == b',')

@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::scan;
 
-/// A request method. Methods are case-sensitive: `get` is an extension method that nobody
-/// implements.
+/// A request method. Methods are case-sensitive: `get` is an extension method without an
+/// implementation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Method {
     /// RFC 9110 §9.3.1.
@@ -32,7 +32,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// The method that `bytes` name, or `None` where they are not a token (RFC 9110 §5.6.2).
+    /// Returns the method of that name. `None`: the bytes are not a token (RFC 9110 §5.6.2).
     #[inline]
     pub fn from_bytes(bytes: &[u8]) -> Option<Method> {
         Some(match bytes {
@@ -57,7 +57,7 @@ impl Method {
         std::str::from_utf8(bytes).ok().map(|text| Method::Other(text.into()))
     }
 
-    /// The method as it stands on the wire.
+    /// Returns the method as it is on the wire.
     pub fn as_str(&self) -> &str {
         match self {
             Method::Get => "GET",

@@ -1,5 +1,4 @@
-//! What holds for any bytes: the properties that the fuzz targets assert, and a short run of them
-//! with every test.
+//! Properties of any input, which the fuzz targets assert, and a short run of them with every test.
 //!
 //! Each function takes foreign bytes and panics where its property does not hold.
 
@@ -177,7 +176,7 @@ fn multipart(spans: &[Span], length: u64) {
     assert_eq!(plan.length, heads + content + plan.tail.len() as u64);
 }
 
-/// What is read as a date is written as the same date, and what is written is read back.
+/// A text that is read as a date is written as the same date, and a written date is read back.
 pub fn date(data: &[u8]) {
     if let Some(seconds) = date::parse(data) {
         let text = date::format(seconds);

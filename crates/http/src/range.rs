@@ -2,17 +2,17 @@
 
 use crate::{Fields, Method, Text, members, scan};
 
-/// Which bytes a request asks for.
+/// The bytes that a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ranges {
-    /// All of them: 200.
+    /// All bytes: 200.
     Whole,
     /// One run: 206 with Content-Range.
     One(Span),
     /// Several runs that neither touch nor overlap: 206 with `multipart/byteranges`, see
     /// [`Multipart`].
     Many(Vec<Span>),
-    /// None that exists: 416 with [`unsatisfied_content_range`].
+    /// No byte that exists: 416 with [`unsatisfied_content_range`].
     Unsatisfiable,
 }
 
@@ -32,8 +32,9 @@ impl Span {
     }
 }
 
-/// What a request asks for, of a representation of `length` bytes. Only GET has ranges (RFC 9110
-/// §14.2). Preconditions and If-Range come first: [`conditional`](crate::conditional).
+/// Returns the bytes that a request asks for, of a representation of `length` bytes. Only GET has
+/// ranges (RFC 9110 §14.2). Preconditions and If-Range have to be checked before:
+/// [`conditional`](crate::conditional).
 pub fn requested(method: &Method, fields: &Fields, length: u64) -> Ranges {
     if *method != Method::Get {
         return Ranges::Whole;
@@ -45,9 +46,9 @@ pub fn requested(method: &Method, fields: &Fields, length: u64) -> Ranges {
     }
 }
 
-/// The ranges that the Range value asks for. Another unit than bytes, a malformed set, and a set
-/// that costs more than it saves (over [`RANGE_LIMIT`] ranges, or together longer than the whole)
-/// are ignored, as RFC 9110 §14.2 allows.
+/// Returns the ranges of the Range value. Another unit than bytes, a malformed set, and a set that
+/// costs more than it saves (over [`RANGE_LIMIT`] ranges, or together longer than the whole) are
+/// ignored, as RFC 9110 §14.2 allows.
 pub fn select(value: &[u8], length: u64) -> Ranges {
     let Some(set) = range_set(value) else {
         return Ranges::Whole;
@@ -69,7 +70,7 @@ pub fn select(value: &[u8], length: u64) -> Ranges {
     }
 }
 
-/// The runs that a set of several asks for, merged; `None` where the set is to be ignored.
+/// Returns the runs of a set of several ranges, merged. `None`: the set is ignored.
 fn spans(set: &[u8], length: u64) -> Option<Vec<Span>> {
     let mut spans = Vec::new();
     let mut count = 0;
@@ -117,7 +118,7 @@ pub struct Multipart {
     pub content_type: Vec<u8>,
     /// The parts, in order.
     pub parts: Vec<Part>,
-    /// What ends the last part.
+    /// The bytes after the last part.
     pub tail: Vec<u8>,
     /// The value of Content-Length: heads, spans and tail.
     pub length: u64,
@@ -128,14 +129,14 @@ pub struct Multipart {
 pub struct Part {
     /// Boundary and field lines, up to the content.
     pub head: Vec<u8>,
-    /// The bytes that follow it.
+    /// The bytes after the head.
     pub span: Span,
 }
 
 impl Multipart {
     /// Plans a response for `spans` of a representation of `length` bytes and that media type.
-    /// `token` makes the boundary; it should be one that the content does not hold, such as a
-    /// random number.
+    /// `token` makes the boundary; the content should not contain it, so it should be a random
+    /// number.
     pub fn plan(spans: &[Span], length: u64, media_type: &[u8], token: u64) -> Multipart {
         let mut boundary = Text::new();
         boundary.push(b"howdah-");
@@ -170,8 +171,8 @@ impl Multipart {
     }
 }
 
-/// More ranges than this are answered with the whole: no honest client asks for them, and every one
-/// costs a part head and a read.
+/// More ranges than this are answered with the whole representation: honest clients do not ask for
+/// them, and every one costs a part head and a read.
 pub const RANGE_LIMIT: usize = 32;
 
 fn range_set(value: &[u8]) -> Option<&[u8]> {

@@ -1,4 +1,4 @@
-//! A request, whatever protocol brought it.
+//! A request, of any protocol version.
 
 use memchr::memchr;
 
@@ -11,7 +11,7 @@ pub struct Request {
     pub method: Method,
     /// The protocol version.
     pub version: Version,
-    /// How the client reached us; set once per connection and kept by [`reset`](Request::reset).
+    /// The scheme of the connection; set once per connection and kept by [`reset`](Request::reset).
     pub scheme: Scheme,
     /// Path and query as sent (always beginning with `/`), `*`, or for CONNECT the authority.
     /// Printable ASCII only, no fragment.
@@ -19,31 +19,31 @@ pub struct Request {
     /// `host[:port]` of the absolute-form target, else of Host: lower-cased, checked, without a
     /// final dot. Empty only in HTTP/1.0 without Host and for `OPTIONS *`.
     pub authority: Vec<u8>,
-    /// Every field line as it came.
+    /// Every field line as sent.
     pub fields: Fields,
-    /// How the content that follows is delimited.
+    /// The delimitation of the content that follows.
     pub content: Content,
 }
 
-/// How a request's content is delimited (RFC 9112 §6.3).
+/// The delimitation of a request's content (RFC 9112 §6.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Content {
-    /// Neither Content-Length nor Transfer-Encoding: there is none.
+    /// Neither Content-Length nor Transfer-Encoding: there is no content.
     #[default]
     None,
-    /// Exactly so many bytes.
+    /// Exactly this many bytes.
     Length(u64),
     /// Chunked; see [`h1::ChunkedDecoder`](crate::h1::ChunkedDecoder).
     Chunked,
 }
 
 impl Request {
-    /// An empty request.
+    /// Returns an empty request.
     pub fn new() -> Request {
         Request::default()
     }
 
-    /// Makes it as empty as a new one, and keeps its memory and its scheme.
+    /// Empties the request, and keeps its memory and its scheme.
     pub fn reset(&mut self) {
         self.method = Method::Get;
         self.version = Version::Http11;
@@ -53,18 +53,18 @@ impl Request {
         self.content = Content::None;
     }
 
-    /// The target up to its `?`, still percent-encoded.
+    /// Returns the target up to its `?`, still percent-encoded.
     pub fn path(&self) -> &[u8] {
         self.path_and_query().0
     }
 
-    /// What follows the target's first `?`, as sent. `None` without a `?`, empty behind a final
-    /// one.
+    /// Returns the part of the target after its first `?`, as sent. `None` without a `?`; empty
+    /// after a final one.
     pub fn query(&self) -> Option<&[u8]> {
         self.path_and_query().1
     }
 
-    /// Both, for one search.
+    /// Returns path and query, with one search.
     pub fn path_and_query(&self) -> (&[u8], Option<&[u8]>) {
         match memchr(b'?', &self.target) {
             Some(at) => (&self.target[..at], Some(&self.target[at + 1..])),
@@ -72,12 +72,12 @@ impl Request {
         }
     }
 
-    /// The authority without its port. An IPv6 address keeps its brackets.
+    /// Returns the authority without its port. An IPv6 address keeps its brackets.
     pub fn host(&self) -> &[u8] {
         authority::split(&self.authority).0
     }
 
-    /// The port that the authority names.
+    /// Returns the port of the authority.
     pub fn port(&self) -> Option<u16> {
         authority::split(&self.authority).1
     }

@@ -16,7 +16,7 @@ pub struct ResponseHead {
     pub fields: Fields,
 }
 
-/// Why a field line cannot be sent.
+/// The reason why a field line cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadField {
     /// The name is empty or not a token (RFC 9110 §5.1).
@@ -27,7 +27,7 @@ pub enum BadField {
 }
 
 impl ResponseHead {
-    /// A head without fields.
+    /// Returns a head without fields.
     pub fn new(status: Status) -> ResponseHead {
         ResponseHead {
             status,
@@ -38,6 +38,9 @@ impl ResponseHead {
 
     /// Appends a line that comes from outside, such as a script's. White space around the value is
     /// dropped.
+    ///
+    /// # Errors
+    /// The field cannot be sent; the head is left as it was.
     pub fn push(&mut self, name: &[u8], value: &[u8]) -> Result<(), BadField> {
         if !scan::is_token(name) {
             return Err(BadField::Name);
@@ -50,8 +53,8 @@ impl ResponseHead {
         Ok(())
     }
 
-    /// Whether the head itself asks for the connection to be closed, as a script may with
-    /// `Connection: close`.
+    /// Whether the head asks for the connection to be closed, as a script may with `Connection:
+    /// close`.
     pub fn asks_to_close(&self) -> bool {
         self.fields
             .values(b"connection")
@@ -59,8 +62,8 @@ impl ResponseHead {
             .any(|option| option.eq_ignore_ascii_case(b"close"))
     }
 
-    /// The length that the head's own Content-Length gives; `None` where it has none, several or a
-    /// bad one.
+    /// Returns the length in the head's own Content-Length. `None`: the head has none, several or a
+    /// malformed one.
     pub fn content_length(&self) -> Option<u64> {
         let mut values = self.fields.values(b"content-length");
         let length = scan::decimal(values.next()?)?;

@@ -1,7 +1,7 @@
-//! Classes of bytes, and how far a run of one class reaches.
+//! Classes of bytes, and the length of runs of one class.
 //!
-//! Parsing a head is little more than these runs, so they take eight bytes at a step. The table is
-//! the truth; the steps are tested against it.
+//! Parsing a head consists of little more than these runs, so they take eight bytes at a step. The
+//! table defines the classes; the steps are tested against it.
 
 /// Bit: a byte of a token (RFC 9110 §5.6.2).
 const TOKEN: u8 = 1;
@@ -56,25 +56,25 @@ const fn is_token_punctuation(byte: u8) -> bool {
     )
 }
 
-/// How many leading bytes are token bytes.
+/// Returns the number of leading token bytes.
 #[inline]
 pub(crate) fn token_run(bytes: &[u8]) -> usize {
     run(bytes, TOKEN, word::token_stops)
 }
 
-/// How many leading bytes are field value bytes.
+/// Returns the number of leading field value bytes.
 #[inline]
 pub(crate) fn value_run(bytes: &[u8]) -> usize {
     run(bytes, VALUE, word::value_stops)
 }
 
-/// How many leading bytes are request target bytes.
+/// Returns the number of leading request target bytes.
 #[inline]
 pub(crate) fn target_run(bytes: &[u8]) -> usize {
     run(bytes, TARGET, word::target_stops)
 }
 
-/// Whether `byte` may stand in a host name.
+/// Whether a host name may contain `byte`.
 #[inline]
 pub(crate) fn is_host(byte: u8) -> bool {
     CLASS[byte as usize] & HOST != 0
@@ -85,7 +85,7 @@ pub fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && token_run(bytes) == bytes.len()
 }
 
-/// Whether `bytes` may stand as a field's value.
+/// Whether `bytes` may be a field's value.
 #[inline]
 pub fn is_field_value(bytes: &[u8]) -> bool {
     value_run(bytes) == bytes.len()
@@ -97,7 +97,7 @@ pub(crate) fn is_white(byte: u8) -> bool {
     byte == b' ' || byte == b'\t'
 }
 
-/// `bytes` without the optional white space on either side.
+/// Returns `bytes` without the optional white space on either side.
 #[inline]
 pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
     while let [first, rest @ ..] = bytes
@@ -113,7 +113,7 @@ pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// The number that `1*DIGIT` stands for; `None` for anything else and where it passes 64 bits.
+/// Returns the number of a `1*DIGIT`. `None`: anything else, or a number of more than 64 bits.
 pub(crate) fn decimal(bytes: &[u8]) -> Option<u64> {
     if bytes.is_empty() {
         return None;
@@ -128,7 +128,7 @@ pub(crate) fn decimal(bytes: &[u8]) -> Option<u64> {
 }
 
 /// Whole words first, then byte by byte. `stops` may mark more than the class excludes, never less,
-/// so the table has the last word.
+/// so the table decides.
 #[inline(always)]
 fn run(bytes: &[u8], class: u8, stops: impl Fn(u64) -> u64) -> usize {
     let mut at = 0;
@@ -144,7 +144,7 @@ fn run(bytes: &[u8], class: u8, stops: impl Fn(u64) -> u64) -> usize {
         }
         at += stopped + 1;
     }
-    // The last word again, as far as it was not covered: most short runs end well.
+    // The last word again, as far as it was not covered: most short runs end there.
     if bytes
         .last_chunk::<8>()
         .is_some_and(|step| stops(u64::from_le_bytes(*step)) == 0)
@@ -160,7 +160,7 @@ fn run(bytes: &[u8], class: u8, stops: impl Fn(u64) -> u64) -> usize {
 /// Eight bytes at once in an ordinary register: SSE2 would take sixteen, but cannot be called
 /// without `unsafe`.
 ///
-/// Marks stand in the high bit of each byte. Where a subtraction marks a byte, its borrow may mark
+/// Marks are in the high bit of each byte. Where a subtraction marks a byte, its borrow may mark
 /// bytes above it falsely; the lowest mark is always true, and only that is used.
 mod word {
     const ONES: u64 = 0x0101_0101_0101_0101;

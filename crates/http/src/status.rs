@@ -11,7 +11,7 @@ macro_rules! statuses {
         impl Status {
             $(#[doc = concat!($code, " ", $reason)] pub const $name: Status = Status($code);)*
 
-            /// The reason phrase that the registry gives the code; empty for an unregistered one.
+            /// Returns the registered reason phrase of the code; empty for an unregistered one.
             pub fn reason(self) -> &'static str {
                 match self.0 {
                     $($code => $reason,)*
@@ -19,7 +19,7 @@ macro_rules! statuses {
                 }
             }
 
-            /// The whole status line of HTTP/1.1 with its CRLF, for a registered code.
+            /// Returns the whole status line of HTTP/1.1 with its CRLF, for a registered code.
             pub(crate) fn line(self) -> Option<&'static str> {
                 match self.0 {
                     $($code => Some(concat!("HTTP/1.1 ", $code, " ", $reason, "\r\n")),)*
@@ -97,7 +97,7 @@ statuses! {
 }
 
 impl Status {
-    /// The status of that code, or `None` outside 100..=999, which no status line can carry.
+    /// Returns the status of that code. `None` outside 100..=999, which no status line can carry.
     pub const fn new(code: u16) -> Option<Status> {
         if code >= 100 && code <= 999 {
             Some(Status(code))

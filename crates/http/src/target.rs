@@ -2,8 +2,8 @@
 
 use crate::{Method, Request, Scheme, Status, authority::check_authority, h1::Refusal};
 
-/// Takes `target` apart by the form that the request's method allows. Fills target, and for the
-/// absolute form and CONNECT the authority, which then wins over Host (RFC 9112 §3.2.2). `target`
+/// Parses `target` by the form that the request's method allows. Fills the target, and for the
+/// absolute form and CONNECT the authority, which then overrules Host (RFC 9112 §3.2.2). `target`
 /// is visible ASCII without `#`.
 #[inline]
 pub(crate) fn read(target: &[u8], into: &mut Request) -> Result<(), Refusal> {
@@ -35,7 +35,7 @@ fn authority_form(target: &[u8], into: &mut Request) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// RFC 9112 §3.2.2. What a client sends to a proxy; a server must understand it too.
+/// RFC 9112 §3.2.2: the form that a client sends to a proxy; a server must understand it too.
 #[cold]
 fn absolute_form(target: &[u8], into: &mut Request) -> Result<(), Refusal> {
     let (scheme, rest) =
@@ -44,7 +44,7 @@ fn absolute_form(target: &[u8], into: &mut Request) -> Result<(), Refusal> {
     let (authority, path) = rest.split_at(end);
     check_authority(authority, &mut into.authority).map_err(Refusal::bad)?;
     if scheme == Scheme::Https && into.scheme == Scheme::Http {
-        // RFC 9110 §4.3.3: an https resource is not answered for over a connection in the clear.
+        // RFC 9110 §4.3.3: an https resource is not served over a connection without TLS.
         return Err(Refusal {
             status: Status::MISDIRECTED_REQUEST,
             why: "https target on a connection in the clear",

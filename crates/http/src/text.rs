@@ -2,8 +2,8 @@
 
 use std::{fmt, ops::Deref};
 
-/// At most [`Text::CAPACITY`] bytes; what would not fit is cut, which no text made in this crate
-/// does.
+/// At most [`Text::CAPACITY`] bytes; a longer text is cut, which never happens to a text made in
+/// this crate.
 #[derive(Clone, Copy)]
 pub struct Text {
     bytes: [u8; Text::CAPACITY],
@@ -14,12 +14,12 @@ impl Text {
     /// Room for the longest one made here, a Content-Range of three 20-digit numbers.
     pub const CAPACITY: usize = 72;
 
-    /// An empty one.
+    /// Returns an empty text.
     pub const fn new() -> Text {
         Text { bytes: [0; Text::CAPACITY], length: 0 }
     }
 
-    /// `number` in decimal, such as a Content-Length.
+    /// Returns `number` in decimal, such as a Content-Length.
     pub fn decimal(number: u64) -> Text {
         let mut text = Text::new();
         text.push_decimal(number);

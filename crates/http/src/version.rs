@@ -34,10 +34,10 @@ impl fmt::Display for Version {
     }
 }
 
-/// How the client reached us. A property of the connection, never of what a request claims.
+/// The scheme of a request: a property of the connection, never of the request's bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Scheme {
-    /// In the clear.
+    /// Without TLS.
     #[default]
     Http,
     /// Over TLS (or QUIC).

@@ -50,7 +50,7 @@ impl Findings {
     fn file(&mut self, site: &Site, file: &Path, content: tree::Content) {
         self.files += 1;
         let folder = with_slash(file.parent().unwrap_or(Path::new("/")));
-        let surroundings = site.htaccess_surroundings(&folder);
+        let surroundings = site.htaccess_context(&folder);
         match content {
             Err(why) => {
                 let message = format!("{why}, so what it covers is not served");

@@ -1,4 +1,4 @@
-//! What resolving a request asks of the outside.
+//! The front's part of [`Host`]: the files of a thread, and what the whole process knows.
 
 mod load;
 mod names;
@@ -21,13 +21,13 @@ use howdah_sys::zone;
 
 pub(crate) use self::passwords::Passwords;
 
-/// A thread's files, as one site sees them, and what all threads know of passwords.
+/// The host that one request of a site is resolved with.
 pub(crate) struct FrontHost<'t> {
     pub(crate) store: RefMut<'t, Store>,
     pub(crate) passwords: &'t Passwords,
-    /// When the request came.
+    /// The time at which the request came.
     pub(crate) since: Instant,
-    /// Who runs the site's scripts.
+    /// The pool that runs the site's scripts.
     pub(crate) pool: Option<&'t Pool>,
 }
 

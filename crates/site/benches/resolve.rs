@@ -90,7 +90,7 @@ fn measure(name: &str, text: &str, target: &str) {
     });
     let site = sites.find(b"x").unwrap();
     let compiled =
-        || Arc::new(compile(text.as_bytes(), &site.htaccess_surroundings(b"/srv/www/example/")));
+        || Arc::new(compile(text.as_bytes(), &site.htaccess_context(b"/srv/www/example/")));
     let mut disk = Quick {
         rules: (!text.is_empty()).then(|| Rules::below(None, compiled())),
     };

@@ -8,7 +8,7 @@ use howdah_htaccess::host::{Probe, ProbeKind};
 use crate::path::DocumentPath;
 use crate::rules::Rules;
 
-/// What is at a document path, links followed as its [`symlinks`](DocumentPath::symlinks) rule
+/// The kind of a document path, links followed as its [`symlinks`](DocumentPath::symlinks) rule
 /// allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathKind {
@@ -34,10 +34,10 @@ impl FileHandle {
     pub const NONE: FileHandle = FileHandle(u32::MAX);
 }
 
-/// What is at a document path, and which rules are in force there.
+/// A host's answer about a document path: its kind, and the rules in force there.
 #[derive(Clone, Debug)]
 pub struct Look {
-    /// What is there.
+    /// The kind of the path.
     pub kind: PathKind,
     /// Where the host keeps what is there.
     pub file: FileHandle,

@@ -1,4 +1,4 @@
-//! What an error is answered with that came after a request was resolved.
+//! Errors that were found after a request was resolved.
 
 use std::rc::Rc;
 
@@ -7,14 +7,13 @@ use howdah_http::Status;
 
 use crate::documents::DocumentHost;
 use crate::path::Scratch;
-use crate::phases::Walk;
+use crate::phases::Evaluation;
 use crate::resolution::Resolved;
 use crate::ruled::Ruled;
 use crate::sites::Site;
 
-/// What `status` is answered with, which was found after the request had been resolved (413, 502,
-/// 503, 504…): ErrorDocument says, where one is in force. `ruled` is what came with the resolution
-/// that failed.
+/// Resolves an error that was found after the request had been resolved (413, 502, 503, 504…): by
+/// ErrorDocument, where one is in force. `ruled` is the one of the resolution that failed.
 pub fn error(
     site: &Site,
     client: &Client<'_>,
@@ -25,7 +24,7 @@ pub fn error(
 ) -> Resolved {
     match ruled {
         Some(ruled) => {
-            Walk::new(site, *client, host, scratch).fail(Rc::unwrap_or_clone(ruled), status)
+            Evaluation::new(site, *client, host, scratch).fail(Rc::unwrap_or_clone(ruled), status)
         }
         None => Resolved::status(status),
     }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::net::Ipv6Addr;
 
 /// A request's host in its normal form: lower-case, without port and final dot; an IPv6 address in
-/// brackets and in its shortest form. Held in place, since this is asked for on every request.
+/// brackets and in its shortest form. Held in place, since every request needs one.
 #[derive(Clone, Copy)]
 pub(crate) struct HostName {
     bytes: [u8; LONGEST],
@@ -12,8 +12,8 @@ pub(crate) struct HostName {
 }
 
 impl HostName {
-    /// The normal form of `host`, which may have a port; `None` for what is too long to be a name
-    /// of anything.
+    /// Returns the normal form of `host`, which may have a port. `None`: the host is too long to be
+    /// a name.
     pub(crate) fn new(host: &[u8]) -> Option<Self> {
         let mut name = HostName { bytes: [0; LONGEST], length: 0 };
         if host.first() == Some(&b'[') {
@@ -35,10 +35,10 @@ impl HostName {
         &self.bytes[..self.length]
     }
 
-    /// The name as a component of a path, if it is one by RFC 1123 §2.1 to the letter: labels of 1
-    /// to 63 letters, digits and inner hyphens, joined by dots, 253 bytes at most. So it is never
-    /// empty, `.` or `..`, and holds no slash. Underscores are refused here even though a site may
-    /// be called so in the configuration.
+    /// Returns the name as a component of a path, if it is one by RFC 1123 §2.1 to the letter:
+    /// labels of 1 to 63 letters, digits and inner hyphens, joined by dots, 253 bytes at most. Such
+    /// a name is never empty, `.` or `..`, and holds no slash. Underscores are refused, although a
+    /// site may be named so in the configuration.
     pub(crate) fn as_component(&self) -> Option<&[u8]> {
         let name = self.as_bytes();
         let sound = name.len() <= 253

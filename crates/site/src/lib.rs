@@ -1,5 +1,5 @@
-//! From a request to what it stands for: which site, which file or script below its document root,
-//! or which status.
+//! Resolves requests: which site answers, and which file or script below its document root, or
+//! which status.
 //!
 //! ```text
 //! Host ── Sites::find ──> Site            names: exact, longest wildcard, default
@@ -8,13 +8,14 @@
 //! Script ── server_variables ──> $_SERVER
 //! ```
 //!
-//! The crate does no I/O. The file system is seen only through [`DocumentHost`], which the caller
+//! The crate does no I/O. It sees the file system through [`DocumentHost`] only, which the caller
 //! implements, so every rule is a table test. [`DocumentPath`] is the only type that names a file
-//! below a root, and only this crate makes one: it is decoded, holds no NUL, no `.` and no `..`.
-//! Which symbolic links are followed is decided where it is opened.
+//! below a root, and only this crate makes one: the path is decoded and holds no NUL, no `.` and no
+//! `..`. The code that opens a file decides which symbolic links are followed.
 
 #![forbid(unsafe_code)]
 
+mod compile_context;
 mod documents;
 mod error;
 mod host;
@@ -31,7 +32,6 @@ mod resolve;
 mod ruled;
 mod rules;
 mod sites;
-mod surroundings;
 mod variables;
 
 pub use documents::{DocumentHost, FileHandle, Look, PathKind};

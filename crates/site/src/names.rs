@@ -1,9 +1,9 @@
-//! What a file's name alone decides: whether it is PHP, and whether it may be served at all.
+//! Decisions by a file's name alone: whether the file is PHP, and whether it may be served at all.
 
 use howdah_config::{Php, Site};
 use howdah_http::Status;
 
-/// What a file is, by its name.
+/// The class of a file, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileClass {
     /// Sent as it is.
@@ -43,7 +43,7 @@ impl Names {
         }
     }
 
-    /// Whether a file of this name would run, as Debian's `<FilesMatch ".+\.ph(ar|p|tml)$">`.
+    /// Whether a file of this name runs, as Debian's `<FilesMatch ".+\.ph(ar|p|tml)$">` says.
     #[inline]
     pub(crate) fn runs(&self, name: &[u8]) -> bool {
         self.run
@@ -62,8 +62,8 @@ impl Names {
         }
     }
 
-    /// The first component of a normal relative path that may not be served: where it starts, and
-    /// what it gets. `dotted` says whether some component starts with a dot.
+    /// Returns where the first component of a normal relative path starts that may not be served,
+    /// and its status. `dotted`: whether some component starts with a dot.
     #[inline]
     pub(crate) fn refusal(&self, relative: &[u8], dotted: bool) -> Option<(usize, Status)> {
         if !dotted && !self.refuse_undotted {
@@ -79,8 +79,7 @@ impl Names {
         None
     }
 
-    /// Whether some component of a relative path may not be served at all, wherever the path comes
-    /// from.
+    /// Whether some component of a relative path may not be served, wherever the path comes from.
     pub(crate) fn denies(&self, relative: &[u8]) -> bool {
         let mut components = relative.split(|&byte| byte == b'/');
         components.any(|component| self.denies_component(component))
@@ -126,7 +125,7 @@ impl Pattern {
 }
 
 /// Whether the name's last extension is one that PHP programs have or had, in any case. Those that
-/// a site does not run are refused: sent as text they would give away passwords.
+/// a site does not run are refused: sent as text, they would reveal passwords.
 fn is_php_source(name: &[u8]) -> bool {
     // The shortest is `.php`, the longest `.phtml`; most names fail the first test.
     let Some(dot) = memchr::memrchr(b'.', &name[name.len().saturating_sub(6)..]) else {

@@ -3,10 +3,10 @@
 
 use howdah_http::Status;
 
-/// What a path is besides its bytes.
+/// The shape of a path besides its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// It ended in `/`, `/.` or `/..`, and so names a folder (or the start of PATH_INFO).
+    /// The path ended in `/`, `/.` or `/..`, so it names a folder (or the start of PATH_INFO).
     pub(crate) slash: bool,
     /// Some component starts with a dot, so the rules for dot files must be asked.
     pub(crate) dotted: bool,
@@ -15,9 +15,9 @@ pub(crate) struct Shape {
 /// Appends the normal form of `raw` to `out`: components joined by single slashes, none at either
 /// end, none of them empty, `.` or `..`, no NUL. On error `out` holds what was written so far.
 ///
-/// As Apache's `ap_normalize_path` with MergeSlashes and AllowEncodedSlashes Off: an encoded slash
-/// is 404, a `..` above the root and a broken escape are 400. A NUL is 400. Backslashes and bytes
-/// that are not UTF-8 are ordinary.
+/// Follows Apache's `ap_normalize_path` with MergeSlashes and AllowEncodedSlashes Off: an encoded
+/// slash is 404, a `..` above the root and a broken escape are 400. A NUL is 400. Backslashes and
+/// bytes that are not UTF-8 are ordinary.
 #[inline]
 pub(crate) fn normalize(raw: &[u8], out: &mut Vec<u8>) -> Result<Shape, Status> {
     match raw {

@@ -25,12 +25,12 @@ pub struct DocumentPath {
 }
 
 impl DocumentPath {
-    /// The whole path. Only the root itself has a slash at its end.
+    /// Returns the whole path. Only the root itself has a slash at its end.
     pub fn absolute(&self) -> &Path {
         Path::new(OsStr::from_bytes(self.absolute_bytes()))
     }
 
-    /// The whole path with its final NUL, as system calls want it.
+    /// Returns the whole path with its final NUL, as system calls want it.
     pub fn as_c_path(&self) -> &CStr {
         CStr::from_bytes_with_nul(&self.bytes)
             .expect("a document path holds exactly one NUL, at its end")
@@ -90,8 +90,8 @@ impl DocumentPath {
         }
     }
 
-    /// Makes this the path below the same root that `absolute` names. `false` where it names none,
-    /// or not in its plainest form; then this is any path below the root.
+    /// Changes this to the path below the same root that `absolute` names. Returns `false` where
+    /// `absolute` names none, or not in its plainest form; then this is any path below the root.
     pub fn set_absolute(&mut self, absolute: &[u8]) -> bool {
         let Some(relative) = absolute
             .strip_prefix(&self.bytes[..self.root])
@@ -125,8 +125,7 @@ impl DocumentPath {
         &self.bytes[..self.bytes.len().saturating_sub(1)]
     }
 
-    /// What stands where there is no path yet, or none any more. It takes no memory, and must not
-    /// leave this crate.
+    /// A placeholder that takes no memory. It must not leave this crate.
     pub(crate) fn nowhere() -> DocumentPath {
         DocumentPath {
             bytes: Vec::new(),
@@ -136,7 +135,7 @@ impl DocumentPath {
         }
     }
 
-    /// Makes this what `other` is, in its own memory.
+    /// Copies `other` into the memory of this path.
     #[inline]
     pub(crate) fn assign(&mut self, other: &DocumentPath) {
         self.bytes.clear();
@@ -200,12 +199,12 @@ impl DocumentPath {
         self.bytes.push(0);
     }
 
-    /// Follows no other links than those that `rule` lets follow.
+    /// Restricts the symbolic links that are followed to those that `rule` allows.
     pub(crate) fn restrict_symlinks(&mut self, rule: Symlinks) {
         self.symlinks = rule;
     }
 
-    /// Whether the kernel could open it at all: longer paths name nothing.
+    /// Whether the kernel could open the path: longer paths name nothing.
     pub(crate) fn fits(&self) -> bool {
         self.bytes.len() <= PATH_MAX
     }
@@ -225,7 +224,7 @@ pub struct Scratch {
     buffer: Vec<u8>,
     /// The numbers of sections that apply.
     pub(crate) numbers: Vec<u16>,
-    /// Empty, with memory.
+    /// Empty texts with memory.
     texts: Vec<Vec<u8>>,
 }
 

@@ -1,5 +1,4 @@
-//! What holds for any bytes: the property that the fuzz target asserts, and a short run of it with
-//! every test.
+//! Properties of any input, which the fuzz target asserts, and a short run of them with every test.
 
 use std::net::SocketAddr;
 

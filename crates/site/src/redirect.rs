@@ -5,8 +5,8 @@ use crate::path::DocumentPath;
 /// The URL of the folder at `path`: its path with a slash at the end, percent-encoded anew, and the
 /// query as it was.
 ///
-/// It is a path, not a whole URL, so it is right behind any proxy. It starts with exactly one
-/// slash: `//host` and `/\host` would be another server to a browser, and a backslash is always
+/// The Location is a path, not a whole URL, so it is right behind any proxy. It starts with exactly
+/// one slash: `//host` and `/\host` would be another server to a browser, and a backslash is always
 /// encoded.
 pub(crate) fn to_directory(path: &DocumentPath, query: Option<&[u8]>) -> Vec<u8> {
     let url_path = path.url_path();
@@ -41,7 +41,7 @@ pub(crate) fn push(byte: u8, plain: bool, out: &mut Vec<u8>) {
     }
 }
 
-/// What stands for itself in a path: unreserved, sub-delims, `:`, `@` and the slash (RFC 3986
+/// Bytes that are not encoded in a path: unreserved, sub-delims, `:`, `@` and the slash (RFC 3986
 /// §3.3).
 pub(crate) fn is_path_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;=:@".contains(&byte)

@@ -1,4 +1,4 @@
-//! What a URL turned out to be.
+//! The result of resolving a request.
 
 use std::rc::Rc;
 
@@ -8,17 +8,17 @@ use crate::documents::FileHandle;
 use crate::path::DocumentPath;
 use crate::ruled::Ruled;
 
-/// What a request's URL turned out to be, and what directives have to say about the response.
+/// A resolution, and what directives say about the response.
 #[derive(Debug)]
 pub struct Resolved {
-    /// What is to be sent.
+    /// The resolution.
     pub resolution: Resolution,
-    /// What directives made of the request; `None` where none applies to it.
+    /// The request as directives have left it; `None` where no directive applies.
     pub ruled: Option<Rc<Ruled>>,
 }
 
 impl Resolved {
-    /// Nothing but this status.
+    /// A resolution that is a bare status.
     pub(crate) fn status(status: Status) -> Resolved {
         Resolved {
             resolution: Resolution::Status(status),
@@ -27,7 +27,7 @@ impl Resolved {
     }
 }
 
-/// What a request's URL turned out to be.
+/// The answer that a request has to get.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resolution {
     /// A file to send, for GET or HEAD.
@@ -44,7 +44,7 @@ pub enum Resolution {
         /// The folder.
         path: DocumentPath,
     },
-    /// Look elsewhere.
+    /// A redirect.
     Redirect {
         /// 301, or what a directive says.
         status: Status,
@@ -52,7 +52,7 @@ pub enum Resolution {
         /// or, from a directive, a whole URL.
         location: Vec<u8>,
     },
-    /// Nothing but which methods there are: 204 for OPTIONS, 405 for a method that there is not.
+    /// The list of allowed methods: 204 for OPTIONS, 405 for a method that is not allowed.
     Allow {
         /// 204 or 405.
         status: Status,
@@ -64,36 +64,36 @@ pub enum Resolution {
         /// The folder.
         path: DocumentPath,
     },
-    /// A page that directives brought forth (ErrorDocument's text, a choice of variants), as
-    /// `text/html`.
+    /// A page made by directives (ErrorDocument's text, a choice of variants), as `text/html`.
     Page {
         /// Its status.
         status: Status,
         /// Its content.
         body: Vec<u8>,
     },
-    /// Whether a password fits takes long to find out: find it out, remember it, and resolve again.
+    /// A password has to be compared, which takes long: compare it, remember the result, and
+    /// resolve again.
     Verify {
-        /// In one of the forms that `htpasswd` writes.
+        /// The hash, in one of the forms that `htpasswd` writes.
         hash: Vec<u8>,
-        /// As the client sent it.
+        /// The password, as the client sent it.
         password: Vec<u8>,
     },
-    /// A request to be handed on (`RewriteRule … [P]`).
+    /// A request for an upstream server (`RewriteRule … [P]`).
     Proxy {
-        /// To which of the site's `upstreams`, by its place among them.
+        /// The upstream's place among the site's `upstreams`.
         upstream: usize,
-        /// With which path and query: printable ASCII, starting with a slash.
+        /// The path and query to ask for: printable ASCII, starting with a slash.
         target: Vec<u8>,
     },
-    /// Nobody wants the request's content, but there may be no more of it than that, and how much
-    /// there is does not stand in its head: receive it, forget it, set the request's length (to
-    /// more than `most` where it is longer), and resolve again.
+    /// The request's content is discarded, but its length is limited, and the head does not tell
+    /// the length: receive and forget the content, set the request's length (to more than `most`
+    /// where it is longer), and resolve again.
     Discard {
-        /// Bytes that there may be.
+        /// The longest content allowed, in bytes.
         most: u64,
     },
-    /// Nothing to send but this error.
+    /// A bare status, for which the server makes the page.
     Status(Status),
 }
 
@@ -111,7 +111,7 @@ impl Script {
         &self.path
     }
 
-    /// The same script, in the memory of another path, which is its file.
+    /// Returns the same script, in the memory of another path, which is its file.
     pub(crate) fn at(&self, path: DocumentPath) -> Script {
         Script {
             path,
@@ -120,18 +120,18 @@ impl Script {
         }
     }
 
-    /// The script's file, to be handed back to a [`Scratch`](crate::Scratch).
+    /// Returns the script's file, to be given back to a [`Scratch`](crate::Scratch).
     pub fn into_path(self) -> DocumentPath {
         self.path
     }
 
-    /// What the URL had behind the script's name, decoded: empty, or starting with `/`.
+    /// Returns the part of the URL after the script's name, decoded: empty, or starting with `/`.
     pub fn path_info(&self) -> &[u8] {
         &self.path_info
     }
 
-    /// Where the script runs for a URL that is not its own (a `try` step): that URL's path,
-    /// decoded.
+    /// Returns the path of the URL, decoded, where the script runs for a URL that is not its own (a
+    /// `try` step).
     pub fn redirect_url(&self) -> Option<&[u8]> {
         self.redirect_url.as_deref()
     }

@@ -59,8 +59,8 @@ pub(crate) struct Entry<P> {
 pub struct CachedResolution<P> {
     /// The resolution.
     pub resolved: Resolved,
-    /// What the server has prepared for requests of this entry; at first the default of `P`, which
-    /// the server fills through interior mutability. It goes with `resolved` as that is here: once
+    /// The server's prepared answer for requests of this entry; at first the default of `P`, which
+    /// the server fills through interior mutability. It belongs to `resolved` as that is here: once
     /// the [`Ruled`] in it has been changed, the prepared answer does not apply. `None`: the
     /// request is not in the cache.
     pub prepared: Option<Rc<P>>,

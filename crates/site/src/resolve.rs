@@ -1,4 +1,4 @@
-//! From a request's path to what it stands for.
+//! Resolves a request's path.
 //!
 //! ```text
 //! method ─ TRACE, CONNECT: 405 · OPTIONS *: 204
@@ -20,15 +20,15 @@ use crate::documents::{DocumentHost, FileHandle, Look, PathKind};
 use crate::names::FileClass;
 use crate::normal::normalize;
 use crate::path::{DocumentPath, Scratch};
-use crate::phases::{Start, Walk};
+use crate::phases::{Evaluation, KnownPath};
 use crate::redirect;
 use crate::resolution::{Resolution, Resolved, Script};
 use crate::resolution_cache::{CacheKey, CachedResolution, ResolutionCache};
 use crate::sites::Site;
 
-/// What the request of `client` stands for on `site`. Where no directive applies, the usual request
-/// asks `disk` once, and the only memory that it needs is the path's, which `scratch` provides once
-/// a path has been [given back](Scratch::reuse).
+/// Resolves the request of `client` on `site`. Where no directive applies, the usual request asks
+/// `host` one question and allocates nothing: `scratch` lends the memory of a path that was [given
+/// back](Scratch::reuse).
 pub fn resolve(
     site: &Site,
     client: &Client<'_>,
@@ -36,8 +36,10 @@ pub fn resolve(
     scratch: &mut Scratch,
 ) -> Resolved {
     match unruled(site, client.request(), host, scratch) {
-        Unruled::Resolved(resolution) => Resolved { resolution, ruled: None },
-        Unruled::Ruled(start) => Walk::new(site, *client, host, scratch).run(start, None),
+        WithoutRules::Resolved(resolution) => Resolved { resolution, ruled: None },
+        WithoutRules::Ruled(start) => {
+            Evaluation::new(site, *client, host, scratch).run(start, None)
+        }
     }
 }
 
@@ -56,7 +58,7 @@ pub fn resolve_cached<P: Default>(
     let Some(epoch) = host.epoch().filter(|_| reads_only) else {
         return uncached(resolve(site, client, host, scratch));
     };
-    let mut asked = match Asked::new(site, client.request(), scratch) {
+    let mut asked = match PathSearch::new(site, client.request(), scratch) {
         Ok(asked) => asked,
         Err(status) => return uncached(Resolved::status(status)),
     };
@@ -67,8 +69,8 @@ pub fn resolve_cached<P: Default>(
         return entry.resolved(&mut asked.path);
     }
     let start = match asked.find(host, scratch) {
-        Unruled::Ruled(start) => start,
-        Unruled::Resolved(resolution) => {
+        WithoutRules::Ruled(start) => start,
+        WithoutRules::Resolved(resolution) => {
             return uncached(Resolved { resolution, ruled: None });
         }
     };
@@ -77,10 +79,10 @@ pub fn resolve_cached<P: Default>(
         cache.hash(&again(site, client)?.path, query)
     });
     let Some(hash) = hash.filter(|hash| cache.wants(*hash)) else {
-        return uncached(Walk::new(site, *client, host, scratch).run(start, None));
+        return uncached(Evaluation::new(site, *client, host, scratch).run(start, None));
     };
     let reads = Reads::default();
-    let resolved = Walk::new(site, client.noting(&reads), host, scratch).run(start, None);
+    let resolved = Evaluation::new(site, client.noting(&reads), host, scratch).run(start, None);
     // Otherwise something changed meanwhile, or an answer holds for this moment only.
     let asked = again(site, client).filter(|_| host.epoch() == Some(epoch));
     let prepared = asked
@@ -90,12 +92,12 @@ pub fn resolve_cached<P: Default>(
 
 /// The path of the request once more: the evaluation has used up the first one.
 #[cold]
-fn again<'a>(site: &'a Site, client: &Client<'a>) -> Option<Asked<'a>> {
-    Asked::new(site, client.request(), &mut Scratch::default()).ok()
+fn again<'a>(site: &'a Site, client: &Client<'a>) -> Option<PathSearch<'a>> {
+    PathSearch::new(site, client.request(), &mut Scratch::default()).ok()
 }
 
-/// The same, with everything noted that happens on the way: in the `trace` of what is
-/// [ruled](Resolved::ruled).
+/// Resolves the request of `client` as [`resolve`] does, and notes every step in the `trace` of
+/// [`Resolved::ruled`].
 pub fn explain(
     site: &Site,
     client: &Client<'_>,
@@ -104,11 +106,11 @@ pub fn explain(
 ) -> Resolved {
     match without_path(client.request()) {
         Some(resolution) => Resolved { resolution, ruled: None },
-        None => Walk::new(site, *client, host, scratch).run(None, Some(Box::default())),
+        None => Evaluation::new(site, *client, host, scratch).run(None, Some(Box::default())),
     }
 }
 
-/// What methods get that have no meaning for a path.
+/// Answers methods that have no meaning for a path.
 fn without_path(request: &Request) -> Option<Resolution> {
     match request.method {
         Method::Trace | Method::Connect => Some(not_allowed(ALLOW_SCRIPT)),
@@ -117,12 +119,12 @@ fn without_path(request: &Request) -> Option<Resolution> {
     }
 }
 
-/// What a request comes to as long as no directive is met.
-enum Unruled {
+/// The outcome of a search that ends where it meets a directive.
+enum WithoutRules {
     Resolved(Resolution),
-    /// There are some. Also what is known of the path that was asked for, if that was the first
+    /// Directives apply. Also holds what is known of the requested path, if that path was the first
     /// question.
-    Ruled(Option<Start>),
+    Ruled(Option<KnownPath>),
 }
 
 fn unruled(
@@ -130,42 +132,41 @@ fn unruled(
     request: &Request,
     host: &mut impl DocumentHost,
     scratch: &mut Scratch,
-) -> Unruled {
+) -> WithoutRules {
     if let Some(resolution) = without_path(request) {
-        return Unruled::Resolved(resolution);
+        return WithoutRules::Resolved(resolution);
     }
-    match Asked::new(site, request, scratch) {
+    match PathSearch::new(site, request, scratch) {
         Ok(asked) => asked.find(host, scratch),
-        Err(status) => Unruled::Resolved(Resolution::Status(status)),
+        Err(status) => WithoutRules::Resolved(Resolution::Status(status)),
     }
 }
 
-/// A request's path below its site's root.
-struct Asked<'a> {
+/// The search for a request's path below its site's root.
+struct PathSearch<'a> {
     site: &'a Site,
     request: &'a Request,
-    /// Grows and shrinks while things are tried. A step that comes to nothing leaves it as it found
-    /// it; one that comes to a verdict leaves what the verdict is about.
+    /// Grows and shrinks during the search. A step that finds nothing restores the path; a step
+    /// that ends the search leaves the path that its verdict is about.
     path: DocumentPath,
-    /// Whether a slash followed.
+    /// Whether the URL has a slash after the path.
     slash: bool,
     query: Option<&'a [u8]>,
-    /// Where the first component starts that may not be served, and what it gets.
+    /// The first component that may not be served: where it starts, and its status.
     refusal: Option<(usize, Status)>,
-    /// The URL that a script stands in for.
+    /// The URL for which a `try` step has chosen a script.
     redirect_url: Option<Vec<u8>>,
     /// Whether some component starts with a dot.
     dotted: bool,
-    /// Set where directives apply to something that the disk was asked about. Then nothing found
-    /// here counts.
+    /// The answer of the host that named directives. Then the search counts for nothing.
     ruled: Option<Look>,
-    /// The answer to the last question.
+    /// The handle in the answer to the last question.
     file: FileHandle,
-    /// How often the disk was asked.
+    /// Questions that the host has been asked.
     questions: u32,
 }
 
-/// What is to be answered, about the path as it stands then.
+/// The end of the search, about the path as it is then.
 enum Verdict {
     File { path_info: Vec<u8> },
     Folder,
@@ -178,13 +179,13 @@ impl Verdict {
     const FORBIDDEN: Verdict = Verdict::Status(Status::FORBIDDEN);
 }
 
-impl<'a> Asked<'a> {
+impl<'a> PathSearch<'a> {
     fn new(site: &'a Site, request: &'a Request, scratch: &mut Scratch) -> Result<Self, Status> {
         let mut path = site.root(request.host(), scratch.take())?;
         let (encoded, query) = request.path_and_query();
         let shape = path.write_relative(|bytes| normalize(encoded, bytes))?;
         let refusal = site.names.refusal(path.relative(), shape.dotted);
-        Ok(Asked {
+        Ok(PathSearch {
             site,
             request,
             path,
@@ -209,17 +210,17 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// What it comes to, as long as no directive is met.
-    fn find(mut self, host: &mut impl DocumentHost, scratch: &mut Scratch) -> Unruled {
+    /// Runs the search.
+    fn find(mut self, host: &mut impl DocumentHost, scratch: &mut Scratch) -> WithoutRules {
         let length = self.path.relative().len();
         let verdict = self.verdict(host);
         let Some(look) = self.ruled else {
-            return Unruled::Resolved(self.finish(verdict));
+            return WithoutRules::Resolved(self.finish(verdict));
         };
         let steps = self.site.steps();
         let begins_with_uri = matches!(steps.first(), Some(TryStep::Uri | TryStep::UriDirectory));
         if self.questions == 1 && begins_with_uri && self.path.relative().len() == length {
-            return Unruled::Ruled(Some(Start {
+            return WithoutRules::Ruled(Some(KnownPath {
                 path: self.path,
                 slash: self.slash,
                 dotted: self.dotted,
@@ -227,11 +228,11 @@ impl<'a> Asked<'a> {
             }));
         }
         scratch.reuse(self.path);
-        Unruled::Ruled(None)
+        WithoutRules::Ruled(None)
     }
 
-    /// What is at the path. Where rules are in force for that, it is as good as forbidden, which
-    /// ends every attempt.
+    /// Asks what is at the path. A path with directives counts as forbidden, which ends every
+    /// attempt.
     #[inline]
     fn kind(&mut self, host: &mut impl DocumentHost) -> PathKind {
         if !self.path.fits() {
@@ -251,7 +252,7 @@ impl<'a> Asked<'a> {
         if let Some((start, status)) = self.refusal {
             // An ErrorDocument may be in force where the refused name is, or would be.
             self.kind(host);
-            // In PATH_INFO any name may stand: `/wiki.php/.htaccess` is a page about that file.
+            // PATH_INFO may hold any name: `/wiki.php/.htaccess` is a page about that file.
             return self.script_before(start, host).unwrap_or(Verdict::Status(status));
         }
         let site = self.site;
@@ -324,9 +325,8 @@ impl<'a> Asked<'a> {
     }
 
     /// The longest prefix of the path that exists, if it is a script: the rest is its PATH_INFO.
-    /// Only components before `limit` are looked at, and only those that are called like a script:
-    /// what follows any other file is 404 as well as what follows nothing, so the disk need not be
-    /// asked about them.
+    /// Only components before `limit` that are named like a script are tried. Anything after
+    /// another file is 404, as after nothing, so the host need not be asked about those.
     fn script_before(&mut self, limit: usize, host: &mut impl DocumentHost) -> Option<Verdict> {
         let mut end = limit;
         while let Some(at) = memrchr(b'/', &self.path.relative()[..end]) {
@@ -391,7 +391,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// A file or script that stands in for the URL. `target` starts with `/`.
+    /// A file or script of a `try` step. `target` starts with `/`.
     fn fixed(&mut self, target: &[u8], host: &mut impl DocumentHost) -> Option<Verdict> {
         let mut asked_for = self.path.url_path().to_vec();
         self.path.truncate_relative(0);
@@ -436,7 +436,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// What is not a script has only the methods that read.
+    /// Files and folders have only the methods that read.
     fn plain(self, resolution: impl FnOnce(DocumentPath) -> Resolution) -> Resolution {
         match self.request.method {
             Method::Get | Method::Head => resolution(self.path),

@@ -1,4 +1,4 @@
-//! What directives have in force in a folder, and for a file in it.
+//! The directives in force in a folder, and for a file in it.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,44 +10,44 @@ use howdah_htaccess::{Compiled, Mistake, Settings};
 
 use crate::phases::handler::ABOVE;
 
-/// What is in force in a folder: its own file of directives merged with those of the folders above,
-/// up to the site's own rules. Made by the [`DocumentHost`](crate::DocumentHost), which keeps it for as long as
-/// none of these files changes. So nothing is merged twice: neither the folders on the way, nor the
-/// sections that apply to a file.
+/// The directives in force in a folder: its own file merged with those of the folders above, up to
+/// the site's own rules. The [`DocumentHost`](crate::DocumentHost) makes the rules and keeps them
+/// until one of these files changes. Nothing is merged twice: neither the folders on the way, nor
+/// the sections that apply to a file.
 #[derive(Debug)]
 pub struct Rules {
     above: Option<Rc<Rules>>,
     own: Arc<Compiled>,
-    /// The file that is broken, the first from the top.
+    /// The broken file, the first from the top.
     broken: Option<Arc<Compiled>>,
-    folder: Rc<InForce>,
+    folder: Rc<SettingsInForce>,
     /// Whether this folder or one above does not let every link be followed.
     restricts_links: bool,
     /// By the numbers of the `<Files>` sections that apply.
     by_files: Variants,
 }
 
-/// Merged settings, and the conditions that are to be asked for more.
+/// Merged settings, and the conditions that have not been evaluated yet.
 #[derive(Debug)]
-pub(crate) struct InForce {
+pub(crate) struct SettingsInForce {
     pub(crate) settings: Arc<Settings>,
-    /// `<If>` sections that nobody has looked at yet.
+    /// `<If>` sections that have not been evaluated.
     pub(crate) pending: Box<[Arc<ConditionalSection>]>,
-    /// Whether a section, and not a folder, has said SetHandler: it stands before the site's own
-    /// handlers.
+    /// Whether a section, and not a folder, has said SetHandler. A section's handler comes before
+    /// the site's own handlers.
     pub(crate) section_sets_handler: bool,
-    /// Whether nothing of it can be seen in the response for a file or a script.
+    /// Whether the settings leave the response for a file or a script unchanged.
     pub(crate) is_silent: bool,
     /// By the numbers of the branches that apply, one for each section.
     by_branches: Variants,
 }
 
-/// What has been merged for a combination of sections.
-type Variants = RefCell<Vec<(Box<[u16]>, Rc<InForce>)>>;
+/// Settings merged for combinations of sections.
+type Variants = RefCell<Vec<(Box<[u16]>, Rc<SettingsInForce>)>>;
 
 impl Rules {
-    /// What is in force where `above` is and `own` is closer to the file. Folders without
-    /// directives of their own have the rules of the folder above.
+    /// Returns the rules of a folder with the directives `own` below the rules `above`. Folders
+    /// without directives of their own have the rules of the folder above.
     pub fn below(above: Option<&Rc<Rules>>, own: Arc<Compiled>) -> Rc<Rules> {
         let settings = match above {
             Some(above) => above.folder.settings.merge(&own.settings),
@@ -61,23 +61,23 @@ impl Rules {
             above: above.cloned(),
             broken: broken.or_else(|| own.mistake.is_some().then(|| Arc::clone(&own))),
             own,
-            folder: InForce::folder(settings),
+            folder: SettingsInForce::folder(settings),
             by_files: Variants::default(),
         })
     }
 
-    /// The rules of the next folder above that has any.
+    /// Returns the rules of the next folder above that has directives.
     pub fn above(&self) -> Option<&Rc<Rules>> {
         self.above.as_ref()
     }
 
-    /// The file of directives that is closest.
+    /// Returns the closest file of directives.
     pub fn own(&self) -> &Arc<Compiled> {
         &self.own
     }
 
-    /// What is wrong with one of the files, the first from the top: then nothing that they cover is
-    /// served.
+    /// Returns the mistake in the first broken file from the top. Nothing that a broken file covers
+    /// is served.
     pub fn mistake(&self) -> Option<&Mistake> {
         self.broken.as_ref().and_then(|compiled| compiled.mistake.as_deref())
     }
@@ -86,14 +86,15 @@ impl Rules {
         self.restricts_links
     }
 
-    /// Everything merged, without the sections that wait for a file's name or a condition.
+    /// Returns the merged settings, without the sections that depend on a file's name or a
+    /// condition.
     pub fn settings(&self) -> &Arc<Settings> {
         &self.folder.settings
     }
 
-    /// What is in force where these `<Files>` sections apply, by their numbers in
+    /// Returns the settings where these `<Files>` sections apply, by their numbers in
     /// [`Settings::files`].
-    pub(crate) fn with_files(&self, numbers: &[u16]) -> Rc<InForce> {
+    pub(crate) fn with_files(&self, numbers: &[u16]) -> Rc<SettingsInForce> {
         if numbers.is_empty() {
             return Rc::clone(&self.folder);
         }
@@ -110,9 +111,9 @@ impl Rules {
     }
 }
 
-impl InForce {
-    fn folder(settings: Settings) -> Rc<InForce> {
-        Rc::new(InForce {
+impl SettingsInForce {
+    fn folder(settings: Settings) -> Rc<SettingsInForce> {
+        Rc::new(SettingsInForce {
             pending: settings.conditions.clone().into(),
             is_silent: is_silent(&settings),
             settings: Arc::new(settings),
@@ -121,10 +122,10 @@ impl InForce {
         })
     }
 
-    /// What is in force where these branches of the pending conditions apply: one number for each
-    /// condition, [`NO_BRANCH`] where none does. The conditions inside of those branches are
+    /// Returns the settings where these branches of the pending conditions apply: one number for
+    /// each condition, [`NO_BRANCH`] where none does. The conditions inside those branches are
     /// pending then.
-    pub(crate) fn with_branches(&self, numbers: &[u16]) -> Rc<InForce> {
+    pub(crate) fn with_branches(&self, numbers: &[u16]) -> Rc<SettingsInForce> {
         variant(&self.by_branches, numbers, || {
             let branches = self.pending.iter().zip(numbers);
             let branches =
@@ -135,10 +136,14 @@ impl InForce {
         })
     }
 
-    fn closer(&self, sections: &Settings, pending: Vec<Arc<ConditionalSection>>) -> Rc<InForce> {
+    fn closer(
+        &self,
+        sections: &Settings,
+        pending: Vec<Arc<ConditionalSection>>,
+    ) -> Rc<SettingsInForce> {
         let sets_handler = sections.core.as_ref().is_some_and(|core| core.sets_handler());
         let settings = self.settings.merge(sections);
-        Rc::new(InForce {
+        Rc::new(SettingsInForce {
             is_silent: is_silent(&settings),
             settings: Arc::new(settings),
             pending: pending.into(),
@@ -165,8 +170,12 @@ fn together<'s>(mut sections: impl Iterator<Item = &'s Settings>) -> Settings {
     sections.fold(first, |merged, section| merged.merge(section))
 }
 
-/// The variant for `numbers`, made where it is not known yet.
-fn variant(known: &Variants, numbers: &[u16], make: impl FnOnce() -> Rc<InForce>) -> Rc<InForce> {
+/// Returns the variant for `numbers`, made on first use.
+fn variant(
+    known: &Variants,
+    numbers: &[u16],
+    make: impl FnOnce() -> Rc<SettingsInForce>,
+) -> Rc<SettingsInForce> {
     if let Some((_, found)) = known.borrow().iter().find(|(key, _)| **key == *numbers) {
         return Rc::clone(found);
     }
@@ -178,8 +187,8 @@ fn variant(known: &Variants, numbers: &[u16], make: impl FnOnce() -> Rc<InForce>
     made
 }
 
-/// For a condition of which no branch applies.
+/// The number of a condition of which no branch applies.
 pub(crate) const NO_BRANCH: u16 = u16::MAX;
 
-/// Beyond so many combinations of sections in one folder the rest is merged anew for each request.
+/// Combinations of sections that are kept for one folder. Others are merged for each request.
 const MOST_VARIANTS: usize = 64;

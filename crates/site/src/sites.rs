@@ -1,4 +1,4 @@
-//! The sites of a server, made ready to be looked up and resolved against.
+//! The sites of a server, prepared for look-ups.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
@@ -30,7 +30,7 @@ pub struct Site {
     config: Arc<howdah_config::Site>,
     root: Root,
     pub(crate) names: Names,
-    /// What is in force where no directive is.
+    /// The settings where no directive is in force.
     bare: Arc<Settings>,
     /// The root that is the same for every host.
     document_root: Arc<[u8]>,
@@ -47,8 +47,8 @@ enum Root {
 }
 
 impl Sites {
-    /// Makes the sites of `config` ready. A host that is listed twice, which the configuration's
-    /// own checks refuse, belongs to the first.
+    /// Prepares the sites of `config`. A host that is listed twice, which the configuration's own
+    /// checks refuse, belongs to the first.
     pub fn compile(config: &Config) -> Self {
         let mut sites = Sites {
             sites: Vec::new(),
@@ -84,9 +84,9 @@ impl Sites {
         sites
     }
 
-    /// The site that answers for `host`, as the request gave it (a port and a final dot are
-    /// ignored, and so is case): the one that lists the name itself, else the longest wildcard,
-    /// else the default.
+    /// Returns the site that answers for `host`, as the request gave it (a port, a final dot and
+    /// case are ignored): the one that lists the name itself, else the longest wildcard, else the
+    /// default.
     pub fn find(&self, host: &[u8]) -> Option<&Site> {
         if self.exact.is_empty() && self.wildcards.is_empty() {
             return self.by_number(self.default);
@@ -149,23 +149,23 @@ impl Site {
         }
     }
 
-    /// Its place in the configuration, from 0.
+    /// Returns the site's place in the configuration, from 0.
     pub fn number(&self) -> usize {
         self.number
     }
 
-    /// The number of the site's scope of directives, from 0. Sites on which directives mean the same
-    /// have the same scope and share what is known of them.
+    /// Returns the number of the site's scope of directives, from 0. Sites on which directives mean
+    /// the same have one scope and share what is known of directives.
     pub fn scope(&self) -> u32 {
         self.scope
     }
 
-    /// What logs call it.
+    /// Returns the name in logs.
     pub fn name(&self) -> &str {
         &self.config.name
     }
 
-    /// What it was configured as.
+    /// Returns the configuration of the site.
     pub fn config(&self) -> &howdah_config::Site {
         &self.config
     }
@@ -186,7 +186,8 @@ impl Site {
         &self.bare
     }
 
-    /// The document root for `host`, without a slash at its end; empty for a host that has none.
+    /// Returns the document root for `host`, without a slash at its end; empty for a host that has
+    /// none.
     pub fn document_root(&self, host: &[u8]) -> Arc<[u8]> {
         match &self.root {
             Root::Fixed(_) => Arc::clone(&self.document_root),
@@ -197,8 +198,8 @@ impl Site {
         }
     }
 
-    /// The site's document root for `host`, written into `buffer`. A host that cannot be a folder's
-    /// name has no root: 404, as for a folder that is not there.
+    /// Writes the site's document root for `host` into `buffer`. A host that cannot be a folder's
+    /// name has no root: 404, as for a folder that does not exist.
     pub(crate) fn root(&self, host: &[u8], buffer: Vec<u8>) -> Result<DocumentPath, Status> {
         match &self.root {
             Root::Fixed(root) => {

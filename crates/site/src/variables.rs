@@ -1,4 +1,4 @@
-//! What a script finds in `$_SERVER`, as PHP developers know it from Apache.
+//! The server variables of a script (`$_SERVER`), as PHP developers know them from Apache.
 
 mod environment;
 mod ruled;
@@ -14,10 +14,10 @@ use crate::ruled::Ruled;
 pub use environment::Environment;
 
 /// Gives `out` every server variable of `script`, run for the request of `client`, as name and
-/// value. The answer is how many of them, the last ones, directives have set: the `HTTP_` names
-/// among those are no fields of the request.
+/// value. Returns how many of them, the last ones, directives have set: the `HTTP_` names among
+/// those are no fields of the request.
 ///
-/// What is given is what Apache gives (mod_php, and php-fpm behind mod_proxy_fcgi), with these
+/// The variables are those of Apache (mod_php, and php-fpm behind mod_proxy_fcgi), with these
 /// differences:
 /// - Lines of Cookie are joined by `; `, not `, `: PHP would take `a=1, b=2` for one cookie.
 /// - HTTP_AUTHORIZATION is given, as nginx does; Apache hides it, and every framework then asks for
@@ -25,8 +25,8 @@ pub use environment::Environment;
 /// - HTTP_HOST is the authority that the request is really for: RFC 9112 §3.2.2 has a target in
 ///   absolute form win over Host, and HTTP/2 need not send Host at all.
 ///
-/// `ruled` is what directives have made of the request. The variables that they set come behind
-/// these, and where a name is the same, these win, as in Apache.
+/// `ruled`: the request as directives have left it. The variables that they set come after those of
+/// the server. Where a name is the same, the server's value wins, as in Apache.
 ///
 /// PHP adds its own: `PHP_SELF` (SCRIPT_NAME and PATH_INFO), `argv`, `argc`, `REQUEST_TIME` and
 /// `REQUEST_TIME_FLOAT`, and `PHP_AUTH_*` from the Authorization field.
@@ -51,8 +51,8 @@ pub fn server_variables(
     environment.give(out)
 }
 
-/// The first of them: what is the same for all requests that one [remembered](crate::Memory)
-/// request stands for.
+/// Gives `out` the first of these variables: those that all requests of one entry of the
+/// [`ResolutionCache`](crate::ResolutionCache) have in common.
 pub fn common_variables(
     client: &Client<'_>,
     script: &Script,
@@ -83,7 +83,7 @@ pub fn common_variables(
     }
 }
 
-/// The others that the server sets: what each request has of its own.
+/// Gives `out` the other variables that the server sets: those that differ between requests.
 pub fn own_variables(
     client: &Client<'_>,
     ruled: Option<&Ruled>,
@@ -133,8 +133,8 @@ fn about_the_script(script: &Script, ruled: Option<&Ruled>, out: &mut impl FnMut
     }
 }
 
-/// What mod_rewrite leaves behind where `.htaccess` sends everything to a front controller, which
-/// is what frameworks know. (FallbackResource leaves nothing.)
+/// The REDIRECT_ variables of mod_rewrite where `.htaccess` sends everything to a front controller;
+/// frameworks expect them. (FallbackResource sets none.)
 fn about_the_try_step(request: &Request, script: &Script, out: &mut impl FnMut(&[u8], &[u8])) {
     if let Some(url) = script.redirect_url() {
         out(b"REDIRECT_STATUS", b"200");
@@ -211,8 +211,8 @@ fn host_as_sent<'r>(request: &'r Request, fields: &'r Fields) -> &'r [u8] {
     }
 }
 
-/// The marks that more than one field line has. Almost always none, so almost no line is compared
-/// with the others.
+/// The marks that more than one field line has. There are almost none, so almost no line is
+/// compared with the others.
 fn repeated_marks(fields: &Fields) -> u64 {
     let (mut seen, mut repeated) = (0, 0);
     for (field, _) in fields.iter() {
@@ -252,7 +252,8 @@ fn variable_name<'b>(field: &[u8], buffer: &'b mut [u8; LONGEST_NAME]) -> Option
     sound.then_some(name)
 }
 
-/// What each byte of a field's name becomes in a variable's name; 0 for one that may not be in it.
+/// For each byte of a field's name, the byte in the variable's name; 0 for a byte that is not
+/// allowed.
 const NAME_BYTES: [u8; 256] = {
     let mut table = [0; 256];
     let mut byte: u8 = 0;

@@ -5,8 +5,8 @@ use std::ops::Range;
 use super::{Refusal, head::field_line};
 use crate::{Limits, Status, scan};
 
-/// Takes chunked content apart as it comes. Extensions and the trailer section are checked and
-/// passed over (RFC 9112 §7.1.1, §7.1.2).
+/// Decodes chunked content as it arrives. Extensions and the trailer section are checked and
+/// skipped (RFC 9112 §7.1.1, §7.1.2).
 ///
 /// ```text
 /// Size ──digits──▶ Size ──CR──▶ SizeEnd ──LF──▶ Data ──all──▶ DataCr ──▶ DataLf ──▶ Size
@@ -16,13 +16,13 @@ use crate::{Limits, Status, scan};
 #[derive(Clone, Debug)]
 pub struct ChunkedDecoder {
     state: State,
-    /// Of the chunk: its size while it is read, then the bytes still to come.
+    /// Bytes of the chunk: its size while that is read, then the bytes still to come.
     left: u64,
-    /// Of all chunks whose size is known.
+    /// Bytes of all chunks whose size is known.
     total: u64,
     /// Digits of the size so far.
     digits: u8,
-    /// Bytes of chunk lines beyond what the content so far pays for.
+    /// Bytes of chunk lines beyond the allowance of the content so far.
     overhead: usize,
     /// The trailer line so far, which may come in pieces.
     line: Vec<u8>,
@@ -31,21 +31,21 @@ pub struct ChunkedDecoder {
     limits: Limits,
 }
 
-/// What one call of [`ChunkedDecoder::decode`] found.
+/// The result of one call of [`ChunkedDecoder::decode`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decoded {
-    /// Bytes of the input that are done with, those of `data` among them.
+    /// Bytes of the input that have been decoded, including those of `data`.
     pub consumed: usize,
-    /// Where content stands in the input; empty where there was none.
+    /// The range of the content in the input; empty where there was none.
     pub data: Range<usize>,
-    /// The content has ended. What follows `consumed` is the next request.
+    /// Whether the content has ended. The bytes after `consumed` are the next request.
     pub done: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Size,
-    /// White space behind the size, which only an extension may follow.
+    /// White space after the size, which only an extension may follow.
     White,
     Extension,
     SizeEnd,
@@ -73,8 +73,13 @@ impl ChunkedDecoder {
         }
     }
 
-    /// Reads on. Returns at the first run of content, at the end, or when the input is used up;
-    /// call again with what is behind `consumed` until nothing is left or `done`.
+    /// Decodes more input. Returns at the first run of content, at the end, or when the input is
+    /// used up. Must be called again with the bytes after `consumed` until nothing is left or
+    /// `done`.
+    ///
+    /// # Errors
+    /// The status to refuse the request with: the content is malformed or beyond a limit. The decoder
+    /// must not be used again.
     pub fn decode(&mut self, input: &[u8]) -> Result<Decoded, Refusal> {
         let mut at = 0;
         while at < input.len() && self.state != State::Done {
@@ -110,8 +115,8 @@ impl ChunkedDecoder {
         self.total
     }
 
-    /// Takes the CRLF behind a chunk along where it is there, so that most calls return just before
-    /// a chunk line.
+    /// Also consumes the CRLF after a chunk where it is there, so that most calls return just
+    /// before a chunk line.
     fn pass_chunk_end(&mut self, rest: &[u8]) -> Result<usize, Refusal> {
         let mut passed = 0;
         while passed < rest.len() && matches!(self.state, State::DataCr | State::DataLf) {
@@ -189,15 +194,15 @@ impl ChunkedDecoder {
                 });
             }
         }
-        // Content pays for the extensions around it, so that a long upload may sign each of its
+        // Content adds to the allowance of extensions, so that a long upload may sign each of its
         // chunks.
         self.overhead =
             self.overhead.saturating_sub(usize::try_from(self.left).unwrap_or(usize::MAX));
         Ok(if self.left == 0 { State::Trailer } else { State::Data })
     }
 
-    /// RFC 9112 §7.1.2: field lines up to an empty one. They are held to the grammar and then
-    /// forgotten: merging them could change what the head said.
+    /// RFC 9112 §7.1.2: field lines up to an empty one. They are checked and then dropped: merging
+    /// them could change the meaning of the head.
     fn trailer_line(&mut self, rest: &[u8]) -> Result<usize, Refusal> {
         let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
         let total = self.limits.fields_total.saturating_add(2);
@@ -246,5 +251,5 @@ fn too_large(why: &'static str) -> Refusal {
     }
 }
 
-/// How many bytes chunk extensions may be ahead of the content: 400 beyond.
+/// Bytes that chunk extensions may be ahead of the content: 400 beyond.
 const EXTENSIONS: usize = 4096;

@@ -1,5 +1,4 @@
-//! What the fields of a request say about where it ends and whether another follows (RFC 9112 §6,
-//! §9.3).
+//! The framing of a request: where it ends, and whether another follows (RFC 9112 §6, §9.3).
 
 use super::Refusal;
 use crate::{Content, Limits, Request, Status, Version, authority::check_authority, members, scan};
@@ -58,8 +57,8 @@ impl Seen {
         }
     }
 
-    /// The verdict over the whole head. Returns whether the connection persists and whether the
-    /// client waits for 100 Continue.
+    /// Checks the framing of the whole head. Returns whether the connection persists and whether
+    /// the client waits for 100 Continue.
     #[inline]
     pub(super) fn conclude(
         self,

@@ -1,7 +1,7 @@
 //! The head of a request: request line and field lines (RFC 9112 §2 to §5).
 //!
-//! One pass from left to right. What has been read is never looked at again in the light of what
-//! follows, so a head that comes in pieces meets the same verdict as one that comes at once.
+//! One pass from left to right. Later bytes never change the meaning of earlier ones, so a head
+//! that arrives in pieces gets the same result as one that arrives at once.
 
 use super::{Parsed, Progress, Refusal, framing::Seen};
 use crate::{
@@ -14,8 +14,11 @@ use crate::{
 /// Reads the head at the beginning of `buf` into `into`, whose memory is reused and whose scheme is
 /// kept.
 ///
-/// On [`Progress::Incomplete`] call again with the same bytes and more behind them. On a refusal
-/// `into` holds what is known of the request line, for the log, and no fields.
+/// On [`Progress::Incomplete`] the function must be called again with the same bytes and more after
+/// them. On a refusal `into` holds the known part of the request line, for the log, and no fields.
+///
+/// # Errors
+/// The status to refuse the request with, after which the connection has to be closed.
 pub fn parse_request(buf: &[u8], limits: &Limits, into: &mut Request) -> Result<Progress, Refusal> {
     into.reset();
     let outcome = read_head(buf, limits, into);
@@ -25,11 +28,11 @@ pub fn parse_request(buf: &[u8], limits: &Limits, into: &mut Request) -> Result<
     outcome
 }
 
-/// Whether parsing again can say anything new, after `buf[seen..]` has been added to bytes that
-/// were [`Progress::Incomplete`]: the first bytes can (what is no HTTP at all, such as a TLS
-/// handshake, need not end a line), then only the end of a line or a line over its limit. Keeps a
-/// client that sends byte by byte from having its whole head read again each time; the number of
-/// lines is limited.
+/// Whether parsing again can have another result, after `buf[seen..]` has been added to bytes that
+/// were [`Progress::Incomplete`]: the first bytes can (bytes that are no HTTP at all, such as a TLS
+/// handshake, need not end a line), then only the end of a line or a line over its limit. A client
+/// that sends byte by byte therefore does not have its whole head read again each time; the number
+/// of lines is limited.
 pub fn worth_parsing(buf: &[u8], seen: usize, limits: &Limits) -> bool {
     let seen = seen.min(buf.len());
     if seen == 0 || memchr::memchr(b'\n', &buf[seen..]).is_some() {
@@ -57,7 +60,7 @@ fn read_head(buf: &[u8], limits: &Limits, into: &mut Request) -> Result<Progress
     Ok(Progress::Complete(Parsed { head_length, persistent, expect_continue }))
 }
 
-/// RFC 9112 §2.2: an empty line before the request line is passed over. Old clients send one behind
+/// RFC 9112 §2.2: an empty line before the request line is skipped. Old clients send one after
 /// content.
 #[inline]
 fn empty_lines(buf: &[u8]) -> Result<Option<usize>, Refusal> {
@@ -113,7 +116,7 @@ fn request_line(bytes: &[u8], limit: usize, into: &mut Request) -> Result<Option
     Ok(Some(target_end + 1 + VERSION_LINE))
 }
 
-/// RFC 9112 §2.3. Minor versions above 1 are spoken to as 1.1 (RFC 9110 §2.5); any other major
+/// RFC 9112 §2.3. Minor versions above 1 are treated as 1.1 (RFC 9110 §2.5); any other major
 /// version is 505.
 #[cold]
 fn other_version(rest: &[u8]) -> Result<Option<Version>, Refusal> {
@@ -190,7 +193,7 @@ pub(super) struct FieldLine {
     pub name_end: usize,
     pub value_start: usize,
     pub value_end: usize,
-    /// With the CRLF.
+    /// The length of the line with its CRLF.
     pub length: usize,
 }
 
@@ -305,7 +308,7 @@ const CRLF: &[u8] = b"\r\n";
 /// Bytes of `HTTP/1.1` and CRLF.
 const VERSION_LINE: usize = 10;
 
-/// A third empty line before a request is no old client's slip any more: 400.
+/// Empty lines before a request. A third one is not the mistake of an old client any more: 400.
 const EMPTY_LINES: usize = 2;
 
 /// The first byte of a TLS record that opens a connection (RFC 8446 §5.1).

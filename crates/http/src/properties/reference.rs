@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-/// What [`chunked`] makes of some bytes.
+/// The result of [`chunked`].
 #[derive(Debug)]
 pub(super) enum Chunked {
     /// The content, and how many bytes it took.

@@ -107,7 +107,8 @@ fn request_heads() {
     assert!(accepted > 1_000, "{accepted}");
 }
 
-/// What is accepted here, `httparse` reads as the same method, target and lines. It accepts more.
+/// Heads that are accepted here are read by `httparse` as the same method, target and lines.
+/// `httparse` accepts more.
 #[test]
 fn request_heads_read_as_another_parser_reads_them() {
     run(REQUESTS, REQUEST_WORDS, 20_000, same_as_httparse, is_accepted);

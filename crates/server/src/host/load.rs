@@ -1,10 +1,10 @@
-//! How busy we are (`Header set X-Load "%l %i %b"`).
+//! How busy the server is (`Header set X-Load "%l %i %b"`).
 
 use howdah_htaccess::host::Load;
 use howdah_php::Pool;
 
-/// The machine's load averages, and how many of a site's PHP workers wait and serve. Files need
-/// none of them.
+/// Returns the machine's load averages, and the shares of a site's PHP workers that wait and serve.
+/// Files need no worker.
 pub(super) fn of(pool: Option<&Pool>) -> Load {
     let averages = std::fs::read(AVERAGES).unwrap_or_default();
     let (idle, all) = pool.map_or((0, 0), |pool| (pool.load().0, pool.workers().len()));
@@ -16,7 +16,7 @@ pub(super) fn of(pool: Option<&Pool>) -> Load {
     }
 }
 
-/// The three numbers at the start of the kernel's line; 0 for what is not there.
+/// Reads the three numbers at the start of the kernel's line; 0 for a missing one.
 fn read_averages(line: &[u8]) -> [f64; 3] {
     let mut words = line.split(u8::is_ascii_whitespace);
     [(); 3].map(|()| {
@@ -25,7 +25,7 @@ fn read_averages(line: &[u8]) -> [f64; 3] {
     })
 }
 
-/// The idle ones of all, and the others, in percent; nothing of nothing.
+/// Returns the idle workers and the others in percent of all; zero of zero.
 fn percent(idle: usize, all: usize) -> (u8, u8) {
     let share = idle.min(all).saturating_mul(100).checked_div(all);
     let idle = share.and_then(|share| u8::try_from(share).ok());

@@ -1,15 +1,15 @@
-//! Names of hosts, as far as the machine's own list has them (`Require host localhost`, `Allow from
-//! localhost`). Names that a network would have to be asked for are not looked up: a client could
-//! have every request wait for its own name server.
+//! Names of hosts in the machine's own list (`Require host localhost`, `Allow from localhost`).
+//! Names that are not in the list are not looked up: a client could make every request wait for its
+//! own name server.
 
 use std::net::IpAddr;
 
 use howdah_htaccess::host::LookedUp;
 
-/// Where the list is.
+/// The path of the list.
 pub(super) const LIST: &[u8] = b"/etc/hosts";
 
-/// The name of an address: the first that a line for it has.
+/// Returns the name of an address: the first that a line for it has.
 pub(super) fn name_of(address: IpAddr, list: &[u8]) -> LookedUp<Vec<u8>> {
     let address = address.to_canonical();
     let mut found = lines(list).filter(|(of, _)| *of == address);
@@ -19,7 +19,7 @@ pub(super) fn name_of(address: IpAddr, list: &[u8]) -> LookedUp<Vec<u8>> {
     }
 }
 
-/// The addresses of a name.
+/// Returns the addresses of a name.
 pub(super) fn addresses_of(name: &[u8], list: &[u8]) -> LookedUp<Vec<IpAddr>> {
     let found = lines(list)
         .filter(|(_, names)| names.clone().any(|other| other.eq_ignore_ascii_case(name)));
@@ -31,7 +31,7 @@ pub(super) fn addresses_of(name: &[u8], list: &[u8]) -> LookedUp<Vec<IpAddr>> {
     }
 }
 
-/// Address and names of each line.
+/// Returns address and names of each line.
 fn lines(list: &[u8]) -> impl Iterator<Item = (IpAddr, impl Iterator<Item = &[u8]> + Clone)> {
     list.split(|byte| *byte == b'\n').filter_map(|line| {
         let line = line.split(|byte| *byte == b'#').next().unwrap_or_default();

@@ -1,12 +1,12 @@
-//! What the nonces of Digest authentication are made with.
+//! The secret of Digest authentication's nonces.
 
 use std::fs::File;
 use std::io::Read;
 use std::sync::OnceLock;
 
-/// Thirty-two random bytes, the same for every thread of this front. The next generation has
-/// others; clients are then told that their nonces are stale, and try again without asking anybody.
-/// `None` where the kernel gives no random bytes.
+/// Returns thirty-two random bytes, the same for every thread of this front. The next generation
+/// has others; clients are then told that their nonces are stale, and try again without asking the
+/// user. `None`: the kernel gives no random bytes.
 pub(super) fn secret() -> Option<[u8; 32]> {
     static SECRET: OnceLock<Option<[u8; 32]>> = OnceLock::new();
     *SECRET.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! Whose a file is (`Require file-owner`, `Require file-group`).
+//! Owners of files (`Require file-owner`, `Require file-group`).
 
 use std::ffi::OsStr;
 use std::fs;
@@ -7,9 +7,9 @@ use std::os::unix::fs::MetadataExt;
 
 use howdah_htaccess::host::Owners;
 
-/// The names of a file's user and group. They are looked up in the machine's own lists, not in
-/// directories on the network, which would have everything wait. `read` gives the content of a
-/// file.
+/// Returns the names of a file's user and group. They are looked up in the machine's own lists, not
+/// in directories on the network, which would make every request wait. `read` returns the content
+/// of a file.
 pub(super) fn of(
     path: &[u8],
     mut read: impl FnMut(&[u8]) -> Option<std::sync::Arc<[u8]>>,
@@ -22,7 +22,7 @@ pub(super) fn of(
     })
 }
 
-/// The name that lines `name:x:number…` give a number.
+/// Returns the name that lines `name:x:number…` give a number.
 fn name_of(number: u32, list: &[u8]) -> Option<Box<[u8]>> {
     let number = number.to_string();
     list.split(|byte| *byte == b'\n').find_map(|line| {

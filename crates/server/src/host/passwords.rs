@@ -1,5 +1,5 @@
-//! Passwords that were compared with their hashes: that takes so long by design that it is done
-//! beside the event loops, and not for every request.
+//! Passwords that were compared with their hashes. A comparison takes long by design, so
+//! comparisons are made outside the event loops, and not for every request.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -11,35 +11,34 @@ use std::time::{Duration, Instant};
 use howdah_htaccess::host::Verified;
 use tokio::sync::Semaphore;
 
-/// How long an answer is remembered. A password that was changed or taken away has another hash, or
-/// none, so this is not how long it stays good.
+/// The time for which a result is kept. A changed or removed password has another hash, or none, so
+/// this is not how long a password stays good.
 const KEPT: Duration = Duration::from_secs(60);
-/// Answers that are remembered. Beyond, all that are older than half of [`KEPT`] are forgotten, or
-/// all.
+/// Results that are kept. Beyond, all that are older than half of [`KEPT`] are forgotten, or all.
 const MOST_KEPT: usize = 4096;
 
-/// Requests that wait for a comparison. What comes beyond is answered with 503, so that who guesses
-/// keeps nobody waiting for long.
+/// Requests that wait for a comparison. More are answered with 503, so that guessing makes no other
+/// request wait for long.
 const MOST_WAITING: usize = 64;
 
 /// Compares a password with a hash in one of the forms that `htpasswd` writes.
 pub(crate) type Compare = fn(hash: &[u8], password: &[u8]) -> bool;
 
-/// What is known of passwords, for all threads of the front.
+/// The results of comparisons, for all threads of the front.
 #[derive(Debug)]
 pub(crate) struct Passwords {
     compare: Compare,
-    /// Under keyed digests of hash and password together; neither is kept.
+    /// By keyed digests of hash and password together; neither is kept.
     known: Mutex<HashMap<(u64, u64), Answer>>,
     keys: [RandomState; 2],
-    /// Comparisons at a time: what comes beyond waits, so that guessing takes no more than a part
-    /// of the machine.
+    /// Comparisons at a time: more have to wait, so that guessing takes no more than a part of the
+    /// machine.
     permits: Semaphore,
-    /// Who waits for a comparison, or has one done.
+    /// Requests that wait for a comparison, or have one made.
     waiting: AtomicUsize,
 }
 
-/// One of those who wait.
+/// A request that waits.
 struct Waiting<'p>(&'p AtomicUsize);
 
 impl Drop for Waiting<'_> {
@@ -55,7 +54,7 @@ struct Answer {
 }
 
 impl Passwords {
-    /// Nothing is known yet. At most so many comparisons will run at a time.
+    /// Returns an empty list of results. `at_a_time` bounds the comparisons that run at a time.
     pub(crate) fn new(compare: Compare, at_a_time: usize) -> Passwords {
         Passwords {
             compare,
@@ -66,7 +65,7 @@ impl Passwords {
         }
     }
 
-    /// Whether the password fits, if that has been found out within the last minute.
+    /// Returns whether the password fits, if it was compared within the last minute.
     pub(crate) fn known(&self, hash: &[u8], password: &[u8], now: Instant) -> Verified {
         let key = self.key(hash, password);
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,8 +81,7 @@ impl Passwords {
         }
     }
 
-    /// Finds it out, on another thread. Says whether it did: it does not where too many wait for
-    /// the same.
+    /// Compares on another thread. Returns `false` where too many requests wait already.
     pub(crate) async fn find_out(&self, hash: Vec<u8>, password: Vec<u8>) -> bool {
         let key = self.key(&hash, &password);
         let Some(_waiting) = self.queue() else {
@@ -91,7 +89,7 @@ impl Passwords {
         };
         // The semaphore is never closed.
         let _permit = self.permits.acquire().await;
-        // Somebody else may have been here for the same.
+        // Another request may have asked for the same comparison.
         if self.known(&hash, &password, Instant::now()) != Verified::Later {
             return true;
         }
@@ -111,7 +109,7 @@ impl Passwords {
         (before < MOST_WAITING).then_some(waiting)
     }
 
-    /// Finds it out while everything waits, for who has nothing else to do.
+    /// Compares on this thread, for a caller that has nothing else to do.
     pub(crate) fn find_out_now(&self, hash: &[u8], password: &[u8]) {
         let answer = Answer {
             fits: (self.compare)(hash, password),

@@ -1,4 +1,4 @@
-//! Who may see it: names that are never served, then what the directives say.
+//! Access: names that are never served, then the directives.
 
 use std::sync::Arc;
 
@@ -8,69 +8,69 @@ use howdah_htaccess::transaction::Denial;
 use howdah_http::Status;
 
 use super::world::RequestWorld;
-use super::{Asked, Stop, Walk, shown, step};
+use super::{Evaluation, PhaseEnd, PhaseRequest, shown, step};
 use crate::documents::DocumentHost;
-use crate::ruled::Passed;
+use crate::ruled::PassedAccess;
 
-impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
+impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     /// SetEnvIf and its relatives.
-    pub(super) fn parse_headers(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
-        if let Some(config) = asked.settings.setenvif.clone() {
-            let mut world = RequestWorld::new(self, &asked.path, asked.kind);
-            setenvif::header_parser(&mut asked.tx, &config, &mut world)?;
+    pub(super) fn parse_headers(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
+        if let Some(config) = request.settings.setenvif.clone() {
+            let mut world = RequestWorld::new(self, &request.path, request.kind);
+            setenvif::header_parser(&mut request.tx, &config, &mut world)?;
         }
         Ok(())
     }
 
-    /// Whether the request may go on. `before` is what was in force for the request that this one
+    /// Checks access. `before`: the rules under which the request was let through that this one
     /// comes from.
     pub(super) fn check_access(
         &mut self,
-        asked: &mut Asked<'r>,
-        before: Option<&Passed>,
-    ) -> Result<(), Stop> {
-        if let Some(status) = self.refusal(asked) {
-            asked.tx.trace(|| {
+        request: &mut PhaseRequest<'r>,
+        before: Option<&PassedAccess>,
+    ) -> Result<(), PhaseEnd> {
+        if let Some(status) = self.refusal(request) {
+            request.tx.trace(|| {
                 step("access", "the site's names that are not served", status.to_string())
             });
-            return Err(Stop::Status(status));
+            return Err(PhaseEnd::Status(status));
         }
-        if let Some(mistake) = asked.settings.refused.clone() {
+        if let Some(mistake) = request.settings.refused.clone() {
             let place = Arc::new(mistake.place.clone());
-            asked.tx.complain(Some(&place), mistake.message.clone());
-            return Err(Stop::FAILED);
+            request.tx.complain(Some(&place), mistake.message.clone());
+            return Err(PhaseEnd::FAILED);
         }
-        if before.is_some_and(|before| before.is_same(&self.passed(asked))) {
-            // Who asked under the same rules has been let through; so a rule may lead where the URL
+        if before.is_some_and(|before| before.is_same(&self.passed(request))) {
+            // Access is granted under the same rules already, so a rule may lead where the URL
             // alone would not.
-            if let Some(previous) = asked.tx.state.previous.take() {
-                access::inherit(&mut asked.tx.state, &previous);
-                asked.tx.state.previous = Some(previous);
+            if let Some(previous) = request.tx.state.previous.take() {
+                access::inherit(&mut request.tx.state, &previous);
+                request.tx.state.previous = Some(previous);
             }
             return Ok(());
         }
-        asked.tx.state.user = None;
-        asked.tx.state.auth_type = None;
-        let settings = Arc::clone(&asked.settings);
+        request.tx.state.user = None;
+        request.tx.state.auth_type = None;
+        let settings = Arc::clone(&request.settings);
         let mut world =
-            RequestWorld::new(self, &asked.path, asked.kind).under(&settings, asked.slash);
-        access::check(&mut asked.tx, &settings, &mut world).map_err(|denial| match denial {
-            Denial::Status(status) => Stop::Status(status),
-            Denial::Later => Stop::Later,
+            RequestWorld::new(self, &request.path, request.kind).under(&settings, request.slash);
+        access::check(&mut request.tx, &settings, &mut world).map_err(|denial| match denial {
+            Denial::Status(status) => PhaseEnd::Status(status),
+            Denial::Later => PhaseEnd::Later,
         })
     }
 
-    /// What a name gets that is not served: as a `<Files>` section with `Require all denied` in the
-    /// server's own configuration would, and 404 for names with a dot that the client itself asks
-    /// for.
-    fn refusal(&self, asked: &mut Asked<'r>) -> Option<Status> {
-        let refusal = self.site.names.refusal(asked.path.relative(), asked.dotted);
+    /// Returns the status for a name that is never served: that of a `<Files>` section with
+    /// `Require all denied` in the server's own configuration, and 404 for names with a dot that
+    /// the client itself asks for.
+    fn refusal(&self, request: &mut PhaseRequest<'r>) -> Option<Status> {
+        let refusal = self.site.names.refusal(request.path.relative(), request.dotted);
         let (_, status) = refusal?;
-        if status == Status::NOT_FOUND && !asked.is_first {
-            return self.site.names.denies(asked.path.relative()).then_some(Status::FORBIDDEN);
+        if status == Status::NOT_FOUND && !request.is_first {
+            return self.site.names.denies(request.path.relative()).then_some(Status::FORBIDDEN);
         }
-        let filename = shown(&asked.tx.state.filename);
-        asked.tx.complain(None, format!("{filename} is not served, by its name"));
+        let filename = shown(&request.tx.state.filename);
+        request.tx.complain(None, format!("{filename} is not served, by its name"));
         Some(status)
     }
 }

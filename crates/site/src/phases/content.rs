@@ -1,23 +1,24 @@
-//! Content that nobody reads: the limit of LimitRequestBody holds for it as well
-//! (`ap_discard_request_body`).
+//! Content that is discarded: LimitRequestBody applies to it as well (`ap_discard_request_body`).
 
 use howdah_http::{Content, Status};
 
-use super::{Asked, Stop};
+use super::{PhaseEnd, PhaseRequest};
 
-/// Has the request's content thrown away, before an answer that has no use for it. Where it is
-/// longer than it may be, that is the answer.
-pub(super) fn discard(asked: &Asked<'_>) -> Result<(), Stop> {
-    let core = asked.settings.core.as_ref();
+/// Discards the request's content before an answer that does not use it. Content that is too long
+/// ends the request with that error.
+pub(super) fn discard(request: &PhaseRequest<'_>) -> Result<(), PhaseEnd> {
+    let core = request.settings.core.as_ref();
     let Some(most) = core.and_then(|core| core.request_body_limit).filter(|most| *most > 0) else {
         return Ok(());
     };
-    if drops_connection(asked.tx.state.status) {
+    if drops_connection(request.tx.state.status) {
         return Ok(());
     }
-    match asked.tx.client.content() {
-        Content::Length(length) if length > most => Err(Stop::Status(Status::CONTENT_TOO_LARGE)),
-        Content::Chunked => Err(Stop::Discard { most }),
+    match request.tx.client.content() {
+        Content::Length(length) if length > most => {
+            Err(PhaseEnd::Status(Status::CONTENT_TOO_LARGE))
+        }
+        Content::Chunked => Err(PhaseEnd::Discard { most }),
         Content::Length(_) | Content::None => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! The fixups: what directives still change once it is clear what is asked for, and that it may be.
+//! The fixups: the last changes of directives, once the file is known and access is granted.
 
 use howdah_htaccess::modules::core::{self, Options};
 use howdah_htaccess::modules::{alias, auth, env, headers, negotiation, rewrite};
@@ -6,89 +6,96 @@ use howdah_htaccess::transaction::Found;
 
 use super::handler::options_of;
 use super::world::RequestWorld;
-use super::{Asked, Stop, Walk, shown, step, target};
+use super::{Evaluation, PhaseEnd, PhaseRequest, shown, step, target};
 use crate::documents::{DocumentHost, PathKind};
 
 /// The handler of PHP scripts, as mod_php calls it.
 pub(super) const PHP: &[u8] = b"application/x-httpd-php";
 
-/// The handler of what is handed on, as mod_proxy calls it.
+/// The handler of requests for upstreams, as mod_proxy calls it.
 pub(super) const PROXY: &[u8] = b"proxy-server";
 
-impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
+impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     /// All fixups, in the order of a Debian Apache's modules.
-    pub(super) fn fix_up(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
-        self.set_handler(asked)?;
-        self.rewrite(asked)?;
-        self.redirect(asked)?;
-        self.set_environment(asked);
-        negotiation::fixup(&mut asked.tx);
-        self.fake_authorization(asked)?;
-        self.fix_up_folder(asked)?;
-        self.change_request(asked)
+    pub(super) fn fix_up(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
+        self.set_handler(request)?;
+        self.rewrite(request)?;
+        self.redirect(request)?;
+        self.set_environment(request);
+        negotiation::fixup(&mut request.tx);
+        self.fake_authorization(request)?;
+        self.fix_up_folder(request)?;
+        self.change_request(request)
     }
 
     /// SetHandler and ForceType. Debian's Apache gives PHP its files by a `<FilesMatch>` with
-    /// SetHandler, which stands before what folders say, and behind what sections of theirs say.
-    fn set_handler(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
-        let settings = asked.settings.clone();
+    /// SetHandler, which comes before the folders' handlers and after those of their sections.
+    fn set_handler(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
+        let settings = request.settings.clone();
         if let Some(config) = &settings.core {
-            let mut world = RequestWorld::new(self, &asked.path, asked.kind);
-            core::fixup(&mut asked.tx, config, &mut world)?;
+            let mut world = RequestWorld::new(self, &request.path, request.kind);
+            core::fixup(&mut request.tx, config, &mut world)?;
         }
-        let is_name = asked.kind != PathKind::Directory || !asked.slash;
-        if is_name && !asked.section_sets_handler && self.site.names.runs(asked.path.file_name()) {
-            let mime = asked.settings.mime.as_ref();
+        let is_name = request.kind != PathKind::Directory || !request.slash;
+        if is_name
+            && !request.section_sets_handler
+            && self.site.names.runs(request.path.file_name())
+        {
+            let mime = request.settings.mime.as_ref();
             let is_taken_away =
-                mime.is_some_and(|mime| mime.takes_handler_away(asked.path.file_name()));
-            // Apache runs it all the same, under a `<FilesMatch>`. Whoever wrote RemoveHandler did
+                mime.is_some_and(|mime| mime.takes_handler_away(request.path.file_name()));
+            // Apache runs the file anyway, under a `<FilesMatch>`. The author of RemoveHandler did
             // not mean that.
             if !is_taken_away {
-                asked.tx.state.handler = Some(PHP.to_vec());
+                request.tx.state.handler = Some(PHP.to_vec());
             }
         }
         Ok(())
     }
 
-    /// RewriteRule. What it makes of the URL takes effect when the other fixups are through, and if
-    /// none of them objects.
-    fn rewrite(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
-        let Some(config) = asked.settings.rewrite.clone() else {
+    /// RewriteRule. The new URL takes effect after the other fixups, and only if none of them
+    /// objects.
+    fn rewrite(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
+        let Some(config) = request.settings.rewrite.clone() else {
             return Ok(());
         };
-        let options = options_of(asked);
-        asked.tx.state.links_forbidden = !options.has(Options::FOLLOW_SYM_LINKS)
+        let options = options_of(request);
+        request.tx.state.links_forbidden = !options.has(Options::FOLLOW_SYM_LINKS)
             && !options.has(Options::SYM_LINKS_IF_OWNER_MATCH);
-        let mut world =
-            RequestWorld::new(self, &asked.path, asked.kind).under(&asked.settings, asked.slash);
-        match rewrite::fixup(&mut asked.tx, &config, &mut world) {
+        let mut world = RequestWorld::new(self, &request.path, request.kind)
+            .under(&request.settings, request.slash);
+        match rewrite::fixup(&mut request.tx, &config, &mut world) {
             rewrite::Outcome::Declined => Ok(()),
             rewrite::Outcome::Continue => {
                 // With `H=` a rule leads to that handler and to a file that is not there.
-                if asked.tx.state.found == Found::Missing {
-                    asked.kind = PathKind::Missing;
+                if request.tx.state.found == Found::Missing {
+                    request.kind = PathKind::Missing;
                 }
                 Ok(())
             }
             rewrite::Outcome::Internal { uri, args } => {
-                asked.internal = Some((uri, args));
+                request.internal = Some((uri, args));
                 Ok(())
             }
             rewrite::Outcome::Redirect { status, location } => {
-                asked.tx.state.fields.set(b"Location", &location);
-                Err(Stop::Status(status))
+                request.tx.state.fields.set(b"Location", &location);
+                Err(PhaseEnd::Status(status))
             }
-            rewrite::Outcome::Status(status) => Err(Stop::Status(status)),
+            rewrite::Outcome::Status(status) => Err(PhaseEnd::Status(status)),
             rewrite::Outcome::Proxy { url } => {
-                asked.proxied = Some(self.upstream_of(asked, &url)?);
-                asked.tx.state.handler = Some(PROXY.to_vec());
+                request.proxied = Some(self.upstream_of(request, &url)?);
+                request.tx.state.handler = Some(PROXY.to_vec());
                 Ok(())
             }
         }
     }
 
-    /// Which of the site's upstreams a URL is for, and what it asks for there.
-    fn upstream_of(&self, asked: &mut Asked<'r>, url: &[u8]) -> Result<(usize, Vec<u8>), Stop> {
+    /// Returns the upstream of a URL, and the target to ask it for.
+    fn upstream_of(
+        &self,
+        request: &mut PhaseRequest<'r>,
+        url: &[u8],
+    ) -> Result<(usize, Vec<u8>), PhaseEnd> {
         let upstreams = self.site.config().upstreams.iter();
         let found = upstreams.map(|upstream| upstream.path_of(url));
         let found = found.enumerate().find_map(|(number, path)| Some((number, path?)));
@@ -97,55 +104,55 @@ impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
                 "RewriteRule [P]: {} is for none of the site's `upstreams` in the configuration",
                 shown(url)
             );
-            asked.tx.complain(None, text);
-            return Err(Stop::FORBIDDEN);
+            request.tx.complain(None, text);
+            return Err(PhaseEnd::FORBIDDEN);
         };
         let target = target::for_upstream(path);
-        asked.tx.trace(|| {
+        request.tx.trace(|| {
             step("proxy", shown(url), self.site.config().upstreams[upstream].to_string())
         });
         Ok((upstream, target))
     }
 
     /// Redirect and RedirectMatch.
-    fn redirect(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
-        let Some(config) = asked.settings.alias.clone() else {
+    fn redirect(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
+        let Some(config) = request.settings.alias.clone() else {
             return Ok(());
         };
-        let mut world = RequestWorld::new(self, &asked.path, asked.kind);
-        match alias::fixup(&mut asked.tx, &config, &mut world) {
+        let mut world = RequestWorld::new(self, &request.path, request.kind);
+        match alias::fixup(&mut request.tx, &config, &mut world) {
             None => Ok(()),
-            Some(alias::Outcome::Status(status)) => Err(Stop::Status(status)),
+            Some(alias::Outcome::Status(status)) => Err(PhaseEnd::Status(status)),
             Some(alias::Outcome::Redirect { status, location }) => {
-                asked.tx.state.fields.set(b"Location", &location);
-                Err(Stop::Status(status))
+                request.tx.state.fields.set(b"Location", &location);
+                Err(PhaseEnd::Status(status))
             }
         }
     }
 
     /// SetEnv, PassEnv, UnsetEnv.
-    fn set_environment(&mut self, asked: &mut Asked<'r>) {
-        if let Some(config) = asked.settings.env.clone() {
-            let mut world = RequestWorld::new(self, &asked.path, asked.kind);
-            env::fixup(&mut asked.tx, &config, &mut world);
+    fn set_environment(&mut self, request: &mut PhaseRequest<'r>) {
+        if let Some(config) = request.settings.env.clone() {
+            let mut world = RequestWorld::new(self, &request.path, request.kind);
+            env::fixup(&mut request.tx, &config, &mut world);
         }
     }
 
     /// AuthBasicFake.
-    fn fake_authorization(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
-        if let Some(config) = asked.settings.auth.clone() {
-            let mut world = RequestWorld::new(self, &asked.path, asked.kind);
-            auth::fixup(&mut asked.tx, &config, &mut world)?;
+    fn fake_authorization(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
+        if let Some(config) = request.settings.auth.clone() {
+            let mut world = RequestWorld::new(self, &request.path, request.kind);
+            auth::fixup(&mut request.tx, &config, &mut world)?;
         }
         Ok(())
     }
 
     /// RequestHeader.
-    fn change_request(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
-        let settings = asked.settings.clone();
+    fn change_request(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
+        let settings = request.settings.clone();
         if let Some(config) = settings.headers.as_ref().filter(|config| config.changes_requests()) {
-            let mut world = RequestWorld::new(self, &asked.path, asked.kind);
-            headers::request_fixup(&mut asked.tx, config, &mut world)?;
+            let mut world = RequestWorld::new(self, &request.path, request.kind);
+            headers::request_fixup(&mut request.tx, config, &mut world)?;
         }
         Ok(())
     }

@@ -1,5 +1,4 @@
-//! mod_dir: what stands for a folder, and for what is missing; and the site's own `try` steps,
-//! which come behind it.
+//! mod_dir: index files and FallbackResource; then the site's own `try` steps.
 
 use std::sync::Arc;
 
@@ -7,75 +6,79 @@ use howdah_config::TryStep;
 use howdah_http::{Method, Status};
 
 use super::handler::has_stray_path_info;
-use super::lookup::overlay;
-use super::{Asked, Stop, Walk, shown, step, target};
+use super::sub_request::overlay;
+use super::{Evaluation, PhaseEnd, PhaseRequest, shown, step, target};
 use crate::documents::{DocumentHost, PathKind};
 use crate::redirect;
 
-impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
-    /// Finds what is served instead of a folder, or of what is not there.
-    pub(super) fn fix_up_folder(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
-        match asked.kind {
-            PathKind::Directory => self.serve_folder(asked)?,
-            PathKind::Missing => self.fall_back(asked)?,
+impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
+    /// Finds what is served instead of a folder, or of a missing file.
+    pub(super) fn fix_up_folder(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
+        match request.kind {
+            PathKind::Directory => self.serve_folder(request)?,
+            PathKind::Missing => self.fall_back(request)?,
             PathKind::File | PathKind::Forbidden => {}
         }
-        if asked.internal.is_none() && asked.proxied.is_none() && !asked.tx.state.is_subrequest {
-            self.try_steps(asked)?;
+        if request.internal.is_none()
+            && request.proxied.is_none()
+            && !request.tx.state.is_subrequest
+        {
+            self.try_steps(request)?;
         }
         Ok(())
     }
 
-    fn serve_folder(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
-        let settings = Arc::clone(&asked.settings);
+    fn serve_folder(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
+        let settings = Arc::clone(&request.settings);
         let config = settings.dir.as_deref();
-        let state = &mut asked.tx.state;
+        let state = &mut request.tx.state;
         if !state.uri.ends_with(b"/") {
             let is_careful =
                 state.method != Method::Get && state.env.contains(b"redirect-carefully");
             if config.and_then(|config| config.slash) == Some(false) || is_careful {
                 return Ok(());
             }
-            let location = redirect::to_directory(&asked.path, state.args.as_deref());
+            let location = redirect::to_directory(&request.path, state.args.as_deref());
             state.fields.set(b"Location", &location);
-            return Err(Stop::Status(Status::MOVED_PERMANENTLY));
+            return Err(PhaseEnd::Status(Status::MOVED_PERMANENTLY));
         }
         let has_handler = state.handler.as_deref().is_some_and(|handler| handler != FOLDER);
         let is_left = has_handler && config.and_then(|config| config.check_handler) == Some(true);
-        if asked.internal.is_some() || is_left {
+        if request.internal.is_some() || is_left {
             return Ok(());
         }
         match config.and_then(|config| config.index.as_deref()) {
-            Some(names) => self.try_index(asked, names.iter().map(|name| &name[..])),
+            Some(names) => self.try_index(request, names.iter().map(|name| &name[..])),
             None => {
                 let site = self.site;
-                self.try_index(asked, site.index().iter().map(String::as_bytes))
+                self.try_index(request, site.index().iter().map(String::as_bytes))
             }
         }
     }
 
-    /// DirectoryIndex: the first of `names` that is a file, or what came instead of one.
+    /// DirectoryIndex: the first of `names` that is a file, or the answer that a name led to
+    /// instead.
     fn try_index<'n>(
         &mut self,
-        asked: &mut Asked<'r>,
+        request: &mut PhaseRequest<'r>,
         names: impl ExactSizeIterator<Item = &'n [u8]>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), PhaseEnd> {
         let last = names.len().saturating_sub(1);
         let mut error = None;
         for (number, name) in names.enumerate() {
-            if self.is_plainly_missing(asked, name) {
+            if self.is_plainly_missing(request, name) {
                 continue;
             }
-            let passed = self.passed(asked);
-            let uri = target::join(name, asked.tx.state.args.as_deref());
-            let (found, status) = self.sub_request(&mut asked.tx.state, &uri, Some(&passed));
+            let passed = self.passed(request);
+            let uri = target::join(name, request.tx.state.args.as_deref());
+            let (found, status) = self.sub_request(&mut request.tx.state, &uri, Some(&passed));
             if status == Status::OK && (found.kind == PathKind::File || found.proxied.is_some()) {
-                return self.take_index(asked, found);
+                return self.take_index(request, found);
             }
             let is_final =
                 matches!(status, Status::NOT_ACCEPTABLE | Status::UNAUTHORIZED) && number == last;
             if status.is_redirection() || is_final {
-                return Err(self.pass_on(asked, found, status));
+                return Err(self.pass_on(request, found, status));
             }
             if !matches!(status, Status::OK | Status::NOT_FOUND) {
                 error = Some(status);
@@ -83,14 +86,14 @@ impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
             self.scratch.reuse(found.path);
         }
         match error {
-            Some(status) => Err(Stop::Status(status)),
+            Some(status) => Err(PhaseEnd::Status(status)),
             None => Ok(()),
         }
     }
 
-    /// Whether a look at the disk is enough to know that a sub-request for `name` comes to nothing.
-    fn is_plainly_missing(&mut self, asked: &mut Asked<'r>, name: &[u8]) -> bool {
-        let settings = &asked.settings;
+    /// Whether one question to the host shows that a sub-request for `name` finds nothing.
+    fn is_plainly_missing(&mut self, request: &mut PhaseRequest<'r>, name: &[u8]) -> bool {
+        let settings = &request.settings;
         let is_watched = settings.rewrite.is_some()
             || settings.alias.is_some()
             || settings.negotiation.is_some()
@@ -105,86 +108,92 @@ impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
         {
             return false;
         }
-        let length = asked.path.relative().len();
-        asked.path.push_component(name);
-        let missing = !asked.path.fits() || self.host.kind(&asked.path) == PathKind::Missing;
-        asked.path.truncate_relative(length);
+        let length = request.path.relative().len();
+        request.path.push_component(name);
+        let missing = !request.path.fits() || self.host.kind(&request.path) == PathKind::Missing;
+        request.path.truncate_relative(length);
         missing
     }
 
-    fn take_index(&mut self, asked: &mut Asked<'r>, found: Asked<'r>) -> Result<(), Stop> {
-        let config = asked.settings.dir.as_ref();
+    fn take_index(
+        &mut self,
+        request: &mut PhaseRequest<'r>,
+        found: PhaseRequest<'r>,
+    ) -> Result<(), PhaseEnd> {
+        let config = request.settings.dir.as_ref();
         if let Some(status) = config.and_then(|config| config.index_redirect()) {
             let mut location = Vec::new();
             target::escape(&found.tx.state.uri, &mut location);
-            asked.tx.state.fields.set(b"Location", &location);
-            return Err(Stop::Status(status));
+            request.tx.state.fields.set(b"Location", &location);
+            return Err(PhaseEnd::Status(status));
         }
-        asked
+        request
             .tx
             .trace(|| step("index", shown(&found.tx.state.uri), "stands for the folder"));
-        self.become_other(asked, found);
+        self.become_other(request, found);
         Ok(())
     }
 
     /// FallbackResource.
-    fn fall_back(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
-        let settings = Arc::clone(&asked.settings);
+    fn fall_back(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
+        let settings = Arc::clone(&request.settings);
         let fallback = settings.dir.as_ref().and_then(|config| config.fallback());
-        let (Some(fallback), None, None) = (fallback, &asked.internal, &asked.tx.state.handler)
+        let (Some(fallback), None, None) = (fallback, &request.internal, &request.tx.state.handler)
         else {
             return Ok(());
         };
-        let uri = target::join(fallback, asked.tx.state.args.as_deref());
-        let passed = self.passed(asked);
-        let (found, status) = self.sub_request(&mut asked.tx.state, &uri, Some(&passed));
+        let uri = target::join(fallback, request.tx.state.args.as_deref());
+        let passed = self.passed(request);
+        let (found, status) = self.sub_request(&mut request.tx.state, &uri, Some(&passed));
         if status == Status::OK && found.kind == PathKind::File {
-            asked.tx.trace(|| {
+            request.tx.trace(|| {
                 step("fallback", shown(&found.tx.state.uri), "stands for what is missing")
             });
-            self.become_other(asked, found);
+            self.become_other(request, found);
             return Ok(());
         }
         match status {
             Status::OK | Status::NOT_FOUND => Ok(()),
-            status => Err(self.pass_on(asked, found, status)),
+            status => Err(self.pass_on(request, found, status)),
         }
     }
 
-    /// The site's `try` steps, for what is not there.
-    fn try_steps(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
+    /// The site's `try` steps, for a missing file.
+    fn try_steps(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
         let site = self.site;
         for try_step in site.steps() {
             let (uri, is_other) = match try_step {
-                TryStep::Uri if asked.kind == PathKind::File && !has_stray_path_info(asked) => {
+                TryStep::Uri if request.kind == PathKind::File && !has_stray_path_info(request) => {
                     return Ok(());
                 }
-                TryStep::UriDirectory if asked.kind == PathKind::Directory => return Ok(()),
+                TryStep::UriDirectory if request.kind == PathKind::Directory => return Ok(()),
                 TryStep::Uri | TryStep::UriDirectory => continue,
-                TryStep::UriSuffix(_) if asked.slash || asked.kind != PathKind::Missing => continue,
+                TryStep::UriSuffix(_) if request.slash || request.kind != PathKind::Missing => {
+                    continue;
+                }
                 TryStep::UriSuffix(suffix) => {
                     let mut uri = Vec::new();
-                    target::escape(&asked.tx.state.uri, &mut uri);
+                    target::escape(&request.tx.state.uri, &mut uri);
                     uri.extend_from_slice(suffix.as_bytes());
                     (uri, false)
                 }
                 TryStep::Path(path) => (path.as_bytes().to_vec(), true),
                 TryStep::Status(code) => {
                     let status = Status::new(*code).unwrap_or(Status::NOT_FOUND);
-                    return Err(Stop::Status(status));
+                    return Err(PhaseEnd::Status(status));
                 }
             };
-            let passed = self.passed(asked);
-            let uri = target::join(&uri, asked.tx.state.args.as_deref());
-            let (found, status) = self.sub_request(&mut asked.tx.state, &uri, Some(&passed));
+            let passed = self.passed(request);
+            let uri = target::join(&uri, request.tx.state.args.as_deref());
+            let (found, status) = self.sub_request(&mut request.tx.state, &uri, Some(&passed));
             if found.kind == PathKind::File {
                 if status != Status::OK {
-                    return Err(self.pass_on(asked, found, status));
+                    return Err(self.pass_on(request, found, status));
                 }
-                let url = is_other.then(|| asked.tx.state.uri.clone());
-                asked.tx.trace(|| step("try", shown(&found.tx.state.uri), "stands in"));
-                self.become_other(asked, found);
-                asked.redirect_url = url;
+                let url = is_other.then(|| request.tx.state.uri.clone());
+                request.tx.trace(|| step("try", shown(&found.tx.state.uri), "stands in"));
+                self.become_other(request, found);
+                request.redirect_url = url;
                 return Ok(());
             }
             self.scratch.reuse(found.path);
@@ -193,21 +202,21 @@ impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
     }
 
     /// `ap_internal_fast_redirect`: the sub-request becomes the request.
-    pub(super) fn become_other(&mut self, asked: &mut Asked<'r>, found: Asked<'r>) {
-        let old = std::mem::replace(&mut asked.path, found.path);
+    pub(super) fn become_other(&mut self, request: &mut PhaseRequest<'r>, found: PhaseRequest<'r>) {
+        let old = std::mem::replace(&mut request.path, found.path);
         self.scratch.reuse(old);
-        asked.kind = found.kind;
-        asked.file = found.file;
-        asked.slash = found.slash;
-        asked.dotted = found.dotted;
-        asked.rules = found.rules;
-        asked.settings = found.settings;
-        asked.section_sets_handler = found.section_sets_handler;
-        asked.is_silent = found.is_silent;
-        asked.internal = found.internal;
-        asked.proxied = found.proxied;
-        asked.has_become_other = true;
-        let (state, new) = (&mut asked.tx.state, found.tx.state);
+        request.kind = found.kind;
+        request.file = found.file;
+        request.slash = found.slash;
+        request.dotted = found.dotted;
+        request.rules = found.rules;
+        request.settings = found.settings;
+        request.section_sets_handler = found.section_sets_handler;
+        request.is_silent = found.is_silent;
+        request.internal = found.internal;
+        request.proxied = found.proxied;
+        request.has_become_other = true;
+        let (state, new) = (&mut request.tx.state, found.tx.state);
         state.env = overlay(&new.env, &state.env);
         state.notes = overlay(&new.notes, &state.notes);
         state.fields = overlay(&new.fields, &state.fields);
@@ -225,18 +234,18 @@ impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
         state.output_filters = new.output_filters;
     }
 
-    /// What a sub-request came to is what the request comes to.
+    /// Ends the request with the result of a sub-request.
     pub(super) fn pass_on(
         &mut self,
-        asked: &mut Asked<'r>,
-        found: Asked<'r>,
+        request: &mut PhaseRequest<'r>,
+        found: PhaseRequest<'r>,
         status: Status,
-    ) -> Stop {
-        let (state, new) = (&mut asked.tx.state, found.tx.state);
+    ) -> PhaseEnd {
+        let (state, new) = (&mut request.tx.state, found.tx.state);
         state.fields = overlay(&new.fields, &state.fields);
         state.error_fields = overlay(&new.error_fields, &state.error_fields);
         self.scratch.reuse(found.path);
-        Stop::Status(status)
+        PhaseEnd::Status(status)
     }
 }
 

@@ -1,67 +1,70 @@
-//! The first phases: from a URL's path to what is there on host, and to the rules of its folder
+//! The first phases: from a URL's path to the file, and to the rules of its folder
 //! (`ap_core_translate`, `ap_directory_walk`).
 
 use howdah_htaccess::transaction::Found;
 use memchr::memchr;
 
-use super::{Asked, Stop, Walk, shown, step};
+use super::{Evaluation, PhaseEnd, PhaseRequest, shown, step};
 use crate::documents::{DocumentHost, FileHandle, Look, PathKind};
 use crate::normal::normalize;
 
-impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
-    /// Makes `path`, as a URL has it, the request's.
-    pub(super) fn translate(&mut self, asked: &mut Asked<'r>, path: &[u8]) -> Result<(), Stop> {
-        asked.path = self.site.root(self.client.host(), self.scratch.take())?;
-        let shape = asked.path.write_relative(|bytes| normalize(path, bytes))?;
-        asked.slash = shape.slash;
-        asked.dotted = shape.dotted;
-        asked.note_uri();
+impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
+    /// Sets the request's path to `path`, as a URL has it.
+    pub(super) fn translate(
+        &mut self,
+        request: &mut PhaseRequest<'r>,
+        path: &[u8],
+    ) -> Result<(), PhaseEnd> {
+        request.path = self.site.root(self.client.host(), self.scratch.take())?;
+        let shape = request.path.write_relative(|bytes| normalize(path, bytes))?;
+        request.slash = shape.slash;
+        request.dotted = shape.dotted;
+        request.note_uri();
         Ok(())
     }
 
-    /// Finds what is there. What does not exist is left out of the path but for its first
-    /// component; the rest is PATH_INFO.
-    pub(super) fn walk_folders(&mut self, asked: &mut Asked<'r>) -> Result<(), Stop> {
-        asked.tx.state.path_info.clear();
-        let known = asked.look.take();
-        let mut look = known.unwrap_or_else(|| self.look(asked));
-        if look.kind == PathKind::Missing && memchr(b'/', asked.path.relative()).is_some() {
-            look = self.walk_down(asked);
+    /// Finds the file. The path keeps the first missing component; the rest becomes PATH_INFO.
+    pub(super) fn walk_folders(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
+        request.tx.state.path_info.clear();
+        let known = request.look.take();
+        let mut look = known.unwrap_or_else(|| self.look(request));
+        if look.kind == PathKind::Missing && memchr(b'/', request.path.relative()).is_some() {
+            look = self.walk_down(request);
         }
-        asked.rules = look.rules;
-        asked.kind = look.kind;
-        asked.file = look.file;
-        if let Some(rules) = &asked.rules {
-            asked.settings.clone_from(rules.settings());
+        request.rules = look.rules;
+        request.kind = look.kind;
+        request.file = look.file;
+        if let Some(rules) = &request.rules {
+            request.settings.clone_from(rules.settings());
         } else {
-            asked.settings.clone_from(self.site.bare_settings());
+            request.settings.clone_from(self.site.bare_settings());
         }
-        self.note_filename(asked);
-        note_files(asked);
-        if asked.kind == PathKind::Forbidden {
-            let path = asked.path.absolute().display();
-            asked.tx.complain(
+        self.note_filename(request);
+        note_files(request);
+        if request.kind == PathKind::Forbidden {
+            let path = request.path.absolute().display();
+            request.tx.complain(
                 None,
                 format!("{path} may not be read, or is reached by a link that may not be followed"),
             );
-            return Err(Stop::FORBIDDEN);
+            return Err(PhaseEnd::FORBIDDEN);
         }
-        match asked.rules.as_ref().and_then(|rules| rules.mistake()) {
+        match request.rules.as_ref().and_then(|rules| rules.mistake()) {
             Some(mistake) => {
                 let text = mistake.message.clone();
                 let place = std::sync::Arc::new(mistake.place.clone());
-                // What is in a broken file is not in force, nor is what is above it.
-                asked.settings.clone_from(self.site.bare_settings());
-                asked.tx.complain(Some(&place), text);
-                Err(Stop::FAILED)
+                // Neither a broken file nor the files above it are in force.
+                request.settings.clone_from(self.site.bare_settings());
+                request.tx.complain(Some(&place), text);
+                Err(PhaseEnd::FAILED)
             }
             None => Ok(()),
         }
     }
 
-    fn look(&mut self, asked: &Asked<'r>) -> Look {
-        if asked.path.fits() {
-            self.host.look(&asked.path)
+    fn look(&mut self, request: &PhaseRequest<'r>) -> Look {
+        if request.path.fits() {
+            self.host.look(&request.path)
         } else {
             Look {
                 kind: PathKind::Missing,
@@ -72,35 +75,35 @@ impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
     }
 
     /// Goes down from the root to the first component that is not a folder.
-    fn walk_down(&mut self, asked: &mut Asked<'r>) -> Look {
-        let whole = asked.path.relative().to_vec();
-        asked.path.truncate_relative(0);
+    fn walk_down(&mut self, request: &mut PhaseRequest<'r>) -> Look {
+        let whole = request.path.relative().to_vec();
+        request.path.truncate_relative(0);
         let mut start = 0;
         loop {
             let end = memchr(b'/', &whole[start..]).map_or(whole.len(), |at| start + at);
-            asked.path.push_component(&whole[start..end]);
-            let look = self.look(asked);
+            request.path.push_component(&whole[start..end]);
+            let look = self.look(request);
             if look.kind != PathKind::Directory || end == whole.len() {
-                asked.tx.state.path_info.extend_from_slice(&whole[end..]);
+                request.tx.state.path_info.extend_from_slice(&whole[end..]);
                 return look;
             }
             start = end + 1;
         }
     }
 
-    fn note_filename(&mut self, asked: &mut Asked<'r>) {
-        let state = &mut asked.tx.state;
+    fn note_filename(&mut self, request: &mut PhaseRequest<'r>) {
+        let state = &mut request.tx.state;
         state.filename.clear();
-        state.filename.extend_from_slice(asked.path.absolute_bytes());
-        state.found = match asked.kind {
+        state.filename.extend_from_slice(request.path.absolute_bytes());
+        state.found = match request.kind {
             PathKind::File => Found::File,
             PathKind::Directory => Found::Directory,
             PathKind::Missing | PathKind::Forbidden => Found::Missing,
         };
-        if !asked.slash {
+        if !request.slash {
             return;
         }
-        match asked.kind {
+        match request.kind {
             PathKind::Directory if state.path_info.is_empty() => {
                 if !state.filename.ends_with(b"/") {
                     state.filename.push(b'/');
@@ -112,12 +115,12 @@ impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
 }
 
 /// Tells `explain` which files were read.
-fn note_files(asked: &mut Asked<'_>) {
-    if !asked.tx.is_traced() {
+fn note_files(request: &mut PhaseRequest<'_>) {
+    if !request.tx.is_traced() {
         return;
     }
     let mut files = Vec::new();
-    let mut rules = asked.rules.as_ref();
+    let mut rules = request.rules.as_ref();
     while let Some(some) = rules {
         let outcome = match &some.own().mistake {
             Some(mistake) => format!("broken: {mistake}"),
@@ -127,10 +130,10 @@ fn note_files(asked: &mut Asked<'_>) {
         rules = some.above();
     }
     for event in files.into_iter().rev() {
-        asked.tx.trace(|| event);
+        request.tx.trace(|| event);
     }
-    let state = &asked.tx.state;
-    let found = match asked.kind {
+    let state = &request.tx.state;
+    let found = match request.kind {
         PathKind::File => "a file",
         PathKind::Directory => "a folder",
         PathKind::Missing => "nothing is there",
@@ -141,5 +144,5 @@ fn note_files(asked: &mut Asked<'_>) {
     if !state.path_info.is_empty() {
         event.facts.push(("path info", shown(&state.path_info)));
     }
-    asked.tx.trace(|| event);
+    request.tx.trace(|| event);
 }

@@ -1,4 +1,4 @@
-//! The last step: who sends it, and whether that goes with the method and with what is there
+//! The handler: which one answers, and whether the method and the file allow it
 //! (`ap_invoke_handler`).
 
 use howdah_htaccess::modules::core::{AcceptPathInfo, Options};
@@ -6,34 +6,34 @@ use howdah_http::{Method, Status};
 
 use super::content;
 use super::folder::FOLDER;
-use super::lookup::each_once;
-use super::{Asked, Stop, Walk, shown, target};
+use super::sub_request::each_once;
+use super::{Evaluation, PhaseEnd, PhaseRequest, shown, target};
 use crate::documents::{DocumentHost, PathKind};
 use crate::names::FileClass;
 use crate::resolution::{Resolution, Script};
 use crate::resolve::{ALLOW_FILE, options};
 
-/// What a handler has made of a request.
+/// The result of a handler.
 pub(super) enum Handled {
     Answer(Resolution),
-    /// Begin again with this URL, path and query.
+    /// The phases begin again with this URL, path and query.
     Internal(Vec<u8>),
 }
 
-/// The handlers that there are.
+/// The handlers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Handler {
     Php,
-    /// Sent as it is; a folder is listed.
+    /// A file is sent as it is; a folder is listed.
     Default,
-    /// A program that we cannot run, or a list of variants that we do not read: not to be sent as
-    /// text.
+    /// A program that cannot be run here, or a list of variants that is not read here: its text is
+    /// not sent.
     Refused,
 }
 
 impl Handler {
-    /// By Apache's names, and those that hosts have given theirs: `application/x-httpd-php`,
-    /// `x-httpd-php5`, `php7-script`, `application/x-httpd-ea-php82`,
+    /// The handler of this name: Apache's names, and those that hosting providers use:
+    /// `application/x-httpd-php`, `x-httpd-php5`, `php7-script`, `application/x-httpd-ea-php82`,
     /// `proxy:unix:/run/php/php8.2-fpm.sock|fcgi://localhost`.
     fn named(name: &[u8]) -> Handler {
         const REFUSED: [&[u8]; 7] = [
@@ -56,12 +56,12 @@ impl Handler {
         }
     }
 
-    fn of(asked: &Asked<'_>) -> Handler {
-        let state = &asked.tx.state;
+    fn of(request: &PhaseRequest<'_>) -> Handler {
+        let state = &request.tx.state;
         match (&state.handler, &state.content_type) {
             (Some(name), _) => Handler::named(name),
-            // `AddType application/x-httpd-php .html` is how it was done once; of other media types
-            // only this is a handler.
+            // `AddType application/x-httpd-php .html` is the old way to name a handler; of other
+            // media types only `x-type-map` is one.
             (None, Some(name)) if name == b"application/x-type-map" => Handler::Refused,
             (None, Some(name)) if name.starts_with(b"application/x-httpd-") => Handler::named(name),
             _ => Handler::Default,
@@ -69,140 +69,142 @@ impl Handler {
     }
 }
 
-impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
-    /// What is sent.
-    pub(super) fn handle(&mut self, asked: &mut Asked<'r>) -> Result<Handled, Stop> {
-        if let Some((uri, args)) = asked.internal.take() {
+impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
+    /// Runs the handler.
+    pub(super) fn handle(&mut self, request: &mut PhaseRequest<'r>) -> Result<Handled, PhaseEnd> {
+        if let Some((uri, args)) = request.internal.take() {
             return Ok(Handled::Internal(target::join(&uri, args.as_deref())));
         }
-        if let Some((upstream, target)) = asked.proxied.take() {
+        if let Some((upstream, target)) = request.proxied.take() {
             return Ok(Handled::Answer(Resolution::Proxy { upstream, target }));
         }
-        let resolution = match Handler::of(asked) {
-            Handler::Php => self.run_script(asked),
-            Handler::Default => self.send_file(asked),
-            Handler::Refused if asked.kind != PathKind::File => self.send_file(asked),
+        let resolution = match Handler::of(request) {
+            Handler::Php => self.run_script(request),
+            Handler::Default => self.send_file(request),
+            Handler::Refused if request.kind != PathKind::File => self.send_file(request),
             Handler::Refused => {
-                let handler = asked.tx.state.handler.as_deref().unwrap_or_default();
+                let handler = request.tx.state.handler.as_deref().unwrap_or_default();
                 let text = format!(
                     "{}: its handler {} is refused",
-                    shown(&asked.tx.state.filename),
+                    shown(&request.tx.state.filename),
                     shown(handler)
                 );
-                asked.tx.complain(None, text);
-                Err(Stop::FORBIDDEN)
+                request.tx.complain(None, text);
+                Err(PhaseEnd::FORBIDDEN)
             }
         };
         resolution.map(Handled::Answer)
     }
 
-    fn run_script(&mut self, asked: &mut Asked<'r>) -> Result<Resolution, Stop> {
-        match asked.kind {
+    fn run_script(&mut self, request: &mut PhaseRequest<'r>) -> Result<Resolution, PhaseEnd> {
+        match request.kind {
             PathKind::File => {}
-            PathKind::Missing => return Err(Stop::Status(Status::NOT_FOUND)),
-            PathKind::Directory | PathKind::Forbidden => return Err(Stop::FORBIDDEN),
+            PathKind::Missing => return Err(PhaseEnd::Status(Status::NOT_FOUND)),
+            PathKind::Directory | PathKind::Forbidden => return Err(PhaseEnd::FORBIDDEN),
         }
-        if !asked.tx.state.path_info.is_empty() && accepts_path_info(asked) == AcceptPathInfo::Off {
-            return Err(Stop::Status(Status::NOT_FOUND));
+        if !request.tx.state.path_info.is_empty()
+            && accepts_path_info(request) == AcceptPathInfo::Off
+        {
+            return Err(PhaseEnd::Status(Status::NOT_FOUND));
         }
-        if is_switched_off(asked) {
+        if is_switched_off(request) {
             // Apache would send the source.
-            let text = format!("{}: php_flag engine is off", shown(&asked.tx.state.filename));
-            asked.tx.complain(None, text);
-            return Err(Stop::FORBIDDEN);
+            let text = format!("{}: php_flag engine is off", shown(&request.tx.state.filename));
+            request.tx.complain(None, text);
+            return Err(PhaseEnd::FORBIDDEN);
         }
-        // What SetEnv or another request has said comes behind what was there, and a script sees
-        // the last (`ap_add_common_vars`); from here on fields of the response do as well.
-        if asked.has_become_other || asked.settings.env.is_some() {
-            asked.tx.state.env = each_once(&asked.tx.state.env);
+        // Values of SetEnv or of another request come last, and a script sees the last
+        // (`ap_add_common_vars`); from here on fields of the response do as well.
+        if request.has_become_other || request.settings.env.is_some() {
+            request.tx.state.env = each_once(&request.tx.state.env);
         }
         Ok(Resolution::Php(Script {
-            path: asked.take_path(),
-            path_info: asked.tx.state.path_info.clone(),
-            redirect_url: asked.redirect_url.take(),
+            path: request.take_path(),
+            path_info: request.tx.state.path_info.clone(),
+            redirect_url: request.redirect_url.take(),
         }))
     }
 
     /// `default_handler`, and mod_autoindex before it.
-    fn send_file(&mut self, asked: &mut Asked<'r>) -> Result<Resolution, Stop> {
-        let handler = asked.tx.state.handler.as_deref();
+    fn send_file(&mut self, request: &mut PhaseRequest<'r>) -> Result<Resolution, PhaseEnd> {
+        let handler = request.tx.state.handler.as_deref();
         let is_listed = handler.is_none_or(|name| name == FOLDER || name.is_empty());
-        if asked.kind == PathKind::Directory && is_listed && asked.reads() {
-            return self.list(asked);
+        if request.kind == PathKind::Directory && is_listed && request.reads() {
+            return self.list(request);
         }
-        self.discard_content(asked)?;
-        match asked.tx.state.method {
+        self.discard_content(request)?;
+        match request.tx.state.method {
             Method::Get | Method::Head | Method::Post => {}
             Method::Options => return Ok(options(ALLOW_FILE)),
-            _ => return Err(Stop::Status(Status::METHOD_NOT_ALLOWED)),
+            _ => return Err(PhaseEnd::Status(Status::METHOD_NOT_ALLOWED)),
         }
-        if asked.kind != PathKind::File {
-            return Err(Stop::Status(Status::NOT_FOUND));
+        if request.kind != PathKind::File {
+            return Err(PhaseEnd::Status(Status::NOT_FOUND));
         }
-        if has_stray_path_info(asked) {
-            return Err(Stop::Status(Status::NOT_FOUND));
+        if has_stray_path_info(request) {
+            return Err(PhaseEnd::Status(Status::NOT_FOUND));
         }
-        if !asked.reads() {
-            return Err(Stop::Status(Status::METHOD_NOT_ALLOWED));
+        if !request.reads() {
+            return Err(PhaseEnd::Status(Status::METHOD_NOT_ALLOWED));
         }
-        match self.site.names.class(asked.path.file_name()) {
+        match self.site.names.class(request.path.file_name()) {
             FileClass::Plain => Ok(Resolution::File {
-                path: asked.take_path(),
-                file: asked.file,
+                path: request.take_path(),
+                file: request.file,
             }),
             FileClass::Php | FileClass::Refused => {
                 let text = format!(
                     "{}: the source of a program is not sent",
-                    shown(&asked.tx.state.filename)
+                    shown(&request.tx.state.filename)
                 );
-                asked.tx.complain(None, text);
-                Err(Stop::FORBIDDEN)
+                request.tx.complain(None, text);
+                Err(PhaseEnd::FORBIDDEN)
             }
         }
     }
 
-    fn list(&mut self, asked: &mut Asked<'r>) -> Result<Resolution, Stop> {
-        if options_of(asked).has(Options::INDEXES) {
-            self.discard_content(asked)?;
-            return Ok(Resolution::Listing { path: asked.take_path() });
+    fn list(&mut self, request: &mut PhaseRequest<'r>) -> Result<Resolution, PhaseEnd> {
+        if options_of(request).has(Options::INDEXES) {
+            self.discard_content(request)?;
+            return Ok(Resolution::Listing { path: request.take_path() });
         }
         let text =
-            format!("{}: no index file, and Options -Indexes", shown(&asked.tx.state.filename));
-        asked.tx.complain(None, text);
-        Err(Stop::FORBIDDEN)
+            format!("{}: no index file, and Options -Indexes", shown(&request.tx.state.filename));
+        request.tx.complain(None, text);
+        Err(PhaseEnd::FORBIDDEN)
     }
 
-    fn discard_content(&mut self, asked: &Asked<'r>) -> Result<(), Stop> {
-        content::discard(asked)?;
+    fn discard_content(&mut self, request: &PhaseRequest<'r>) -> Result<(), PhaseEnd> {
+        content::discard(request)?;
         self.is_content_gone = true;
         Ok(())
     }
 }
 
 /// The options in force.
-pub(super) fn options_of(asked: &Asked<'_>) -> Options {
-    let core = asked.settings.core.as_ref();
+pub(super) fn options_of(request: &PhaseRequest<'_>) -> Options {
+    let core = request.settings.core.as_ref();
     core.map_or(ABOVE, |core| core.options(ABOVE))
 }
 
-/// The options that a site begins with: those of a Debian Apache without its listings.
+/// The options at the top of a site: those of a Debian Apache without its listings.
 pub(crate) const ABOVE: Options = Options::FOLLOW_SYM_LINKS;
 
-fn accepts_path_info(asked: &Asked<'_>) -> AcceptPathInfo {
-    let core = asked.settings.core.as_ref();
+fn accepts_path_info(request: &PhaseRequest<'_>) -> AcceptPathInfo {
+    let core = request.settings.core.as_ref();
     core.and_then(|core| core.accept_path_info).unwrap_or(AcceptPathInfo::Default)
 }
 
 /// Whether the URL goes on behind the name of a file that is no script.
-pub(super) fn has_stray_path_info(asked: &Asked<'_>) -> bool {
-    !asked.tx.state.path_info.is_empty()
-        && Handler::of(asked) != Handler::Php
-        && accepts_path_info(asked) != AcceptPathInfo::On
+pub(super) fn has_stray_path_info(request: &PhaseRequest<'_>) -> bool {
+    !request.tx.state.path_info.is_empty()
+        && Handler::of(request) != Handler::Php
+        && accepts_path_info(request) != AcceptPathInfo::On
 }
 
 /// `php_flag engine off`.
-fn is_switched_off(asked: &Asked<'_>) -> bool {
-    let php = asked.settings.php.as_ref();
+fn is_switched_off(request: &PhaseRequest<'_>) -> bool {
+    let php = request.settings.php.as_ref();
     let values = php.map_or(&[][..], |php| &php.values);
     let engine = values.iter().find(|(name, _)| **name == *b"engine");
     engine.is_some_and(|(_, value)| {

@@ -1,5 +1,5 @@
-//! mod_autoindex: the page that lists a folder. Each entry is asked for as a sub-request, so that
-//! what the client may not see is not told.
+//! mod_autoindex: the page that lists a folder. Each entry is resolved as a sub-request, so that
+//! the page reveals nothing that the client may not see.
 
 use howdah_htaccess::host::Probe;
 use howdah_htaccess::modules::autoindex::{self, Entry, Insert, Listing};
@@ -8,7 +8,7 @@ use howdah_htaccess::{Client, State, Transaction};
 use howdah_http::Status;
 
 use super::world::RequestWorld;
-use super::{Walk, target};
+use super::{Evaluation, target};
 use crate::documents::{DocumentHost, PathKind};
 use crate::path::{DocumentPath, Scratch};
 use crate::ruled::Ruled;
@@ -25,7 +25,8 @@ pub struct ListingPage {
     pub tracked: Option<Probe>,
 }
 
-/// The page for the folder that `ruled` has been resolved to, in which `entries` are, in any order.
+/// Makes the page for the folder that `ruled` was resolved to. `entries` are the names in the
+/// folder, in any order.
 pub fn list(
     site: &Site,
     client: &Client<'_>,
@@ -35,16 +36,16 @@ pub fn list(
     scratch: &mut Scratch,
 ) -> ListingPage {
     let config = ruled.settings.autoindex.clone().unwrap_or_default();
-    let mut walk = Walk::new(site, *client, host, scratch);
+    let mut evaluation = Evaluation::new(site, *client, host, scratch);
     let state = &mut ruled.state;
     let listing = Listing {
-        entries: walk.visible(state, entries, config.shows_forbidden()),
-        header: config.header_name().and_then(|name| walk.insert(state, name)),
-        readme: config.readme_name().and_then(|name| walk.insert(state, name)),
+        entries: evaluation.visible(state, entries, config.shows_forbidden()),
+        header: config.header_name().and_then(|name| evaluation.insert(state, name)),
+        readme: config.readme_name().and_then(|name| evaluation.insert(state, name)),
         signature: signature(client, ruled),
     };
     let nowhere = DocumentPath::nowhere();
-    let mut world = RequestWorld::new(&mut walk, &nowhere, PathKind::Forbidden);
+    let mut world = RequestWorld::new(&mut evaluation, &nowhere, PathKind::Forbidden);
     let tx = Transaction {
         client: *client,
         state: std::mem::take(&mut ruled.state),
@@ -55,11 +56,11 @@ pub fn list(
     ListingPage {
         content_type: config.content_type(),
         content,
-        tracked: config.tracks_modified().then(|| walk.probe(filename)).flatten(),
+        tracked: config.tracks_modified().then(|| evaluation.probe(filename)).flatten(),
     }
 }
 
-impl<H: DocumentHost> Walk<'_, '_, H> {
+impl<H: DocumentHost> Evaluation<'_, '_, H> {
     fn visible(
         &mut self,
         state: &mut State,
@@ -68,7 +69,7 @@ impl<H: DocumentHost> Walk<'_, '_, H> {
     ) -> Vec<Entry> {
         let mut visible = Vec::with_capacity(entries.len());
         for mut entry in entries {
-            // What its own URL would not find is not told either.
+            // A name that its own URL would not reveal is left out.
             if self.site.names.refusal(&entry.name, entry.name.starts_with(b".")).is_some() {
                 continue;
             }
@@ -77,7 +78,7 @@ impl<H: DocumentHost> Walk<'_, '_, H> {
             let before = self.lookups;
             let (found, status) = self.sub_request(state, &uri, None);
             if self.lookups == before + 1 {
-                // Only what leads to more is limited: a folder may have many entries.
+                // Only nested sub-requests are limited: a folder may have many entries.
                 self.lookups = before;
             }
             let seen = found.tx.state;
@@ -109,7 +110,7 @@ impl<H: DocumentHost> Walk<'_, '_, H> {
         let name =
             &seen.filename[memchr::memrchr(b'/', &seen.filename).map_or(0, |slash| slash + 1)..];
         let content_type = seen.content_type.or_else(|| media_type::<H>(name))?;
-        // A script is no text, and its source is not for everybody.
+        // The source of a script is not sent.
         if seen.handler.is_some()
             || self.site.names.runs(name)
             || !content_type.starts_with(b"text/")
@@ -124,7 +125,7 @@ impl<H: DocumentHost> Walk<'_, '_, H> {
     }
 }
 
-/// By the last extension, where no directive says more.
+/// The media type of the last extension, where no directive says more.
 fn media_type<H: DocumentHost>(name: &[u8]) -> Option<Vec<u8>> {
     let dot = memchr::memrchr(b'.', name)?;
     let media_type = H::media_type(&name[dot + 1..].to_ascii_lowercase())?;
@@ -140,7 +141,7 @@ fn signature(client: &Client<'_>, ruled: &Ruled) -> Vec<u8> {
         Some(ServerSignature::On | ServerSignature::Email) => {
             let request = client.request();
             let port = request.port().unwrap_or(client.local().port());
-            // The authority is a checked one: it holds nothing that HTML would take for its own.
+            // The authority was checked: it holds nothing that HTML would interpret.
             let host = String::from_utf8_lossy(request.host()).into_owned();
             format!("<address>Howdah Server at {host} Port {port}</address>\n").into_bytes()
         }

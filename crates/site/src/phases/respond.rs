@@ -1,4 +1,4 @@
-//! The last word of the directives: what becomes of a response's head.
+//! The directives' part in a response's head.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use howdah_htaccess::response::{self, About};
 use howdah_htaccess::{Client, Transaction};
 use howdah_http::{ResponseHead, Status};
 
-use super::Walk;
+use super::Evaluation;
 use super::world::RequestWorld;
 use crate::documents::{DocumentHost, PathKind};
 use crate::path::{DocumentPath, Scratch};
 use crate::ruled::Ruled;
 use crate::sites::Site;
 
-/// Makes the head of a response what directives want, and tells which filters its content passes,
-/// the first one first. `ruled` is what came with the resolution.
+/// Changes the head of a response as directives say, and returns the filters that its content
+/// passes, the first one first. `ruled` is the one of the resolution.
 ///
 /// # Errors
 /// The status of the error that is to be sent instead.
@@ -33,12 +33,12 @@ pub fn respond(
         return Ok(Vec::new());
     }
     let settings = Arc::clone(&ruled.settings);
-    let mut walk = Walk::new(site, *client, host, scratch);
+    let mut evaluation = Evaluation::new(site, *client, host, scratch);
     let nowhere = DocumentPath::nowhere();
-    let mut world = RequestWorld::new(&mut walk, &nowhere, PathKind::Forbidden);
+    let mut world = RequestWorld::new(&mut evaluation, &nowhere, PathKind::Forbidden);
     let state = match Rc::get_mut(ruled) {
         Some(ruled) => std::mem::take(&mut ruled.state),
-        // It is remembered for other requests.
+        // The resolution cache holds it for other requests.
         None => response::part_for_response(&ruled.state, &settings),
     };
     let client = *client;

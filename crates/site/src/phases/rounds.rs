@@ -1,5 +1,5 @@
-//! Round after round through the phases: internal redirects, and ErrorDocument
-//! (`ap_internal_redirect`, `ap_die`).
+//! Rounds through the phases: internal redirects, and ErrorDocument (`ap_internal_redirect`,
+//! `ap_die`).
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use howdah_http::{Fields, Method, Status};
 use super::content;
 use super::handler::Handled;
 use super::world::RequestWorld;
-use super::{Asked, Start, Stop, Walk, shown, step, target};
+use super::{Evaluation, KnownPath, PhaseEnd, PhaseRequest, shown, step, target};
 use crate::documents::DocumentHost;
 use crate::resolution::{Resolution, Resolved};
 use crate::resolve::ALLOW_FILE;
-use crate::ruled::{Passed, Ruled};
+use crate::ruled::{PassedAccess, Ruled};
 
-impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
-    /// Serves the client's request.
-    pub(crate) fn run(mut self, start: Option<Start>, trace: Option<Box<Trace>>) -> Resolved {
+impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
+    /// Resolves the client's request.
+    pub(crate) fn run(mut self, start: Option<KnownPath>, trace: Option<Box<Trace>>) -> Resolved {
         let state = State {
             method: self.client.method().clone(),
             document_root: self.site.document_root(self.client.host()),
@@ -30,105 +30,110 @@ impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
             filename: self.scratch.text(),
             ..State::default()
         };
-        let mut asked = Asked::new(self.client, state, self.site.bare_settings());
-        asked.is_first = true;
+        let mut request = PhaseRequest::new(self.client, state, self.site.bare_settings());
+        request.is_first = true;
         if let Some(start) = start {
-            asked.start(start);
+            request.start(start);
         }
-        let ended = self.round(&mut asked, self.client.path(), None);
-        self.go_on(&mut asked, Vec::new(), ended)
+        let ended = self.round(&mut request, self.client.path(), None);
+        self.go_on(&mut request, Vec::new(), ended)
     }
 
-    /// Answers a request that has come to `status` after it was resolved.
+    /// Resolves the error `status` of a request that was resolved before.
     pub(crate) fn fail(mut self, ruled: Ruled, status: Status) -> Resolved {
-        let mut asked = Asked::new(self.client, ruled.state, &ruled.settings);
+        let mut request = PhaseRequest::new(self.client, ruled.state, &ruled.settings);
         if let Ok(path) = self.site.root(self.client.host(), self.scratch.take()) {
-            asked.path = path;
+            request.path = path;
         }
-        asked.is_silent = false;
-        self.go_on(&mut asked, ruled.before, Err(Stop::Status(status)))
+        request.is_silent = false;
+        self.go_on(&mut request, ruled.before, Err(PhaseEnd::Status(status)))
     }
 
     /// Once through the phases and the handler.
     fn round(
         &mut self,
-        asked: &mut Asked<'r>,
+        request: &mut PhaseRequest<'r>,
         path: &[u8],
-        before: Option<&Passed>,
-    ) -> Result<Handled, Stop> {
-        let ended = self.process(asked, path, before);
+        before: Option<&PassedAccess>,
+    ) -> Result<Handled, PhaseEnd> {
+        let ended = self.process(request, path, before);
         if self.unverified.is_some() {
-            return Err(Stop::Later);
+            return Err(PhaseEnd::Later);
         }
         ended?;
-        self.handle(asked)
+        self.handle(request)
     }
 
-    /// Makes an answer of how a round ended, with as many rounds more as that takes. `before` is
-    /// what was in force for the requests that `asked` was redirected from, the client's own first.
+    /// Turns the end of a round into an answer, with as many more rounds as that takes. `before`:
+    /// the rules of the requests that `request` was redirected from, the client's own first.
     fn go_on(
         &mut self,
-        asked: &mut Asked<'r>,
-        mut before: Vec<Passed>,
-        mut ended: Result<Handled, Stop>,
+        request: &mut PhaseRequest<'r>,
+        mut before: Vec<PassedAccess>,
+        mut ended: Result<Handled, PhaseEnd>,
     ) -> Resolved {
         loop {
             let mut keeps_vary = false;
             let next = match ended {
-                Ok(Handled::Answer(resolution)) => return self.answer(asked, before, resolution),
+                Ok(Handled::Answer(resolution)) => return self.answer(request, before, resolution),
                 Ok(Handled::Internal(target)) => {
                     keeps_vary = true;
                     Next::Request(target)
                 }
-                Err(Stop::Later) => return self.put_off(),
-                Err(Stop::Discard { most }) => Next::Answer(Resolution::Discard { most }),
-                Err(Stop::Status(status)) => self.die(asked, &mut before, status),
+                Err(PhaseEnd::Later) => return self.put_off(),
+                Err(PhaseEnd::Discard { most }) => Next::Answer(Resolution::Discard { most }),
+                Err(PhaseEnd::Status(status)) => self.die(request, &mut before, status),
             };
             let target = match next {
                 Next::Request(target) => target,
-                Next::Answer(resolution) => return self.answer(asked, before, resolution),
+                Next::Answer(resolution) => return self.answer(request, before, resolution),
             };
             if before.len() >= MOST_REDIRECTS {
-                asked.tx.complain(None, EXCEEDED);
-                ended = Err(Stop::FAILED);
+                request.tx.complain(None, EXCEEDED);
+                ended = Err(PhaseEnd::FAILED);
                 continue;
             }
-            asked.tx.trace(|| {
+            request.tx.trace(|| {
                 step("internal redirect", shown(&target), format!("round {}", before.len() + 2))
             });
-            before.push(self.passed(asked));
+            before.push(self.passed(request));
             self.redirects = before.len();
             let (path, args) = target::split(&target);
-            let mut old = std::mem::take(&mut asked.tx.state);
+            let mut old = std::mem::take(&mut request.tx.state);
             let mut state = redirected(&mut old, args);
             if keeps_vary && let Some(vary) = old.fields.value(b"vary") {
                 state.fields.push(b"Vary", vary);
             }
             state.previous = Some(Box::new(old));
-            self.scratch.reuse(asked.take_path());
-            *asked = Asked::new(self.client, state, self.site.bare_settings());
-            ended = self.round(asked, path, before.last());
+            self.scratch.reuse(request.take_path());
+            *request = PhaseRequest::new(self.client, state, self.site.bare_settings());
+            ended = self.round(request, path, before.last());
         }
     }
 
-    /// What a status is answered with.
-    fn die(&mut self, asked: &mut Asked<'r>, before: &mut Vec<Passed>, status: Status) -> Next {
-        let is_second = asked.tx.state.status != Status::OK;
-        asked.tx.state.status = status;
+    /// Answers a status.
+    fn die(
+        &mut self,
+        request: &mut PhaseRequest<'r>,
+        before: &mut Vec<PassedAccess>,
+        status: Status,
+    ) -> Next {
+        let is_second = request.tx.state.status != Status::OK;
+        request.tx.state.status = status;
         if is_second {
-            asked
+            request
                 .tx
                 .trace(|| step("error", "an ErrorDocument fails itself", status.to_string()));
-            back_to_first_error(asked, before);
-            return Next::Answer(bare(&asked.tx.state));
+            back_to_first_error(request, before);
+            return Next::Answer(bare(&request.tx.state));
         }
-        match self.error_document(asked, status) {
-            // What is sent now has the content thrown away first, and may fail of that.
-            Next::Answer(resolution) => Next::Answer(match content::discard(asked) {
-                Ok(()) | Err(Stop::Later) => resolution,
-                Err(Stop::Discard { most }) => Resolution::Discard { most },
-                Err(Stop::Status(status)) => {
-                    asked.tx.state.status = status;
+        match self.error_document(request, status) {
+            // Before the answer the content is discarded, which may fail.
+            Next::Answer(resolution) => Next::Answer(match content::discard(request) {
+                Ok(()) | Err(PhaseEnd::Later) => resolution,
+                Err(PhaseEnd::Discard { most }) => Resolution::Discard { most },
+                Err(PhaseEnd::Status(status)) => {
+                    request.tx.state.status = status;
                     Resolution::Status(status)
                 }
             }),
@@ -136,42 +141,42 @@ impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
         }
     }
 
-    fn error_document(&mut self, asked: &mut Asked<'r>, status: Status) -> Next {
-        let settings = Arc::clone(&asked.settings);
+    fn error_document(&mut self, request: &mut PhaseRequest<'r>, status: Status) -> Next {
+        let settings = Arc::clone(&request.settings);
         let Some(document) = settings.core.as_ref().and_then(|core| core.error_document(status))
         else {
-            return Next::Answer(bare(&asked.tx.state));
+            return Next::Answer(bare(&request.tx.state));
         };
         let text = match document {
             ErrorDocument::Default => None,
             ErrorDocument::Message(text) | ErrorDocument::Url(text) => {
-                let mut world = RequestWorld::new(self, &asked.path, asked.kind);
-                match text.render(&mut asked.tx, &mut world) {
+                let mut world = RequestWorld::new(self, &request.path, request.kind);
+                match text.render(&mut request.tx, &mut world) {
                     Ok(text) => Some(text.into_owned()),
                     Err(error) => {
-                        asked.tx.complain(None, format!("ErrorDocument {status}: {error}"));
+                        request.tx.complain(None, format!("ErrorDocument {status}: {error}"));
                         None
                     }
                 }
             }
         };
         let Some(text) = text else {
-            return Next::Answer(bare(&asked.tx.state));
+            return Next::Answer(bare(&request.tx.state));
         };
-        asked
+        request
             .tx
             .trace(|| step("error", format!("ErrorDocument {status}"), shown(&text)));
-        self.send_document(asked, status, document, text)
+        self.send_document(request, status, document, text)
     }
 
     fn send_document(
         &mut self,
-        asked: &mut Asked<'r>,
+        request: &mut PhaseRequest<'r>,
         status: Status,
         document: &ErrorDocument,
         text: Vec<u8>,
     ) -> Next {
-        let state = &mut asked.tx.state;
+        let state = &mut request.tx.state;
         if !matches!(document, ErrorDocument::Url(_)) {
             if let Some(location) =
                 state.fields.value(b"location").filter(|_| status.is_redirection())
@@ -194,24 +199,24 @@ impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
                 Next::Answer(bare(state))
             }
             Destination::Invalid => {
-                asked
+                request
                     .tx
                     .complain(None, format!("ErrorDocument {status}: {} is no URL", shown(&text)));
-                Next::Answer(bare(&asked.tx.state))
+                Next::Answer(bare(&request.tx.state))
             }
         }
     }
 
     fn answer(
         &mut self,
-        asked: &mut Asked<'r>,
-        before: Vec<Passed>,
+        request: &mut PhaseRequest<'r>,
+        before: Vec<PassedAccess>,
         resolution: Resolution,
     ) -> Resolved {
-        asked.tx.trace(|| step("resolution", format!("{resolution:?}"), ""));
-        self.scratch.reuse(asked.take_path());
-        let state = &mut asked.tx.state;
-        if asked.is_silent && is_plain(state, &self.client, &resolution) {
+        request.tx.trace(|| step("resolution", format!("{resolution:?}"), ""));
+        self.scratch.reuse(request.take_path());
+        let state = &mut request.tx.state;
+        if request.is_silent && is_plain(state, &self.client, &resolution) {
             self.scratch.reuse_text(std::mem::take(&mut state.uri));
             self.scratch.reuse_text(std::mem::take(&mut state.filename));
             return Resolved { resolution, ruled: None };
@@ -220,7 +225,7 @@ impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
             resolution,
             ruled: Some(Rc::new(Ruled {
                 state: std::mem::take(state),
-                settings: Arc::clone(&asked.settings),
+                settings: Arc::clone(&request.settings),
                 is_content_gone: self.is_content_gone,
                 before,
             })),
@@ -236,7 +241,7 @@ impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
     }
 }
 
-/// Whether nothing that directives have done to the request can be seen in what is sent for it.
+/// Whether the directives have changed nothing that can be seen in the answer.
 fn is_plain(state: &State, client: &Client<'_>, resolution: &Resolution) -> bool {
     let is_same = match resolution {
         Resolution::Php(script) => {
@@ -263,14 +268,14 @@ fn is_plain(state: &State, client: &Client<'_>, resolution: &Resolution) -> bool
         && state.output_filters.is_empty()
 }
 
-/// How it goes on after an error.
+/// The next step after an error.
 enum Next {
     Answer(Resolution),
-    /// With this URL.
+    /// A round with this URL.
     Request(Vec<u8>),
 }
 
-/// An error without a page of the site's, or a redirect.
+/// An error without a page of the site, or a redirect.
 fn bare(state: &State) -> Resolution {
     let status = state.status;
     let location = state.fields.value(b"location");
@@ -285,17 +290,17 @@ fn bare(state: &State) -> Resolution {
     }
 }
 
-/// Where an ErrorDocument has failed, the error is answered that it was for, under the rules that
-/// were in force there.
-fn back_to_first_error(asked: &mut Asked<'_>, before: &mut Vec<Passed>) {
-    while asked
+/// Goes back from a failed ErrorDocument to the error that it was for, and to the rules that were
+/// in force there.
+fn back_to_first_error(request: &mut PhaseRequest<'_>, before: &mut Vec<PassedAccess>) {
+    while request
         .tx
         .state
         .previous
         .as_ref()
         .is_some_and(|previous| previous.status != Status::OK)
     {
-        let state = &mut asked.tx.state;
+        let state = &mut request.tx.state;
         let Some(mut previous) = state.previous.take() else {
             return;
         };
@@ -305,12 +310,12 @@ fn back_to_first_error(asked: &mut Asked<'_>, before: &mut Vec<Passed>) {
         previous.request_fields = state.request_fields.take();
         *state = *previous;
         if let Some(passed) = before.pop() {
-            asked.settings = passed.settings;
+            request.settings = passed.settings;
         }
     }
 }
 
-/// What a request begins with that another was redirected to (`internal_internal_redirect`).
+/// The state of a request at the start of an internal redirect (`internal_internal_redirect`).
 fn redirected(old: &mut State, args: Option<&[u8]>) -> State {
     let mut fields = Fields::new();
     if old.status.is_redirection()
@@ -347,7 +352,7 @@ fn renamed(env: &Fields, status: Status) -> Fields {
     renamed
 }
 
-/// How often a request may be redirected internally: Apache's own limit (`LimitInternalRecursion`).
+/// Internal redirects of one request: Apache's own limit (`LimitInternalRecursion`).
 pub(super) const MOST_REDIRECTS: usize = 10;
 
 const EXCEEDED: &str =

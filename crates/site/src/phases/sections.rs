@@ -12,49 +12,53 @@ use howdah_http::Fields;
 use memchr::{memchr, memmem, memrchr};
 
 use super::world::RequestWorld;
-use super::{Asked, Walk};
+use super::{Evaluation, PhaseRequest};
 use crate::documents::DocumentHost;
-use crate::rules::{InForce, NO_BRANCH, Rules};
+use crate::rules::{NO_BRANCH, Rules, SettingsInForce};
 
-impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
+impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     /// Merges the sections that apply into the request's settings.
-    pub(super) fn walk_sections(&mut self, asked: &mut Asked<'r>) {
-        let Some(rules) = asked.rules.clone() else {
+    pub(super) fn walk_sections(&mut self, request: &mut PhaseRequest<'r>) {
+        let Some(rules) = request.rules.clone() else {
             return;
         };
-        let mut in_force = self.walk_files(asked, &rules);
+        let mut in_force = self.walk_files(request, &rules);
         while !in_force.pending.is_empty() {
-            in_force = self.walk_conditions(asked, &in_force);
+            in_force = self.walk_conditions(request, &in_force);
         }
-        asked.settings.clone_from(&in_force.settings);
-        asked.section_sets_handler = in_force.section_sets_handler;
-        asked.is_silent = in_force.is_silent;
+        request.settings.clone_from(&in_force.settings);
+        request.section_sets_handler = in_force.section_sets_handler;
+        request.is_silent = in_force.is_silent;
     }
 
-    fn walk_files(&mut self, asked: &mut Asked<'r>, rules: &Rules) -> Rc<InForce> {
+    fn walk_files(&mut self, request: &mut PhaseRequest<'r>, rules: &Rules) -> Rc<SettingsInForce> {
         let sections = &rules.settings().files;
         let mut numbers = std::mem::take(&mut self.scratch.numbers);
         numbers.clear();
-        let filename = std::mem::take(&mut asked.tx.state.filename);
+        let filename = std::mem::take(&mut request.tx.state.filename);
         let name = &filename[memrchr(b'/', &filename).map_or(0, |at| at + 1)..];
         for (number, section) in (0..u16::MAX).zip(sections) {
-            let applies = matches(&section.names, name, &mut asked.tx.state.env);
-            asked.tx.trace(|| section_event(&section.place, &section.text, applies));
+            let applies = matches(&section.names, name, &mut request.tx.state.env);
+            request.tx.trace(|| section_event(&section.place, &section.text, applies));
             if applies {
                 numbers.push(number);
             }
         }
-        asked.tx.state.filename = filename;
+        request.tx.state.filename = filename;
         let in_force = rules.with_files(&numbers);
         self.scratch.numbers = numbers;
         in_force
     }
 
-    fn walk_conditions(&mut self, asked: &mut Asked<'r>, in_force: &InForce) -> Rc<InForce> {
+    fn walk_conditions(
+        &mut self,
+        request: &mut PhaseRequest<'r>,
+        in_force: &SettingsInForce,
+    ) -> Rc<SettingsInForce> {
         let mut numbers = std::mem::take(&mut self.scratch.numbers);
         numbers.clear();
         for section in &in_force.pending {
-            let number = self.branch(asked, section);
+            let number = self.branch(request, section);
             numbers.push(number);
         }
         let closer = in_force.with_branches(&numbers);
@@ -62,23 +66,24 @@ impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
         closer
     }
 
-    /// The first branch whose condition holds. One that fails is logged and counts as one that does
+    /// Returns the first branch whose condition holds. A condition that fails is logged and does
     /// not hold.
-    fn branch(&mut self, asked: &mut Asked<'r>, section: &ConditionalSection) -> u16 {
+    fn branch(&mut self, request: &mut PhaseRequest<'r>, section: &ConditionalSection) -> u16 {
         for (number, branch) in (0..NO_BRANCH).zip(&section.branches) {
             let holds = match &branch.condition {
                 None => true,
                 Some(condition) => {
-                    let mut world = RequestWorld::new(self, &asked.path, asked.kind);
-                    let held = condition.holds(&mut asked.tx, &mut world, &mut Captures::default());
+                    let mut world = RequestWorld::new(self, &request.path, request.kind);
+                    let held =
+                        condition.holds(&mut request.tx, &mut world, &mut Captures::default());
                     held.unwrap_or_else(|error| {
                         let text = format!("the condition cannot be evaluated: {error}");
-                        asked.tx.complain(Some(&branch.place), text);
+                        request.tx.complain(Some(&branch.place), text);
                         false
                     })
                 }
             };
-            asked.tx.trace(|| section_event(&branch.place, &branch.text, holds));
+            request.tx.trace(|| section_event(&branch.place, &branch.text, holds));
             if holds {
                 return number;
             }
@@ -87,8 +92,8 @@ impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
     }
 }
 
-/// Whether a section is for files of that name. What named groups of its expression capture becomes
-/// `MATCH_` variables.
+/// Whether a section is for files of that name. The named groups of its expression become `MATCH_`
+/// variables.
 fn matches(names: &Names, name: &[u8], env: &mut Fields) -> bool {
     let pattern = match names {
         Names::Exact(exact) => return **exact == *name,
@@ -96,7 +101,7 @@ fn matches(names: &Names, name: &[u8], env: &mut Fields) -> bool {
         Names::Regex(pattern) => pattern,
     };
     if !pattern.has_groups() || memmem::find(pattern.text(), b"(?").is_none() {
-        // A pattern that is given up matches: what it protects stays protected.
+        // A pattern that exceeds its limit matches: the files that it protects stay protected.
         return pattern.is_match(name).unwrap_or(true);
     }
     let mut captures = Captures::default();

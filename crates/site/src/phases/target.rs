@@ -1,9 +1,9 @@
-//! Paths of URLs that directives bring forth: cut from their query, and written as URLs.
+//! URLs made by directives: split from their query, and encoded.
 
 use crate::redirect::is_path_byte;
 
-/// What an internal redirect or a sub-request is for: its path, still percent-encoded, and its
-/// query. Slashes at the start are one, and what follows a `#` is nothing.
+/// Returns the path, still percent-encoded, and the query of the URL of an internal redirect or a
+/// sub-request. Slashes at the start are merged, and the part after a `#` is dropped.
 pub(super) fn split(target: &[u8]) -> (&[u8], Option<&[u8]>) {
     let mut target = target;
     while let [b'/', b'/', ..] = target {
@@ -16,7 +16,7 @@ pub(super) fn split(target: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// Path and query as one.
+/// Joins path and query.
 pub(super) fn join(path: &[u8], args: Option<&[u8]>) -> Vec<u8> {
     let mut target = Vec::with_capacity(path.len() + args.map_or(0, |args| args.len() + 1));
     target.extend_from_slice(path);
@@ -49,8 +49,8 @@ pub(super) fn escape(path: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// What follows the server in a rule's URL, as it may stand in a request line: it begins with a
-/// slash, and whatever could end the line is escaped.
+/// The part of a rule's URL after the server, as a request line may hold it: it begins with a
+/// slash, and bytes that could end the line are escaped.
 pub(super) fn for_upstream(rest: &[u8]) -> Vec<u8> {
     let rest = &rest[..memchr::memchr(b'#', rest).unwrap_or(rest.len())];
     let mut target = Vec::with_capacity(rest.len() + 1);

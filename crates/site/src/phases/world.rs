@@ -6,13 +6,13 @@ use howdah_htaccess::host::{Host, Probe, ProbeKind};
 use howdah_htaccess::world::{Lookup, World};
 use howdah_htaccess::{Settings, Transaction};
 
-use super::Walk;
+use super::Evaluation;
 use crate::documents::{DocumentHost, PathKind};
 use crate::path::DocumentPath;
 
 /// One request's evaluation, as its directives see it.
 pub(super) struct RequestWorld<'w, 'a, 'r, H> {
-    walk: &'w mut Walk<'a, 'r, H>,
+    evaluation: &'w mut Evaluation<'a, 'r, H>,
     path: &'w DocumentPath,
     kind: PathKind,
     /// The settings in force for the request, and whether its URL ends with a slash.
@@ -21,11 +21,11 @@ pub(super) struct RequestWorld<'w, 'a, 'r, H> {
 
 impl<'w, 'a, 'r, H: DocumentHost> RequestWorld<'w, 'a, 'r, H> {
     pub(super) fn new(
-        walk: &'w mut Walk<'a, 'r, H>,
+        evaluation: &'w mut Evaluation<'a, 'r, H>,
         path: &'w DocumentPath,
         kind: PathKind,
     ) -> Self {
-        RequestWorld { walk, path, kind, under: None }
+        RequestWorld { evaluation, path, kind, under: None }
     }
 
     /// For a request that has been let through under these settings. Its sub-requests under the same
@@ -38,15 +38,15 @@ impl<'w, 'a, 'r, H: DocumentHost> RequestWorld<'w, 'a, 'r, H> {
 
 impl<H: DocumentHost> World for RequestWorld<'_, '_, '_, H> {
     fn host(&mut self) -> &mut dyn Host {
-        self.walk.host
+        self.evaluation.host
     }
 
     fn probe(&mut self, path: &[u8]) -> Option<Probe> {
-        self.walk.probe(path)
+        self.evaluation.probe(path)
     }
 
     fn kind(&mut self, path: &[u8]) -> Option<ProbeKind> {
-        // Nearly every question is whether the file is there that the URL names, which is known.
+        // Nearly every question is about the file that the URL names, which is known.
         let own = self.path.absolute_bytes();
         let is_own = match path.strip_prefix(own) {
             Some(b"") => true,
@@ -62,18 +62,18 @@ impl<H: DocumentHost> World for RequestWorld<'_, '_, '_, H> {
     }
 
     fn lookup(&mut self, from: &mut Transaction<'_>, uri: &[u8]) -> Lookup {
-        let passed = self
-            .under
-            .map(|(settings, slash)| self.walk.passed_as(settings, self.path, self.kind, slash));
-        self.walk.lookup(from, uri, passed.as_ref())
+        let passed = self.under.map(|(settings, slash)| {
+            self.evaluation.passed_as(settings, self.path, self.kind, slash)
+        });
+        self.evaluation.lookup(from, uri, passed.as_ref())
     }
 
     fn await_password(&mut self, hash: &[u8], password: &[u8]) {
-        self.walk.unverified = Some((hash.to_vec(), password.to_vec()));
+        self.evaluation.unverified = Some((hash.to_vec(), password.to_vec()));
     }
 }
 
-impl<H: DocumentHost> Walk<'_, '_, H> {
+impl<H: DocumentHost> Evaluation<'_, '_, H> {
     /// Returns what is at an absolute path, links followed.
     pub(super) fn probe(&mut self, absolute: &[u8]) -> Option<Probe> {
         let Ok(mut path) = self.site.root(self.client.host(), self.scratch.take()) else {

@@ -1,4 +1,4 @@
-//! What holds for any directives.
+//! Properties of any directives.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::rules::Rules;
 ///
 /// Nothing that is accepted leaves the root, what is redirected to can be sent, nothing panics, the
 /// disk is asked no more often than rounds and sub-requests allow, a used buffer gives the same as
-/// a fresh one, and `explain` comes to the same end.
+/// a fresh one, and `explain` has the same result.
 pub fn directives(data: &[u8]) {
     let mut parts = data.splitn(3, |&byte| byte == 0);
     let mut part = || parts.next().unwrap_or_default();

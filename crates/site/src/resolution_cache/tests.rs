@@ -192,3 +192,14 @@ fn what_the_server_prepares_stays_with_the_entry() {
     let after = resolve(&mut tree, &mut cache, &client(&request)).0.prepared.unwrap();
     assert!(after.get().is_none() && !Rc::ptr_eq(&after, &found), "evaluated anew");
 }
+
+#[test]
+fn what_holds_for_one_request_is_not_kept() {
+    for read in ["%{TIME_HOUR}", "%{SCRIPT_USER}"] {
+        let rules = format!("RewriteEngine On\nRewriteCond {read} nothing\nRewriteRule ^ - [F]");
+        let (mut tree, mut cache) = (Tree::new(FILES, &[("", &rules)]), ResolutionCache::new());
+        for _ in 0..4 {
+            assert!(!is_known(&mut tree, &mut cache, "GET", "/a.txt", ""), "{read}");
+        }
+    }
+}

@@ -5,7 +5,7 @@ use howdah_http::Fields;
 use super::mark;
 use crate::ruled::Ruled;
 
-/// Those that scripts get, each name once: where it is set again, what was set last
+/// The variables that scripts get, each name once: where a name is set again, the last value
 /// (`APR_OVERLAP_TABLES_SET`).
 #[derive(Debug)]
 pub struct Environment<'e> {
@@ -17,7 +17,7 @@ pub struct Environment<'e> {
 }
 
 impl<'e> Environment<'e> {
-    /// Of a request that directives have a say in.
+    /// The environment of a request that directives apply to.
     pub fn of(ruled: &'e Ruled) -> Environment<'e> {
         let env = &ruled.state.env;
         Environment {
@@ -27,13 +27,13 @@ impl<'e> Environment<'e> {
         }
     }
 
-    /// Whether directives set that one.
+    /// Whether directives set the variable `name`.
     #[inline]
     pub fn has(&self, name: &[u8]) -> bool {
         self.may_have(name) && self.env.contains(name)
     }
 
-    /// The server sets this one itself.
+    /// Leaves out a variable that the server sets itself.
     #[inline]
     pub fn leave_out(&mut self, name: &[u8]) {
         if self.may_have(name) {
@@ -42,13 +42,13 @@ impl<'e> Environment<'e> {
         }
     }
 
-    /// Mostly there are none, and then no name is looked at.
+    /// Usually empty; then no name is compared.
     #[inline]
     fn may_have(&self, name: &[u8]) -> bool {
         self.marks != 0 && self.marks & mark(name) != 0
     }
 
-    /// Gives `out` what is left, as name and value. How much that is.
+    /// Gives `out` the variables that are left, as name and value. Returns their number.
     pub fn give(&self, mut out: impl FnMut(&[u8], &[u8])) -> u32 {
         let mut count = 0;
         for (number, (name, value)) in self.env.iter().enumerate() {

@@ -1,11 +1,11 @@
-//! What directives have made of a request, as a script sees it.
+//! The variables of a request that directives have changed.
 
 use howdah_htaccess::{Client, State};
 use howdah_http::{Fields, Request, Scheme};
 
 use crate::ruled::Ruled;
 
-/// Who has authenticated, and which request led to this one.
+/// The user that has authenticated, and the request that led to this one.
 pub(super) fn about_the_way(
     client: &Client<'_>,
     ruled: &Ruled,
@@ -38,7 +38,7 @@ pub(super) fn about_the_way(
     }
 }
 
-/// REQUEST_URI: what the client asked for, or what it has become (`CGIVar REQUEST_URI
+/// REQUEST_URI: the URL that the client sent, or the present one (`CGIVar REQUEST_URI
 /// current-uri`).
 pub(super) fn uri<'r>(request: &'r Request, ruled: &'r Ruled) -> &'r [u8] {
     let core = ruled.settings.core.as_ref();
@@ -58,8 +58,8 @@ pub(super) fn script_name<'u>(uri: &'u [u8], path_info: &[u8]) -> &'u [u8] {
     &uri[..end]
 }
 
-/// The fields as `edited` has them. Where a field was added to one of the same name, scripts get
-/// what came last, as under Apache; several that the client itself has sent stay.
+/// The fields of `edited`. Where a directive has added a field to one of the same name, scripts get
+/// the last value, as under Apache; several that the client itself has sent stay.
 pub(super) fn as_read(sent: &Fields, edited: &Fields) -> Fields {
     let mut read = Fields::new();
     for (name, value) in edited.iter() {

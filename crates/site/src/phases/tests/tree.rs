@@ -121,7 +121,7 @@ impl Tree {
                 let absolute = format!("{ROOT}/{folder}/").replace("//", "/");
                 let site = self.sites.iter().next().unwrap();
                 let compiled =
-                    compile(text.as_bytes(), &site.htaccess_surroundings(absolute.as_bytes()));
+                    compile(text.as_bytes(), &site.htaccess_context(absolute.as_bytes()));
                 Some(Rules::below(above.as_ref(), Arc::new(compiled)))
             }
             None => above,

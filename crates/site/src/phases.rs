@@ -11,12 +11,11 @@
 //! handler     a file, a script, a listing, or once more from the top with another URL
 //! ```
 //!
-//! The order is `ap_process_request_internal`'s, and that of the fixups what a Debian Apache says
-//! of itself (`/server-info?hooks`). What ends a phase early is a [`Stop`]; [`rounds`] makes an
-//! ErrorDocument of it.
+//! The order is that of `ap_process_request_internal`, and the order of the fixups that of a Debian
+//! Apache (`/server-info?hooks`). A [`PhaseEnd`] ends the phases early; [`rounds`] turns it into an
+//! ErrorDocument.
 
 mod access;
-mod asked;
 mod content;
 mod fixups;
 mod folder;
@@ -24,10 +23,11 @@ mod folders;
 pub(crate) mod handler;
 mod links;
 mod listing;
-mod lookup;
+mod request;
 mod respond;
 mod rounds;
 mod sections;
+mod sub_request;
 mod target;
 mod types;
 mod world;
@@ -40,61 +40,61 @@ use howdah_http::Status;
 
 use crate::documents::{DocumentHost, PathKind};
 use crate::path::{DocumentPath, Scratch};
-use crate::ruled::Passed;
+use crate::ruled::PassedAccess;
 use crate::sites::Site;
 
-pub(crate) use asked::{Asked, Start};
 pub use listing::{ListingPage, list};
+pub(crate) use request::{KnownPath, PhaseRequest};
 pub use respond::respond;
 
-/// What all requests have in common that are made for one of a client.
-pub(crate) struct Walk<'a, 'r, H> {
+/// The evaluation of one request of a client, with its internal redirects and sub-requests.
+pub(crate) struct Evaluation<'a, 'r, H> {
     pub(crate) site: &'a Site,
     pub(crate) client: Client<'r>,
     pub(crate) host: &'a mut H,
     pub(crate) scratch: &'a mut Scratch,
-    /// How many internal redirects there have been.
+    /// Internal redirects so far.
     redirects: usize,
-    /// How many sub-requests the present request is inside of.
+    /// The depth of the present sub-request.
     depth: u32,
-    /// How many sub-requests there have been.
+    /// Sub-requests so far.
     lookups: u32,
-    /// The hash and the password that somebody else has to compare.
+    /// The hash and the password that have to be compared elsewhere.
     unverified: Option<(Vec<u8>, Vec<u8>)>,
-    /// Whether some handler had the client's content thrown away.
+    /// Whether a handler has discarded the client's content.
     is_content_gone: bool,
 }
 
-/// Why a request goes no further through the phases.
+/// The reason why a request leaves the phases.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
-    /// It is answered with this status. A redirect has its Location in the state's fields.
+pub(crate) enum PhaseEnd {
+    /// The request is answered with this status. A redirect has its Location in the state's fields.
     Status(Status),
-    /// It is begun again when a password has been compared.
+    /// The evaluation begins again when a password has been compared.
     Later,
-    /// It is begun again when its content has come, or more than `most` bytes of it.
+    /// The evaluation begins again when the content, or more than `most` bytes of it, has arrived.
     Discard { most: u64 },
 }
 
-impl Stop {
-    const FORBIDDEN: Stop = Stop::Status(Status::FORBIDDEN);
-    const FAILED: Stop = Stop::Status(Status::INTERNAL_SERVER_ERROR);
+impl PhaseEnd {
+    const FORBIDDEN: PhaseEnd = PhaseEnd::Status(Status::FORBIDDEN);
+    const FAILED: PhaseEnd = PhaseEnd::Status(Status::INTERNAL_SERVER_ERROR);
 }
 
-impl From<Status> for Stop {
-    fn from(status: Status) -> Stop {
-        Stop::Status(status)
+impl From<Status> for PhaseEnd {
+    fn from(status: Status) -> PhaseEnd {
+        PhaseEnd::Status(status)
     }
 }
 
-impl<'a, 'r, H: DocumentHost> Walk<'a, 'r, H> {
+impl<'a, 'r, H: DocumentHost> Evaluation<'a, 'r, H> {
     pub(crate) fn new(
         site: &'a Site,
         client: Client<'r>,
         host: &'a mut H,
         scratch: &'a mut Scratch,
-    ) -> Walk<'a, 'r, H> {
-        Walk {
+    ) -> Evaluation<'a, 'r, H> {
+        Evaluation {
             site,
             client,
             host,
@@ -107,9 +107,9 @@ impl<'a, 'r, H: DocumentHost> Walk<'a, 'r, H> {
         }
     }
 
-    /// Under which rules this request is, or has been let through.
-    fn passed(&self, asked: &Asked<'r>) -> Passed {
-        self.passed_as(&asked.settings, &asked.path, asked.kind, asked.slash)
+    /// Returns the rules under which this request is, or has been, let through.
+    fn passed(&self, request: &PhaseRequest<'r>) -> PassedAccess {
+        self.passed_as(&request.settings, &request.path, request.kind, request.slash)
     }
 
     fn passed_as(
@@ -118,39 +118,39 @@ impl<'a, 'r, H: DocumentHost> Walk<'a, 'r, H> {
         path: &DocumentPath,
         kind: PathKind,
         slash: bool,
-    ) -> Passed {
+    ) -> PassedAccess {
         let is_name = kind != PathKind::Directory || !slash;
-        Passed {
+        PassedAccess {
             settings: Arc::clone(settings),
             is_script: is_name && self.site.names.runs(path.file_name()),
         }
     }
 
-    /// Everything up to the handler. `path` is a URL's, as sent. `before` is what was in force for
-    /// the request that this one comes from: who has passed under the same rules is not asked
-    /// again.
+    /// Runs every phase before the handler. `path` is a URL's, as sent. `before`: the rules under
+    /// which the request was let through that this one comes from; access is not checked again
+    /// under the same rules.
     fn process(
         &mut self,
-        asked: &mut Asked<'r>,
+        request: &mut PhaseRequest<'r>,
         path: &[u8],
-        before: Option<&Passed>,
-    ) -> Result<(), Stop> {
-        if asked.look.is_none() {
-            self.translate(asked, path)?;
+        before: Option<&PassedAccess>,
+    ) -> Result<(), PhaseEnd> {
+        if request.look.is_none() {
+            self.translate(request, path)?;
         }
-        self.walk_folders(asked)?;
-        self.check_links(asked)?;
-        self.walk_sections(asked);
-        if !asked.tx.state.is_subrequest {
-            self.parse_headers(asked)?;
+        self.walk_folders(request)?;
+        self.check_links(request)?;
+        self.walk_sections(request);
+        if !request.tx.state.is_subrequest {
+            self.parse_headers(request)?;
         }
-        self.check_access(asked, before)?;
-        self.find_type(asked)?;
-        self.fix_up(asked)
+        self.check_access(request, before)?;
+        self.find_type(request)?;
+        self.fix_up(request)
     }
 }
 
-/// An event that no directive is behind.
+/// An event without a directive.
 fn step(step: &'static str, text: impl Into<String>, outcome: impl Into<String>) -> Event {
     Event {
         step,

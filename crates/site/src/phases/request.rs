@@ -1,5 +1,4 @@
-//! One request on its way through the phases: the client's, one it was redirected to, or a
-//! sub-request.
+//! One request in the phases: the client's, one that it was redirected to, or a sub-request.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,59 +9,63 @@ use crate::documents::{FileHandle, Look, PathKind};
 use crate::path::DocumentPath;
 use crate::rules::Rules;
 
-/// What is known already of the request that a client has sent.
-pub(crate) struct Start {
+/// The known part of the client's request before the phases begin.
+pub(crate) struct KnownPath {
     /// Its path.
     pub(crate) path: DocumentPath,
     /// Whether a slash followed in the URL.
     pub(crate) slash: bool,
     /// Whether some component starts with a dot.
     pub(crate) dotted: bool,
-    /// What is there.
+    /// The host's answer about the path.
     pub(crate) look: Look,
 }
 
-/// One request on its way through the phases.
-pub(crate) struct Asked<'r> {
-    /// What directives see of it.
+/// One request in the phases.
+pub(crate) struct PhaseRequest<'r> {
+    /// The part that directives see.
     pub(crate) tx: Transaction<'r>,
-    /// Where `tx.state.filename` is, below the root.
+    /// The document path of `tx.state.filename`.
     pub(crate) path: DocumentPath,
     /// Whether a slash followed in the URL.
     pub(super) slash: bool,
     /// Whether some component of the path starts with a dot.
     pub(super) dotted: bool,
-    /// What is at `path`; never [`PathKind::Forbidden`].
+    /// The kind of `path`; never [`PathKind::Forbidden`].
     pub(super) kind: PathKind,
     /// Where the host keeps what is at `path`.
     pub(super) file: FileHandle,
-    /// What is at `path`, where that is known before the phases begin.
+    /// The host's answer about `path`, where that is known before the phases begin.
     pub(super) look: Option<Look>,
     /// The rules of the folder.
     pub(super) rules: Option<Rc<Rules>>,
-    /// What is in force, sections included.
+    /// The settings in force, sections included.
     pub(crate) settings: Arc<Settings>,
-    /// Whether nothing of `settings` can be seen in a response.
+    /// Whether `settings` leave a response unchanged.
     pub(super) is_silent: bool,
-    /// Whether a section says which handler there is, and not the file's name.
+    /// Whether a section, and not the file's name, decides the handler.
     pub(super) section_sets_handler: bool,
-    /// Whether names that start with a dot are looked for: in the URL that the client itself sent.
+    /// Whether names that start with a dot are refused: in the URL that the client itself sent.
     pub(super) is_first: bool,
-    /// The path and the query that take the place of this request's, once the fixups are through.
-    /// They are to be parsed as a URL.
+    /// The path and the query of the URL that replaces this request's after the fixups; they have
+    /// to be parsed as a URL.
     pub(super) internal: Option<(Vec<u8>, Option<Vec<u8>>)>,
-    /// Which of the site's upstreams it is for, and the path and the query there.
+    /// The number of the upstream that the request is for, and the target to ask it for.
     pub(super) proxied: Option<(usize, Vec<u8>)>,
     /// Whether a sub-request has taken its place.
     pub(super) has_become_other: bool,
-    /// The URL that a `try` step of the site stands in for.
+    /// The URL for which a `try` step of the site has chosen this file.
     pub(super) redirect_url: Option<Vec<u8>>,
 }
 
-impl<'r> Asked<'r> {
-    /// A request that nothing is known of yet but `state`.
-    pub(super) fn new(client: Client<'r>, state: State, settings: &Arc<Settings>) -> Asked<'r> {
-        Asked {
+impl<'r> PhaseRequest<'r> {
+    /// A request of which only `state` is known.
+    pub(super) fn new(
+        client: Client<'r>,
+        state: State,
+        settings: &Arc<Settings>,
+    ) -> PhaseRequest<'r> {
+        PhaseRequest {
             tx: Transaction { client, state },
             path: DocumentPath::nowhere(),
             slash: false,
@@ -83,7 +86,7 @@ impl<'r> Asked<'r> {
     }
 
     /// Takes what is known already.
-    pub(super) fn start(&mut self, start: Start) {
+    pub(super) fn start(&mut self, start: KnownPath) {
         self.path = start.path;
         self.slash = start.slash;
         self.dotted = start.dotted;
@@ -91,12 +94,12 @@ impl<'r> Asked<'r> {
         self.note_uri();
     }
 
-    /// The path, to be handed on or to be used again. Nobody asks for it afterwards.
+    /// Takes the path out of the request, which is at its end.
     pub(super) fn take_path(&mut self) -> DocumentPath {
         std::mem::replace(&mut self.path, DocumentPath::nowhere())
     }
 
-    /// The URL's path, as it follows from `path`.
+    /// Sets the URL's path to that of `path`.
     pub(super) fn note_uri(&mut self) {
         let uri = &mut self.tx.state.uri;
         uri.clear();
@@ -106,7 +109,7 @@ impl<'r> Asked<'r> {
         }
     }
 
-    /// Whether the client wants no more than to read.
+    /// Whether the method only reads.
     pub(super) fn reads(&self) -> bool {
         use howdah_http::Method::{Get, Head};
         matches!(self.tx.state.method, Get | Head)

@@ -1,4 +1,4 @@
-//! The entries: found by path, bounded in number, memory and descriptors.
+//! The entry table: entries found by path, bounded in number, memory and descriptors.
 
 use std::hash::{BuildHasher, Hasher};
 use std::os::unix::ffi::OsStrExt;
@@ -10,11 +10,11 @@ use crate::entry::Entry;
 use crate::folders::{Root, UsedFolders};
 use crate::limits::Limits;
 
-/// Entries in numbered places, an index by path, and a clock that chooses who goes.
+/// Entries in numbered places, an index by path, and a clock hand that evicts.
 ///
 /// Invariant: `index` holds exactly the places of `entries` that are taken, each under its entry's
 /// hash; `memory` and `descriptors` are the sums over them.
-pub(crate) struct Shelf {
+pub(crate) struct EntryTable {
     limits: Limits,
     hasher: foldhash::fast::RandomState,
     index: HashTable<u32>,
@@ -23,15 +23,15 @@ pub(crate) struct Shelf {
     hand: usize,
     memory: usize,
     descriptors: usize,
-    /// How many entries of `.htaccess` files were taken away so far.
+    /// Entries of `.htaccess` files that were removed so far.
     htaccess_removed: u64,
-    /// How many entries were taken away so far.
+    /// Entries that were removed so far.
     removed: u64,
 }
 
-impl Shelf {
-    pub(crate) fn new(limits: Limits) -> Shelf {
-        Shelf {
+impl EntryTable {
+    pub(crate) fn new(limits: Limits) -> EntryTable {
+        EntryTable {
             limits,
             hasher: foldhash::fast::RandomState::default(),
             index: HashTable::new(),
@@ -64,14 +64,14 @@ impl Shelf {
         matches!(self.entries.get(place as usize), Some(Some(entry)) if entry.path == *path)
     }
 
-    /// The entry at a place that [`find`](Self::find) or [`insert`](Self::insert) answered, if it
-    /// is still there.
+    /// The entry at a place that [`find`](Self::find) or [`insert`](Self::insert) returned, if it
+    /// has not been removed.
     #[inline]
     pub(crate) fn at(&mut self, place: u32) -> Option<&mut Entry> {
         self.entries.get_mut(place as usize)?.as_mut()
     }
 
-    /// Puts a new entry on the shelf, which must not hold one for its path, and makes room for it.
+    /// Inserts an entry and makes room for it. The table must not hold an entry for its path.
     pub(crate) fn insert(&mut self, entry: Entry) -> u32 {
         while self.index.len() >= self.limits.entries.max(1) {
             self.evict(None, |_| true);
@@ -102,7 +102,7 @@ impl Shelf {
         place
     }
 
-    /// Takes the entry at `place` away, if there is one.
+    /// Removes the entry at `place`, if there is one.
     pub(crate) fn remove(&mut self, place: u32) {
         let Some(entry) = self.entries.get_mut(place as usize).and_then(Option::take) else {
             return;
@@ -117,7 +117,7 @@ impl Shelf {
         self.descriptors -= entry.descriptors();
     }
 
-    /// Takes away the entry for a path below that root; says whether there was one.
+    /// Removes the entry for a path below that root. Returns whether there was one.
     pub(crate) fn remove_path(&mut self, root: &Root, relative: &[u8]) -> bool {
         let hash = self.hash_parts(root.path(), root.symlinks(), root.scope(), relative);
         let found = self.index.find(hash, |&place| {
@@ -128,7 +128,7 @@ impl Shelf {
         place.inspect(|&place| self.remove(place)).is_some()
     }
 
-    /// Takes away what `keep` does not want; answers how many that were.
+    /// Removes the entries that `keep` rejects. Returns how many.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&Entry) -> bool) -> u64 {
         let mut removed = 0;
         for place in 0..self.entries.len() as u32 {
@@ -154,12 +154,12 @@ impl Shelf {
         self.retain(|entry| entry.descriptors() == 0);
     }
 
-    /// How many entries of `.htaccess` files were taken away so far, for whatever reason.
+    /// Entries of `.htaccess` files that were removed so far, for whatever reason.
     pub(crate) fn htaccess_removed(&self) -> u64 {
         self.htaccess_removed
     }
 
-    /// How many entries were taken away so far, for whatever reason.
+    /// Entries that were removed so far, for whatever reason.
     #[inline]
     pub(crate) fn removed(&self) -> u64 {
         self.removed
@@ -177,10 +177,10 @@ impl Shelf {
         self.descriptors
     }
 
-    /// Moves the hand to the next entry that counts and has not been used since the hand last
-    /// passed, and takes it away. Says whether there was any that counts.
+    /// Moves the clock hand to the next entry that counts and has not been used since the hand last
+    /// passed, and removes it. Returns whether any entry counts.
     fn evict(&mut self, spared: Option<u32>, counts: impl Fn(&Entry) -> bool) -> bool {
-        // In the first round every entry may have to lose its mark, so the second finds one.
+        // The first round may clear the mark of every entry, so the second finds one.
         for _ in 0..2 * self.entries.len() {
             self.hand = (self.hand + 1) % self.entries.len();
             let place = self.hand as u32;

@@ -1,4 +1,4 @@
-//! What a site's directives are compiled for.
+//! The context in which a site's directives are compiled.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use howdah_htaccess::directive::Overrides;
 use crate::sites::Site;
 
 impl Site {
-    /// Whether `.htaccess` files have anything to say on this site.
+    /// Whether `.htaccess` files are read on this site.
     pub fn reads_htaccess(&self) -> bool {
         let config = self.config();
         config.htaccess
             && !(config.allow_override.classes.is_empty() && config.allow_override_list.is_empty())
     }
 
-    /// What the `.htaccess` file in `folder` is compiled for. `folder` is absolute and ends in a
+    /// Returns the context of the `.htaccess` file in `folder`, which is absolute and ends in a
     /// slash.
-    pub fn htaccess_surroundings(&self, folder: &[u8]) -> Surroundings {
+    pub fn htaccess_context(&self, folder: &[u8]) -> Surroundings {
         let config = self.config();
         let classes = config.allow_override.classes.iter().map(|class| match class {
             OverrideClass::AuthConfig => Overrides::AUTH_CONFIG,
@@ -39,18 +39,18 @@ impl Site {
         }
     }
 
-    /// The directives of the configuration itself (`rules`), and what they are compiled for where
+    /// Returns the directives of the configuration itself (`rules`), and their context where
     /// `folder` is the root.
     pub fn rules(&self, folder: &[u8]) -> Option<(&str, Surroundings)> {
         let rules = self.config().rules.as_deref()?;
-        let surroundings = Surroundings {
+        let context = Surroundings {
             file: Arc::from(format!("rules of site {}", self.name())),
             folder: folder.into(),
             overrides: Overrides::ALL,
             upstreams: Some(self.upstreams()),
             ..Surroundings::default()
         };
-        Some((rules, surroundings))
+        Some((rules, context))
     }
 
     fn upstreams(&self) -> Vec<Box<str>> {

@@ -1,4 +1,4 @@
-//! Sub-requests: what another URL would come to, without serving it (`ap_sub_req_lookup_uri`).
+//! Sub-requests: resolving another URL without serving it (`ap_sub_req_lookup_uri`).
 
 use std::sync::Arc;
 
@@ -8,24 +8,24 @@ use howdah_htaccess::{State, Transaction};
 use howdah_http::{Fields, Method, Status};
 
 use super::rounds::MOST_REDIRECTS;
-use super::{Asked, Stop, Walk, shown, step, target};
+use super::{Evaluation, PhaseEnd, PhaseRequest, shown, step, target};
 use crate::documents::DocumentHost;
-use crate::ruled::Passed;
+use crate::ruled::PassedAccess;
 
-impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
-    /// What a rule or a condition learns of `uri`.
+impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
+    /// Returns what a rule or a condition learns of `uri`.
     pub(super) fn lookup(
         &mut self,
         from: &mut Transaction<'_>,
         uri: &[u8],
-        passed: Option<&Passed>,
+        passed: Option<&PassedAccess>,
     ) -> Lookup {
-        let (asked, status) = self.sub_request(&mut from.state, uri, passed);
-        let state = asked.tx.state;
-        self.scratch.reuse(asked.path);
+        let (request, status) = self.sub_request(&mut from.state, uri, passed);
+        let state = request.tx.state;
+        self.scratch.reuse(request.path);
         Lookup {
             status,
-            filename: match &asked.internal {
+            filename: match &request.internal {
                 Some((uri, _)) => [b"redirect:", &uri[..]].concat(),
                 None => state.filename,
             },
@@ -39,59 +39,60 @@ impl<'r, H: DocumentHost> Walk<'_, 'r, H> {
     }
 
     /// Runs the phases, without the handler, for `uri` (a path and a query, as a URL has them;
-    /// relative to the folder of `from`). Also says how that ended: 200 where it would be served.
+    /// relative to the folder of `from`). Also returns the status: 200 where the file would be
+    /// served.
     pub(super) fn sub_request(
         &mut self,
         from: &mut State,
         uri: &[u8],
-        passed: Option<&Passed>,
-    ) -> (Asked<'r>, Status) {
+        passed: Option<&PassedAccess>,
+    ) -> (PhaseRequest<'r>, Status) {
         let whole = target::relative_to(&from.uri, uri);
         let (path, args) = target::split(&whole);
         let mut state = below(from);
         state.args = args.map(<[u8]>::to_vec);
-        let mut asked = Asked::new(self.client, state, self.site.bare_settings());
-        asked.tx.trace(|| step("sub-request", shown(&whole), "begins"));
-        let ended = self.run_below(&mut asked, path, passed);
+        let mut request = PhaseRequest::new(self.client, state, self.site.bare_settings());
+        request.tx.trace(|| step("sub-request", shown(&whole), "begins"));
+        let ended = self.run_below(&mut request, path, passed);
         let status = match ended {
             Ok(()) => Status::OK,
-            Err(Stop::Status(status)) => status,
-            // Whoever asked is going to be given up as well.
-            Err(Stop::Later | Stop::Discard { .. }) => Status::INTERNAL_SERVER_ERROR,
+            Err(PhaseEnd::Status(status)) => status,
+            // The request itself is given up as well.
+            Err(PhaseEnd::Later | PhaseEnd::Discard { .. }) => Status::INTERNAL_SERVER_ERROR,
         };
-        asked.tx.trace(|| step("sub-request", shown(&whole), status.to_string()));
-        give_back(&mut asked.tx.state, from);
-        (asked, status)
+        request.tx.trace(|| step("sub-request", shown(&whole), status.to_string()));
+        give_back(&mut request.tx.state, from);
+        (request, status)
     }
 
     fn run_below(
         &mut self,
-        asked: &mut Asked<'r>,
+        request: &mut PhaseRequest<'r>,
         path: &[u8],
-        passed: Option<&Passed>,
-    ) -> Result<(), Stop> {
-        // Apache counts sub-requests and internal redirects alike: after the last redirect nothing
-        // is looked up any more.
+        passed: Option<&PassedAccess>,
+    ) -> Result<(), PhaseEnd> {
+        // Apache counts sub-requests and internal redirects alike: after the last redirect no
+        // sub-request is made.
         let is_last = self.redirects >= MOST_REDIRECTS;
         if is_last || self.depth >= MOST_NESTED || self.lookups >= MOST_LOOKUPS {
             let text = format!(
                 "more than {MOST_REDIRECTS} internal redirects, or {MOST_NESTED} nested or {MOST_LOOKUPS} sub-requests: \
                  probably rules that look themselves up"
             );
-            asked.tx.complain(None, text);
-            self.translate(asked, path)?; // What is asked for is known all the same.
-            return Err(Stop::FAILED);
+            request.tx.complain(None, text);
+            self.translate(request, path)?; // The file is known nevertheless.
+            return Err(PhaseEnd::FAILED);
         }
         self.lookups += 1;
         self.depth += 1;
-        let ended = self.process(asked, path, passed);
+        let ended = self.process(request, path, passed);
         self.depth -= 1;
         ended
     }
 }
 
-/// What a sub-request begins with (`ap_set_sub_req_protocol`). The trace, the complaints and the
-/// cookies that rules have set go along.
+/// The state of a sub-request at its start (`ap_set_sub_req_protocol`). It takes over the trace,
+/// the complaints and the cookies that rules have set.
 fn below(from: &mut State) -> State {
     State {
         method: Method::Get,
@@ -112,8 +113,8 @@ fn below(from: &mut State) -> State {
     }
 }
 
-/// What went along comes back; cookies are set for the client's request, whatever the sub-request
-/// is used for.
+/// Gives back what the sub-request took over. Cookies are set for the client's request, whatever
+/// the sub-request is used for.
 fn give_back(from: &mut State, to: &mut State) {
     to.trace = from.trace.take();
     to.complaints = std::mem::take(&mut from.complaints);
@@ -124,7 +125,7 @@ fn give_back(from: &mut State, to: &mut State) {
     from.error_fields.remove(b"set-cookie");
 }
 
-/// Both, those of `above` first.
+/// The fields of both, those of `above` first.
 pub(super) fn overlay(above: &Fields, below: &Fields) -> Fields {
     if below.is_empty() {
         return above.clone();
@@ -136,8 +137,8 @@ pub(super) fn overlay(above: &Fields, below: &Fields) -> Fields {
     joined
 }
 
-/// Each variable once, where it was first, with the value that came last
-/// (`APR_OVERLAP_TABLES_SET`). So scripts get those of a request that has become another.
+/// Each variable once, at its first place, with its last value (`APR_OVERLAP_TABLES_SET`), as
+/// scripts get those of a request that another has replaced.
 pub(super) fn each_once(env: &Fields) -> Fields {
     let mut once = Fields::new();
     for (name, _) in env.iter() {
@@ -148,9 +149,9 @@ pub(super) fn each_once(env: &Fields) -> Fields {
     once
 }
 
-/// How deep sub-requests may be in each other: Apache's own limit (`LimitInternalRecursion`).
+/// Sub-requests within each other: Apache's own limit (`LimitInternalRecursion`).
 const MOST_NESTED: u32 = 10;
 
-/// Sub-requests that one request of a client may lead to. Nested ones multiply, so their depth
-/// alone bounds nothing.
+/// Sub-requests of one request of a client. Nested ones multiply, so a limit on depth alone is not
+/// enough.
 const MOST_LOOKUPS: u32 = 200;

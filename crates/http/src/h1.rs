@@ -1,7 +1,7 @@
 //! HTTP/1.0 and HTTP/1.1 on the wire (RFC 9112).
 //!
-//! [`parse_request`] and [`ChunkedDecoder`] are strict where two recipients could disagree:
-//! whatever could end a message at two places is refused, never repaired (RFC 9112 §11.2).
+//! [`parse_request`] and [`ChunkedDecoder`] are strict where two recipients could disagree: a
+//! message that could end at two places is refused, never repaired (RFC 9112 §11.2).
 
 mod chunked;
 mod encode;
@@ -16,34 +16,34 @@ pub use chunked::{ChunkedDecoder, Decoded};
 pub use encode::{CONTINUE, Framing, LAST_CHUNK, encode_chunk_size, encode_head, encode_kept_head};
 pub use head::{parse_request, worth_parsing};
 
-/// How far a head has come.
+/// The progress of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Nothing wrong so far, but the head does not end in these bytes.
+    /// The head is valid so far and does not end in these bytes.
     Incomplete,
-    /// The whole head is there.
+    /// The head is complete.
     Complete(Parsed),
 }
 
-/// What a complete head says beyond its [`Request`](crate::Request).
+/// The result of a complete head, besides its [`Request`](crate::Request).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parsed {
-    /// Bytes of the head, the empty line and any empty lines before it included. The content begins
-    /// behind them.
+    /// Bytes of the head, including the empty line and any empty lines before the head. The content
+    /// begins after them.
     pub head_length: usize,
-    /// Whether the client wants the connection to go on after the response (RFC 9112 §9.3).
+    /// Whether the connection persists after the response (RFC 9112 §9.3).
     pub persistent: bool,
     /// Whether the client waits for [`CONTINUE`] before it sends its content (RFC 9110 §10.1.1).
     pub expect_continue: bool,
 }
 
-/// Why a request is not served. The connection is closed after the answer: where the next request
-/// begins is unknown.
+/// The reason why a request is refused. The connection is closed after the answer: the start of the
+/// next request is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// 400, 413, 414, 417, 421, 431, 501 or 505.
     pub status: Status,
-    /// What is wrong, for the log.
+    /// The mistake, for the log.
     pub why: &'static str,
 }
 
