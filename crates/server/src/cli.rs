@@ -11,10 +11,10 @@ use howdah_htaccess::Severity;
 
 use crate::check::{self, Findings};
 use crate::explain::{self, Question};
-use crate::supervisor::arrangement::Arrangement;
 use crate::supervisor::control::{self, Command};
+use crate::supervisor::environment::Environment;
+use crate::supervisor::generation_plan::GenerationPlan;
 use crate::supervisor::plan::{Options, Plan, Source};
-use crate::supervisor::surroundings::Surroundings;
 use crate::supervisor::{self, Refusal};
 
 /// Bad usage or configuration.
@@ -187,7 +187,7 @@ impl Serve {
             access_log: access_log.map(absolute_target),
         };
         let plan = Plan { source: sites.source()?, options };
-        supervisor::serve(plan, look_around()?, crate::front::run)
+        supervisor::serve(plan, read_environment()?, crate::front::run)
     }
 }
 
@@ -255,13 +255,13 @@ impl Check {
             options: Options::default(),
         };
         let config = plan.load().map_err(Refusal::Config)?;
-        let found = Arrangement::find(config.clone(), &look_around()?);
+        let found = GenerationPlan::find(config.clone(), &read_environment()?);
         Ok((plan.source.to_string(), config, found))
     }
 }
 
 /// What the configuration names on this machine, or what is wrong with it.
-type Looked = Result<Arrangement, Vec<String>>;
+type Looked = Result<GenerationPlan, Vec<String>>;
 
 fn report(findings: &Findings, found: &Looked) -> String {
     match found {
@@ -304,13 +304,13 @@ impl Running {
     }
 
     fn usual_path(self) -> Result<PathBuf, Refusal> {
-        let around = look_around()?;
+        let environment = read_environment()?;
         let config = match &self.config {
             Some(file) => Config::load(&absolute(file.clone())?)
                 .map_err(|errors| Refusal::Config(errors.to_string()))?,
             None => Config::default(),
         };
-        config.control_path(around.identity.is_root(), around.runtime.as_deref()).ok_or_else(|| {
+        config.control_path(environment.identity.is_root(), environment.runtime.as_deref()).ok_or_else(|| {
             let reason = "no control socket is known: XDG_RUNTIME_DIR is not set; name one with --control, or a configuration \
                           that sets `control` with --config";
             Refusal::Config(reason.to_owned())
@@ -323,8 +323,8 @@ fn say(text: &str) {
     let _ = writeln!(io::stdout(), "{text}");
 }
 
-fn look_around() -> Result<Surroundings, Refusal> {
-    Surroundings::look().map_err(|error| {
+fn read_environment() -> Result<Environment, Refusal> {
+    Environment::read().map_err(|error| {
         Refusal::Failed(format!("cannot find out who and where this process is: {error}"))
     })
 }

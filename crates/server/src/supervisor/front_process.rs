@@ -11,7 +11,7 @@ use howdah_sys::process::{self, Pid};
 use howdah_sys::seqpacket::SeqPacket;
 use howdah_sys::signal::{self, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM, SIGUSR1};
 
-use super::seam::{FromFront, FrontStart, PoolFacts, ToFront};
+use super::front_protocol::{FromFront, FrontStart, PoolFacts, ToFront};
 use crate::log::Level;
 
 /// The longest message of a front.

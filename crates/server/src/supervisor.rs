@@ -10,22 +10,22 @@
 //! ```
 //! At most one generation is Starting, at most one is Serving.
 
-pub(crate) mod arrangement;
 mod backoff;
 mod change;
 mod children;
 pub(crate) mod control;
+pub(crate) mod environment;
 mod front_process;
+pub(crate) mod front_protocol;
 mod generation;
+pub(crate) mod generation_plan;
 mod listeners;
 mod loglines;
 pub(crate) mod plan;
 mod pool;
 mod report;
-pub(crate) mod seam;
 mod startup;
 mod state;
-pub(crate) mod surroundings;
 mod takeover;
 mod upgrade;
 
@@ -38,15 +38,15 @@ use std::time::{Duration, Instant};
 use howdah_sys::poll;
 use howdah_sys::signal::{Arrived, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, Signals};
 
-use self::arrangement::Arrangement;
 use self::backoff::Backoff;
 use self::change::Change;
 use self::control::{Command, Control};
+use self::environment::Environment;
 use self::front_process::RunFront;
 use self::generation::{Generation, Phase};
+use self::generation_plan::GenerationPlan;
 use self::listeners::Listener;
 use self::plan::Plan;
-use self::surroundings::Surroundings;
 use self::upgrade::Check;
 use crate::log::{ErrorLog, Level, Target};
 
@@ -62,7 +62,7 @@ const USUAL_DRAIN: Duration = Duration::from_secs(60);
 /// Everything that the supervisor knows.
 struct Supervisor {
     plan: Plan,
-    around: Surroundings,
+    environment: Environment,
     run_front: RunFront,
     began: Instant,
     log: Arc<ErrorLog>,
@@ -74,7 +74,7 @@ struct Supervisor {
     generations: Vec<Generation>,
     next_number: u64,
     /// What is served now.
-    current: Option<Arrangement>,
+    current: Option<GenerationPlan>,
     /// What is being changed.
     change: Option<Change>,
     /// Asked for while something else was being changed.
