@@ -37,8 +37,8 @@ impl StateWord<'_> {
         self.0.store(done.pack(), Ordering::Release);
     }
 
-    /// The present state; `None` for a word that is no state. A reader that sees Done sees all that the
-    /// worker wrote.
+    /// The present state; `None` for a word that is no state. A reader that sees Done sees all that
+    /// the worker wrote.
     pub fn load(&self) -> Option<State> {
         State::unpack(self.0.load(Ordering::Acquire))
     }

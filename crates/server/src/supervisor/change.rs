@@ -13,20 +13,20 @@ use super::listeners::{self, Listener};
 use super::{Refusal, Supervisor};
 use crate::log::{ErrorLog, Level, Target};
 
-/// Why there is a new generation.
+/// The cause of a new generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
     /// The first one.
     Start,
-    /// Somebody asked for it.
+    /// A signal or `howdah reload`.
     Reload,
-    /// The former has lost its front.
+    /// The front of the former one died.
     FrontDied,
     /// This program has replaced another, whose generation goes on until now.
     TakeOver,
 }
 
-/// A change that is on its way.
+/// A change in progress.
 #[derive(Debug)]
 pub(super) struct Change {
     cause: Cause,
@@ -39,7 +39,7 @@ pub(super) struct Change {
     access: Option<Target>,
 }
 
-/// What becomes of the control socket.
+/// The control socket of the new configuration.
 #[derive(Debug)]
 enum Socket {
     Same,
@@ -73,7 +73,7 @@ impl Supervisor {
 
     fn try_to_begin(&mut self, cause: Cause) -> Result<(), Refusal> {
         let generation_plan = match &self.current {
-            // What the file says by now was not asked for.
+            // Nobody asked for the present content of the file.
             Some(current) if cause == Cause::FrontDied => current.clone(),
             _ => {
                 let config = self.plan.load().map_err(Refusal::Config)?;
@@ -219,7 +219,7 @@ impl Supervisor {
         }
     }
 
-    /// Sees to it that somebody serves.
+    /// Starts a new generation if none serves.
     pub(super) fn keep_time_of_changes(&mut self, now: Instant) {
         self.keep_time_of_upgrade(now);
         if self.stopping || self.change.is_some() {
