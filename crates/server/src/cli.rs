@@ -32,13 +32,13 @@ struct CommandLine {
 enum Task {
     /// Serve a folder, or the sites of a configuration file
     Serve(Serve),
-    /// Look for mistakes in a configuration and in every .htaccess below its sites; exit status 1
-    /// if there are any
+    /// Find the mistakes in a configuration and in every .htaccess below its sites; exit status 1 if
+    /// there are any
     Check(Check),
-    /// Say what a request comes to and why: each file, directive and condition in the order in
+    /// Show how a request is resolved, and why: each file, directive and condition in the order in
     /// which they act
     Explain(Explain),
-    /// Show how the running server is
+    /// Show the state of the running server
     Status(Running),
     /// Make the running server read its configuration again and start PHP anew; no request is lost
     Reload(Running),
@@ -75,14 +75,14 @@ struct Serve {
 struct Check {
     #[command(flatten)]
     sites: Sites,
-    /// Tell it to a program
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, Args)]
 struct Explain {
-    /// A URL, or the path of one; before it, if it is not GET, a method
+    /// A method, unless it is GET, and a URL or its path
     #[arg(value_name = "[METHOD] URL", num_args = 1..=2, required = true)]
     asked: Vec<String>,
     /// Configuration file
@@ -97,7 +97,7 @@ struct Explain {
     /// The client's address
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     from: IpAddr,
-    /// Tell it to a program
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -122,11 +122,11 @@ struct Running {
     control: Option<PathBuf>,
 }
 
-/// What one `--listen` stands for.
+/// The addresses that one `--listen` names.
 #[derive(Debug, Clone)]
 struct Addresses(Vec<SocketAddr>);
 
-/// Does what the command line asks for.
+/// Runs the command of the command line.
 pub(crate) fn main() -> ExitCode {
     let CommandLine { task } = match CommandLine::try_parse() {
         Ok(line) => line,
@@ -152,7 +152,7 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Help and version are answers; anything else is a mistake, told in our own way.
+/// Help and version are printed as answers. Everything else is a mistake, reported like other errors.
 fn usage(mistake: &clap::Error) -> ExitCode {
     if !mistake.use_stderr() {
         say(mistake.render().to_string().trim_end());
@@ -260,7 +260,7 @@ impl Check {
     }
 }
 
-/// What the configuration names on this machine, or what is wrong with it.
+/// The users, programs and folders that the configuration names, or all errors.
 type Looked = Result<GenerationPlan, Vec<String>>;
 
 fn report(findings: &Findings, found: &Looked) -> String {
@@ -318,7 +318,7 @@ impl Running {
     }
 }
 
-/// Who has read enough, like `head`, closes the pipe; that is no fault.
+/// A reader that has read enough, such as `head`, closes the pipe. That is no error.
 fn say(text: &str) {
     let _ = writeln!(io::stdout(), "{text}");
 }
@@ -329,7 +329,7 @@ fn read_environment() -> Result<Environment, Refusal> {
     })
 }
 
-/// Relative paths mean something only where the command was typed.
+/// Relative paths start at the folder where the command was typed.
 fn absolute(path: PathBuf) -> Result<PathBuf, Refusal> {
     std::path::absolute(&path)
         .map_err(|error| Refusal::Config(format!("{}: {error}", path.display())))
