@@ -16,7 +16,8 @@ use crate::values::{
 };
 
 section! {
-    /// The server as a whole. These keys stand at the top of the file, above the first `[table]`.
+    /// The server as a whole. These keys are written at the top of the file, above the first
+    /// `[table]`.
     pub struct Config {
         /// Addresses to accept connections on. `"127.0.0.1:8080"` and `"[::1]:8080"` name one
         /// address each; `":80"` is port 80 on every address of both families.
@@ -25,7 +26,7 @@ section! {
             "A server that nobody has configured yet should not be reachable from other machines.";
         /// Event-loop threads of the front.
         threads ("threads"): Count as Counted = Count::Auto,
-            "`auto` is one per processor: an event loop never waits, so more would only take turns.";
+            "`auto` is one per processor. An event loop never waits, so more threads would only take turns.";
         /// The user that the front runs as when the server is started as root; ignored otherwise.
         user ("user"): Option<String> as Optional<Text> = Some("www-data".to_owned()),
             "Debian's user for web servers; root must never touch a request.";
@@ -51,10 +52,10 @@ section! {
 }
 
 section! {
-    /// What a client may send and how long it may take. Each limit says what a client gets that
-    /// goes beyond it.
+    /// What a client may send and how long it may take. Each limit names the answer to a client
+    /// that exceeds it.
     pub struct Limits {
-        /// Connections open at once, over all listeners. Beyond it new ones wait in the kernel's
+        /// Connections open at once, over all listeners. Further ones wait in the kernel's
         /// queue.
         connections ("connections"): usize as AtLeast<usize, 1> = 16_384,
             "Holds 10,000 idle browsers with room to spare, in a few dozen megabytes.";
@@ -70,17 +71,17 @@ section! {
         /// Header field lines. Beyond it: 431.
         field_count ("field_count"): usize as AtLeast<usize, 1> = 100,
             "Apache's LimitRequestFields.";
-        /// Bytes in a request body; 0 is no limit. Beyond it: 413. PHP's own `post_max_size` comes
-        /// on top.
+        /// Bytes in a request body; 0 is no limit. Beyond it: 413. PHP's own `post_max_size`
+        /// applies as well.
         body ("body"): u64 as Size<u64> = 2 << 30,
             "Lets a 1 GB upload through with its multipart wrapping, and still bounds the temporary disk space.";
         /// From the first byte of a request (or the connection's start) to the end of its header.
         /// Beyond it: 408.
         head_timeout ("head_timeout"): Duration as Span = Duration::from_secs(20),
-            "Apache's RequestReadTimeout: slow phones manage, slow-header attacks do not.";
+            "Apache's RequestReadTimeout: enough for slow phones, too short for slow-header attacks.";
         /// Between two reads of a request body. Beyond it: 408.
         body_timeout ("body_timeout"): Duration as Span = Duration::from_secs(30),
-            "A stalled upload frees its place while one that moves, however slowly, goes on.";
+            "A stalled upload frees its place. One that moves, however slowly, goes on.";
         /// Between two writes of a response that the client takes. Beyond it the connection is
         /// closed.
         send_timeout ("send_timeout"): Duration as Span = Duration::from_secs(60),
@@ -95,7 +96,7 @@ section! {
         /// On stop and reload: how long requests in flight may take to finish. Beyond it they are
         /// cut off.
         drain_timeout ("drain_timeout"): Duration as Span = Duration::from_secs(60),
-            "The same as a site's `request_timeout`: a request that may still run is waited for.";
+            "The same as a site's `request_timeout`, so that every request that may still run can finish.";
         /// Bytes of one request body or of one response to a slow reader that are held in memory.
         /// Beyond it they go to an unlinked temporary file.
         spill_memory ("spill_memory"): usize as Size<usize> = 64 << 10,
@@ -112,14 +113,14 @@ section! {
     pub struct Log {
         /// The access log: `"off"`, `"-"` for standard output, or a file that lines are added to.
         access ("access"): AccessTarget as Access = AccessTarget::Stdout,
-            "journald and Docker collect standard output, and a server that is silent cannot be looked after.";
+            "journald and Docker collect standard output, and a server without a log is hard to operate.";
         /// How a line of the access log looks: `"combined"` or `"json"`.
         format ("format"): AccessFormat as Format = AccessFormat::Combined,
-            "What log analysers have read for thirty years.";
+            "The format that all log analysers read.";
         /// The error log: `"-"` for standard error, or a file that lines are added to. PHP's errors
         /// go there too.
         error ("error"): ErrorTarget as Errors = ErrorTarget::Stderr,
-            "Seen at once in a terminal, collected by service managers.";
+            "Visible in a terminal, and collected by service managers.";
         /// The least serious lines that the error log gets: `"error"` (a request, a process or a
         /// site failed), `"warning"` (something needs attention), `"notice"` (a start, a reload) or
         /// `"info"` (mistakes of clients and other ordinary events). Ten lines of one kind are
@@ -138,31 +139,31 @@ section! {
         /// The host names: `"example.org"`, `"*.example.org"` for every name below it, `"*"` for
         /// all others. Ports are not part of it. The longest match wins.
         hosts ("hosts"): Vec<HostPattern> as Hosts = vec![HostPattern::Default],
-            "A site that names no host is meant for whoever comes.";
+            "A site without host names answers for all of them.";
         /// The document root: the folder that URLs are looked up in. `{host}` as a whole component
         /// of the path is replaced by the request's host name, so that one entry serves thousands
         /// of sites: `"/srv/www/{host}/public"`. A relative path starts at the folder of the
         /// configuration file.
         root ("root"): RootTemplate as Root = RootTemplate::Fixed(PathBuf::new()),
             "Must be given: a guess could publish the wrong folder.";
-        /// The files that stand for a folder; the first that exists is taken.
+        /// The index files of a folder. The first that exists is used.
         index ("index"): Vec<String> as List<PlainName> =
             ["index.php", "index.html", "index.htm"].map(str::to_owned).to_vec(),
-            "PHP comes first because a site that has both means its application.";
+            "PHP is first because a site that has both wants its application to answer.";
         /// What to try for a path, in order. `$uri` is the file or script that the path names, or
         /// the index file of the folder that it names; `$uri/` is that folder even without an index
         /// file; `$uri.html` is the path with a suffix; a path such as `/index.php` is that script,
         /// which sees the URL in REQUEST_URI and always the query string; `=404` (last) is that
         /// status. The last step is final.
         try_files ("try"): Vec<TryStep> as Try = vec![TryStep::Uri],
-            "What is not there is 404. Frameworks want `[\"$uri\", \"/index.php\"]`.";
+            "A path that does not exist is 404. Frameworks need `[\"$uri\", \"/index.php\"]`.";
         /// Which symbolic links below the root are followed: `"owner"` (link and target have the
         /// same owner), `"inside"` (the target is inside the root) or `"follow"` (all).
         symlinks ("symlinks"): Symlinks as SymlinkPolicy = Symlinks::Owner,
             "On a shared host nobody can publish another user's files, and an owner's own links work.";
         /// Files and folders whose names start with a dot are not served (404), except these.
         dot_names ("dot_names"): Vec<String> as List<NamePattern> = vec![".well-known".to_owned()],
-            "Dot files hold secrets, histories and editors' leavings; `.well-known` is meant for the public.";
+            "Dot files hold secrets, histories and editors' backups. `.well-known` is meant for the public.";
         /// Files and folders that are never served (403), even below a folder that is. A `*` at the
         /// end stands for any ending.
         refuse ("refuse"): Vec<String> as List<NamePattern> =
@@ -171,24 +172,24 @@ section! {
         /// Whether `.htaccess` files are read: Apache's directives, for the folder that the file is
         /// in and all below it. What they may say is in [htaccess.md](htaccess.md).
         htaccess ("htaccess"): bool as Flag = true,
-            "An existing site's files hold its addresses together and its secrets closed.";
+            "The files of an existing site map its URLs and protect its secrets.";
         /// What `.htaccess` files may say, as Apache's `AllowOverride`: classes of directives, and
         /// with `Options=` which options. A directive that is not allowed is an error: 500 for what
         /// the file covers. With `"None"` and no `allow_override_list` they are not read.
         allow_override ("allow_override"): AllowOverride as Overrides = AllowOverride::all(),
-            "Who may put a file there may put a script there as well, and that may do more.";
+            "Anybody who may write such a file may also write a script, which may do more.";
         /// Directives that `.htaccess` files may use besides, as Apache's `AllowOverrideList`.
         allow_override_list ("allow_override_list"): Vec<String> as List<DirectiveName> = Vec::new(),
             "Everything is allowed already.";
         /// Directives for the whole site, as they would stand in a `.htaccess` file in its root;
-        /// one that is there adds to them. `htaccess` and `allow_override` say nothing about them.
+        /// such a file adds to them. `htaccess` and `allow_override` say nothing about them.
         rules ("rules"): Option<String> as Optional<Rules> = None,
             "Most sites have their own in `.htaccess`.";
         /// Servers that `RewriteRule … [P]` may hand requests on to: `"http://127.0.0.1:3000"`, or
         /// on a socket `"unix:/run/app.sock|http://app"`. A rule whose URL begins with none of them
         /// is answered with 403.
         upstreams ("upstreams"): Vec<Upstream> as List<UpstreamUrl> = Vec::new(),
-            "A file in a folder must not be able to make the server ask whatever machine it names.";
+            "A `.htaccess` file must not be able to make the server send requests to any machine.";
         /// How long an upstream may take to be reached, to take more of a request or to send more
         /// of its response. Beyond it: 504, or where the response is on its way, its end.
         upstream_timeout ("upstream_timeout"): Duration as Span = Duration::from_secs(60),
@@ -217,7 +218,7 @@ section! {
         /// How long a request may wait for a free worker. Beyond it: 503 with Retry-After.
         queue_timeout ("queue_timeout"): Duration as Span = Duration::from_secs(15),
             "Few visitors wait longer, and what they no longer want is not worth running.";
-        /// How long a script may run, by the clock on the wall. Beyond it the worker is killed:
+        /// How long a script may run, in wall-clock time. Beyond it the worker is killed:
         /// 504.
         request_timeout ("request_timeout"): Duration as Span = Duration::from_secs(60),
             "nginx's fastcgi_read_timeout. PHP's `max_execution_time` counts only processor time and ends earlier.";

@@ -68,9 +68,9 @@ struct Entry {
 pub struct Slot {
     index: u16,
     generation: u32,
-    /// Bytes of the ring that we gave back.
+    /// Bytes of the ring that were given back.
     consumed: u64,
-    /// Bytes of the ring that the worker had written when we last looked.
+    /// Bytes of the ring that the worker had written at the last [`Front::slot_status`].
     written: u64,
 }
 
@@ -85,18 +85,18 @@ impl Slot {
         self.consumed
     }
 
-    /// Bytes written by the worker when last looked at, counted likewise.
+    /// Bytes written by the worker at the last [`Front::slot_status`], counted likewise.
     pub fn written(&self) -> u64 {
         self.written
     }
 }
 
-/// How far a worker is with a slot.
+/// The state of a slot that is checked out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Look {
-    /// Where the slot stands.
+pub struct SlotStatus {
+    /// Whether a worker has taken or finished the request.
     pub phase: Phase,
-    /// Who runs it, or ran it, once the phase is Taken or Done.
+    /// The worker that runs the request, or ran it, once the phase is Taken or Done.
     pub worker: Option<usize>,
     /// The response is complete, whether or not the script is.
     pub ended: bool,
@@ -301,20 +301,23 @@ impl Front {
     /// Whether no worker has begun what was put into the slot of that index, as far as its state
     /// says.
     pub fn is_queued(&self, slot: usize) -> bool {
-        let state = self.region.slot(slot).state.look();
+        let state = self.region.slot(slot).state.load();
         state.is_some_and(|state| state.phase == Phase::Queued)
     }
 
-    /// Takes a request back that no worker has begun. `false`: one has.
+    /// Takes a request back that no worker has begun. `false` if one has.
     pub fn cancel(&self, slot: &Slot) -> bool {
         self.region.slot(slot.index()).state.cancel(slot.generation)
     }
 
-    /// Looks how far the slot is, and checks what the worker says.
-    pub fn look(&self, slot: &mut Slot) -> Result<Look, Corrupt> {
+    /// Reads the state of a slot, and checks it.
+    ///
+    /// # Errors
+    /// The worker wrote what no honest worker writes.
+    pub fn slot_status(&self, slot: &mut Slot) -> Result<SlotStatus, Corrupt> {
         let line = self.region.slot(slot.index());
-        // The state first: who sees Done must see every byte written before it.
-        let state = line.state.look().ok_or(Corrupt("a slot is in no known state"))?;
+        // The state first: a reader that sees Done must see every byte written before it.
+        let state = line.state.load().ok_or(Corrupt("a slot is in no known state"))?;
         let ended = line.ended.load(Ordering::Acquire) != 0;
         let written = line.written.load(Ordering::Acquire);
         if state.generation != slot.generation || state.phase == Phase::Free {
@@ -333,7 +336,7 @@ impl Front {
         }
         slot.written = written;
         let taken = matches!(state.phase, Phase::Taken | Phase::Done);
-        Ok(Look {
+        Ok(SlotStatus {
             phase: state.phase,
             worker: taken.then_some(worker),
             ended: ended || state.phase == Phase::Done,
@@ -342,8 +345,8 @@ impl Front {
         })
     }
 
-    /// Copies written, not yet consumed bytes out, `offset` bytes after those consumed. Says how
-    /// many there were.
+    /// Copies written, not yet consumed bytes out, `offset` bytes after those consumed. Returns
+    /// their number.
     pub fn copy(&self, slot: &Slot, offset: u64, into: &mut [u8]) -> usize {
         let from = slot.consumed + offset;
         let length = into.len().min(slot.written.saturating_sub(from) as usize);
@@ -352,8 +355,8 @@ impl Front {
     }
 
     /// Sends `before`, then `length` unconsumed bytes of the ring, then `after`, with one
-    /// `writev(2)`: the kernel copies them straight from the ring. Answers with the bytes taken of
-    /// all three together; consumes nothing.
+    /// `writev(2)`: the kernel copies them straight from the ring. Returns the bytes sent of all
+    /// three together; consumes nothing.
     pub fn send(
         &self,
         slot: &Slot,
@@ -390,7 +393,7 @@ impl Front {
         }
     }
 
-    /// Tells the worker that nobody wants the rest.
+    /// Tells the worker that nobody reads the rest of the response.
     pub fn abort(&self, slot: &Slot) {
         let room = self.region.slot(slot.index()).room;
         room.abort();

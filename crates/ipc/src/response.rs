@@ -4,8 +4,8 @@
 //! head: u32 bytes that follow │ u32 kind │ u16 status │ u16 number of fields │ u32 length of reason │ reason
 //!       per field: u16 length of name │ u32 length of value │ name │ value
 //! ```
-//! Any number of [`HeadKind::Interim`] heads (1xx) may come before the one [`HeadKind::Final`]; all that
-//! follows it is body.
+//! Any number of [`HeadKind::Interim`] heads (1xx) may come before the one [`HeadKind::Final`]; all
+//! that follows it is body.
 
 use crate::Corrupt;
 

@@ -37,8 +37,9 @@ impl StateWord<'_> {
         self.0.store(done.pack(), Ordering::Release);
     }
 
-    /// Where the slot stands. Who sees Done sees all that the worker wrote.
-    pub fn look(&self) -> Option<State> {
+    /// The present state; `None` for a word that is no state. A reader that sees Done sees all that
+    /// the worker wrote.
+    pub fn load(&self) -> Option<State> {
         State::unpack(self.0.load(Ordering::Acquire))
     }
 
@@ -74,7 +75,7 @@ mod tests {
         assert_eq!(state.take(4, 0), None);
         assert!(!state.cancel(7));
         state.finish(taken);
-        assert_eq!(state.look().unwrap().phase, Phase::Done);
+        assert_eq!(state.load().unwrap().phase, Phase::Done);
     }
 
     #[test]

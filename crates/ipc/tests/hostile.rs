@@ -126,7 +126,7 @@ impl Scene {
                 Stage::RingFull => line.write(&vec![2; 4096 - line.written() as usize]).unwrap(),
                 Stage::Ended => line.end(),
                 Stage::PartlyConsumed => {
-                    scene.front.look(&mut slot).unwrap();
+                    scene.front.slot_status(&mut slot).unwrap();
                     scene.front.consume(&mut slot, 100);
                     line.write(&[3; 3000]).unwrap();
                 }
@@ -148,7 +148,7 @@ impl Scene {
         let slot = self.slot.as_mut().expect("checked out");
         for _ in 0..2 {
             front.drain(0, |slot| assert!(slot < GEOMETRY.slots));
-            let look = front.look(slot);
+            let look = front.slot_status(slot);
             if let Ok(look) = look {
                 assert!(look.worker.is_none_or(|worker| worker < GEOMETRY.workers));
             }

@@ -127,7 +127,7 @@ fn a_worker_that_waits_for_room_is_freed_when_nobody_wants_the_rest() {
             (result, began.elapsed())
         });
         wait_until("the ring is full", || {
-            front.look(&mut slot).unwrap();
+            front.slot_status(&mut slot).unwrap();
             slot.written() == 64 * 1024
         });
         std::thread::sleep(Duration::from_millis(20));
@@ -136,7 +136,7 @@ fn a_worker_that_waits_for_room_is_freed_when_nobody_wants_the_rest() {
         assert_eq!(result, Err(Gone));
         assert!(took < Duration::from_millis(900), "only the regular check freed it");
     });
-    assert_eq!(front.look(&mut slot).unwrap().phase, Phase::Done);
+    assert_eq!(front.slot_status(&mut slot).unwrap().phase, Phase::Done);
     front.release(slot);
 }
 
@@ -147,12 +147,30 @@ fn a_response_may_be_complete_while_its_script_goes_on() {
     let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
     job.line.write(b"all").unwrap();
     job.line.end();
-    let look = front.look(&mut slot).unwrap();
+    let look = front.slot_status(&mut slot).unwrap();
     assert_eq!((look.phase, look.ended, look.worker), (Phase::Taken, true, Some(0)));
     assert_eq!(slot.written(), 3);
     assert!(!front.cancel(&slot));
     drop(job);
-    assert_eq!(front.look(&mut slot).unwrap().phase, Phase::Done);
+    assert_eq!(front.slot_status(&mut slot).unwrap().phase, Phase::Done);
+    front.release(slot);
+}
+
+#[test]
+fn a_slot_without_news_is_no_corrupt_slot() {
+    let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
+    let mut slot = submit(&front, SMALL);
+    // Nothing was written, twice.
+    assert_eq!(front.slot_status(&mut slot).unwrap().phase, Phase::Queued);
+    assert_eq!(front.slot_status(&mut slot).unwrap().phase, Phase::Queued);
+    let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+    job.line.write(b"some").unwrap();
+    for _ in 0..2 {
+        assert_eq!(front.slot_status(&mut slot).unwrap().phase, Phase::Taken);
+        assert_eq!(slot.written(), 4);
+    }
+    drop(job);
+    front.slot_status(&mut slot).unwrap();
     front.release(slot);
 }
 
@@ -162,7 +180,7 @@ fn a_front_that_consumes_more_than_there_is_consumes_what_there_is() {
     let mut slot = submit(&front, SMALL);
     let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
     job.line.write(b"abc").unwrap();
-    front.look(&mut slot).unwrap();
+    front.slot_status(&mut slot).unwrap();
     front.consume(&mut slot, u64::MAX);
     assert_eq!(slot.consumed(), 3);
     drop(job);
@@ -201,7 +219,9 @@ fn a_cancelled_request_is_never_begun_and_one_that_is_begun_never_cancelled() {
                 assert_eq!(slot.written(), 0);
                 cancelled += 1;
             } else {
-                wait_until("it is done", || front.look(&mut slot).unwrap().phase == Phase::Done);
+                wait_until("it is done", || {
+                    front.slot_status(&mut slot).unwrap().phase == Phase::Done
+                });
                 answered += 1;
             }
             front.release(slot);
@@ -299,7 +319,7 @@ fn large_responses_give_their_memory_back() {
     let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
     job.line.write(&vec![7; 800_000]).unwrap();
     drop(job);
-    front.look(&mut slot).unwrap();
+    front.slot_status(&mut slot).unwrap();
     front.release(slot);
     let blocks =
         || std::os::unix::fs::MetadataExt::blocks(&memory_file(&attach).metadata().unwrap()) * 512;
@@ -312,7 +332,7 @@ fn large_responses_give_their_memory_back() {
     let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
     job.line.write(&vec![8; 800_000]).unwrap();
     drop(job);
-    front.look(&mut slot).unwrap();
+    front.slot_status(&mut slot).unwrap();
     let mut bytes = vec![0; 800_000];
     assert_eq!(front.copy(&slot, 0, &mut bytes), 800_000);
     assert!(bytes.iter().all(|byte| *byte == 8));
@@ -330,7 +350,7 @@ fn a_slot_is_lost_once_however_often_its_workers_place_dies() {
     let mut slot = submit(&front, SMALL);
     let job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
     std::mem::forget(job);
-    assert_eq!(front.look(&mut slot).unwrap().phase, Phase::Taken);
+    assert_eq!(front.slot_status(&mut slot).unwrap().phase, Phase::Taken);
     assert_eq!(front.worker_died(0).unwrap(), [slot.index()]);
     // Who was told has taken the slot back, and may use it anew at any time.
     assert!(front.worker_died(0).unwrap().is_empty());
@@ -357,12 +377,14 @@ fn what_a_successor_runs_is_not_taken_for_what_the_dead_one_left() {
     let mut children = Children::fork(attach);
     let large = Order { size: 1 << 20, ..SMALL };
     let mut left = submit(&front, large);
-    wait_until("the worker has begun", || front.look(&mut left).unwrap().phase == Phase::Taken);
+    wait_until("the worker has begun", || {
+        front.slot_status(&mut left).unwrap().phase == Phase::Taken
+    });
     children.kill(0);
     children.replace(0);
     let mut begun = submit(&front, large);
     wait_until("its successor has begun the next", || {
-        front.look(&mut begun).unwrap().phase == Phase::Taken
+        front.slot_status(&mut begun).unwrap().phase == Phase::Taken
     });
     assert_eq!(front.worker_died(0).unwrap(), [left.index()]);
     front.release(left);

@@ -76,7 +76,7 @@ impl Exchange {
         // The waker is registered before the slot is read: a change in between wakes the task.
         let overdue = self.waiters.wait(lease.index(), context.waker());
         let zygote = lease.zygote.clone();
-        let look = match zygote.front.look(lease.slot()) {
+        let look = match zygote.front.slot_status(lease.slot()) {
             Ok(look) => look,
             Err(corrupt) => {
                 zygote.condemn();

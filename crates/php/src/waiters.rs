@@ -207,7 +207,7 @@ impl Waiters {
                     self.open.set(self.open.get() - 1);
                 } else {
                     // Nobody reads the rest of the response; the worker must not wait for room.
-                    if self.zygote.front.look(lease.slot()).is_ok() {
+                    if self.zygote.front.slot_status(lease.slot()).is_ok() {
                         self.zygote.front.consume(lease.slot(), u64::MAX >> 1);
                     }
                 }
@@ -256,7 +256,8 @@ impl Waiters {
                 waits
             }
             Entry::Abandoned { lease, soft_at, kill_at } => {
-                let worker = self.zygote.front.look(lease.slot()).ok().and_then(|look| look.worker);
+                let worker =
+                    self.zygote.front.slot_status(lease.slot()).ok().and_then(|look| look.worker);
                 let Some(worker) = worker else { return false };
                 let pid = self.zygote.pid(worker);
                 if soft_at.take_if(|at| *at <= now).is_some() {
@@ -280,7 +281,10 @@ fn is_over(lease: &mut Lease) -> bool {
         return true;
     }
     let zygote = lease.zygote.clone();
-    zygote.front.look(lease.slot()).is_ok_and(|look| look.phase == Phase::Done)
+    zygote
+        .front
+        .slot_status(lease.slot())
+        .is_ok_and(|look| look.phase == Phase::Done)
 }
 
 /// Wakes the exchanges whose slots have changed whenever the bell rings, until the table is dropped

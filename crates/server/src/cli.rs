@@ -11,10 +11,10 @@ use howdah_htaccess::Severity;
 
 use crate::check::{self, Findings};
 use crate::explain::{self, Question};
-use crate::supervisor::arrangement::Arrangement;
 use crate::supervisor::control::{self, Command};
+use crate::supervisor::environment::Environment;
+use crate::supervisor::generation_plan::GenerationPlan;
 use crate::supervisor::plan::{Options, Plan, Source};
-use crate::supervisor::surroundings::Surroundings;
 use crate::supervisor::{self, Refusal};
 
 /// Bad usage or configuration.
@@ -32,13 +32,13 @@ struct CommandLine {
 enum Task {
     /// Serve a folder, or the sites of a configuration file
     Serve(Serve),
-    /// Look for mistakes in a configuration and in every .htaccess below its sites; exit status 1
-    /// if there are any
+    /// Find the mistakes in a configuration and in every .htaccess below its sites; exit status 1 if
+    /// there are any
     Check(Check),
-    /// Say what a request comes to and why: each file, directive and condition in the order in
+    /// Show how a request is resolved, and why: each file, directive and condition in the order in
     /// which they act
     Explain(Explain),
-    /// Show how the running server is
+    /// Show the state of the running server
     Status(Running),
     /// Make the running server read its configuration again and start PHP anew; no request is lost
     Reload(Running),
@@ -75,14 +75,14 @@ struct Serve {
 struct Check {
     #[command(flatten)]
     sites: Sites,
-    /// Tell it to a program
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, Args)]
 struct Explain {
-    /// A URL, or the path of one; before it, if it is not GET, a method
+    /// A method, unless it is GET, and a URL or its path
     #[arg(value_name = "[METHOD] URL", num_args = 1..=2, required = true)]
     asked: Vec<String>,
     /// Configuration file
@@ -97,7 +97,7 @@ struct Explain {
     /// The client's address
     #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
     from: IpAddr,
-    /// Tell it to a program
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -122,11 +122,11 @@ struct Running {
     control: Option<PathBuf>,
 }
 
-/// What one `--listen` stands for.
+/// The addresses that one `--listen` names.
 #[derive(Debug, Clone)]
 struct Addresses(Vec<SocketAddr>);
 
-/// Does what the command line asks for.
+/// Runs the command of the command line.
 pub(crate) fn main() -> ExitCode {
     let CommandLine { task } = match CommandLine::try_parse() {
         Ok(line) => line,
@@ -152,7 +152,7 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Help and version are answers; anything else is a mistake, told in our own way.
+/// Help and version are printed as answers. Everything else is a mistake, reported like other errors.
 fn usage(mistake: &clap::Error) -> ExitCode {
     if !mistake.use_stderr() {
         say(mistake.render().to_string().trim_end());
@@ -187,7 +187,7 @@ impl Serve {
             access_log: access_log.map(absolute_target),
         };
         let plan = Plan { source: sites.source()?, options };
-        supervisor::serve(plan, look_around()?, crate::front::run)
+        supervisor::serve(plan, read_environment()?, crate::front::run)
     }
 }
 
@@ -255,13 +255,13 @@ impl Check {
             options: Options::default(),
         };
         let config = plan.load().map_err(Refusal::Config)?;
-        let found = Arrangement::find(config.clone(), &look_around()?);
+        let found = GenerationPlan::find(config.clone(), &read_environment()?);
         Ok((plan.source.to_string(), config, found))
     }
 }
 
-/// What the configuration names on this machine, or what is wrong with it.
-type Looked = Result<Arrangement, Vec<String>>;
+/// The users, programs and folders that the configuration names, or all errors.
+type Looked = Result<GenerationPlan, Vec<String>>;
 
 fn report(findings: &Findings, found: &Looked) -> String {
     match found {
@@ -304,13 +304,13 @@ impl Running {
     }
 
     fn usual_path(self) -> Result<PathBuf, Refusal> {
-        let around = look_around()?;
+        let environment = read_environment()?;
         let config = match &self.config {
             Some(file) => Config::load(&absolute(file.clone())?)
                 .map_err(|errors| Refusal::Config(errors.to_string()))?,
             None => Config::default(),
         };
-        config.control_path(around.identity.is_root(), around.runtime.as_deref()).ok_or_else(|| {
+        config.control_path(environment.identity.is_root(), environment.runtime.as_deref()).ok_or_else(|| {
             let reason = "no control socket is known: XDG_RUNTIME_DIR is not set; name one with --control, or a configuration \
                           that sets `control` with --config";
             Refusal::Config(reason.to_owned())
@@ -318,18 +318,18 @@ impl Running {
     }
 }
 
-/// Who has read enough, like `head`, closes the pipe; that is no fault.
+/// A reader that has read enough, such as `head`, closes the pipe. That is no error.
 fn say(text: &str) {
     let _ = writeln!(io::stdout(), "{text}");
 }
 
-fn look_around() -> Result<Surroundings, Refusal> {
-    Surroundings::look().map_err(|error| {
+fn read_environment() -> Result<Environment, Refusal> {
+    Environment::read().map_err(|error| {
         Refusal::Failed(format!("cannot find out who and where this process is: {error}"))
     })
 }
 
-/// Relative paths mean something only where the command was typed.
+/// Relative paths start at the folder where the command was typed.
 fn absolute(path: PathBuf) -> Result<PathBuf, Refusal> {
     std::path::absolute(&path)
         .map_err(|error| Refusal::Config(format!("{}: {error}", path.display())))

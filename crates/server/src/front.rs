@@ -30,7 +30,9 @@ pub(crate) use self::workspace::Workspace;
 use crate::host::Passwords;
 use crate::log::{self, ErrorLog, Level, WaitStatus, Writer};
 use crate::observe::RecentMessages;
-use crate::supervisor::seam::{self, FromFront, FrontStart, PoolFacts, PoolLink, ToFront};
+use crate::supervisor::front_protocol::{
+    self, FromFront, FrontStart, PoolChannel, PoolFacts, ToFront,
+};
 
 /// Runs the front until it has drained. Called in a fresh process without privileges, threads or
 /// event loop.
@@ -225,7 +227,7 @@ struct Control {
 }
 
 impl Control {
-    async fn run(self: Rc<Self>, links: Vec<PoolLink>) {
+    async fn run(self: Rc<Self>, links: Vec<PoolChannel>) {
         *self.facts.borrow_mut() = vec![None; links.len()];
         let sites: Vec<usize> = links.iter().map(|link| link.site).collect();
         if links.is_empty() {
@@ -355,7 +357,7 @@ impl Control {
 
     fn replace_logs(&self, descriptors: Vec<OwnedFd>) {
         let access = self.shared.access.as_ref().map(Writer::target);
-        let replaced = seam::replace_logs(&self.shared.log, access, descriptors);
+        let replaced = front_protocol::replace_logs(&self.shared.log, access, descriptors);
         if let Err(error) = replaced {
             self.shared.log.say(
                 Level::Error,

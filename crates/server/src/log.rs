@@ -1,7 +1,7 @@
 //! The error log, and the writing of all logs.
 //!
-//! Supervisor and front add to the same log. The supervisor writes its lines itself. The front has a
-//! thread for each log ([`Writer`]); its event loops hand lines over and never wait.
+//! Supervisor and front add to the same log. The supervisor writes its lines itself. The front has
+//! a thread for each log ([`Writer`]); its event loops hand lines over and never wait.
 
 mod line;
 mod repeats;
@@ -23,7 +23,8 @@ use self::repeats::Repeats;
 pub(crate) use self::target::Target;
 pub(crate) use self::writer::Writer;
 
-/// How long the supervisor waits for a log that takes nothing. Beyond, the line is lost and counted.
+/// How long the supervisor waits for a log that takes nothing. Beyond, the line is lost and
+/// counted.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The error log: `2026-11-21T09:40:49.123Z error shop: what happened`.

@@ -1,7 +1,7 @@
 //! Howdah, the server for PHP sites.
 //!
-//! `cli` reads what is asked for; `check` looks for mistakes, `explain` says what a request comes
-//! to; `supervisor` starts and watches processes; `front` is the process that speaks to clients.
+//! `cli` reads the command line; `check` finds mistakes; `explain` shows how a request is resolved;
+//! `supervisor` starts and watches processes; `front` is the process that serves clients.
 #![forbid(unsafe_code)]
 
 mod body;

@@ -9,8 +9,8 @@ use crate::check;
 /// Changes the registration of `watched`, which one epoll instance of this process has, to
 /// `EPOLLEXCLUSIVE`: of the threads that wait for copies of one socket, each event wakes one.
 ///
-/// The instance belongs to tokio, which tells neither its descriptor nor the data of a registration.
-/// The kernel lists both in `/proc/self/fdinfo`.
+/// The instance belongs to tokio, which tells neither its descriptor nor the data of a
+/// registration. The kernel lists both in `/proc/self/fdinfo`.
 ///
 /// # Errors
 /// Fails where `/proc` does not show the registration. The registration is then unchanged.

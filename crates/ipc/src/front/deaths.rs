@@ -22,7 +22,7 @@ impl Front {
         let life = known.ok_or(Corrupt("a worker died that does not exist"))?;
         let dead = std::mem::replace(life, (*life + 1) % LIVES);
         for (index, entry) in slots.iter_mut().enumerate().filter(|(_, entry)| entry.submitted) {
-            let state = self.region.slot(index).state.look();
+            let state = self.region.slot(index).state.load();
             match state.filter(|state| state.generation == entry.generation) {
                 Some(State { phase: Phase::Queued, .. }) => {
                     producer.enter(&self.region.queue(), index)?;

@@ -63,7 +63,7 @@ impl Pool {
     /// As `Front::worker_died`, for its Queued slots.
     fn worker_died(&self, producer: &mut Producer) {
         for slot in 0..self.states.len() {
-            if self.state(slot).look().unwrap().phase == Phase::Queued {
+            if self.state(slot).load().unwrap().phase == Phase::Queued {
                 producer.enter(&self.queue(), slot).unwrap();
                 self.wake_worker();
             }
@@ -240,7 +240,7 @@ fn request_and_response_are_seen_whole() {
         pool.state(0).submit(1);
         // Else loom does not see that the worker may be through by now.
         thread::yield_now();
-        if pool.state(0).look().unwrap().phase == Phase::Done {
+        if pool.state(0).load().unwrap().phase == Phase::Done {
             areas.1.with(|_response| ());
         }
         worker.join().unwrap();

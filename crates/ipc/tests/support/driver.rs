@@ -186,7 +186,7 @@ impl<'f> Driver<'f> {
         let Some(exchange) = &mut self.exchanges[index] else {
             return Ok(false); // A false alarm, for a former use or another thread.
         };
-        let look = self.front.look(&mut exchange.slot)?;
+        let look = self.front.slot_status(&mut exchange.slot)?;
         let available = (exchange.slot.written() - exchange.slot.consumed()) as usize;
         let mut taken = 0;
         if !exchange.head_seen {
@@ -235,7 +235,7 @@ impl<'f> Driver<'f> {
     fn describe(&mut self) -> String {
         let mut text = String::new();
         for exchange in self.exchanges.iter_mut().flatten() {
-            let look = self.front.look(&mut exchange.slot);
+            let look = self.front.slot_status(&mut exchange.slot);
             text += &format!(
                 "\n slot {}: {:?}, {} of {} bytes, {look:?}",
                 exchange.slot.index(),

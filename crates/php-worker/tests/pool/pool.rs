@@ -249,7 +249,7 @@ impl Pool {
         let mut received = Vec::new();
         loop {
             // The state first: what is there when it says Done is all.
-            let phase = self.front.look(&mut slot).unwrap().phase;
+            let phase = self.front.slot_status(&mut slot).unwrap().phase;
             let length = self.take(&mut slot, &mut received);
             if length == 0 && phase == Phase::Done {
                 break;
@@ -265,7 +265,7 @@ impl Pool {
         let begun = Instant::now();
         let mut received = Vec::new();
         while !received.ends_with(end) {
-            self.front.look(slot).unwrap();
+            self.front.slot_status(slot).unwrap();
             let length = self.take(slot, &mut received);
             self.pause(begun, length);
         }
@@ -274,8 +274,8 @@ impl Pool {
 
     /// Waits for the end of the response; the script still runs.
     pub fn wait_for_response_end(&mut self, slot: &mut Slot) {
-        wait_until(PATIENCE, || self.front.look(slot).unwrap().ended);
-        assert_eq!(self.front.look(slot).unwrap().phase, Phase::Taken);
+        wait_until(PATIENCE, || self.front.slot_status(slot).unwrap().ended);
+        assert_eq!(self.front.slot_status(slot).unwrap().phase, Phase::Taken);
     }
 
     /// The client is gone.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::Findings;
 
-/// All findings for people, each with its line and a caret; nothing where there are no files.
+/// All findings as text, each with its line and a caret; empty where there are no files.
 pub(crate) fn text(findings: &Findings) -> String {
     let mut page = String::new();
     for remark in &findings.remarks {

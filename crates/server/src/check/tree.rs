@@ -46,10 +46,10 @@ fn folders(folder: &Path) -> Vec<PathBuf> {
 
 fn read(file: &Path) -> Content {
     let cannot = |error: std::io::Error| format!("it cannot be read: {error}");
-    // What is no regular file might never end, or wait for somebody who writes.
+    // Reading anything else might never end, or wait for a writer.
     let found = fs::metadata(file).map_err(cannot)?;
     if !found.is_file() {
-        return Err("it is no regular file".to_owned());
+        return Err("it is not a regular file".to_owned());
     }
     let mut content = Vec::new();
     File::open(file)
@@ -87,7 +87,7 @@ mod tests {
             ("a/.htaccess", read("a")),
             ("a/c/.htaccess", read("a/c")),
             ("b/.htaccess", read("b")),
-            ("d/.htaccess", Err("it is no regular file".to_owned())),
+            ("d/.htaccess", Err("it is not a regular file".to_owned())),
         ];
         let expected = expected.map(|(path, content)| (path.to_owned(), content));
         assert_eq!(seen, expected);

@@ -6,40 +6,40 @@ use std::time::{Duration, Instant};
 
 use howdah_config::{AccessTarget, Config, ErrorTarget};
 
-use super::arrangement::Arrangement;
 use super::control::{Command, Control};
 use super::generation::{Generation, Phase};
+use super::generation_plan::GenerationPlan;
 use super::listeners::{self, Listener};
 use super::{Refusal, Supervisor};
 use crate::log::{ErrorLog, Level, Target};
 
-/// Why there is a new generation.
+/// The cause of a new generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
     /// The first one.
     Start,
-    /// Somebody asked for it.
+    /// A signal or `howdah reload`.
     Reload,
-    /// The former has lost its front.
+    /// The front of the former one died.
     FrontDied,
     /// This program has replaced another, whose generation goes on until now.
     TakeOver,
 }
 
-/// A change that is on its way.
+/// A change in progress.
 #[derive(Debug)]
 pub(super) struct Change {
     cause: Cause,
     /// Number of the generation that is starting.
     generation: u64,
-    arrangement: Arrangement,
+    generation_plan: GenerationPlan,
     listeners: Vec<Listener>,
     control: Socket,
     log: Arc<ErrorLog>,
     access: Option<Target>,
 }
 
-/// What becomes of the control socket.
+/// The control socket of the new configuration.
 #[derive(Debug)]
 enum Socket {
     Same,
@@ -72,35 +72,37 @@ impl Supervisor {
     }
 
     fn try_to_begin(&mut self, cause: Cause) -> Result<(), Refusal> {
-        let arrangement = match &self.current {
-            // What the file says by now was not asked for.
+        let generation_plan = match &self.current {
+            // Nobody asked for the present content of the file.
             Some(current) if cause == Cause::FrontDied => current.clone(),
             _ => {
                 let config = self.plan.load().map_err(Refusal::Config)?;
-                let found = Arrangement::find(config, &self.around);
+                let found = GenerationPlan::find(config, &self.environment);
                 found.map_err(|errors| Refusal::Config(errors.join("\n")))?
             }
         };
-        let (listeners, left_out) = listeners::prepare(&arrangement.config.listen, &self.listeners)
-            .map_err(Refusal::Failed)?;
-        let (log, access) = self.logs_for(&arrangement.config).map_err(Refusal::Failed)?;
+        let (listeners, left_out) =
+            listeners::prepare(&generation_plan.config.listen, &self.listeners)
+                .map_err(Refusal::Failed)?;
+        let (log, access) = self.logs_for(&generation_plan.config).map_err(Refusal::Failed)?;
         let (control, no_control) =
-            self.control_for(&arrangement.config).map_err(Refusal::Failed)?;
+            self.control_for(&generation_plan.config).map_err(Refusal::Failed)?;
         if cause != Cause::FrontDied {
-            for warning in arrangement.warnings.iter().chain(&left_out).chain(&no_control) {
+            for warning in generation_plan.warnings.iter().chain(&left_out).chain(&no_control) {
                 log.say(Level::Warning, None, warning);
             }
         }
         let number = self.next_number;
         self.next_number += 1;
         let logs = (log.clone(), access.clone());
-        let (generation, started) = Generation::start(number, &arrangement, logs, &self.around);
+        let (generation, started) =
+            Generation::start(number, &generation_plan, logs, &self.environment);
         self.generations.push(generation);
         started.map_err(Refusal::Failed)?;
         let change = Change {
             cause,
             generation: number,
-            arrangement,
+            generation_plan,
             listeners,
             control,
             log,
@@ -126,8 +128,9 @@ impl Supervisor {
         }
         let mut trouble = None;
         if generation.front.is_none() && generation.has_php() {
-            trouble =
-                generation.start_front(&change.arrangement, &change.listeners, run_front).err();
+            trouble = generation
+                .start_front(&change.generation_plan, &change.listeners, run_front)
+                .err();
         }
         self.change = Some(change);
         if let Some(error) = trouble {
@@ -139,7 +142,7 @@ impl Supervisor {
         let Change {
             cause,
             generation,
-            arrangement,
+            generation_plan,
             listeners,
             control,
             log,
@@ -167,8 +170,8 @@ impl Supervisor {
         self.log.finish();
         (self.log, self.access) = (log, access);
         self.restart = None;
-        self.write_pid_file(arrangement.config.pid_file.as_deref());
-        self.current = Some(arrangement);
+        self.write_pid_file(generation_plan.config.pid_file.as_deref());
+        self.current = Some(generation_plan);
         self.report_start(generation, cause);
         if !std::mem::replace(&mut self.announced, true) {
             self.announce();
@@ -216,7 +219,7 @@ impl Supervisor {
         }
     }
 
-    /// Sees to it that somebody serves.
+    /// Starts a new generation if none serves.
     pub(super) fn keep_time_of_changes(&mut self, now: Instant) {
         self.keep_time_of_upgrade(now);
         if self.stopping || self.change.is_some() {
@@ -264,8 +267,8 @@ impl Supervisor {
 
     /// The control socket, and why there is none although there could be.
     fn control_for(&self, config: &Config) -> Result<(Socket, Option<String>), String> {
-        let Some(path) =
-            config.control_path(self.around.identity.is_root(), self.around.runtime.as_deref())
+        let Some(path) = config
+            .control_path(self.environment.identity.is_root(), self.environment.runtime.as_deref())
         else {
             return Ok((Socket::None, None));
         };

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use howdah_sys::process::{self, Exit, Pid};
 
 use super::Supervisor;
+use super::front_protocol::{FromFront, ToFront};
 use super::generation::{Part, Phase, is_orderly};
-use super::seam::{FromFront, ToFront};
 use crate::log::Level;
 
 impl Supervisor {
@@ -182,7 +182,7 @@ impl Supervisor {
 
     /// Starts the zygotes that are due, and tells the front of them.
     pub(super) fn replace_zygotes(&mut self, number: u64, now: Instant) {
-        let around = self.around.clone();
+        let environment = self.environment.clone();
         let Some(generation) = self.generations.iter_mut().find(|one| one.number == number) else {
             return;
         };
@@ -191,7 +191,7 @@ impl Supervisor {
             if pool.due.is_none_or(|due| now < due) {
                 continue;
             }
-            let told = pool.start_zygote(&around).and_then(|socket| match &generation.front {
+            let told = pool.start_zygote(&environment).and_then(|socket| match &generation.front {
                 Some(front) => {
                     front.tell(&ToFront::PoolReplaced { pool: position }, &[socket.into()])
                 }

@@ -11,7 +11,7 @@ use howdah_sys::process::{self, Pid};
 use howdah_sys::seqpacket::SeqPacket;
 use howdah_sys::signal::{self, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM, SIGUSR1};
 
-use super::seam::{FromFront, FrontStart, PoolFacts, ToFront};
+use super::front_protocol::{FromFront, FrontStart, PoolFacts, ToFront};
 use crate::log::Level;
 
 /// The longest message of a front.
@@ -31,7 +31,7 @@ pub(super) struct FrontProcess {
     /// `None` once it has closed its end.
     pub(super) channel: Option<SeqPacket>,
     pub(super) started: Instant,
-    /// What it found its pools to be, once it serves.
+    /// The facts of its pools, once it serves.
     pub(super) ready: Option<Vec<PoolFacts>>,
 }
 
@@ -65,8 +65,10 @@ impl FrontProcess {
         }
     }
 
-    /// Says something. A front that does not listen is noticed when it dies; one that never reads
-    /// fills its channel, which is an error here.
+    /// Sends a message. A front that has closed its end gets none; its death is noticed elsewhere.
+    ///
+    /// # Errors
+    /// The channel is full because the front does not read.
     pub(super) fn tell(&self, message: &ToFront, descriptors: &[OwnedFd]) -> io::Result<()> {
         let Some(channel) = &self.channel else {
             return Ok(());
@@ -75,7 +77,7 @@ impl FrontProcess {
         channel.send(&message.encode(), &descriptors)
     }
 
-    /// The next thing it says, if there is one.
+    /// Receives the next message, if there is one.
     pub(super) fn listen(&mut self) -> io::Result<Option<FromFront>> {
         let Some(channel) = &self.channel else {
             return Ok(None);
@@ -94,10 +96,9 @@ impl FrontProcess {
         }
     }
 
-    /// Ends it at once.
+    /// Kills the front.
     pub(super) fn kill(&self) {
-        // Not reaped yet, so the number is still its own. There is nothing to be done about a
-        // failure.
+        // Not reaped yet, so no other process has its number. A failure changes nothing.
         let _ = self.pid.signal_group(SIGKILL);
     }
 }

@@ -10,12 +10,12 @@ use howdah_config::Config;
 use howdah_sys::process::{Exit, Pid};
 use howdah_sys::seqpacket::SeqPacket;
 
-use super::arrangement::Arrangement;
+use super::environment::Environment;
 use super::front_process::{FrontProcess, RunFront};
+use super::front_protocol::{FrontStart, PoolChannel, ToFront};
+use super::generation_plan::GenerationPlan;
 use super::listeners::Listener;
 use super::pool::Pool;
-use super::seam::{FrontStart, PoolLink, ToFront};
-use super::surroundings::Surroundings;
 use crate::log::{ErrorLog, Target};
 
 /// PHP with all its extensions, and the front, have to be up within this time.
@@ -35,7 +35,7 @@ pub(super) struct Generation {
     pub(super) front: Option<FrontProcess>,
     pub(super) pools: Vec<Pool>,
     /// For the front that is not forked yet.
-    pub(super) links: Vec<PoolLink>,
+    pub(super) links: Vec<PoolChannel>,
     pub(super) phase: Phase,
 }
 
@@ -64,23 +64,23 @@ impl Generation {
     /// Starts the pools. If one cannot be started, those that were are ended again.
     pub(super) fn start(
         number: u64,
-        arrangement: &Arrangement,
+        generation_plan: &GenerationPlan,
         logs: (Arc<ErrorLog>, Option<Target>),
-        around: &Surroundings,
+        environment: &Environment,
     ) -> (Generation, Result<(), String>) {
         let mut generation = Generation {
             number,
-            config: Some(arrangement.config.clone()),
+            config: Some(generation_plan.config.clone()),
             logs: Some(logs),
             front: None,
             pools: Vec::new(),
-            links: Vec::with_capacity(arrangement.pools.len()),
+            links: Vec::with_capacity(generation_plan.pools.len()),
             phase: Phase::Starting { until: Instant::now() + START_TIMEOUT },
         };
-        for plan in &arrangement.pools {
-            match Pool::start(plan, around) {
+        for plan in &generation_plan.pools {
+            match Pool::start(plan, environment) {
                 Ok((pool, zygote)) => {
-                    generation.links.push(PoolLink {
+                    generation.links.push(PoolChannel {
                         site: plan.site,
                         name: pool.name.clone(),
                         zygote,
@@ -101,7 +101,7 @@ impl Generation {
     /// start.
     pub(super) fn start_front(
         &mut self,
-        arrangement: &Arrangement,
+        generation_plan: &GenerationPlan,
         listeners: &[Listener],
         run: RunFront,
     ) -> io::Result<()> {
@@ -120,7 +120,7 @@ impl Generation {
             log: log.clone(),
             access: access.clone(),
         };
-        self.front = Some(FrontProcess::fork(start, channel, arrangement.front.clone(), run)?);
+        self.front = Some(FrontProcess::fork(start, channel, generation_plan.front.clone(), run)?);
         Ok(())
     }
 

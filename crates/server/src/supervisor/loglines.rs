@@ -1,5 +1,4 @@
-//! What a pool writes on its standard error: lines of PHP's, told apart, bounded, and not too many
-//! of them.
+//! The lines that a pool writes to its standard error, limited in length and rate.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,13 +9,13 @@ use howdah_sys::descriptor;
 
 use crate::log::{ErrorLog, Level};
 
-/// A line may be this long; the rest of it becomes another.
+/// Bytes of a line. The rest of a longer one becomes another line.
 const LONGEST_LINE: usize = 4096;
-/// A pool may write so many lines at once, and so many per second in the long run. What is more is
-/// counted only.
+/// Lines that a pool may write at once, and per second in the long run. Further ones are only
+/// counted.
 const BURST: f64 = 2000.0;
 const PER_SECOND: f64 = 200.0;
-/// Reads at a time, so that one pool's flood does not keep the supervisor from its work.
+/// Reads in one turn. The supervisor serves its other sources between turns.
 const READS: usize = 16;
 
 /// The reading end of a pool's log.
@@ -39,7 +38,7 @@ impl LogLines {
         })
     }
 
-    /// Logs what has come. `false` at the end.
+    /// Logs the lines that have come. Returns `false` at the end of the pipe.
     pub(super) fn forward(&mut self, log: &ErrorLog, pool: &str) -> bool {
         let mut room = [0; 16 * 1024];
         for _ in 0..READS {
@@ -60,7 +59,7 @@ impl LogLines {
         true
     }
 
-    /// Logs what is left, at the end of a pool.
+    /// Logs the rest, at the end of a pool.
     pub(super) fn flush(&mut self, log: &ErrorLog, pool: &str) {
         let rest = std::mem::take(&mut self.pending);
         if !rest.is_empty() {
@@ -99,7 +98,7 @@ fn too_long(rest: &[u8]) -> Option<usize> {
     (rest.len() >= LONGEST_LINE).then_some(LONGEST_LINE)
 }
 
-/// Our own workers say how bad it is; what an extension or a library writes by itself does not.
+/// The level that a worker puts before its lines. Lines of extensions and libraries have none.
 fn level_of(line: &[u8]) -> (Level, &[u8]) {
     let told = line.iter().position(|&byte| byte == b':').and_then(|end| {
         let message = line[end..].strip_prefix(b": ")?;

@@ -11,11 +11,11 @@ use howdah_sys::process::{Pid, Program};
 use howdah_sys::seqpacket::SeqPacket;
 use howdah_sys::signal::{SIGKILL, SIGTERM};
 
-use super::arrangement::PoolPlan;
 use super::backoff::Backoff;
+use super::environment::Environment;
+use super::generation_plan::PoolPlan;
 use super::loglines::LogLines;
 use super::state;
-use super::surroundings::Surroundings;
 use super::takeover::HeirPool;
 use crate::log::ErrorLog;
 
@@ -52,12 +52,12 @@ impl Pool {
     /// A pool with its first zygote. Answers also with the front's end of the zygote's socket.
     pub(super) fn start(
         plan: &PoolPlan,
-        around: &Surroundings,
+        environment: &Environment,
     ) -> Result<(Pool, SeqPacket), String> {
         let name = plan.settings.pool.clone();
         let told = |error: io::Error| format!("site {name}: cannot start its pool: {error}");
-        let owner = plan.identity.as_ref().unwrap_or(&around.identity);
-        state::prepare(plan.settings.state_dir.as_ref(), owner, &around.identity)
+        let owner = plan.identity.as_ref().unwrap_or(&environment.identity);
+        state::prepare(plan.settings.state_dir.as_ref(), owner, &environment.identity)
             .map_err(|error| format!("site {name}: {error}"))?;
         let (reader, writer) = io::pipe().map_err(told)?;
         let mut pool = Pool {
@@ -69,7 +69,7 @@ impl Pool {
             backoff: Backoff::default(),
             due: None,
         };
-        let front = pool.start_zygote(around).map_err(told)?;
+        let front = pool.start_zygote(environment).map_err(told)?;
         Ok((pool, front))
     }
 
@@ -94,7 +94,7 @@ impl Pool {
     }
 
     /// Starts a zygote. Answers with the front's end of its socket.
-    pub(super) fn start_zygote(&mut self, around: &Surroundings) -> io::Result<SeqPacket> {
+    pub(super) fn start_zygote(&mut self, environment: &Environment) -> io::Result<SeqPacket> {
         let (Some(plan), Some(log)) = (&self.plan, &self.log) else {
             return Err(io::Error::other("it was taken over from another howdah"));
         };
@@ -110,7 +110,7 @@ impl Pool {
                 .into_iter()
                 .map(CString::new)
                 .collect::<Result<_, _>>()?,
-            environment: around.zygote_environment()?,
+            environment: environment.zygote_environment()?,
             descriptors: vec![
                 null.into(),
                 log.try_clone()?,
@@ -120,7 +120,7 @@ impl Pool {
             ],
             identity: plan.identity.clone(),
             umask: 0o022,
-            descriptor_limit: Some(descriptor_limit(plan.workers, around)?),
+            descriptor_limit: Some(descriptor_limit(plan.workers, environment)?),
             // It lets its workers finish if we die; see `outlive_parent_by` for the front.
             death_signal: Some(SIGTERM),
         };
@@ -144,9 +144,9 @@ impl Pool {
     }
 
     /// Who the pool runs as.
-    pub(super) fn user<'p>(&'p self, around: &'p Surroundings) -> &'p str {
+    pub(super) fn user<'p>(&'p self, environment: &'p Environment) -> &'p str {
         let identity = self.plan.as_ref().and_then(|plan| plan.identity.as_ref());
-        &identity.unwrap_or(&around.identity).name
+        &identity.unwrap_or(&environment.identity).name
     }
 
     /// Logs what the pool has written.
@@ -233,8 +233,10 @@ impl Zygote {
 }
 
 /// Room for the pool's bells and sockets beside what PHP opens.
-fn descriptor_limit(workers: usize, around: &Surroundings) -> io::Result<(u64, u64)> {
-    let (soft, hard) = around.descriptor_limit;
-    let ours = (workers as u64).saturating_mul(2).saturating_add(around.processors as u64 + 64);
+fn descriptor_limit(workers: usize, environment: &Environment) -> io::Result<(u64, u64)> {
+    let (soft, hard) = environment.descriptor_limit;
+    let ours = (workers as u64)
+        .saturating_mul(2)
+        .saturating_add(environment.processors as u64 + 64);
     Ok((soft.max(1024).saturating_add(ours).min(hard), hard))
 }

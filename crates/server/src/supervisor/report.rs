@@ -6,8 +6,8 @@ use std::time::Duration;
 use howdah_config::Site;
 
 use super::change::Cause;
+use super::front_protocol::{PoolFacts, ToFront};
 use super::generation::{Generation, Phase};
-use super::seam::{PoolFacts, ToFront};
 use super::{STATUS_PATIENCE, Supervisor};
 use crate::log::Level;
 
@@ -33,7 +33,7 @@ impl Supervisor {
         let addresses: Vec<String> =
             self.listeners.iter().map(|listener| listener.actual.to_string()).collect();
         let version = env!("CARGO_PKG_VERSION");
-        let front = current.front.as_ref().unwrap_or(&self.around.identity);
+        let front = current.front.as_ref().unwrap_or(&self.environment.identity);
         self.say(
             Level::Notice,
             &format!(
@@ -59,7 +59,7 @@ impl Supervisor {
                         let PoolFacts { php_version, workers, .. } = facts;
                         format!(
                             "PHP {php_version} as {} with {workers} workers, {}",
-                            pool.user(&self.around),
+                            pool.user(&self.environment),
                             opcache(facts)
                         )
                     }
@@ -151,7 +151,12 @@ impl Supervisor {
                     }
                 },
             };
-            let _ = writeln!(text, "  pool {}: {state}, as {}", pool.name, pool.user(&self.around));
+            let _ = writeln!(
+                text,
+                "  pool {}: {state}, as {}",
+                pool.name,
+                pool.user(&self.environment)
+            );
         }
     }
 }

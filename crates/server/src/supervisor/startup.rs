@@ -16,11 +16,11 @@ use super::Supervisor;
 use super::backoff::Backoff;
 use super::change::Cause;
 use super::control::{Command, Control};
+use super::environment::Environment;
 use super::front_process::RunFront;
 use super::listeners::Listener;
 use super::plan::{Plan, Source};
 use super::state;
-use super::surroundings::Surroundings;
 use super::takeover::Inheritance;
 use crate::log::{ErrorLog, Level, Target};
 
@@ -44,7 +44,7 @@ impl fmt::Display for Refusal {
 /// Serves what `plan` asks for until it is told to stop. `run_front` is what a front does.
 pub(crate) fn serve(
     plan: Plan,
-    mut around: Surroundings,
+    mut environment: Environment,
     run_front: RunFront,
 ) -> Result<(), Refusal> {
     let failed = |error: io::Error| Refusal::Failed(format!("cannot start: {error}"));
@@ -57,19 +57,20 @@ pub(crate) fn serve(
         Signals::block(&[SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2]).map_err(failed)?;
     let inheritance = Inheritance::claim().map_err(failed)?;
     // Each pool takes a few descriptors; what pools themselves may have was noted before.
-    process::raise_descriptor_limit(around.descriptor_limit.1).map_err(failed)?;
-    around.state = match &inheritance {
+    process::raise_descriptor_limit(environment.descriptor_limit.1).map_err(failed)?;
+    environment.state = match &inheritance {
         Some(inheritance) => inheritance.state.clone(),
         // Nobody said where the state of a folder's site should go, so it does not stay.
         None if matches!(plan.source, Source::Folder(_)) && !plan.options.no_php => Some(
-            state::fresh(&around.temporary).map_err(|error| no_state(&around.temporary, &error))?,
+            state::fresh(&environment.temporary)
+                .map_err(|error| no_state(&environment.temporary, &error))?,
         ),
         None => None,
     };
     let log = Arc::new(ErrorLog::new(Target::stderr().map_err(failed)?, Level::Info));
     let mut supervisor = Supervisor {
         plan,
-        around,
+        environment,
         run_front,
         began: Instant::now(),
         log,
@@ -181,7 +182,7 @@ impl Supervisor {
         for file in control.into_iter().chain(self.pid_file.take()) {
             let _ = fs::remove_file(file);
         }
-        if let Some(state) = &self.around.state
+        if let Some(state) = &self.environment.state
             && let Err(error) = fs::remove_dir_all(state)
             && error.kind() != io::ErrorKind::NotFound
         {

@@ -29,7 +29,7 @@ use howdah_sys::memory;
 use howdah_sys::process::{self, Pid};
 use howdah_sys::seqpacket::SeqPacket;
 
-use super::surroundings::{Surroundings, variable};
+use super::environment::{Environment, variable};
 
 /// Names the descriptor of the memory file.
 const VARIABLE: &str = "HOWDAH_TAKE_OVER";
@@ -93,22 +93,22 @@ impl<'d> Testament<'d> {
         Ok(())
     }
 
-    /// Becomes the program that is now where ours was. Comes back only if that failed, with
-    /// everything as it was.
-    pub(super) fn execute(self, around: &Surroundings) -> io::Error {
+    /// Executes the program that is now at the path of this one. Returns only if that failed;
+    /// nothing has changed then.
+    pub(super) fn execute(self, environment: &Environment) -> io::Error {
         let file = match self.file() {
             Ok(file) => file,
             Err(error) => return error,
         };
-        let (arguments, environment) = match (arguments(), environment(around, Some(&file))) {
-            (Ok(arguments), Ok(environment)) => (arguments, environment),
+        let (arguments, variables) = match (arguments(), variables(environment, Some(&file))) {
+            (Ok(arguments), Ok(variables)) => (arguments, variables),
             (Err(error), _) | (_, Err(error)) => return error,
         };
         let all = || self.descriptors.iter().copied().chain([file.as_fd()]);
         let inherited =
             all().try_for_each(|descriptor| descriptor::set_inheritable(descriptor, true));
         let error = match inherited {
-            Ok(()) => process::execute(&around.executable, &arguments, &environment),
+            Ok(()) => process::execute(&environment.executable, &arguments, &variables),
             Err(error) => error,
         };
         for descriptor in all() {
@@ -174,13 +174,13 @@ impl Inheritance {
     }
 }
 
-/// The environment for another copy of this program.
-pub(super) fn environment(
-    around: &Surroundings,
+/// The environment variables for another copy of this program.
+pub(super) fn variables(
+    environment: &Environment,
     inheritance: Option<&File>,
 ) -> io::Result<Vec<CString>> {
     let mut variables = Vec::new();
-    for (name, value) in around.environment.iter().filter(|(name, _)| name != VARIABLE) {
+    for (name, value) in environment.variables.iter().filter(|(name, _)| name != VARIABLE) {
         variables.push(variable(name, value)?);
     }
     if let Some(file) = inheritance {

@@ -37,10 +37,10 @@ pub(super) struct Check {
 
 impl Check {
     fn start(supervisor: &Supervisor) -> io::Result<Check> {
-        let around = &supervisor.around;
+        let environment = &supervisor.environment;
         let (reader, writer) = io::pipe()?;
         descriptor::set_nonblocking(&reader)?;
-        let executable = around.executable.as_os_str();
+        let executable = environment.executable.as_os_str();
         let arguments = [executable, OsStr::new("check")]
             .into_iter()
             .chain(supervisor.plan.source.arguments());
@@ -49,7 +49,7 @@ impl Check {
             arguments: arguments
                 .map(|argument| CString::new(argument.as_bytes()))
                 .collect::<Result<_, _>>()?,
-            environment: takeover::environment(around, None)?,
+            environment: takeover::variables(environment, None)?,
             descriptors: vec![
                 File::open("/dev/null")?.into(),
                 writer.try_clone()?.into(),
@@ -120,7 +120,7 @@ impl Supervisor {
             self.upgrade_wanted = true;
             return;
         }
-        let program = self.around.executable.display().to_string();
+        let program = self.environment.executable.display().to_string();
         self.say(Level::Notice, &format!("asking {program} to look at the configuration"));
         match Check::start(self) {
             Ok(check) => self.check = Some(check),
@@ -134,7 +134,7 @@ impl Supervisor {
     pub(super) fn keep_time_of_upgrade(&mut self, now: Instant) {
         let over = self.check.take_if(|check| check.exit.is_some() || now >= check.until);
         let Some(check) = over else { return };
-        let program = self.around.executable.display();
+        let program = self.environment.executable.display();
         let why = match check.exit {
             Some(Exit::Status(0)) if self.change.is_some() => {
                 // A reload came between. The next look is at what it brings.
@@ -165,7 +165,7 @@ impl Supervisor {
         let mut testament = Testament::default();
         let none = OsStr::new("");
         testament.line(&["next", &self.next_number.to_string()], &[], none)?;
-        if let Some(state) = &self.around.state {
+        if let Some(state) = &self.environment.state {
             testament.line(&["state"], &[], state.as_os_str())?;
         }
         if let Some(control) = &self.control {
@@ -181,7 +181,7 @@ impl Supervisor {
         for generation in &self.generations {
             generation.bequeath(&mut testament)?;
         }
-        Err(testament.execute(&self.around))
+        Err(testament.execute(&self.environment))
     }
 }
 

@@ -1,4 +1,4 @@
-//! A configuration with everything found that it names on this machine: users, programs, folders.
+//! The plan of a generation: a configuration, and the users, programs and folders that it names.
 
 use std::fs::Metadata;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -9,36 +9,42 @@ use howdah_config::{Config, Php, RootTemplate, Site};
 use howdah_ipc::control::PoolSettings;
 use howdah_sys::credentials::{self, Identity};
 
-use super::surroundings::Surroundings;
+use super::environment::Environment;
 
-/// What a generation is made of.
+/// A configuration whose users, programs and folders were found on this machine.
 #[derive(Debug, Clone)]
-pub(crate) struct Arrangement {
+pub(crate) struct GenerationPlan {
     pub(crate) config: Arc<Config>,
-    /// Who the front becomes; `None`: it stays who we are.
+    /// The user that the front becomes; `None` for the supervisor's own.
     pub(crate) front: Option<Identity>,
     pub(crate) pools: Vec<PoolPlan>,
-    /// What is worth saying although it is no error.
+    /// Messages for the log about what is probably a mistake.
     pub(crate) warnings: Vec<String>,
 }
 
 /// How to start a pool.
 #[derive(Debug, Clone)]
 pub(crate) struct PoolPlan {
-    /// Which of the configuration's sites it belongs to.
+    /// Position of its site in the configuration.
     pub(crate) site: usize,
     pub(crate) program: PathBuf,
-    /// Who it becomes; `None`: it stays who we are.
+    /// The user that the zygote becomes; `None` for the supervisor's own.
     pub(crate) identity: Option<Identity>,
     pub(crate) workers: usize,
     pub(crate) settings: PoolSettings,
 }
 
-impl Arrangement {
-    /// Looks up everything. The errors are all that were found.
-    pub(crate) fn find(config: Config, around: &Surroundings) -> Result<Arrangement, Vec<String>> {
+impl GenerationPlan {
+    /// Looks up everything that `config` names.
+    ///
+    /// # Errors
+    /// All errors that were found.
+    pub(crate) fn find(
+        config: Config,
+        environment: &Environment,
+    ) -> Result<GenerationPlan, Vec<String>> {
         let mut finder = Finder {
-            around,
+            environment,
             errors: Vec::new(),
             warnings: Vec::new(),
         };
@@ -56,7 +62,7 @@ impl Arrangement {
             return Err(finder.errors);
         }
         let warnings = finder.warnings;
-        Ok(Arrangement {
+        Ok(GenerationPlan {
             config: Arc::new(config),
             front,
             pools,
@@ -66,14 +72,14 @@ impl Arrangement {
 }
 
 struct Finder<'s> {
-    around: &'s Surroundings,
+    environment: &'s Environment,
     errors: Vec<String>,
     warnings: Vec<String>,
 }
 
 impl Finder<'_> {
     fn front(&mut self, config: &Config) -> Option<Identity> {
-        if !self.around.identity.is_root() {
+        if !self.environment.identity.is_root() {
             return None;
         }
         let usual = Config::default().user;
@@ -105,12 +111,16 @@ impl Finder<'_> {
             Some(front) => Some(self.pool_identity(site, php, front)?),
         };
         let program = self.program(site, php)?;
-        let uid = identity.as_ref().unwrap_or(&self.around.identity).uid;
-        let state_dir = match &self.around.state {
+        let uid = identity.as_ref().unwrap_or(&self.environment.identity).uid;
+        let state_dir = match &self.environment.state {
             Some(folder) if php.state_dir.is_none() => folder.join(&site.name),
-            _ => site.state_dir(self.around.identity.is_root(), uid, &self.around.temporary),
+            _ => site.state_dir(
+                self.environment.identity.is_root(),
+                uid,
+                &self.environment.temporary,
+            ),
         };
-        let workers = php.worker_count(self.around.processors);
+        let workers = php.worker_count(self.environment.processors);
         Some(PoolPlan {
             site: number,
             program,
@@ -126,7 +136,7 @@ impl Finder<'_> {
                 max_requests: php.max_requests,
                 ini: php.ini.clone(),
                 admin_ini: php.admin_ini.clone(),
-                environment: self.around.script_environment(&php.env),
+                environment: self.environment.script_environment(&php.env),
                 state_dir: self.text(site, "state_dir", &state_dir)?,
             },
         })
@@ -199,7 +209,7 @@ impl Finder<'_> {
             self.errors.push(error);
             return None;
         }
-        let places = self.around.places_of("howdah-php");
+        let places = self.environment.places_of("howdah-php");
         let found = places.iter().find(|place| is_program(place)).cloned();
         if found.is_none() {
             let folders: Vec<String> = places
@@ -283,8 +293,8 @@ mod tests {
     use super::*;
     use howdah_config::DirectoryOptions;
 
-    fn as_user(uid: u32) -> Surroundings {
-        Surroundings {
+    fn as_user(uid: u32) -> Environment {
+        Environment {
             identity: Identity {
                 name: "somebody".into(),
                 uid,
@@ -298,7 +308,7 @@ mod tests {
             processors: 2,
             descriptor_limit: (1024, 4096),
             state: None,
-            environment: Vec::new(),
+            variables: Vec::new(),
         }
     }
 
@@ -311,7 +321,7 @@ mod tests {
 
     #[test]
     fn an_ordinary_user_runs_everything_itself() {
-        let found = Arrangement::find(config("user = \"root\"\n"), &as_user(1000)).unwrap();
+        let found = GenerationPlan::find(config("user = \"root\"\n"), &as_user(1000)).unwrap();
         assert_eq!(found.front, None);
         assert_eq!(found.pools[0].identity, None);
         assert_eq!(found.pools[0].settings.state_dir, "/tmp/howdah-1000/shop");
@@ -320,7 +330,7 @@ mod tests {
 
     #[test]
     fn root_hands_over_to_the_web_server_s_user() {
-        let found = Arrangement::find(config(""), &as_user(0)).unwrap();
+        let found = GenerationPlan::find(config(""), &as_user(0)).unwrap();
         let front = found.front.unwrap();
         assert!(["www-data", "nobody"].contains(&front.name.as_str()));
         assert_eq!(found.pools[0].identity, Some(front));
@@ -331,10 +341,10 @@ mod tests {
     fn php_as_root_must_be_asked_for() {
         let mut by_accident = config("");
         by_accident.user = Some("root".into());
-        let errors = Arrangement::find(by_accident, &as_user(0)).unwrap_err();
+        let errors = GenerationPlan::find(by_accident, &as_user(0)).unwrap_err();
         assert!(errors[0].contains("PHP would run as root"), "{errors:?}");
 
-        let found = Arrangement::find(config("user = \"root\"\n"), &as_user(0)).unwrap();
+        let found = GenerationPlan::find(config("user = \"root\"\n"), &as_user(0)).unwrap();
         assert!(
             found.warnings.iter().any(|warning| warning.contains("PHP runs as root")),
             "{:?}",
@@ -347,21 +357,21 @@ mod tests {
         let mut wrong = config("user = \"no-such-user\"\n");
         wrong.group = Some("no-such-group".into());
         wrong.user = Some("daemon".into());
-        let errors = Arrangement::find(wrong, &as_user(0)).unwrap_err();
+        let errors = GenerationPlan::find(wrong, &as_user(0)).unwrap_err();
         assert!(errors[0].contains("no group no-such-group"), "{errors:?}");
 
         let mut wrong = config("user = \"no-such-user\"\n");
         wrong.sites[0].php.as_mut().unwrap().program = Some("/etc/passwd".into());
-        let errors = Arrangement::find(wrong.clone(), &as_user(0)).unwrap_err();
+        let errors = GenerationPlan::find(wrong.clone(), &as_user(0)).unwrap_err();
         assert!(errors[0].contains("no user no-such-user"), "{errors:?}");
-        let errors = Arrangement::find(wrong, &as_user(1)).unwrap_err();
+        let errors = GenerationPlan::find(wrong, &as_user(1)).unwrap_err();
         assert!(errors[0].contains("/etc/passwd is no program"), "{errors:?}");
     }
 
     #[test]
     fn says_where_it_looked_for_php() {
         let config = Config::for_directory(Path::new("/tmp"), DirectoryOptions::default());
-        let errors = Arrangement::find(config, &as_user(1)).unwrap_err();
+        let errors = GenerationPlan::find(config, &as_user(1)).unwrap_err();
         assert!(
             errors[0]
                 .contains("none of /no/such/bin, /no/such/libexec/howdah, /usr/local/bin, /bin"),

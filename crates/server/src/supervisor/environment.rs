@@ -1,4 +1,4 @@
-//! Where this process finds itself: who runs it, from where, and what is around.
+//! What the supervisor knows of its process and its machine: user, paths, environment variables.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use howdah_sys::credentials::Identity;
 use howdah_sys::process;
 
-/// What is looked up once, at the start.
+/// The user, paths, limits and variables of the process, read once at the start.
 #[derive(Debug, Clone)]
-pub(crate) struct Surroundings {
+pub(crate) struct Environment {
     pub(crate) identity: Identity,
     /// The file that was started, by the name that leads to its successor after an upgrade.
     pub(crate) executable: PathBuf,
@@ -23,25 +23,28 @@ pub(crate) struct Surroundings {
     pub(crate) processors: usize,
     /// Soft and hard limit of open descriptors, as we found them.
     pub(crate) descriptor_limit: (u64, u64),
-    /// Where pools keep their state that have no place of their own for it; it goes when the server
+    /// The folder for the state of pools that have no `state_dir`. It is removed when the server
     /// ends.
     pub(crate) state: Option<PathBuf>,
-    /// All of the environment.
-    pub(crate) environment: Vec<(OsString, OsString)>,
+    /// All environment variables.
+    pub(crate) variables: Vec<(OsString, OsString)>,
 }
 
-/// Where programs are when nobody says it.
+/// Where programs are searched for if `PATH` is not set.
 const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// What PHP reads from its environment while it starts; scripts do not see it.
 const FOR_PHP: [&str; 2] = ["PHPRC", "PHP_INI_SCAN_DIR"];
 
-impl Surroundings {
-    /// Looks around.
-    pub(crate) fn look() -> io::Result<Surroundings> {
-        let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+impl Environment {
+    /// Reads everything.
+    ///
+    /// # Errors
+    /// The user or the executable of this process cannot be found out.
+    pub(crate) fn read() -> io::Result<Environment> {
+        let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
         let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let path = variable("PATH").unwrap_or_else(|| USUAL_PATH.into());
-        Ok(Surroundings {
+        Ok(Environment {
             identity: Identity::current()?,
             executable: executable(std::env::args_os().next(), &path)?,
             temporary: std::env::temp_dir(),
@@ -52,7 +55,7 @@ impl Surroundings {
             descriptor_limit: process::descriptor_limit()?,
             processors: std::thread::available_parallelism().map_or(1, usize::from),
             state: None,
-            environment,
+            variables,
         })
     }
 
@@ -83,10 +86,10 @@ impl Surroundings {
         environment
     }
 
-    /// The environment that a zygote starts with. Everything else of ours is none of its business.
+    /// The environment that a zygote starts with. No other variable is passed on.
     pub(crate) fn zygote_environment(&self) -> io::Result<Vec<CString>> {
         let mut variables = vec![variable(OsStr::new("PATH"), &self.path)?];
-        for (name, value) in &self.environment {
+        for (name, value) in &self.variables {
             if FOR_PHP.iter().any(|known| name == known) {
                 variables.push(variable(name, value)?);
             }
@@ -141,12 +144,12 @@ mod tests {
 
     #[test]
     fn scripts_see_what_is_configured_and_the_path() {
-        let around = Surroundings::look().unwrap();
+        let environment = Environment::read().unwrap();
         let ours = vec![("DB".to_owned(), "x".to_owned())];
-        let seen = around.script_environment(&ours);
+        let seen = environment.script_environment(&ours);
         assert_eq!(seen[0], ours[0]);
         assert_eq!((seen.len(), seen[1].0.as_str()), (2, "PATH"));
         let with_path = vec![("PATH".to_owned(), "/x".to_owned())];
-        assert_eq!(around.script_environment(&with_path), with_path);
+        assert_eq!(environment.script_environment(&with_path), with_path);
     }
 }

@@ -1,6 +1,5 @@
-//! The supervisor: binds, starts, watches, replaces, ends. It has one thread, runs no event loop of
-//! others, and touches no request; whatever happens to front and pools, it is there to start them
-//! again.
+//! The supervisor: binds the listeners; starts, watches, replaces and ends all other processes. It
+//! has one thread, uses `poll(2)`, and touches no request.
 //!
 //! ```text
 //!       start, reload, take-over, or the front died
@@ -10,22 +9,22 @@
 //! ```
 //! At most one generation is Starting, at most one is Serving.
 
-pub(crate) mod arrangement;
 mod backoff;
 mod change;
 mod children;
 pub(crate) mod control;
+pub(crate) mod environment;
 mod front_process;
+pub(crate) mod front_protocol;
 mod generation;
+pub(crate) mod generation_plan;
 mod listeners;
 mod loglines;
 pub(crate) mod plan;
 mod pool;
 mod report;
-pub(crate) mod seam;
 mod startup;
 mod state;
-pub(crate) mod surroundings;
 mod takeover;
 mod upgrade;
 
@@ -38,31 +37,32 @@ use std::time::{Duration, Instant};
 use howdah_sys::poll;
 use howdah_sys::signal::{Arrived, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, Signals};
 
-use self::arrangement::Arrangement;
 use self::backoff::Backoff;
 use self::change::Change;
 use self::control::{Command, Control};
+use self::environment::Environment;
 use self::front_process::RunFront;
 use self::generation::{Generation, Phase};
+use self::generation_plan::GenerationPlan;
 use self::listeners::Listener;
 use self::plan::Plan;
-use self::surroundings::Surroundings;
 use self::upgrade::Check;
 use crate::log::{ErrorLog, Level, Target};
 
 pub(crate) use self::startup::{Refusal, serve};
 
-/// How long the front may take to say how it is before `howdah status` does without.
+/// How long the front may take to report its state. Then `howdah status` answers without it.
 const STATUS_PATIENCE: Duration = Duration::from_secs(2);
-/// How often it is looked whether a client of the control socket has lost its patience.
+/// How often the deadlines of the control socket's clients are checked.
 const CLIENT_TURN: Duration = Duration::from_millis(500);
-/// For a generation whose configuration is not known because another program started it.
+/// The `drain_timeout` of a generation that another program started, whose configuration is not
+/// known.
 const USUAL_DRAIN: Duration = Duration::from_secs(60);
 
-/// Everything that the supervisor knows.
+/// The supervisor's state.
 struct Supervisor {
     plan: Plan,
-    around: Surroundings,
+    environment: Environment,
     run_front: RunFront,
     began: Instant,
     log: Arc<ErrorLog>,
@@ -73,25 +73,25 @@ struct Supervisor {
     pid_file: Option<PathBuf>,
     generations: Vec<Generation>,
     next_number: u64,
-    /// What is served now.
-    current: Option<Arrangement>,
-    /// What is being changed.
+    /// The plan of the generation that serves.
+    current: Option<GenerationPlan>,
+    /// The change that is in progress.
     change: Option<Change>,
-    /// Asked for while something else was being changed.
+    /// Requested while another change was in progress.
     reload_wanted: bool,
     upgrade_wanted: bool,
-    /// When a new generation is due because the front died.
+    /// When a new generation is started because the front died.
     restart: Option<Instant>,
     backoff: Backoff,
-    /// The new program, looking at the configuration.
+    /// The new program, which checks the configuration.
     check: Option<Check>,
     stopping: bool,
-    /// Why nothing was ever served.
+    /// Why the first generation did not start.
     failure: Option<Refusal>,
     announced: bool,
 }
 
-/// Somebody who has something to say.
+/// A descriptor that the supervisor waits for.
 #[derive(Debug, Clone, Copy)]
 enum Source {
     Signals,
@@ -107,7 +107,7 @@ enum Source {
 }
 
 impl Supervisor {
-    /// Until there is nothing left to look after.
+    /// Runs until it was told to stop and no generation is left.
     fn run(&mut self) -> io::Result<()> {
         loop {
             self.reap()?;
@@ -122,7 +122,7 @@ impl Supervisor {
         }
     }
 
-    /// Waits until somebody speaks, or something is due.
+    /// Waits until a source is readable or a deadline has come.
     fn wait(&self) -> io::Result<Vec<Source>> {
         let mut sources = vec![(Source::Signals, self.signals.as_fd())];
         if let Some(control) = &self.control {
@@ -167,7 +167,7 @@ impl Supervisor {
         generations.chain(due.into_iter().flatten()).min()
     }
 
-    /// Listens to somebody. Who is gone by now has nothing to say.
+    /// Handles a source that is readable. One that has gone in the meantime is passed over.
     fn hear(&mut self, source: Source) -> io::Result<()> {
         match source {
             Source::Signals => {
@@ -201,7 +201,7 @@ impl Supervisor {
     fn obey(&mut self, Arrived { signal, by_kernel }: Arrived) {
         match signal {
             SIGTERM | SIGINT => self.stop(),
-            // The terminal is gone, and whoever looked at it.
+            // From the kernel: the terminal was closed.
             SIGHUP if by_kernel => self.stop(),
             SIGHUP => self.reload(),
             SIGUSR1 => self.reopen_logs(),
@@ -216,13 +216,13 @@ impl Supervisor {
             Command::Status => self.ask_front_for_status(client),
             Command::Reload if self.stopping => self.answer(client, Err("the server is stopping")),
             Command::Reload => self.reload(),
-            // All who asked are answered when it is done.
+            // All clients that asked are answered when the server has stopped.
             Command::Stop if self.stopping => {}
             Command::Stop => self.stop(),
         }
     }
 
-    /// Lets everything finish; the second time, does not.
+    /// Lets all requests finish. The second call ends everything at once.
     fn stop(&mut self) {
         if self.stopping {
             self.say(Level::Notice, "told to stop again: ending at once");
@@ -240,7 +240,7 @@ impl Supervisor {
             match generation.phase {
                 Phase::Starting { .. } => generation.kill(),
                 Phase::Serving => generation.drain(false, fallback),
-                // It kept idle connections so far.
+                // It has kept idle connections so far.
                 Phase::Draining { .. } => generation.drain_further(),
                 Phase::Ending { .. } => {}
             }
@@ -256,7 +256,7 @@ impl Supervisor {
         self.say(Level::Info, "logs were opened again");
     }
 
-    /// Does what is due.
+    /// Acts on the deadlines that have passed.
     fn keep_time(&mut self, now: Instant) {
         for position in 0..self.generations.len() {
             let generation = &mut self.generations[position];

@@ -1,4 +1,4 @@
-//! What supervisor and front say to each other, and what a front starts with.
+//! The messages between supervisor and front, and what a front starts with.
 //!
 //! One message per packet: a kind byte, then numbers as 8 bytes and texts as an 8-byte length and
 //! their bytes, in the order of the variant's fields. Both ends come from the same program, or,
@@ -23,16 +23,16 @@ pub(crate) struct FrontStart {
     pub(crate) listeners: Vec<(TcpListener, SocketAddr)>,
     /// To the supervisor.
     pub(crate) channel: SeqPacket,
-    pub(crate) pools: Vec<PoolLink>,
+    pub(crate) pools: Vec<PoolChannel>,
     pub(crate) log: Arc<ErrorLog>,
     /// The access log, unless it is off.
     pub(crate) access: Option<Target>,
 }
 
-/// The way to a pool's zygote.
+/// The channel to a pool's zygote.
 #[derive(Debug)]
-pub(crate) struct PoolLink {
-    /// Which of the configuration's sites it belongs to.
+pub(crate) struct PoolChannel {
+    /// Position of its site in the configuration.
     pub(crate) site: usize,
     pub(crate) name: String,
     pub(crate) zygote: SeqPacket,
@@ -53,9 +53,9 @@ pub(crate) enum ToFront {
         /// Position among [`FrontStart::pools`].
         pool: usize,
     },
-    /// Say how you are.
+    /// Report your state, for `howdah status`.
     Status {
-        /// Comes back with the answer.
+        /// Repeated in the answer.
         id: u64,
     },
     /// Go on with new log files. They come along: first the error log's if it is a file, then the
@@ -75,7 +75,7 @@ pub(crate) enum FromFront {
     Drained,
     /// The answer to [`ToFront::Status`].
     Status {
-        /// The question's.
+        /// As in the question.
         id: u64,
         /// Lines for a person.
         text: String,
@@ -89,7 +89,7 @@ pub(crate) enum FromFront {
     },
 }
 
-/// What a pool turned out to be.
+/// What a pool reported when it was ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PoolFacts {
     /// For example `8.2.29`.
@@ -100,7 +100,7 @@ pub(crate) struct PoolFacts {
     pub(crate) workers: usize,
 }
 
-/// Puts the files that come with [`ToFront::ReopenLogs`] in the place of the present ones.
+/// Replaces the present log files with those that come with [`ToFront::ReopenLogs`].
 pub(crate) fn replace_logs(
     log: &ErrorLog,
     access: Option<&Target>,
