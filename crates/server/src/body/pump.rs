@@ -261,7 +261,8 @@ impl Pump<'_> {
             }
             return self.spool_output(filtering);
         }
-        if !is_clear && !(available.is_urgent && self.spool.has_room()) {
+        let may_spool = available.is_urgent && self.spool.has_room();
+        if !is_clear && !may_spool {
             return Ok(Step::Wait);
         }
         filtering.input.resize(available.bytes.min(STEP), 0);
