@@ -66,6 +66,7 @@ pub(crate) struct Outcome {
 
 /// Records a request that has ended: one line in the access log, and one in the error log where the
 /// content of its response broke off.
+#[inline]
 pub(crate) fn record(
     thread: &Thread,
     situation: Situation<'_>,
@@ -80,17 +81,19 @@ pub(crate) fn record(
     {
         thread.report(&error);
     }
-    thread.record(&Record {
-        site: situation.site.map_or("-", |site| site.name()),
-        client: situation.peer.remote.ip(),
-        user,
-        began: arrival.began,
-        took: arrival.started.elapsed(),
-        request: situation.request,
-        status,
-        sent: outcome.bytes,
-        complete,
-    });
+    if let Some(access_log) = thread.access_log() {
+        access_log.record(&Record {
+            site: situation.site.map_or("-", |site| site.name()),
+            client: situation.peer.remote.ip(),
+            user,
+            began: arrival.began,
+            took: arrival.started.elapsed(),
+            request: situation.request,
+            status,
+            sent: outcome.bytes,
+            complete,
+        });
+    }
 }
 
 /// Makes the response that `resolved` calls for, and says who sent the request, as far as a

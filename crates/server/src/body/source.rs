@@ -113,6 +113,16 @@ impl Body {
         })
     }
 
+    /// All of the content, where it is in memory.
+    #[inline]
+    pub(crate) fn in_memory(&self) -> Option<&[u8]> {
+        match self {
+            Body::Memory(bytes, range) => Some(&bytes[range.clone()]),
+            Body::Buffer(bytes, sent) => Some(&bytes[*sent..]),
+            _ => None,
+        }
+    }
+
     /// Gives a script's slot back: all of its output was taken.
     pub(super) fn release(&mut self) {
         if let Body::Script(script) = self {

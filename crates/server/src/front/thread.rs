@@ -23,9 +23,7 @@ use crate::body::SpoolLimits;
 use crate::host::{FrontHost, Passwords};
 use crate::log::ErrorLog;
 use crate::net::{SWEEP, Watches};
-use crate::observe::{
-    AccessLog, DirectiveMessage, RecentMessages, Record, RequestError, RespondError,
-};
+use crate::observe::{AccessLog, DirectiveMessage, RecentMessages, RequestError, RespondError};
 use crate::respond::Prepared;
 
 /// What all threads of the front share.
@@ -311,11 +309,10 @@ impl Thread {
         Some(status)
     }
 
-    /// Adds a line to the access log.
-    pub(crate) fn record(&self, record: &Record<'_>) {
-        if let Some(access) = &self.access {
-            access.record(record);
-        }
+    /// The access log, where there is one.
+    #[inline]
+    pub(crate) fn access_log(&self) -> Option<&AccessLog> {
+        self.access.as_ref()
     }
 
     fn flush_access(&self) {

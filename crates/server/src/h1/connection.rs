@@ -20,10 +20,10 @@ use howdah_http::h1::{self, Parsed, Progress, Refusal};
 
 use super::head;
 use super::request_body::{Remaining, RequestBody};
-use super::sink::Sink;
+use super::sink::{COPIED, Sink};
 use howdah_site::Site;
 
-use crate::body::{self, Body, PumpError, Sink as _, Source};
+use crate::body::{self, Body, PumpError, Source};
 use crate::front::{Thread, Workspace};
 use crate::net::{Cut, Peer, Timed, Transport};
 use crate::observe::{Phase, RequestError, Situation};
@@ -278,21 +278,7 @@ impl<T: Transport> Connection<T> {
         work.out.clear();
         let date = self.thread.date();
         let framing = head::encode(&mut work.out, response, &work.request, is_persistent, &date);
-        let (bytes, result) = if framing.has_content() {
-            let mut sink = Sink::new(&mut self.wire, &mut work.out, framing);
-            let promised = match framing {
-                h1::Framing::Length(length) => Some(length),
-                _ => None,
-            };
-            let Response { body, filters, .. } = response;
-            body::send(body, filters, promised, self.thread.spool_limits(), &mut sink).await
-        } else {
-            // HEAD, 204, 304: a script runs on, its output is not wanted.
-            response.body.discard();
-            let mut sink = Sink::new(&mut self.wire, &mut work.out, h1::Framing::None);
-            let flushed = poll_fn(|context| sink.poll_flush(context)).await;
-            (0, flushed.map_err(PumpError::from))
-        };
+        let (bytes, result) = self.send_body(work, response, framing).await;
         let after = match (&result, is_persistent && framing != h1::Framing::Close) {
             (Err(_), _) => After::Close,
             (Ok(()), true) => After::Next,
@@ -300,6 +286,42 @@ impl<T: Transport> Connection<T> {
             (Ok(()), false) => After::Linger,
         };
         (Outcome { bytes, result }, after)
+    }
+
+    /// Sends the head in `work.out`, and the content of `response` in that framing. Returns the
+    /// bytes of content that the client took, and how it ended.
+    async fn send_body(
+        &mut self,
+        work: &mut Workspace,
+        response: &mut Response,
+        framing: h1::Framing,
+    ) -> (u64, Result<(), PumpError>) {
+        let Response { body, filters, .. } = response;
+        let promised = match framing {
+            h1::Framing::Length(length) => Some(length),
+            _ => None,
+        };
+        // Content that fits behind its head goes with it in one plain `write`.
+        let mut whole = None;
+        if !framing.has_content() {
+            // HEAD, 204, 304: a script runs on, its output is not wanted.
+            body.discard();
+            whole = Some(0);
+        } else if filters.is_empty()
+            && promised.is_some()
+            && let Some(content) = body.in_memory().filter(|content| content.len() <= COPIED)
+        {
+            work.out.extend_from_slice(content);
+            whole = Some(content.len() as u64);
+        }
+        if let Some(length) = whole {
+            return match self.wire.write_all(&work.out).await {
+                Ok(()) => (length, Ok(())),
+                Err(cut) => (0, Err(PumpError::Client(cut))),
+            };
+        }
+        let mut sink = Sink::new(&mut self.wire, &mut work.out, framing);
+        body::send(body, filters, promised, self.thread.spool_limits(), &mut sink).await
     }
 
     fn situation<'s>(&'s self, work: &'s Workspace, site: Option<&'s Site>) -> Situation<'s> {

@@ -9,7 +9,7 @@ use crate::net::{Piece, SendError, Timed, Transport};
 
 /// Content in memory up to this length is copied behind its head: one plain `write` is cheaper than
 /// gathering.
-const COPIED: usize = 4096;
+pub(super) const COPIED: usize = 4096;
 
 /// A response on its way out.
 pub(super) struct Sink<'c, T> {

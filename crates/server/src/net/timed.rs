@@ -84,6 +84,26 @@ impl<T: Transport> Timed<T> {
         }
     }
 
+    /// Writes all of `bytes`.
+    ///
+    /// # Errors
+    /// [`Cut`], where the client took nothing for too long or the connection broke.
+    #[inline]
+    pub(crate) async fn write_all(&mut self, mut bytes: &[u8]) -> Result<(), Cut> {
+        poll_fn(|context| {
+            while !bytes.is_empty() {
+                match self.poll_send(bytes, Piece::Memory(b""), b"", context) {
+                    Poll::Ready(Ok(count)) => bytes = &bytes[count..],
+                    Poll::Ready(Err(SendError::Cut(cut))) => return Poll::Ready(Err(cut)),
+                    Poll::Ready(Err(SendError::ShortFile)) => return Poll::Ready(Err(Cut::Broken)),
+                    Poll::Pending => return Poll::Pending,
+                }
+            }
+            Poll::Ready(Ok(()))
+        })
+        .await
+    }
+
     /// Sends what the client takes of `before`, `piece` and `after`, in this order. Returns the
     /// bytes taken of the three together. While the client takes nothing, `send_timeout` runs.
     pub(crate) fn poll_send(
