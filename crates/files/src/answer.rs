@@ -41,6 +41,8 @@ pub enum Answer {
         length: u64,
         /// As long as `length`, or [`FileBody::None`].
         body: FileBody,
+        /// When the file was modified, in seconds since 1970.
+        modified: u64,
     },
     /// An error without fields of its own: 403, 404, 405, 412, 503. The caller makes the page.
     Status(Status),
@@ -219,9 +221,15 @@ fn conditional(tagged: Tagged<'_>, request: &Request, now: u64, body: FileBody) 
 /// RFC 9110 §15.4.5: the fields that a cache needs to find and refresh what it has, and no
 /// description of the content.
 fn not_modified(tagged: Tagged<'_>) -> Answer {
+    let document = tagged.document;
     let mut head = ResponseHead::new(Status::NOT_MODIFIED);
     tagged.push_validators(&mut head.fields);
-    Answer::Composed { head, length: 0, body: FileBody::None }
+    Answer::Composed {
+        head,
+        length: 0,
+        body: FileBody::None,
+        modified: document.modified(),
+    }
 }
 
 fn part(tagged: Tagged<'_>, span: Span) -> Answer {
@@ -235,6 +243,7 @@ fn part(tagged: Tagged<'_>, span: Span) -> Answer {
         head,
         length: span.length(),
         body: document.body(span.first, span.length()),
+        modified: document.modified(),
     }
 }
 
@@ -258,6 +267,7 @@ fn parts(tagged: Tagged<'_>, spans: &[Span]) -> Answer {
         head,
         length: plan.length,
         body: FileBody::Multipart(body),
+        modified: document.modified(),
     }
 }
 
@@ -272,5 +282,10 @@ fn unsatisfiable(document: &Document) -> Answer {
     head.fields
         .push(b"Content-Range", &range::unsatisfied_content_range(document.size()));
     head.fields.push(b"Accept-Ranges", b"bytes");
-    Answer::Composed { head, length: 0, body: FileBody::None }
+    Answer::Composed {
+        head,
+        length: 0,
+        body: FileBody::None,
+        modified: document.modified(),
+    }
 }

@@ -76,7 +76,7 @@ impl Document {
         let last_modified = date::format(modified.min(now));
         let content_type = media_type(name);
         let head = whole_head(content_type, &last_modified, &etag);
-        let representation = Rc::new(Representation::new(head, size));
+        let representation = Rc::new(Representation::new(head, size, modified));
         Document {
             size,
             modified,

@@ -10,6 +10,7 @@ use howdah_http::{ResponseHead, SharedHead};
 #[derive(Debug)]
 pub struct Representation {
     head: SharedHead,
+    modified: u64,
     compressed: RefCell<[Option<Rc<[u8]>>; CODINGS]>,
 }
 
@@ -26,9 +27,11 @@ pub enum Coding {
 const CODINGS: usize = 2;
 
 impl Representation {
-    pub(crate) fn new(head: ResponseHead, length: u64) -> Representation {
+    pub(crate) fn new(head: ResponseHead, length: u64, modified: u64) -> Representation {
+        let head = SharedHead::new(head, length);
         Representation {
-            head: SharedHead::new(head, length),
+            head,
+            modified,
             compressed: RefCell::default(),
         }
     }
@@ -37,6 +40,11 @@ impl Representation {
     #[inline]
     pub fn head(&self) -> &SharedHead {
         &self.head
+    }
+
+    /// When the file was modified, in seconds since 1970.
+    pub fn modified(&self) -> u64 {
+        self.modified
     }
 
     /// The content in that coding, where a [`CompressedBudget`] kept it.
@@ -95,7 +103,7 @@ mod tests {
     #[test]
     fn what_is_kept_is_bounded_and_goes_with_its_file() {
         let budget = CompressedBudget::new(40);
-        let file = || Rc::new(Representation::new(ResponseHead::new(Status::OK), 100));
+        let file = || Rc::new(Representation::new(ResponseHead::new(Status::OK), 100, 0));
         let content: Rc<[u8]> = vec![0; 10].into();
         let files: Vec<_> = (0..10).map(|_| file()).collect();
         for file in &files {

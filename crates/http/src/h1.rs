@@ -13,7 +13,10 @@ use std::fmt;
 use crate::Status;
 
 pub use chunked::{ChunkedDecoder, Decoded};
-pub use encode::{CONTINUE, Framing, LAST_CHUNK, encode_chunk_size, encode_head, encode_kept_head};
+pub use encode::{
+    CONTINUE, Framing, LAST_CHUNK, complete_kept_head, encode_chunk_size, encode_head,
+    encode_kept_head,
+};
 pub use head::{parse_request, worth_parsing};
 
 /// The progress of a head.

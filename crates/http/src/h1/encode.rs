@@ -78,15 +78,11 @@ pub fn encode_head(
         Framing::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
         Framing::None | Framing::Close => {}
     }
-    out.extend_from_slice(match (persistent && framing != Framing::Close, version) {
-        (false, _) => b"Connection: close\r\n\r\n",
-        (true, Version::Http10) => b"Connection: keep-alive\r\n\r\n",
-        (true, _) => b"\r\n",
-    });
+    end(out, version, persistent && framing != Framing::Close);
 }
 
-/// Appends what of a head stays the same as long as the content does, `length` bytes of it:
-/// everything but Date, Connection and the empty line, each line with its CRLF.
+/// Appends the part of a head that stays the same as long as the content does, which has `length`
+/// bytes: everything but what [`complete_kept_head`] appends.
 pub fn encode_kept_head(out: &mut Vec<u8>, head: &ResponseHead, length: u64) {
     status_line(out, head);
     out.extend_from_slice(b"Server: Howdah\r\n");
@@ -95,6 +91,26 @@ pub fn encode_kept_head(out: &mut Vec<u8>, head: &ResponseHead, length: u64) {
     out.extend_from_slice(b"Content-Length: ");
     out.extend_from_slice(text::decimal(length, &mut digits));
     out.extend_from_slice(b"\r\n");
+}
+
+/// Appends the rest of a head behind [`encode_kept_head`]: Date, Connection and the empty line.
+/// `date` is an IMF-fixdate.
+#[inline]
+pub fn complete_kept_head(out: &mut Vec<u8>, version: Version, persistent: bool, date: &[u8]) {
+    out.extend_from_slice(b"Date: ");
+    out.extend_from_slice(date);
+    out.extend_from_slice(b"\r\n");
+    end(out, version, persistent);
+}
+
+/// The Connection field, where it must be said (RFC 9112 §9.3), and the empty line.
+#[inline]
+fn end(out: &mut Vec<u8>, version: Version, persistent: bool) {
+    out.extend_from_slice(match (persistent, version) {
+        (false, _) => b"Connection: close\r\n\r\n",
+        (true, Version::Http10) => b"Connection: keep-alive\r\n\r\n",
+        (true, _) => b"\r\n",
+    });
 }
 
 /// Appends the line before a chunk of `length` bytes; the chunk's content is followed by CRLF.

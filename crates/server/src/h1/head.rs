@@ -1,7 +1,7 @@
 //! The head of a response into HTTP/1's bytes.
 
-use howdah_http::h1::{Framing, encode_head, encode_kept_head};
-use howdah_http::{Request, ResponseHead, SharedHead, Version};
+use howdah_http::h1::{Framing, complete_kept_head, encode_head, encode_kept_head};
+use howdah_http::{Request, ResponseHead, SharedHead};
 
 use crate::pipeline::{Head, Response};
 
@@ -43,13 +43,7 @@ fn encode_shared(
         bytes.into_boxed_slice()
     };
     out.extend_from_slice(shared.encoded(encode));
-    out.extend_from_slice(b"Date: ");
-    out.extend_from_slice(date);
-    out.extend_from_slice(match (is_persistent, request.version) {
-        (false, _) => b"\r\nConnection: close\r\n\r\n",
-        (true, Version::Http10) => b"\r\nConnection: keep-alive\r\n\r\n",
-        (true, _) => b"\r\n\r\n",
-    });
+    complete_kept_head(out, request.version, is_persistent, date);
     let length = Some(shared.length());
     Framing::of(&request.method, request.version, shared.head().status, length)
 }
@@ -58,7 +52,7 @@ fn encode_shared(
 mod tests {
     use std::rc::Rc;
 
-    use howdah_http::{Method, Status, date};
+    use howdah_http::{Method, Status, Version, date};
 
     use super::*;
     use crate::body::Body;

@@ -6,7 +6,7 @@ use howdah_files::{self as files, FileBody, Manner, Representation};
 use howdah_htaccess::modules::core::EtagParts;
 use howdah_htaccess::response::{self, passes_filters};
 use howdah_http::conditional::{self, Decision, Validators};
-use howdah_http::{Request, ResponseHead, Status, Text, date};
+use howdah_http::{Request, ResponseHead, Status, Text};
 use howdah_site::{DocumentPath, FileHandle, Ruled, Site};
 
 use super::prepared::Conditions;
@@ -89,8 +89,8 @@ fn adjusted(
         files::Answer::Retagged { representation, tag, body } => {
             (representation, Tag::Other(tag), body)
         }
-        files::Answer::Composed { head, body, .. } => {
-            return composed(context, site, ruled, head, body);
+        files::Answer::Composed { head, body, modified, .. } => {
+            return composed(context, site, ruled, head, body, modified);
         }
         files::Answer::Status(status) => return Err(status.into()),
     };
@@ -119,7 +119,7 @@ fn adjusted(
     }
     set_content_type(&mut head, ruled);
     let mut response = Response::new(Head::Own(head), body.into());
-    response.modified = response.last_modified();
+    response.modified = microseconds(document.modified());
     let response = adjust(context, site, Some(ruled), response)?;
     // What has passed filters can be kept once it has, which it has not at first.
     let coding = coding(&response.filters);
@@ -157,6 +157,7 @@ fn composed(
     ruled: &mut Rc<Ruled>,
     mut head: ResponseHead,
     body: FileBody,
+    modified: u64,
 ) -> Result<Response, RespondError> {
     let core = ruled.settings.core.as_ref();
     if head.status.code() >= 400
@@ -169,7 +170,7 @@ fn composed(
         set_content_type(&mut head, ruled);
     }
     let mut response = Response::new(Head::Own(head), body.into());
-    response.modified = response.last_modified();
+    response.modified = microseconds(modified);
     // For directives a 304 is what the file said, and no error.
     response.is_own = response.status().code() >= 400;
     let adjusted = adjust(context, site, Some(ruled), response)?;
@@ -200,11 +201,9 @@ fn not_modified(mut response: Response) -> Response {
     Response::new(response.head, Body::none())
 }
 
-impl Response {
-    fn last_modified(&self) -> Option<i64> {
-        let seconds = date::parse(self.head.get().fields.value(b"last-modified")?)?;
-        i64::try_from(seconds).ok()?.checked_mul(1_000_000)
-    }
+/// Seconds since 1970 in microseconds; `None` where that is too much.
+fn microseconds(seconds: u64) -> Option<i64> {
+    i64::try_from(seconds).ok()?.checked_mul(1_000_000)
 }
 
 /// Whether the directives have nothing to say about the head of a file, which has that media type
