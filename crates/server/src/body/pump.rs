@@ -366,3 +366,6 @@ pub(super) fn of_file(error: io::Error) -> PumpError {
 
 /// Bytes that are copied, or brought through filters, at a time.
 const STEP: usize = 64 * 1024;
+
+#[cfg(test)]
+mod tests;

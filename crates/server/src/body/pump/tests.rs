@@ -1,0 +1,301 @@
+//! The pump between a source and a sink that do what a test says.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::task::Waker;
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+
+use super::*;
+
+/// A source that takes its turns one after the other.
+#[derive(Debug, Default)]
+struct Scripted {
+    turns: VecDeque<Turn>,
+    ready: Vec<u8>,
+    is_last: bool,
+    is_urgent: bool,
+}
+
+/// One turn of a source.
+#[derive(Debug, Clone)]
+enum Turn {
+    Say(&'static [u8]),
+    /// Nothing this time; it wakes the pump at once.
+    Wait,
+    /// Nothing for so many milliseconds.
+    Sleep(u64),
+    /// From here on, what was said should be spooled if need be.
+    Urge,
+    Break,
+}
+
+impl Scripted {
+    fn body(turns: &[Turn]) -> Body {
+        Body::Stream(Box::new(Scripted {
+            turns: turns.to_vec().into(),
+            ..Scripted::default()
+        }))
+    }
+}
+
+impl Source for Scripted {
+    fn poll_available(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Available, SourceError>> {
+        match self.turns.pop_front() {
+            None => self.is_last = true,
+            Some(Turn::Say(bytes)) => self.ready.extend_from_slice(bytes),
+            Some(Turn::Urge) => {
+                self.is_urgent = true;
+                context.waker().wake_by_ref();
+            }
+            Some(Turn::Break) => {
+                return Poll::Ready(Err(SourceError::Script(howdah_php::ExchangeError::PoolDied)));
+            }
+            Some(Turn::Wait) => context.waker().wake_by_ref(),
+            Some(Turn::Sleep(milliseconds)) => wake_after(milliseconds, context.waker().clone()),
+        }
+        if self.ready.is_empty() && !self.is_last {
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(Available {
+            bytes: self.ready.len(),
+            is_last: self.is_last,
+            is_urgent: self.is_urgent,
+        }))
+    }
+
+    fn piece(&self) -> Piece<'_> {
+        Piece::Memory(&self.ready)
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.ready.drain(..count);
+    }
+
+    fn length(&self) -> Option<u64> {
+        None
+    }
+}
+
+fn wake_after(milliseconds: u64, waker: Waker) {
+    tokio::task::spawn_local(async move {
+        tokio::time::sleep(Duration::from_millis(milliseconds)).await;
+        waker.wake();
+    });
+}
+
+/// A sink that takes at most `step` bytes, and nothing every time that `refuses` says so.
+struct Slow {
+    taken: Vec<Vec<u8>>,
+    step: usize,
+    /// Attempts that find no room; the last one wakes the pump.
+    refuses: usize,
+    flushes: usize,
+    is_finished: bool,
+}
+
+impl Sink for Slow {
+    fn poll_send(
+        &mut self,
+        piece: Piece<'_>,
+        _: bool,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<usize, SendError>> {
+        if self.refuses > 0 {
+            self.refuses -= 1;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let mut bytes = vec![0; self.step];
+        let count = piece.read(&mut bytes).expect("memory and spool can be read");
+        bytes.truncate(count);
+        self.taken.push(bytes);
+        Poll::Ready(Ok(count))
+    }
+
+    fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<Result<(), SendError>> {
+        self.flushes += 1;
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_finish(&mut self, _: &mut Context<'_>) -> Poll<Result<(), SendError>> {
+        self.is_finished = true;
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_broken(&self, _: &mut Context<'_>) -> bool {
+        false
+    }
+}
+
+/// What came of sending `body`.
+struct Pumped {
+    bytes: u64,
+    result: Result<(), PumpError>,
+    sink: Slow,
+}
+
+fn pump(mut body: Body, filters: &[Filter], promised: Option<u64>, refuses: usize) -> Pumped {
+    let mut sink = Slow {
+        taken: Vec::new(),
+        step: 3,
+        refuses,
+        flushes: 0,
+        is_finished: false,
+    };
+    let limits = SpoolLimits { memory: 4, file: 1000 };
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build_local(tokio::runtime::LocalOptions::default())
+        .expect("an event loop");
+    let (bytes, result) = runtime.block_on(async {
+        let sent = send(&mut body, filters, promised, limits, &mut sink);
+        tokio::time::timeout(Duration::from_secs(20), sent).await.expect("it ends")
+    });
+    Pumped { bytes, result, sink }
+}
+
+impl Pumped {
+    fn text(&self) -> String {
+        String::from_utf8(self.sink.taken.concat()).expect("the tests send text")
+    }
+}
+
+#[test]
+fn content_arrives_in_order_whatever_the_source_and_the_sink_do() {
+    use Turn::{Say, Sleep, Urge, Wait};
+    let scripts: &[&[Turn]] = &[
+        &[],
+        &[Say(b"abcdefgh")],
+        &[Wait, Say(b"abcd"), Wait, Wait, Say(b"efgh")],
+        &[Urge, Say(b"abcdef"), Say(b"gh")],
+        &[Say(b"abcd"), Urge, Sleep(1), Say(b"efgh"), Wait],
+        &[Say(b"ab"), Say(b"cd"), Say(b"ef"), Urge, Say(b"gh")],
+    ];
+    for steps in scripts {
+        for refuses in [0, 1, 5] {
+            let pumped = pump(Scripted::body(steps), &[], None, refuses);
+            let expected = if steps.is_empty() { "" } else { "abcdefgh" };
+            assert_eq!(pumped.text(), expected, "{steps:?} {refuses}");
+            assert_eq!(pumped.bytes, expected.len() as u64, "{steps:?}");
+            assert!(pumped.result.is_ok() && pumped.sink.is_finished, "{steps:?}");
+        }
+    }
+}
+
+#[test]
+fn urgent_content_is_taken_from_the_source_while_the_client_takes_nothing() {
+    let steps = [Turn::Urge, Turn::Say(b"abcdefgh")];
+    let mut body = Scripted::body(&steps);
+    let mut sink = Slow {
+        taken: Vec::new(),
+        step: 3,
+        refuses: usize::MAX,
+        flushes: 0,
+        is_finished: false,
+    };
+    for (is_urgent, left) in [(true, 0), (false, 8)] {
+        if !is_urgent {
+            body = Scripted::body(&steps[1..]);
+        }
+        let mut pump = Pump {
+            body: &mut body,
+            has_ended: false,
+            left: u64::MAX,
+            sent: 0,
+            spool: Spool::new(SpoolLimits { memory: 4, file: 1000 }),
+            copy: Vec::new(),
+            filtering: None,
+        };
+        let mut context = Context::from_waker(Waker::noop());
+        for _ in 0..5 {
+            assert!(pump.poll(&mut sink, &mut context).is_pending());
+        }
+        assert_eq!(pump.body.piece().length(), left, "urgent: {is_urgent}");
+    }
+}
+
+#[test]
+fn a_head_is_not_held_back_by_a_source_that_is_silent() {
+    let pumped = pump(Scripted::body(&[Turn::Wait, Turn::Say(b"x")]), &[], None, 0);
+    assert!(pumped.sink.flushes > 0);
+    assert_eq!(pumped.text(), "x");
+}
+
+#[test]
+fn never_more_than_was_promised() {
+    let steps = [Turn::Say(b"abcd"), Turn::Wait, Turn::Say(b"efgh")];
+    let pumped = pump(Scripted::body(&steps), &[], Some(6), 0);
+    assert_eq!((pumped.text().as_str(), pumped.bytes), ("abcdef", 6));
+    assert!(pumped.result.is_ok() && pumped.sink.is_finished);
+    let pumped = pump(Scripted::body(&steps), &[], Some(9), 0);
+    assert!(matches!(pumped.result, Err(PumpError::Short)), "{:?}", pumped.result);
+    assert!(!pumped.sink.is_finished);
+}
+
+#[test]
+fn a_source_that_breaks_off_is_no_end() {
+    let pumped = pump(Scripted::body(&[Turn::Say(b"abc"), Turn::Break]), &[], None, 0);
+    assert!(matches!(pumped.result, Err(PumpError::Source(_))), "{:?}", pumped.result);
+    assert!(!pumped.sink.is_finished);
+}
+
+#[test]
+fn filters_give_out_what_they_hold_when_the_source_pauses() {
+    let steps = [Turn::Say(b"abc"), Turn::Sleep(60), Turn::Say(b"def")];
+    let both = [Filter::Deflate, Filter::Inflate];
+    let pumped = pump(Scripted::body(&steps), &both, None, 2);
+    assert_eq!(pumped.text(), "abcdef");
+    assert_eq!(pumped.sink.taken.len(), 2, "the first part went during the pause");
+    let broken = pump(Scripted::body(&[Turn::Say(b"no gzip")]), &[Filter::Inflate], None, 0);
+    assert!(matches!(broken.result, Err(PumpError::Filter(_))), "{:?}", broken.result);
+}
+
+/// A source that copies what passes, as a cache would.
+#[derive(Debug)]
+struct Tee {
+    inner: Body,
+    copy: Rc<RefCell<Vec<u8>>>,
+}
+
+impl Source for Tee {
+    fn poll_available(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Available, SourceError>> {
+        self.inner.poll_available(context)
+    }
+
+    fn piece(&self) -> Piece<'_> {
+        self.inner.piece()
+    }
+
+    fn consume(&mut self, count: usize) {
+        let mut passed = vec![0; count];
+        let read = self.inner.piece().read(&mut passed).expect("it is at hand");
+        assert_eq!(read, count);
+        self.copy.borrow_mut().extend_from_slice(&passed);
+        self.inner.consume(count);
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.inner.length()
+    }
+}
+
+#[test]
+fn a_tee_needs_no_change_of_the_pump() {
+    let copy = Rc::<RefCell<Vec<u8>>>::default();
+    let inner = Scripted::body(&[Turn::Say(b"abcd"), Turn::Urge, Turn::Say(b"efgh")]);
+    let tee = Body::Stream(Box::new(Tee { inner, copy: Rc::clone(&copy) }));
+    let pumped = pump(tee, &[], None, 1);
+    assert_eq!(
+        (pumped.text().as_bytes(), &copy.borrow()[..]),
+        (&b"abcdefgh"[..], &b"abcdefgh"[..])
+    );
+}
