@@ -39,6 +39,7 @@ pub mod lint;
 pub mod manual;
 mod media_type;
 pub mod merge;
+mod method_names;
 mod method_set;
 pub mod mistake;
 pub mod modules;

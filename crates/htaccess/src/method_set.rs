@@ -2,6 +2,7 @@
 
 use howdah_http::Method;
 
+use crate::method_names::NAMES;
 use crate::scope::Scope;
 
 /// A set of methods, as httpd numbers them: HEAD is GET, and all methods that httpd does not know
@@ -58,34 +59,3 @@ impl MethodSet {
         self.0 & other.0 != 0
     }
 }
-
-/// The methods that httpd knows. GET and POST are first because [`MethodSet::of`] knows their
-/// positions.
-const NAMES: &[&str] = &[
-    "GET",
-    "POST",
-    "PUT",
-    "DELETE",
-    "CONNECT",
-    "OPTIONS",
-    "TRACE",
-    "PATCH",
-    "PROPFIND",
-    "PROPPATCH",
-    "MKCOL",
-    "COPY",
-    "MOVE",
-    "LOCK",
-    "UNLOCK",
-    "VERSION-CONTROL",
-    "CHECKOUT",
-    "UNCHECKOUT",
-    "CHECKIN",
-    "UPDATE",
-    "LABEL",
-    "REPORT",
-    "MKWORKSPACE",
-    "MKACTIVITY",
-    "BASELINE-CONTROL",
-    "MERGE",
-];

@@ -1,6 +1,7 @@
 //! The methods of `<Limit>` and `<LimitExcept>` (`ap_limit_section`).
 
 use crate::language::word;
+use crate::method_names::NAMES;
 use crate::mistake::Complaint;
 
 /// The methods of `<Limit>` or `<LimitExcept>`.
@@ -34,7 +35,7 @@ impl Methods {
     }
 
     fn same(&self, other: &Methods) -> bool {
-        KNOWN
+        NAMES
             .iter()
             .chain(&["another"])
             .all(|method| self.covers(method.as_bytes()) == other.covers(method.as_bytes()))
@@ -45,36 +46,6 @@ impl Methods {
 fn without(names: &[Box<str>], methods: &Methods) -> Vec<Box<str>> {
     names.iter().filter(|name| methods.covers(name.as_bytes())).cloned().collect()
 }
-
-/// The methods that Apache knows (`ap_method_number_of`); in a `.htaccess` no other may be named.
-const KNOWN: &[&str] = &[
-    "GET",
-    "PUT",
-    "POST",
-    "DELETE",
-    "CONNECT",
-    "OPTIONS",
-    "TRACE",
-    "PATCH",
-    "PROPFIND",
-    "PROPPATCH",
-    "MKCOL",
-    "COPY",
-    "MOVE",
-    "LOCK",
-    "UNLOCK",
-    "VERSION-CONTROL",
-    "CHECKOUT",
-    "UNCHECKOUT",
-    "CHECKIN",
-    "UPDATE",
-    "LABEL",
-    "REPORT",
-    "MKWORKSPACE",
-    "MKACTIVITY",
-    "BASELINE-CONTROL",
-    "MERGE",
-];
 
 /// Returns the methods of `<Limit GET POST>` within `outer`. `list` is the text before the `>`.
 pub(crate) fn limit(
@@ -95,14 +66,14 @@ pub(crate) fn limit(
                 "TRACE cannot be controlled by <Limit>, see TraceEnable",
             ));
         }
-        let Some(known) = KNOWN.iter().find(|known| known.as_bytes() == method) else {
+        let Some(known) = NAMES.iter().find(|known| known.as_bytes() == method) else {
             let message = format!(
                 "Could not register method '{}' for {section} from .htaccess configuration",
                 method.escape_ascii()
             );
             let complaint = Complaint::about(index, message);
             let upper = method.to_ascii_uppercase();
-            return Err(match KNOWN.iter().find(|known| known.as_bytes() == upper) {
+            return Err(match NAMES.iter().find(|known| known.as_bytes() == upper) {
                 Some(known) => complaint.hint(format!("methods are told apart by case: `{known}`")),
                 None => complaint,
             });
