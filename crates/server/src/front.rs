@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use howdah_config::{Config, RootTemplate};
-use howdah_files::{DirectiveCache, Flaw};
+use howdah_files::{CompressedCache, DirectiveCache, Flaw};
 use howdah_htaccess::modules::auth::password;
 use howdah_php::{Pool, PoolEvent, PoolLimits};
 use howdah_site::{Site, Sites};
@@ -142,6 +142,7 @@ fn share(
         directives: Arc::new(directives(&sites, &log, &messages)),
         messages,
         passwords: Passwords::new(password::fits, processors().div_ceil(2)),
+        compressed: CompressedCache::new(thread::MOST_COMPRESSED),
         sites,
         config,
         pools,

@@ -149,8 +149,9 @@ async fn answer(
 
 /// Replaces the response by an error's page where its content cannot be had at all.
 async fn settle(context: &mut RequestContext<'_, '_>, response: &mut Response) {
-    let budget = context.thread.compressed_budget();
-    let Err(error) = body::settle(response, &mut context.scratch.content, budget).await else {
+    let (budget, cache) = context.thread.compressed();
+    let Err(error) = body::settle(response, &mut context.scratch.content, budget, cache).await
+    else {
         return;
     };
     context.phase.set(Phase::Sending);

@@ -2,10 +2,9 @@
 //! so that the head can tell its length.
 
 use std::future::poll_fn;
-use std::rc::Rc;
 use std::task::Poll;
 
-use howdah_files::CompressedBudget;
+use howdah_files::{CompressedBudget, CompressedCache};
 use howdah_htaccess::modules::filter::Filter;
 
 use super::filters::{Chain, coding};
@@ -30,6 +29,7 @@ pub(crate) async fn settle(
     response: &mut Response,
     buffer: &mut Vec<u8>,
     budget: &CompressedBudget,
+    cache: &CompressedCache,
 ) -> Result<(), PumpError> {
     if let Body::Script(_) = response.body {
         let available = poll_fn(|context| Poll::Ready(response.body.poll_available(context))).await;
@@ -45,18 +45,30 @@ pub(crate) async fn settle(
         return Ok(());
     }
     let kept = response.representation.as_ref().zip(coding(&response.filters));
-    let known = kept.and_then(|(representation, coding)| representation.compressed(coding));
-    let content = match known {
+    let Some((representation, coding)) = kept else {
+        let content = filtered(&read(&mut response.body)?, &response.filters).await?;
+        response.body = Body::whole(content.into());
+        response.filters.clear();
+        return Ok(());
+    };
+    let content = match representation.compressed(coding) {
         Some(content) => content,
         None => {
-            let content = filtered(&mut response.body, &response.filters).await?;
-            if let Some((representation, coding)) = kept {
-                budget.keep(representation, coding, &content);
-            }
+            let plain = read(&mut response.body)?;
+            let key = cache.key(&plain, coding);
+            let content = match cache.find(key) {
+                Some(content) => content,
+                None => {
+                    let content = filtered(&plain, &response.filters).await?.into();
+                    cache.keep(key, &content);
+                    content
+                }
+            };
+            budget.keep(representation, coding, &content);
             content
         }
     };
-    response.body = Body::whole(content);
+    response.body = Body::shared(content);
     response.filters.clear();
     Ok(())
 }
@@ -89,20 +101,30 @@ fn settle_script(
     Ok(())
 }
 
-/// All of the content, as the filters give it out.
-async fn filtered(body: &mut Body, filters: &[Filter]) -> Result<Rc<[u8]>, PumpError> {
-    let mut chain = Chain::new(filters);
-    let (mut out, mut input) = (Vec::new(), vec![0; STEP]);
+/// All of the content of a stored body.
+fn read(body: &mut Body) -> Result<Vec<u8>, PumpError> {
+    let mut content = Vec::new();
     loop {
-        let piece = body.piece();
-        if piece.length() == 0 {
-            break;
+        let length = body.piece().length() as usize;
+        if length == 0 {
+            return Ok(content);
         }
-        let count = piece.read(&mut input).map_err(of_file)?;
-        chain.push(&input[..count], &mut out)?;
+        let start = content.len();
+        content.resize(start + length, 0);
+        let count = body.piece().read(&mut content[start..]).map_err(of_file)?;
+        content.truncate(start + count);
         body.consume(count);
+    }
+}
+
+/// The content as the filters give it out.
+async fn filtered(content: &[u8], filters: &[Filter]) -> Result<Vec<u8>, PumpError> {
+    let mut chain = Chain::new(filters);
+    let mut out = Vec::new();
+    for step in content.chunks(STEP) {
+        chain.push(step, &mut out)?;
         tokio::task::yield_now().await;
     }
     chain.finish(&mut out)?;
-    Ok(out.into())
+    Ok(out)
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -65,6 +66,8 @@ pub(crate) enum SourceError {
 pub(crate) enum Body {
     /// Bytes in memory, shared with whoever keeps them.
     Memory(Rc<[u8]>, Range<usize>),
+    /// Bytes in memory, shared by all threads.
+    Shared(Arc<[u8]>, Range<usize>),
     /// Bytes in a buffer that is given back after it was sent; the number is of those that were
     /// sent.
     Buffer(Vec<u8>, usize),
@@ -104,6 +107,12 @@ impl Body {
         Body::Memory(bytes, all)
     }
 
+    /// All of these bytes, which all threads share.
+    pub(crate) fn shared(bytes: Arc<[u8]>) -> Body {
+        let all = 0..bytes.len();
+        Body::Shared(bytes, all)
+    }
+
     /// The output of a script whose head declared that many bytes, if any.
     pub(crate) fn script(exchange: Exchange, declared: Option<u64>) -> Body {
         Body::Script(Script {
@@ -118,6 +127,7 @@ impl Body {
     pub(crate) fn in_memory(&self) -> Option<&[u8]> {
         match self {
             Body::Memory(bytes, range) => Some(&bytes[range.clone()]),
+            Body::Shared(bytes, range) => Some(&bytes[range.clone()]),
             Body::Buffer(bytes, sent) => Some(&bytes[*sent..]),
             _ => None,
         }
@@ -148,7 +158,7 @@ impl Source for Body {
             is_urgent: false,
         };
         Poll::Ready(Ok(match self {
-            Body::Memory(_, range) => stored(range.len() as u64, true),
+            Body::Memory(_, range) | Body::Shared(_, range) => stored(range.len() as u64, true),
             Body::Buffer(bytes, sent) => stored((bytes.len() - *sent) as u64, true),
             Body::File { length, .. } => stored(*length, true),
             Body::Parts(parts) => {
@@ -167,6 +177,7 @@ impl Source for Body {
     fn piece(&self) -> Piece<'_> {
         match self {
             Body::Memory(bytes, range) => Piece::Memory(&bytes[range.clone()]),
+            Body::Shared(bytes, range) => Piece::Memory(&bytes[range.clone()]),
             Body::Buffer(bytes, sent) => Piece::Memory(&bytes[*sent..]),
             Body::File { file, offset, length } => {
                 Piece::Document { file, offset: *offset, length: *length }
@@ -183,7 +194,7 @@ impl Source for Body {
     #[inline]
     fn consume(&mut self, count: usize) {
         match self {
-            Body::Memory(_, range) => range.start += count,
+            Body::Memory(_, range) | Body::Shared(_, range) => range.start += count,
             Body::Buffer(_, sent) => *sent += count,
             Body::File { offset, length, .. } => {
                 *offset += count as u64;
@@ -201,7 +212,7 @@ impl Source for Body {
 
     fn length(&self) -> Option<u64> {
         match self {
-            Body::Memory(_, range) => Some(range.len() as u64),
+            Body::Memory(_, range) | Body::Shared(_, range) => Some(range.len() as u64),
             Body::Buffer(bytes, sent) => Some((bytes.len() - sent) as u64),
             Body::File { length, .. } => Some(*length),
             Body::Parts(parts) => parts.iter().map(Body::length).sum(),

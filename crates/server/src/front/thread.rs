@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use howdah_config::Config;
-use howdah_files::{CompressedBudget, DirectiveCache, Store};
+use howdah_files::{CompressedBudget, CompressedCache, DirectiveCache, Store};
 use howdah_http::{Limits, Status};
 use howdah_php::{Encoder, Pool, PoolHandle};
 use howdah_site::{ResolutionCache, Site, Sites};
@@ -34,6 +34,7 @@ pub(crate) struct Shared {
     /// The directives that have been compiled.
     pub(crate) directives: Arc<DirectiveCache>,
     pub(crate) passwords: Passwords,
+    pub(crate) compressed: CompressedCache,
     /// The messages of directives that were logged lately.
     pub(crate) messages: Arc<Mutex<RecentMessages>>,
     /// By site; `None` where there is no PHP.
@@ -90,8 +91,8 @@ pub(crate) struct Thread {
     stage: Cell<Stage>,
 }
 
-/// Bytes of compressed content that a thread keeps.
-const MOST_COMPRESSED: usize = 8 << 20;
+/// Bytes of compressed content that the files of a thread hold, and that all threads share.
+pub(crate) const MOST_COMPRESSED: usize = 8 << 20;
 /// Workspaces that a thread keeps for the next connections.
 const WORKSPACES: usize = 64;
 /// Connections of a thread that stay ready for their next request. A working connection takes a few
@@ -223,9 +224,10 @@ impl Thread {
         self.resolution_cache.borrow_mut()
     }
 
-    /// The memory that compressed content of files may take.
-    pub(crate) fn compressed_budget(&self) -> &CompressedBudget {
-        &self.compressed
+    /// The memory that this thread's files may hold compressed content in, and the content that all
+    /// threads share.
+    pub(crate) fn compressed(&self) -> (&CompressedBudget, &CompressedCache) {
+        (&self.compressed, &self.shared.compressed)
     }
 
     pub(crate) fn passwords(&self) -> &Passwords {

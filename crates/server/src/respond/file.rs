@@ -128,7 +128,7 @@ fn adjusted(
     let (head, body) = match (response.head, prepared.zip(conditions).filter(|_| is_settled)) {
         (Head::Own(head), Some((prepared, conditions))) => {
             let length = compressed.as_ref().map_or(length, |content| content.len() as u64);
-            let body = compressed.map_or(response.body, Body::whole);
+            let body = compressed.map_or(response.body, Body::shared);
             let head = prepared.keep_head(document, conditions, head, length, coding);
             return Ok(Response::new(Head::Shared(head), body));
         }

@@ -92,7 +92,7 @@ impl Prepared {
         })?;
         let body = match prepared.coding {
             None => body(),
-            Some(coding) => Body::whole(representation.compressed(coding)?),
+            Some(coding) => Body::shared(representation.compressed(coding)?),
         };
         Some(Response::new(Head::Shared(Rc::clone(&prepared.head)), body))
     }
