@@ -1,4 +1,4 @@
-//! What requests get: whole, conditional, in parts.
+//! Answers to requests: whole, conditional, in parts.
 #![allow(clippy::unwrap_used)] // A test's tools may panic as the test itself.
 
 mod support;

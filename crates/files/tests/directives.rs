@@ -50,7 +50,7 @@ impl Reader {
         }
     }
 
-    /// What a request finds once the events have been read, as the event loop would.
+    /// Looks at a path after the events have been read, as the event loop does.
     fn look(&mut self, name: &str) -> Look {
         self.store.drain_events();
         self.store.look(&self.counter.path(name))
@@ -130,7 +130,7 @@ fn nothing_changes_and_the_disk_is_not_asked() {
     folder.file(".htaccess", index("root"));
     folder.file("a/b/.htaccess", index("b"));
     folder.file("a/b/file.txt", "");
-    // What was changed within the last tick of the kernel's clock is read again.
+    // A file changed within the last tick of the kernel's clock is read again.
     std::thread::sleep(std::time::Duration::from_millis(30));
     let mut reader = Reader::new(&folder);
     let names = ["a/b/file.txt", "a/b/none", "a", "none/none"];

@@ -1,4 +1,4 @@
-//! What directives ask about: any path, as fresh as what is served.
+//! Questions of directives about paths. The answers are as fresh as the served files.
 
 mod support;
 

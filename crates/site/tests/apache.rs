@@ -1,4 +1,4 @@
-//! The same requests to a real Apache with mod_php and to this crate: what a path stands for, and
+//! The same requests to a real Apache with mod_php and to this crate: the meaning of a path, and
 //! what `$_SERVER` holds, must be the same, but for differences that are listed here with their
 //! reasons.
 //!
@@ -25,7 +25,7 @@ use server::{Apache, Ends, Reply};
 
 type Variables = BTreeMap<String, String>;
 
-/// What both sides made of a request, brought to one form.
+/// The results of both sides for a request, in one form.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Script(Variables),
@@ -49,7 +49,7 @@ impl DocumentHost for RealDisk {
     }
 }
 
-/// Paths for which both must come to the same end.
+/// Paths for which both must give the same result.
 const SAME: &[&str] = &[
     "/",
     "//",

@@ -139,7 +139,7 @@ fn what_is_of_no_use_is_tried_less_and_less_often() {
         kept += usize::from(all.any(|entry| entry.answers.are_those_of(&client(&request))));
     }
     assert!(kept < 4 * 1000 / usize::from(MOST_PATIENCE), "{kept} of 1000");
-    // Who asks for the same again and again is remembered before long.
+    // A request that is repeated often is kept eventually.
     let again = (0..=2 * usize::from(MOST_PATIENCE))
         .filter(|_| is_known(&mut tree, &mut cache, "GET", "/a.txt", "User-Agent: x"))
         .count();

@@ -1,4 +1,4 @@
-//! Who may see what, and the order of folders, `<Files>` and `<If>`.
+//! Access control, and the order of folders, `<Files>` and `<If>`.
 
 use super::check;
 use super::tree::Tree;

@@ -14,7 +14,7 @@ fn sections_come_behind_folders_and_conditions_behind_both() {
                 "",
                 "<If \"%{QUERY_STRING} == 'no'\">\nRequire all denied\n</If>\n<Files a.txt>\nRequire all granted\n</Files>\n",
             ),
-            // The section of the folder above stands before what this folder says outside of
+            // The section of the folder above precedes the directives of this folder outside of
             // sections.
             (
                 "in/",

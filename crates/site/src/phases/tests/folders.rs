@@ -1,4 +1,4 @@
-//! What is there, index files, slashes, FallbackResource, the site's own steps.
+//! Existing paths, index files, slashes, FallbackResource, the site's own steps.
 
 use howdah_config::TryStep;
 

@@ -213,7 +213,7 @@ fn statuses_and_redirects() {
             ("/r?q", "301 http://example.org/index.php?q"),
             ("/x", "302 http://other.example/y"),
             ("/t", "404"),
-            // DirectorySlash stands before what a rule makes of a folder's URL.
+            // DirectorySlash comes before a rule's result for a folder's URL.
             ("/dir", "301 /dir/"),
         ],
     );
