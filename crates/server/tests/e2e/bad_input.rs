@@ -1,5 +1,5 @@
-//! What a client gets that breaks the rules, asks for too much, or asks for what is none of its
-//! business.
+//! Responses to clients that violate the protocol, ask for too much, or ask for something
+//! forbidden.
 
 use std::time::{Duration, Instant};
 
@@ -179,7 +179,7 @@ fn a_head_that_comes_too_slowly_is_given_up() {
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
     wire.expect_close();
     wait_until("the log says why", || site.log_lines(&port).len() == 1);
-    // Who says nothing at all is only shown the door.
+    // A client that sends nothing is disconnected without a response.
     let mut silent = site.connect();
     assert!(silent.is_closed_within(Duration::from_secs(4)));
 }

@@ -1,9 +1,9 @@
-//! Paths that lead where nobody may go.
+//! Paths that lead to forbidden places.
 
 use crate::site::{Options, Site};
 use crate::support::{Folder, has_php};
 
-/// Outside of the root there is a secret; none of these names leads to it.
+/// There is a secret outside of the root. None of these names leads to it.
 #[test]
 fn no_path_leads_out_of_the_root() {
     if !has_php() {

@@ -1,4 +1,4 @@
-//! Files: what they are, what of them is sent, and what is never sent.
+//! Files: types, parts, validators, and files that are never sent.
 
 use std::fs;
 use std::time::{Duration, Instant};

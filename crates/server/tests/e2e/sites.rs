@@ -1,4 +1,4 @@
-//! Which site answers for which name.
+//! The choice of the site by host name.
 
 use crate::site::Site;
 use crate::support::has_php;

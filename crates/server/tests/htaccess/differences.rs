@@ -1,5 +1,5 @@
-//! Where Howdah differs from Apache on purpose, each with its reason. One that matches no case any
-//! more fails the suite.
+//! The intended differences between Howdah and Apache, with their reasons. A difference that no
+//! case shows any more fails the suite.
 
 use crate::answer::Answer;
 
@@ -138,7 +138,7 @@ pub const DECIDED: &[Decided] = &[
     answer("negotiation: type maps", "/doc.var*", "200", "403", "type maps are not read, and not sent as text either"),
     line("autoindex: * ScanHTMLTitles", "body: listing *", "body: listing *", "files are not read for a listing"),
 
-    // What the Apache beside does not have.
+    // Things that this Apache does not have.
     answer("language: a mistake: SSLRequireSSL", "*", "500", "403", NO_SSL),
     answer("language: a mistake: SSLOptions *", "*", "500", "*", NO_SSL),
     line("language: IfModule: mod_ssl.c", "", "x-in: 1", NO_SSL),
@@ -154,8 +154,8 @@ pub const DECIDED: &[Decided] = &[
     part("random: *", "*", "302", "500", "rules that go on for ever: Apache ends with a redirect that leads nowhere"),
 ];
 
-/// What is left of a comparison when the decided differences are taken out: lines of Apache's,
-/// lines of Howdah's.
+/// Returns the lines of Apache's and of Howdah's answer that differ, without the intended
+/// differences.
 pub fn left(
     case: &str,
     request: &str,
@@ -188,7 +188,7 @@ pub fn left(
     (theirs, ours)
 }
 
-/// Whether a text is as the pattern says, in which `*` stands for anything.
+/// Returns whether a text matches the pattern, in which `*` matches anything.
 fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else {

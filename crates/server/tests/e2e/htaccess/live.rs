@@ -1,4 +1,4 @@
-//! What is written is in force at the very next request.
+//! A change of a file takes effect at the next request.
 
 use std::fs;
 

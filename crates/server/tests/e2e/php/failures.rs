@@ -1,4 +1,4 @@
-//! Scripts that go wrong, and what is left of the others.
+//! Scripts that fail, and the effects on other scripts.
 
 use std::time::{Duration, Instant};
 
