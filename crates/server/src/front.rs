@@ -239,7 +239,7 @@ impl Control {
         }
         if let Err(error) = self.listen(&sites).await {
             let what = format!(
-                "the supervisor cannot be heard any more ({error}); finishing what is in flight"
+                "the connection to the supervisor broke ({error}); finishing the requests in flight"
             );
             self.shared.log.say(Level::Warning, None, &what);
         }
@@ -328,10 +328,14 @@ impl Control {
             Ok(()) => log.say(
                 Level::Error,
                 name,
-                "the zygote is gone, and its workers with it; waiting for another",
+                "the zygote and its workers have ended; waiting for the next zygote",
             ),
             Err(error) => {
-                log.say(Level::Error, name, &format!("the pool is given up: {error}"));
+                log.say(
+                    Level::Error,
+                    name,
+                    &format!("the pool has failed and is no longer used: {error}"),
+                );
                 self.tell(&FromFront::PoolBroken {
                     pool: position,
                     reason: error.to_string(),
@@ -363,7 +367,7 @@ impl Control {
             self.shared.log.say(
                 Level::Error,
                 None,
-                &format!("a log cannot be changed for another: {error}"),
+                &format!("the new log files cannot be used: {error}"),
             );
         }
     }

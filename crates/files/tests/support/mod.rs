@@ -155,7 +155,7 @@ pub fn path_on(sites: &Sites, host: &[u8], name: &str) -> DocumentPath {
     request.target = format!("/{name}").into_bytes();
     let site = sites.find(host).unwrap();
     howdah_site::resolve(site, &client(&request), &mut asked, &mut Scratch::default());
-    asked.0.unwrap_or_else(|| panic!("nobody asks the disk about {name}"))
+    asked.0.unwrap_or_else(|| panic!("the disk is not asked about {name}"))
 }
 
 /// A client of this machine with that request.

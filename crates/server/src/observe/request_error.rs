@@ -113,7 +113,9 @@ impl RequestError {
     pub(crate) fn body(situation: Situation<'_>, error: &BodyError) -> RequestError {
         let (culprit, why) = match error {
             BodyError::Refused(refusal) => (Culprit::Client, refusal.why.to_owned()),
-            BodyError::TimedOut => (Culprit::Client, "nothing came for body_timeout".to_owned()),
+            BodyError::TimedOut => {
+                (Culprit::Client, "nothing was received for body_timeout".to_owned())
+            }
             BodyError::Cut => (Culprit::Client, CLOSED.to_owned()),
             BodyError::Discarded => {
                 let why = "the rules changed after its content was discarded";
@@ -207,7 +209,7 @@ impl RequestError {
             PumpError::Client(Cut::Broken | Cut::TimedOut) => return None,
             PumpError::Source(error) => return Some(RequestError::source(situation, error)),
             PumpError::Spool(error) => {
-                format!("what a slow client has not taken yet cannot be stored: {error}")
+                format!("the content for a slow client cannot be stored: {error}")
             }
             PumpError::Filter(broken) => broken.0.to_owned(),
             PumpError::ShortFile => {

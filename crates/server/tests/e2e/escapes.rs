@@ -111,7 +111,7 @@ fn another_owners_file_behind_a_link_is_not_served() {
         chown(path, Some(12_345), None).unwrap();
     }
     // Link, where it leads, its owner, whether it is followed. What is linked from inside is inside
-    // all the same, and root's links are the administrator's.
+    // anyway, and root's links are the administrator's.
     for (link, target, owner, followed) in [
         ("same.txt", &file, 12_345, true),
         ("other.txt", &file, 12_346, false),

@@ -216,7 +216,7 @@ fn files_are_read_not_written() {
     }
     assert_eq!(wire.ask("OPTIONS", "/a.txt", &[], b"").status / 100, 2);
     assert_eq!(wire.ask("OPTIONS", "*", &[], b"").status / 100, 2);
-    // A body that nobody reads does not become the next request.
+    // An unread body does not become the next request.
     let mut wire = site.connect();
     let reply = wire.ask("POST", "/a.txt", &[], b"GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_eq!(reply.status, 405);

@@ -128,7 +128,7 @@ impl Reader<'_> {
 
     fn fields(&self, response: &Response, is_default: bool, lines: &mut Vec<String>) {
         let date = response.field("date").and_then(dates::parse);
-        // To HEAD, nobody can tell a default page by its body.
+        // A default page cannot be recognised by its body in the response to HEAD.
         let is_default = is_default || self.request.method == "HEAD" && response.status >= 300;
         let mut fields: Vec<(String, String)> = Vec::new();
         for (name, value) in &response.fields {
@@ -330,8 +330,7 @@ fn number_replaced(text: &str, number: &str, by: &str) -> String {
     result + rest
 }
 
-/// The page that a server makes for a status when nobody has given it one; Apache's has changed its
-/// document type once.
+/// A server's own page for a status. The document type of Apache's pages has changed once.
 fn is_default_page(body: &str) -> bool {
     const HEADS: [&str; 3] = [
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>",

@@ -58,7 +58,9 @@ fn sigterm_finishes_the_request_in_flight() {
         let mut client = slow_request(&server, &folder);
         let mut idle = Client::connect(server.address());
         server.signal(signal);
-        wait_until("nobody is let in any more", || Client::try_connect(server.address()).is_err());
+        wait_until("no connection is accepted any more", || {
+            Client::try_connect(server.address()).is_err()
+        });
         assert_eq!(client.answer().unwrap().text(), "slow but whole");
         assert!(idle.is_closed());
         assert_eq!(server.wait().code(), Some(0));

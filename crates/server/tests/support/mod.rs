@@ -280,7 +280,7 @@ impl Server {
     /// Kills the zygote, and waits until its workers have gone with it, and the front knows.
     pub fn kill_zygote(&self) -> Process {
         let (zygote, workers) = (self.zygote(), self.workers());
-        let noticed = || self.log().matches("the zygote is gone, and its workers with it").count();
+        let noticed = || self.log().matches("the zygote and its workers have ended").count();
         let before = noticed();
         zygote.signal(signal::SIGKILL);
         wait_until("the workers have gone", || {

@@ -59,7 +59,7 @@ fn is_known(
 }
 
 #[test]
-fn the_third_request_asks_nobody() {
+fn the_third_request_is_not_evaluated() {
     for target in ["/a.txt", "/some/page", "/a.txt?v=1", "/b.txt", "/"] {
         let (mut tree, mut cache) = (Tree::new(FILES, &[("", RULES)]), ResolutionCache::new());
         let known = [(); 4].map(|()| is_known(&mut tree, &mut cache, "GET", target, ""));

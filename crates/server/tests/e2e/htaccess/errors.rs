@@ -61,7 +61,7 @@ fn a_file_that_cannot_be_read_closes_what_it_covers() {
 }
 
 #[test]
-fn a_catastrophic_expression_ends_in_500_and_keeps_nobody_waiting() {
+fn a_catastrophic_expression_ends_in_500_and_delays_no_other_request() {
     let site = Site::new(&[
         ("bad/.htaccess", "RewriteEngine On\nRewriteRule ^(a+)+$ /ok.txt\n"),
         ("bad/x.txt", "x"),
@@ -205,7 +205,7 @@ fn a_script_makes_the_page_of_an_error() {
 }
 
 #[test]
-fn content_that_nobody_wants_has_its_limit() {
+fn unwanted_content_has_a_limit() {
     let site = Site::new(&[
         (
             ".htaccess",

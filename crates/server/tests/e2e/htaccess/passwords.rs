@@ -54,7 +54,7 @@ fn only_who_has_the_password() {
 }
 
 #[test]
-fn comparing_them_keeps_nobody_waiting() {
+fn comparing_them_delays_no_other_request() {
     let site = site(SLOW);
     let address = site.server.address();
     let guessers: Vec<_> = (0..4)

@@ -106,7 +106,7 @@ fn a_script_may_ask_for_the_connections_end() {
 }
 
 #[test]
-fn nobody_splits_a_response() {
+fn no_field_splits_a_response() {
     if !has_php() {
         return;
     }
