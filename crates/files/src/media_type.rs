@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_site_is_made_of() {
+    fn types_of_common_files() {
         let rows = [
             ("index.html", "text/html"),
             ("INDEX.HTM", "text/html"),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tells_nothing() {
+    fn names_without_a_type() {
         for name in [
             "LICENSE",
             "a.",

@@ -93,7 +93,7 @@ mod tests {
     use howdah_http::Status;
 
     #[test]
-    fn what_is_kept_is_bounded_and_goes_with_its_file() {
+    fn compressed_content_is_bounded_and_dropped_with_its_file() {
         let budget = CompressedBudget::new(40);
         let file = || Rc::new(Representation::new(ResponseHead::new(Status::OK), 100));
         let content: Rc<[u8]> = vec![0; 10].into();

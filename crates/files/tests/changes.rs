@@ -71,7 +71,7 @@ fn every_way_to_change_a_file() {
 }
 
 #[test]
-fn what_was_missing_appears() {
+fn a_missing_file_appears() {
     let folder = Folder::new();
     let mut counter = Counter::new(&folder);
     for name in ["a.txt", "b/a.txt", "c/d/e/a.txt"] {

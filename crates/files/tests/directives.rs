@@ -210,7 +210,7 @@ fn a_release_that_is_swapped() {
 }
 
 #[test]
-fn what_cannot_be_watched_is_compared_every_time() {
+fn unwatched_files_are_compared_every_time() {
     let folder = Folder::new();
     folder.file(".htaccess", index("root"));
     folder.file("a/file.txt", "");
@@ -257,7 +257,7 @@ fn many_folders_in_little_room() {
 }
 
 #[test]
-fn what_cannot_be_read_closes_what_it_covers() {
+fn an_unreadable_file_closes_all_that_it_covers() {
     let folder = Folder::new();
     folder.file(".htaccess", index("root"));
     folder.file("a/file.txt", "");
@@ -329,7 +329,7 @@ fn a_mistake_is_told_once() {
 }
 
 #[test]
-fn what_the_configuration_says() {
+fn directives_of_the_configuration() {
     let folder = Folder::new();
     folder.file(".htaccess", index("file"));
     folder.file("a/b.txt", "");

@@ -128,7 +128,7 @@ fn json_is_one_object() {
 }
 
 #[test]
-fn what_cannot_be_asked() {
+fn questions_without_an_answer() {
     let config =
         Config::parse("[[site]]\nhosts = \"a.example\"\nroot = \"/tmp\"", "x.toml").unwrap();
     for (method, url, fields, why) in [

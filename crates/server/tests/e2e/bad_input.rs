@@ -146,7 +146,7 @@ fn a_client_that_sends_on_regardless_still_sees_its_answer() {
 }
 
 #[test]
-fn what_was_refused_once_does_not_go_on_as_a_request() {
+fn bytes_after_a_refused_request_are_not_a_request() {
     if !has_php() {
         return;
     }
@@ -248,7 +248,7 @@ fn an_idle_connection_is_closed_without_a_word() {
 }
 
 #[test]
-fn a_connection_serves_so_many_requests() {
+fn a_connection_serves_a_limited_number_of_requests() {
     let site = Site::with(
         &[("index.html", "x")],
         &Options {

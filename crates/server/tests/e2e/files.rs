@@ -110,7 +110,7 @@ fn names_with_any_letters_are_found() {
 }
 
 #[test]
-fn what_has_not_changed_is_not_sent_again() {
+fn an_unchanged_file_is_not_sent_again() {
     let site = Site::new(&[("a.txt", "content")]);
     let mut wire = site.connect();
     let first = wire.get("/a.txt");

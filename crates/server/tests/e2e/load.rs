@@ -129,7 +129,7 @@ fn a_stuck_script_whose_client_has_left_is_ended_too() {
 }
 
 #[test]
-fn who_leaves_the_queue_is_not_run() {
+fn a_request_that_leaves_the_queue_is_not_run() {
     if !has_php() {
         return;
     }

@@ -89,7 +89,7 @@ fn told_twice_it_does_not_wait() {
 }
 
 #[test]
-fn what_does_not_finish_is_cut_off_after_the_drain_timeout() {
+fn unfinished_requests_are_cut_off_after_the_drain_timeout() {
     if !has_php() {
         return;
     }

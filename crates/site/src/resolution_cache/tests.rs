@@ -105,7 +105,7 @@ fn a_change_on_disk_is_seen() {
 }
 
 #[test]
-fn who_says_who_he_is_is_not_remembered() {
+fn requests_with_credentials_are_not_kept() {
     for field in ["Authorization: Basic eDp5", "Cookie: a=b"] {
         let rules = "RewriteEngine On\n\
             RewriteCond %{HTTP:Authorization}%{HTTP_COOKIE} nobody\n\
@@ -129,7 +129,7 @@ fn where_no_directive_applies_there_is_nothing_to_remember() {
 }
 
 #[test]
-fn what_is_of_no_use_is_tried_less_and_less_often() {
+fn useless_entries_are_made_less_and_less_often() {
     let (mut tree, mut cache) = (Tree::new(FILES, &[("", RULES)]), ResolutionCache::new());
     let mut kept = 0;
     for number in 0..1000 {
@@ -179,7 +179,7 @@ fn another_version_scheme_or_address_of_ours_is_another_request() {
 }
 
 #[test]
-fn what_the_server_prepares_stays_with_the_entry() {
+fn prepared_answers_stay_with_the_entry() {
     let (mut tree, mut cache) = (Tree::new(FILES, &[("", RULES)]), ResolutionCache::new());
     let request = request("GET", "/a.txt", "");
     let mut prepared = || resolve(&mut tree, &mut cache, &client(&request)).0.prepared;
@@ -194,7 +194,7 @@ fn what_the_server_prepares_stays_with_the_entry() {
 }
 
 #[test]
-fn what_holds_for_one_request_is_not_kept() {
+fn resolutions_of_one_request_alone_are_not_kept() {
     for read in ["%{TIME_HOUR}", "%{SCRIPT_USER}"] {
         let rules = format!("RewriteEngine On\nRewriteCond {read} nothing\nRewriteRule ^ - [F]");
         let (mut tree, mut cache) = (Tree::new(FILES, &[("", &rules)]), ResolutionCache::new());

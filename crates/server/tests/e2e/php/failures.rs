@@ -277,7 +277,7 @@ fn a_killed_zygote_comes_back_with_its_pool() {
 }
 
 #[test]
-fn a_worker_is_replaced_after_so_many_requests() {
+fn a_worker_is_replaced_after_its_number_of_requests() {
     if !has_php() {
         return;
     }

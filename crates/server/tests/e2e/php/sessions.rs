@@ -65,7 +65,7 @@ fn the_scripts_own_lifetime_holds() {
 }
 
 #[test]
-fn who_says_how_often_is_obeyed() {
+fn a_configured_probability_is_obeyed() {
     if !has_php() {
         return;
     }

@@ -57,7 +57,7 @@ fn conditions_have_branches_and_nest() {
 }
 
 #[test]
-fn who_was_let_through_is_not_asked_again_under_the_same_rules() {
+fn access_is_not_checked_again_under_the_same_rules() {
     let mut tree = Tree::new(
         FILES,
         &[
