@@ -16,7 +16,7 @@ MAN := $(DESTDIR)$(PREFIX)/share/man/man1
 help:
 	@echo 'make serve     build and serve the demo at http://$(LISTEN)'
 	@echo 'make test      everything that is checked before a change is taken'
-	@echo 'make lint      formatting, clippy, the rules between the crates, packages, fuzz targets, the demo'
+	@echo 'make lint      formatting, clippy, the rules between the crates, packages, documentation, fuzz targets, the demo'
 	@echo 'make unit      unit and end-to-end tests'
 	@echo 'make loom      the shared-memory protocol under the loom model checker'
 	@echo 'make doc       the documentation of every item, warnings as errors'
@@ -58,7 +58,7 @@ lint:
 	scripts/check-packages
 	find demo -name '*.php' -print0 | xargs -0 -n 1 php -l >/dev/null
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	@$(MAKE) --no-print-directory fuzz-check
+	@$(MAKE) --no-print-directory doc fuzz-check
 
 # The documentation of every item, private ones as well, without a warning.
 doc:

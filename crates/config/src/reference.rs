@@ -37,7 +37,7 @@ pub fn chapters() -> Vec<Chapter> {
     ]
 }
 
-/// Where a key called `name` may stand, as in "belongs in [limits]".
+/// Where a key called `name` may stand, as in `belongs in [limits]`.
 pub(crate) fn section_of(name: &str) -> Option<String> {
     let chapter = chapters()
         .into_iter()

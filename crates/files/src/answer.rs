@@ -1,4 +1,4 @@
-//! What a request for a file gets.
+//! Answers to requests for files: whole, conditional, in parts.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -14,7 +14,7 @@ use crate::body::FileBody;
 use crate::document::Document;
 use crate::representation::Representation;
 
-/// What a request for a file gets.
+/// The answer to a request for a file.
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// The plain 200 to GET or HEAD.
@@ -24,16 +24,16 @@ pub enum Answer {
         /// [`FileBody::None`] for HEAD and for an empty file.
         body: FileBody,
     },
-    /// The same, but for the entity tag, as directives want it.
+    /// The same as `Whole` with another entity tag, which directives choose.
     Retagged {
-        /// As of `Whole`, with the file's own tag.
+        /// As in `Whole`, with the file's own tag.
         representation: Rc<Representation>,
-        /// What it is to be instead; `None` is not to be there.
+        /// The entity tag to send instead; `None` for no entity tag.
         tag: Option<Text>,
-        /// As of `Whole`.
+        /// As in `Whole`.
         body: FileBody,
     },
-    /// Everything else that succeeds or has fields of its own: 206, 304, 416.
+    /// Every other answer that has fields of its own: 206, 304, 416.
     Composed {
         /// Without framing, Date, Server and Connection.
         head: ResponseHead,
@@ -69,12 +69,13 @@ impl Answer {
     }
 }
 
-/// How directives want a file to be answered.
+/// How to answer for a file, as directives demand it.
 #[derive(Clone, Copy, Debug)]
 pub struct Manner {
-    /// It is the page of an error: always whole, whatever the request's conditions and ranges.
+    /// The file is an error page: it is sent whole, and the request's conditions and ranges do not
+    /// count.
     pub is_error_page: bool,
-    /// What its entity tag is made of (FileETag).
+    /// The parts of the entity tag (FileETag).
     pub tag: EtagParts,
 }
 
@@ -115,7 +116,8 @@ impl<'d> Tagged<'d> {
     }
 }
 
-/// What `request` for `document`, which had that state, gets at that second where directives apply.
+/// Answers `request` for `document` where directives apply. `stat` is the file's state, `now` the
+/// time in seconds since 1970.
 pub(crate) fn answer_in_manner(
     document: &Document,
     stat: Option<&Stat>,
@@ -129,7 +131,8 @@ pub(crate) fn answer_in_manner(
     };
     let tag = match manner.tag {
         EtagParts::NONE => None,
-        // The file's own tells length and time, and of a small file a digest of its bytes.
+        // The file's own tag is made of length and time, and for a small file of a digest of its
+        // bytes.
         EtagParts::DEFAULT => Some(document.tag()),
         parts if parts.has(EtagParts::DIGEST) => Some(document.tag()),
         _ => made.as_deref(),
@@ -142,7 +145,7 @@ pub(crate) fn answer_in_manner(
     conditional(tagged, request, now, body)
 }
 
-/// As Apache makes it: inode, length and time in microseconds, in hexadecimal.
+/// Returns an entity tag of Apache's form: inode, length and time in microseconds, in hexadecimal.
 fn tag_of(parts: EtagParts, stat: &Stat) -> Option<Text> {
     let microseconds = stat.modified.seconds.saturating_mul(1_000_000)
         + i64::from(stat.modified.nanoseconds / 1000);
@@ -163,7 +166,7 @@ fn tag_of(parts: EtagParts, stat: &Stat) -> Option<Text> {
     (text.len() > 2).then_some(text)
 }
 
-/// What `request` for `document` gets at that second.
+/// Answers `request` for `document`. `now` is in seconds since 1970.
 #[inline]
 pub(crate) fn answer(document: &Document, request: &Request, now: u64) -> Answer {
     let body = match request.method {
@@ -182,9 +185,10 @@ pub(crate) fn answer(document: &Document, request: &Request, now: u64) -> Answer
     }
 }
 
-/// Whether anything in the request can make the answer another than the plain 200: Range, If-Match,
-/// If-Range, If-None-Match, If-Modified-Since, If-Unmodified-Since. By length and first letter,
-/// since this runs for every request; another field that looks alike only costs the longer way.
+/// Returns whether any field of the request can change the answer from the plain 200: Range,
+/// If-Match, If-Range, If-None-Match, If-Modified-Since, If-Unmodified-Since. Fields are compared
+/// by length and first letter only, since this runs for every request. A wrong guess costs only
+/// time.
 #[inline]
 fn has_conditions(fields: &Fields) -> bool {
     fields.iter().any(|(name, _)| match name.len() {
@@ -249,8 +253,8 @@ fn part(tagged: Tagged<'_>, span: Span) -> Answer {
 
 fn parts(tagged: Tagged<'_>, spans: &[Span]) -> Answer {
     let document = tagged.document;
-    // The boundary must not stand in the content. 64 bits that nobody can foresee will not, and no
-    // one can upload a file that makes them.
+    // The boundary must not occur in the content. A boundary of 64 random bits cannot be predicted,
+    // so that no uploaded file contains it.
     let token = RandomState::new().hash_one(spans.len());
     let plan = Multipart::plan(spans, document.size(), document.content_type().as_bytes(), token);
     let mut head = ResponseHead::new(Status::PARTIAL_CONTENT);

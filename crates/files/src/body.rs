@@ -1,4 +1,4 @@
-//! What is sent behind the head.
+//! The content of a response for a file.
 
 use std::fmt;
 use std::fs::File;
@@ -8,8 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
-/// The content of a response. It stays as it is, whatever happens to the store: it holds its memory
-/// or its open file.
+/// The content of a response. It does not depend on the store any more: it holds its memory or its
+/// open file.
 #[derive(Clone, Debug)]
 pub enum FileBody {
     /// Nothing: HEAD, 304, or an empty file.
@@ -26,12 +26,12 @@ pub enum FileBody {
         /// How many bytes were promised in the head.
         length: u64,
     },
-    /// `multipart/byteranges`: these, one behind the other. None of them is itself of this kind.
+    /// `multipart/byteranges`: these parts in this order. No part has parts itself.
     Multipart(Vec<FileBody>),
 }
 
 impl FileBody {
-    /// How many bytes will be sent.
+    /// Returns the length in bytes.
     pub fn length(&self) -> u64 {
         match self {
             FileBody::None => 0,
@@ -44,10 +44,9 @@ impl FileBody {
 
 /// A regular file, open for reading.
 ///
-/// A file can become shorter while it is sent, and its length stands in the head by then.
-/// [`send`](Self::send) and [`read_at`](Self::read_at) tell it by answering 0 where bytes were
-/// asked for. The connection must then be closed at once (a reset stream in HTTP/2): padding would
-/// be taken for content, and the next response for the rest.
+/// A file can become shorter after the head with its length was sent. Then [`send`](Self::send) and
+/// [`read_at`](Self::read_at) return 0. The connection must then be closed at once (a reset stream
+/// in HTTP/2): padding would be taken for content, and the next response for the rest.
 pub struct OpenFile(File);
 
 impl OpenFile {
@@ -55,9 +54,9 @@ impl OpenFile {
         OpenFile(file)
     }
 
-    /// Sends up to `count` bytes from `offset` on into a socket, without a copy through our memory;
-    /// answers how many went. `WouldBlock` where a non-blocking socket is full. 0: the file has
-    /// been cut short, close the connection.
+    /// Sends up to `count` bytes from `offset` on to a socket, without a copy through our memory.
+    /// Returns the number of bytes sent. 0: the file has become shorter, and the connection must be
+    /// closed. `WouldBlock`: a non-blocking socket is full.
     pub fn send(&self, socket: BorrowedFd<'_>, offset: u64, count: u64) -> io::Result<usize> {
         howdah_sys::sendfile::sendfile(
             socket,
@@ -67,8 +66,8 @@ impl OpenFile {
         )
     }
 
-    /// Reads from `offset` on, for a connection that cannot take the kernel's short cut (TLS). 0:
-    /// as above.
+    /// Reads from `offset` on, for a connection that cannot use `sendfile(2)` (TLS). 0: as for
+    /// [`send`](Self::send).
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         loop {
             match self.0.read_at(buffer, offset) {

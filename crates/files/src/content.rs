@@ -10,7 +10,7 @@ use howdah_sys::stat::Stat;
 use crate::entry::{is_settled, now};
 
 /// Returns the whole file, unless it is longer than `most` bytes, and its state then. A file that
-/// is being written is read again. If it does not come to rest, the most trustworthy reading is
+/// is being written is read again. If the file keeps changing, the most trustworthy reading is
 /// returned: a later write will be noticed.
 ///
 /// The results of several `read(2)` calls are not joined if that can be avoided. A file that is cut

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_again_stays() {
+    fn used_directives_are_kept() {
         let mut shard = Shard::default();
         for number in 0..2 * MOST_FILES / SHARDS {
             shard.insert(key(number), entry(1));

@@ -1,5 +1,4 @@
-//! A file that can be sent: its bytes, or the descriptor to send them from, and everything that is
-//! said about it.
+//! A file that can be sent: its bytes or its descriptor, and the fields of its head.
 
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher};
@@ -21,7 +20,8 @@ pub(crate) struct Document {
     size: u64,
     /// Seconds since 1970.
     modified: u64,
-    /// [`modified`](Self::modified) as it is told: never later than when the document was made.
+    /// [`modified`](Self::modified) as the head states it: never later than the time at which the
+    /// document was made.
     last_modified: [u8; 29],
     /// Whether `last_modified` had to be earlier than `modified`.
     dated: bool,
@@ -38,9 +38,8 @@ enum Content {
 }
 
 impl Document {
-    /// Takes over an open file called `name` of which `stat` is known, and answers what it is, and
-    /// what is known of it now. Up to `small` bytes are read into memory. `now` is in seconds since
-    /// 1970.
+    /// Makes a document of an open file with that `name` and `stat`. Returns the document and the
+    /// file's state now. Up to `small` bytes are read into memory. `now` is in seconds since 1970.
     pub(crate) fn open(
         file: OwnedFd,
         stat: Stat,
@@ -71,8 +70,8 @@ impl Document {
     ) -> Document {
         let modified = u64::try_from(stat.modified.seconds).unwrap_or(0);
         let etag = etag::of_file(size, modified, stat.modified.nanoseconds, variant);
-        // A date of the future may not be told (RFC 9110 §8.8.2.1); the present one is told
-        // instead, and told anew when the entry is checked.
+        // A date in the future must not be sent (RFC 9110 §8.8.2.1). The present date is sent
+        // instead, and renewed when the entry is checked.
         let last_modified = date::format(modified.min(now));
         let content_type = media_type(name);
         let head = whole_head(content_type, &last_modified, &etag);
@@ -97,7 +96,7 @@ impl Document {
         self.content_type
     }
 
-    /// The head of the plain 200, and what was made of the content.
+    /// Returns the head of the plain 200 with the compressed content.
     #[inline]
     pub(crate) fn representation(&self) -> &Rc<Representation> {
         &self.representation
@@ -113,7 +112,7 @@ impl Document {
         self.modified
     }
 
-    /// The same as it is told.
+    /// The same as an HTTP date, as the head states it.
     pub(crate) fn last_modified(&self) -> &[u8] {
         &self.last_modified
     }
@@ -149,7 +148,7 @@ impl Document {
         }
     }
 
-    /// Whether what is said of it was true only when it was made.
+    /// Returns whether the stated modification time has to be renewed.
     pub(crate) fn is_dated(&self) -> bool {
         self.dated
     }

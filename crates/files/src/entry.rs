@@ -35,7 +35,7 @@ pub(crate) struct Entry {
     pub in_force: RulesInForce,
 }
 
-/// The kind of an entry, with what is kept of it.
+/// The kind of an entry, with the data that the entry keeps.
 #[derive(Debug)]
 pub(crate) enum EntryKind {
     Missing,

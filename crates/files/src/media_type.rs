@@ -1,9 +1,9 @@
 //! Content types, by the end of a file's name.
 
-/// The media type that is sent for a file of that name.
+/// Returns the media type for a file of that name.
 ///
-/// By the last extension alone, whatever its case: `page.html.bak` is not a page. A name that tells
-/// nothing is `application/octet-stream`, as with nginx: without any type (Apache's way) a browser
+/// Only the last extension counts, in any case: `page.html.bak` is not a page. An unknown extension
+/// gives `application/octet-stream`, as with nginx: without any type (Apache's way) a browser
 /// guesses from the bytes, and what a visitor uploaded could become a page of the site.
 ///
 /// No `charset` is added to `text/*`, as neither Apache nor nginx does in Debian: it would overrule
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_site_is_made_of() {
+    fn types_of_common_files() {
         let rows = [
             ("index.html", "text/html"),
             ("INDEX.HTM", "text/html"),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tells_nothing() {
+    fn names_without_a_type() {
         for name in [
             "LICENSE",
             "a.",

@@ -1,5 +1,5 @@
-//! What is said of a file, and what was made of its content: both belong to the file and go with
-//! it.
+//! A file's representation: its head and its compressed content. Both are dropped with the file's
+//! entry.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -27,7 +27,7 @@ pub enum Coding {
     Brotli,
 }
 
-/// How many codings there are.
+/// The number of codings.
 const CODINGS: usize = 2;
 
 impl Representation {
@@ -46,19 +46,19 @@ impl Representation {
         &self.head
     }
 
-    /// When the file was modified, in seconds since 1970.
+    /// Returns when the file was modified, in seconds since 1970.
     pub fn modified(&self) -> u64 {
         self.modified
     }
 
-    /// The content in that coding, where a [`CompressedBudget`] kept it.
+    /// Returns the content in that coding, if a [`CompressedBudget`] kept it.
     pub fn compressed(&self, coding: Coding) -> Option<Arc<[u8]>> {
         self.compressed.borrow()[coding as usize].clone()
     }
 }
 
-/// The memory that compressed content may take, on one thread. The content itself is kept by the
-/// [`Representation`] that it was made of, and is dropped with it.
+/// The memory that compressed content may take on one thread. The [`Representation`] of a file
+/// keeps the content, which is dropped with it.
 #[derive(Debug)]
 pub struct CompressedBudget {
     /// Bytes in all.
@@ -77,8 +77,8 @@ impl CompressedBudget {
         }
     }
 
-    /// Keeps `content`, which is that of `of` in `coding`. Where there is no room, all compressed
-    /// content is dropped first; content beyond the whole budget is not kept.
+    /// Keeps `content`, the content of `of` in `coding`. If there is no room, all compressed
+    /// content is dropped first. Content larger than the whole budget is not kept.
     pub fn keep(&self, of: &Rc<Representation>, coding: Coding, content: &Arc<[u8]>) {
         if content.len() > self.most {
             return;
@@ -167,7 +167,7 @@ mod tests {
     use howdah_http::Status;
 
     #[test]
-    fn what_is_kept_is_bounded_and_goes_with_its_file() {
+    fn compressed_content_is_bounded_and_dropped_with_its_file() {
         let budget = CompressedBudget::new(40);
         let file = || Rc::new(Representation::new(ResponseHead::new(Status::OK), 100, 0));
         let content: Arc<[u8]> = vec![0; 10].into();

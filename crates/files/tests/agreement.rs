@@ -35,7 +35,7 @@ fn without_watches() {
     (21..=22).for_each(|seed| agree(seed, limits));
 }
 
-/// Does something at random, then asks about every path. The clock stands still, so no check after
+/// Does something at random, then asks about every path. The clock does not move, so no check after
 /// a second can help.
 fn agree(seed: u64, limits: Limits) {
     let folder = Folder::new();
@@ -109,7 +109,7 @@ fn act(folder: &Folder, random: &mut Random, step: u32) -> String {
     }
 }
 
-/// Makes the folders on the way to `path`, whatever stands there instead; now and then they are
+/// Makes the folders on the way to `path`, whatever is there instead; now and then they are
 /// there already.
 fn clear_the_way(path: &Path) -> std::io::Result<()> {
     let Some(parent) = path.parent() else {

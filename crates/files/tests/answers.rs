@@ -1,4 +1,4 @@
-//! What requests get: whole, conditional, in parts.
+//! Answers to requests: whole, conditional, in parts.
 #![allow(clippy::unwrap_used)] // A test's tools may panic as the test itself.
 
 mod support;
@@ -233,7 +233,7 @@ fn if_range() {
 }
 
 #[test]
-fn what_is_no_file() {
+fn paths_that_are_no_files() {
     let folder = Folder::new();
     folder.file("folder/a.txt", "x");
     let mut counter = Counter::new(&folder);
@@ -254,7 +254,7 @@ fn what_is_no_file() {
 }
 
 #[test]
-fn what_is_phps_is_never_sent() {
+fn php_sources_are_never_sent() {
     let folder = Folder::new();
     let names = ["a.php", "a.PHP", "a.phtml", "a.phar", "a.phps", "a.php7", "a.pht"];
     names.iter().for_each(|name| drop(folder.file(name, "<?php secret();")));

@@ -19,7 +19,7 @@ fn entries() {
 }
 
 #[test]
-fn what_is_used_stays() {
+fn used_entries_are_kept() {
     let folder = Folder::new();
     (0..50).for_each(|number| drop(folder.file(&format!("{number}.txt"), number.to_string())));
     let mut counter = Counter::with(&folder, "owner", Limits { entries: 10, ..Limits::default() });

@@ -71,7 +71,7 @@ fn every_way_to_change_a_file() {
 }
 
 #[test]
-fn what_was_missing_appears() {
+fn a_missing_file_appears() {
     let folder = Folder::new();
     let mut counter = Counter::new(&folder);
     for name in ["a.txt", "b/a.txt", "c/d/e/a.txt"] {
@@ -191,7 +191,7 @@ fn two_edits_of_one_moment_have_two_tags() {
 }
 
 #[test]
-fn what_nobody_tells_us_is_seen_after_a_second() {
+fn an_unreported_change_is_seen_after_a_second() {
     let folder = Folder::new();
     let path = folder.file("a.txt", "one");
     folder.file("gone.txt", "x");
@@ -199,7 +199,7 @@ fn what_nobody_tells_us_is_seen_after_a_second() {
     assert_eq!(counter.get("a.txt").text(), "one");
     assert_eq!(counter.get("new/b.txt").status, 404);
     assert_eq!(counter.get("gone.txt").status, 200);
-    // Through another name outside, which nobody watches.
+    // Through another name outside, which is not watched.
     fs::hard_link(&path, folder.outside("other")).unwrap();
     counter.get("a.txt");
     fs::write(folder.outside("other"), "two").unwrap();

@@ -50,7 +50,7 @@ impl Reader {
         }
     }
 
-    /// What a request finds once the events have been read, as the event loop would.
+    /// Looks at a path after the events have been read, as the event loop does.
     fn look(&mut self, name: &str) -> Look {
         self.store.drain_events();
         self.store.look(&self.counter.path(name))
@@ -130,7 +130,7 @@ fn nothing_changes_and_the_disk_is_not_asked() {
     folder.file(".htaccess", index("root"));
     folder.file("a/b/.htaccess", index("b"));
     folder.file("a/b/file.txt", "");
-    // What was changed within the last tick of the kernel's clock is read again.
+    // A file changed within the last tick of the kernel's clock is read again.
     std::thread::sleep(std::time::Duration::from_millis(30));
     let mut reader = Reader::new(&folder);
     let names = ["a/b/file.txt", "a/b/none", "a", "none/none"];
@@ -210,7 +210,7 @@ fn a_release_that_is_swapped() {
 }
 
 #[test]
-fn what_cannot_be_watched_is_compared_every_time() {
+fn unwatched_files_are_compared_every_time() {
     let folder = Folder::new();
     folder.file(".htaccess", index("root"));
     folder.file("a/file.txt", "");
@@ -257,7 +257,7 @@ fn many_folders_in_little_room() {
 }
 
 #[test]
-fn what_cannot_be_read_closes_what_it_covers() {
+fn an_unreadable_file_closes_all_that_it_covers() {
     let folder = Folder::new();
     folder.file(".htaccess", index("root"));
     folder.file("a/file.txt", "");
@@ -329,7 +329,7 @@ fn a_mistake_is_told_once() {
 }
 
 #[test]
-fn what_the_configuration_says() {
+fn directives_of_the_configuration() {
     let folder = Folder::new();
     folder.file(".htaccess", index("file"));
     folder.file("a/b.txt", "");

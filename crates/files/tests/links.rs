@@ -99,7 +99,7 @@ fn a_link_that_leaves_the_root() {
     lchown(folder.at("file.txt"), Some(0), Some(0)).unwrap();
     lchown(folder.at("folder"), Some(0), Some(0)).unwrap();
     expect(200);
-    // A folder of theirs may not lend a file of somebody else's.
+    // A folder of one owner must not give access to another owner's file.
     give(&folder.outside("private"), 1001);
     give(&folder.at("folder"), 1001);
     fs::remove_file(folder.outside("private/a.txt")).unwrap();

@@ -1,4 +1,4 @@
-//! What directives ask about: any path, as fresh as what is served.
+//! Questions of directives about paths. The answers are as fresh as the served files.
 
 mod support;
 
@@ -108,7 +108,7 @@ fn a_file_is_read_as_it_is() {
 }
 
 #[test]
-fn what_a_listing_holds() {
+fn entries_of_a_listing() {
     let folder = Folder::new();
     folder.file("a/one.txt", "1");
     folder.file("a/sub/two.txt", "22");

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nobody_elses_is_not_kept() {
+    fn values_of_one_request_alone_are_not_kept() {
         type Ask = fn(&Transaction<'_>) -> usize;
         let rows: [(&str, Ask, bool); 7] = [
             ("", |tx| tx.request_values(b"authorization").count(), true),

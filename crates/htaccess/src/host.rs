@@ -8,8 +8,8 @@ use crate::client::Unrepeatable;
 /// Every question that evaluating directives asks of the outside.
 ///
 /// The server implements it; tests implement as much as they need. Without an implementation of its
-/// own, a question gets the answer of a host that knows nothing. Answers may come from caches, which
-/// are as fresh as what is served.
+/// own, a question gets the answer of a host that knows nothing. Answers may come from caches,
+/// which are as fresh as what is served.
 ///
 /// The resolution cache may keep what was evaluated from answers about files and variables. Every
 /// other answer holds for one request only: these methods take an [`Unrepeatable`], which
@@ -98,7 +98,7 @@ pub struct Load {
     pub busy: u8,
 }
 
-/// What is at a path.
+/// The kind, size and times of the object at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Probe {
     /// The type of the file.

@@ -94,7 +94,7 @@ pub(crate) fn fixed(name: &[u8]) -> Option<Server> {
     })
 }
 
-/// Returns the request field that a name stands for, such as `HTTP_HOST`.
+/// Returns the request field of a variable's name, such as `HTTP_HOST`.
 pub(crate) fn field(name: &[u8]) -> Option<&'static [u8]> {
     Some(match name {
         b"HTTP_ACCEPT" => b"Accept",

@@ -1,4 +1,4 @@
-//! What directives ask of the evaluation that they are a part of.
+//! Questions of directives about the evaluation that they are part of.
 
 use howdah_http::{Fields, Status};
 

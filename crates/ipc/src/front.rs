@@ -39,8 +39,8 @@ struct HandOver {
 #[derive(Debug)]
 struct Ledger {
     producer: Producer,
-    /// By worker: how many processes in its place have died, modulo [`LIVES`]; so, which one lives
-    /// there now.
+    /// By worker: how many processes in its place have died, modulo [`LIVES`](crate::layout::LIVES):
+    /// the number of the process that lives there now.
     lives: Vec<u16>,
     /// Slots nobody uses; the last one given back is the first one used again, its pages are warm.
     free: Vec<u16>,

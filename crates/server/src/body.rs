@@ -1,10 +1,10 @@
-//! Content on its way: of requests into memory or a file before any worker sees it, of responses
-//! from where it is to the client.
+//! The content of requests and responses. A request's content is received into memory or a file
+//! before any worker sees it; a response's content goes from its source to the client.
 //!
 //! ```text
 //! Source (memory, file, script, upstream) ── filters ── spool ── Sink (a protocol's connection or stream)
 //! ```
-//! [`Pump`](pump::Pump) is the only loop that moves a response's content.
+//! [`send`] is the only loop that moves a response's content.
 
 mod filters;
 mod pump;

@@ -50,9 +50,14 @@ enum Task {
 struct Serve {
     #[command(flatten)]
     sites: Sites,
-    /// Address to accept connections on: 127.0.0.1:8080, [::1]:8080, or :80 for every address; may
-    /// be repeated
-    #[arg(long, value_name = "ADDR", value_parser = listen)]
+    // Not a doc comment: rustdoc would take the address in brackets for a link.
+    #[arg(
+        long,
+        value_name = "ADDR",
+        value_parser = listen,
+        help = "Address to accept connections on: 127.0.0.1:8080, [::1]:8080, or :80 for every \
+                address; may be repeated"
+    )]
     listen: Vec<Addresses>,
     /// PHP workers per site: a number, or auto for four per processor
     #[arg(long, value_name = "N|auto", value_parser = count)]

@@ -1,6 +1,6 @@
-//! `howdah explain`: what a request would come to, and why: every file, section, directive and
-//! condition in the order in which they act. It is resolved as by the server, against the same
-//! disk; only scripts are not run.
+//! `howdah explain`: the answer that a request would get, and the reason: every file, section,
+//! directive and condition in the order in which they act. The request is resolved by the server's
+//! code, against the same disk. Scripts are not run.
 
 mod show;
 
@@ -30,7 +30,7 @@ use crate::respond::set_content_type;
 
 pub(crate) use show::{json, text};
 
-/// What is to be explained.
+/// The request to explain.
 #[derive(Debug)]
 pub(crate) struct Question {
     pub(crate) method: String,
@@ -38,11 +38,11 @@ pub(crate) struct Question {
     pub(crate) url: String,
     /// Lines of the request's head.
     pub(crate) fields: Vec<String>,
-    /// Who asks.
+    /// The client's address.
     pub(crate) from: IpAddr,
 }
 
-/// What a request would come to, and how.
+/// The answer that a request would get, with every step that led to it.
 #[derive(Debug)]
 pub(crate) struct Explanation {
     pub(crate) request: Request,
@@ -52,21 +52,21 @@ pub(crate) struct Explanation {
     pub(crate) events: Vec<Event>,
     /// The variables that directives have set.
     pub(crate) set: Vec<String>,
-    /// What would be said in the error log.
+    /// The lines for the error log.
     pub(crate) complaints: Vec<String>,
     pub(crate) outcome: Outcome,
     /// The head of the response, as far as the server makes it.
     pub(crate) head: ResponseHead,
-    /// What the content passes on its way out.
+    /// The filters that the content passes.
     pub(crate) filters: Vec<Filter>,
 }
 
-/// What is sent.
+/// The source of the response's content.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// A file.
     File(String),
-    /// What a script makes of it: its path, the variables that directives have set, and PHP's
+    /// The output of a script: its path, the variables that directives have set, and PHP's
     /// settings.
     Script {
         path: String,
@@ -75,7 +75,7 @@ pub(crate) enum Outcome {
     },
     /// A folder's list.
     Listing(String),
-    /// What a server makes of it that the request is handed on to: the URL there.
+    /// The response of an upstream: the URL there.
     Proxy(String),
     /// An error, a redirect, or a text of the directives.
     Page,
@@ -84,7 +84,7 @@ pub(crate) enum Outcome {
 /// Names and values.
 pub(crate) type Pairs = Vec<(String, String)>;
 
-/// Answers the question for the sites of `config`.
+/// Explains the request for the sites of `config`.
 pub(crate) fn explain(config: &Config, question: &Question) -> Result<Explanation, String> {
     let sites = Sites::compile(config);
     let request = request(config, question)?;
@@ -113,12 +113,12 @@ pub(crate) fn explain(config: &Config, question: &Question) -> Result<Explanatio
     let flaws =
         std::mem::take(&mut *told.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
     explanation.complaints.splice(0..0, flaws);
-    // A mistake is told by the file and by the request that it fails.
+    // The file and the failing request report the same mistake.
     explanation.complaints.dedup();
     Ok(explanation)
 }
 
-/// What the server has at hand.
+/// The state that resolving needs, as the server has it.
 struct Bench<'b> {
     site: &'b Site,
     store: RefCell<Store>,
@@ -255,7 +255,7 @@ impl Bench<'_> {
         }
     }
 
-    /// The head of a file before directives have changed it.
+    /// Returns the head of a file before directives change it.
     fn file(
         &self,
         (path, file): (&DocumentPath, FileHandle),
@@ -298,7 +298,7 @@ fn front_host<'b>(store: &'b RefCell<Store>, passwords: &'b Passwords) -> FrontH
     }
 }
 
-/// The request as it would come, read as the server reads it.
+/// Returns the request, parsed as the server parses it.
 fn request(config: &Config, question: &Question) -> Result<Request, String> {
     let (scheme, url) = match question.url.strip_prefix("https://") {
         Some(rest) => (Scheme::Https, rest),
@@ -335,7 +335,7 @@ fn is_host(field: &str) -> bool {
     field.split(':').next().is_some_and(|name| name.eq_ignore_ascii_case("host"))
 }
 
-/// A host that the first site answers for.
+/// Returns a host name of the first site.
 fn usual_host(config: &Config) -> String {
     let hosts = config.sites.iter().flat_map(|site| &site.hosts);
     let mut exact = hosts.filter_map(|host| match host {

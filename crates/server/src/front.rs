@@ -59,7 +59,7 @@ pub(crate) fn run(start: FrontStart) -> ExitCode {
     }
 }
 
-/// From here on, threads of their own write the logs.
+/// Starts the threads that write the logs.
 fn log_threads(start: &FrontStart) -> io::Result<(Arc<ErrorLog>, Option<Writer>)> {
     let log = Arc::new(start.log.on_thread()?);
     let access = start.access.clone().map(|target| log::access_log(target, &log)).transpose()?;
@@ -119,7 +119,7 @@ fn serve(
             .unwrap_or_else(|_| Err(io::Error::other("a thread of it panicked")));
         result = result.and(ended);
     }
-    // The supervisor may be gone; then nobody needs to be told.
+    // A supervisor that is gone needs no message.
     let _ = channel.send(&FromFront::Drained.encode(), &[]);
     result
 }
@@ -127,7 +127,7 @@ fn serve(
 /// Connections that other threads accepted for one thread.
 type Inbox = mpsc::UnboundedReceiver<thread::Accepted>;
 
-/// What the threads share, and the inbox of each.
+/// Makes the state that all threads share, and the inbox of each thread.
 fn share(
     config: Arc<Config>,
     pools: Vec<Option<Arc<Pool>>>,
@@ -155,13 +155,13 @@ fn share(
     (Arc::new(shared), receivers)
 }
 
-/// Processors that the front may use.
+/// Returns the number of processors that the front may use.
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// A thread of a front without PHP, for tests of the pipeline. It must be called within the event
-/// loop that the thread is for.
+/// Returns a thread of a front without PHP, for tests of the pipeline. Must be called within that
+/// thread's event loop.
 #[cfg(test)]
 pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<Thread>> {
     let pools = vec![None; config.sites.len()];
@@ -170,7 +170,8 @@ pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<Thread>> {
     Ok(Rc::new(Thread::new(shared, 0)))
 }
 
-/// The directives of all sites. What is wrong with them is said when they are compiled.
+/// Returns the cache of directives for all sites. Mistakes in directives are logged when the
+/// directives are compiled.
 fn directives(
     sites: &Sites,
     log: &Arc<ErrorLog>,
@@ -179,7 +180,7 @@ fn directives(
     let (log, messages) = (Arc::clone(log), Arc::clone(messages));
     let tell = move |site: &Site, flaw: &Flaw| {
         if let Flaw::Mistake(mistake) = flaw {
-            // The requests that it fails need not say it again.
+            // The requests that fail because of the mistake do not repeat its message.
             let complaint = (Some(Arc::new(mistake.place.clone())), mistake.message.clone());
             let mut messages = messages.lock().unwrap_or_else(PoisonError::into_inner);
             messages.note(complaint, Instant::now());
@@ -189,8 +190,8 @@ fn directives(
     DirectiveCache::new(sites, Box::new(tell))
 }
 
-/// Says which sites will answer nothing but errors because the front's user may not enter their
-/// folders.
+/// Logs a warning for each site whose document root the front's user cannot read: such a site
+/// answers only errors.
 fn warn_of_unreadable_roots(config: &Config, log: &ErrorLog) {
     for site in &config.sites {
         let RootTemplate::Fixed(root) = &site.root else {
@@ -215,15 +216,15 @@ fn copies(listeners: &[thread::Listener]) -> io::Result<Vec<thread::Listener>> {
         .collect()
 }
 
-/// The front's talk with the supervisor, and with the zygotes.
+/// The front's communication with the supervisor and the zygotes.
 struct Control {
     channel: Rc<SeqPacket>,
     pools: Vec<Option<Arc<Pool>>>,
     shared: Arc<Shared>,
     stages: watch::Sender<Stage>,
-    /// Per link, in the order of the links: what its pool turned out to be, once it is complete.
+    /// By link: the facts of its pool, once the pool is complete.
     facts: RefCell<Vec<Option<PoolFacts>>>,
-    /// The supervisor knows that all are complete.
+    /// Whether the supervisor was told that all pools are complete.
     told: Cell<bool>,
 }
 
@@ -239,17 +240,17 @@ impl Control {
         }
         if let Err(error) = self.listen(&sites).await {
             let what = format!(
-                "the supervisor cannot be heard any more ({error}); finishing what is in flight"
+                "the connection to the supervisor broke ({error}); finishing the requests in flight"
             );
             self.shared.log.say(Level::Warning, None, &what);
         }
-        // The supervisor is gone: end what can be ended, and do not wait for the rest.
+        // The supervisor is gone: requests in flight get a grace period, then the front ends.
         self.stages.send_replace(Stage::Stopping);
         tokio::time::sleep(ORPHAN_GRACE).await;
         self.stages.send_replace(Stage::Over);
     }
 
-    /// Obeys the supervisor until it is gone.
+    /// Follows the supervisor's commands until the supervisor is gone.
     async fn listen(self: &Rc<Self>, sites: &[usize]) -> io::Result<()> {
         self.channel.set_nonblocking(true)?;
         let readable = Readable::new(self.channel.as_fd())?;
@@ -328,10 +329,14 @@ impl Control {
             Ok(()) => log.say(
                 Level::Error,
                 name,
-                "the zygote is gone, and its workers with it; waiting for another",
+                "the zygote and its workers have ended; waiting for the next zygote",
             ),
             Err(error) => {
-                log.say(Level::Error, name, &format!("the pool is given up: {error}"));
+                log.say(
+                    Level::Error,
+                    name,
+                    &format!("the pool has failed and is no longer used: {error}"),
+                );
                 self.tell(&FromFront::PoolBroken {
                     pool: position,
                     reason: error.to_string(),
@@ -340,7 +345,7 @@ impl Control {
         }
     }
 
-    /// Once every pool has been complete, tells the supervisor, once.
+    /// Tells the supervisor, once, that every pool has been complete.
     fn tell_ready(&self) {
         let facts = self.facts.borrow();
         if !self.told.get() && facts.iter().all(Option::is_some) {
@@ -352,7 +357,7 @@ impl Control {
     }
 
     fn tell(&self, message: &FromFront) {
-        // A supervisor that cannot be told is noticed where it is listened to.
+        // [`Control::listen`] notices a supervisor that is gone.
         let _ = self.channel.send(&message.encode(), &[]);
     }
 
@@ -363,12 +368,12 @@ impl Control {
             self.shared.log.say(
                 Level::Error,
                 None,
-                &format!("a log cannot be changed for another: {error}"),
+                &format!("the new log files cannot be used: {error}"),
             );
         }
     }
 
-    /// What `howdah status` shows of the front.
+    /// Returns the front's part of `howdah status`.
     fn status(&self) -> String {
         let loads = self.shared.loads.iter().map(|load| load.load(Ordering::Relaxed).to_string());
         let mut text = format!("connections {}", loads.collect::<Vec<_>>().join(" + "));
@@ -386,5 +391,5 @@ impl Control {
     }
 }
 
-/// How long a front whose supervisor died goes on with what is in flight.
+/// The time that requests in flight get after the supervisor has died.
 const ORPHAN_GRACE: std::time::Duration = std::time::Duration::from_secs(5);

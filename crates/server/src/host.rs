@@ -1,4 +1,5 @@
-//! The front's part of [`Host`]: the files of a thread, and what the whole process knows.
+//! The front's implementation of [`Host`], with the files of a thread and the knowledge of the
+//! whole process.
 
 mod load;
 mod names;
@@ -21,11 +22,11 @@ use howdah_sys::zone;
 
 pub(crate) use self::passwords::Passwords;
 
-/// The host that one request of a site is resolved with.
+/// The host for resolving one request of a site.
 pub(crate) struct FrontHost<'t> {
     pub(crate) store: RefMut<'t, Store>,
     pub(crate) passwords: &'t Passwords,
-    /// The time at which the request came.
+    /// The time at which the request arrived.
     pub(crate) since: Instant,
     /// The pool that runs the site's scripts.
     pub(crate) pool: Option<&'t Pool>,

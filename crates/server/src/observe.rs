@@ -1,5 +1,5 @@
-//! What is said of requests: one record for each, from which the access log is written, and one
-//! error for each that failed, which names its culprit.
+//! Observing requests. Each request has one record, from which the access log is written; each
+//! failed request has one error, which names its culprit.
 
 mod access_log;
 mod directive_messages;

@@ -1,5 +1,5 @@
-//! The way of a request from its head to a response, whatever protocol brought it. Nothing here
-//! knows a socket or a protocol.
+//! The pipeline: the way of a request from its head to a response, independent of the protocol. No
+//! step knows a socket or a protocol.
 //!
 //! A protocol reads a head, makes a [`RequestContext`], calls [`serve`], and has the pump send the
 //! response's content to its own [`Sink`](crate::body::Sink).
@@ -21,12 +21,12 @@ use crate::front::Thread;
 use crate::observe::{Phase, Record, RequestError, Situation};
 use crate::respond::{file, listing, script, upstream};
 
-/// A response, and what the record of the request says of it.
+/// A response, with the site and the user for the request's record.
 #[derive(Debug)]
 pub(crate) struct Served<'t> {
     /// `None` where the client is gone.
     pub(crate) response: Option<Response>,
-    /// `None` where no site has the name that the client asked for.
+    /// `None` if no site has the host name of the request.
     pub(crate) site: Option<&'t Site>,
     /// The user who has authenticated.
     pub(crate) user: Option<Vec<u8>>,
@@ -34,7 +34,7 @@ pub(crate) struct Served<'t> {
 
 /// Makes the response to a request. Read this function and [`answer`] first.
 pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t> {
-    // Resolve: which site, and what the URL is there.
+    // Resolve: find the site, and what the URL means there.
     let Some(site) = context.thread.sites().find(context.request.host()) else {
         let response = Some(Response::error(Status::MISDIRECTED_REQUEST));
         return Served { response, site: None, user: None };
@@ -42,10 +42,10 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
     context.site = Some(site);
     let resolved = directives::resolve(context, site).await;
 
-    // Answer and adjust: from a file, by a script, or with a status; as directives want it.
+    // Answer and adjust: a file, a script or a status makes the response, directives change it.
     let (mut response, user) = answer(context, site, resolved).await;
 
-    // Settle: short content passes its filters before the head tells its length.
+    // Settle: short content passes its filters before the head states its length.
     if let Some(response) = &mut response
         && response.has_content(context.request)
         && (!response.filters.is_empty() || !response.body.is_stored())
@@ -56,7 +56,7 @@ pub(crate) async fn serve<'t>(context: &mut RequestContext<'t, '_>) -> Served<'t
     Served { response, site: Some(site), user }
 }
 
-/// How the sending of a response ended.
+/// The result of sending a response.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     /// Bytes of content that the client took.
@@ -96,9 +96,8 @@ pub(crate) fn record(
     }
 }
 
-/// Makes the response that `resolved` calls for, and says who sent the request, as far as a
-/// password has told. The site's directives decide how an error is answered. `None`: the client is
-/// gone.
+/// Makes the response for `resolved`. Returns it with the user, if a password has authenticated
+/// one. The site's directives decide how an error is answered. `None`: the client is gone.
 async fn answer(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
@@ -147,7 +146,7 @@ async fn answer(
     }
 }
 
-/// Replaces the response by an error's page where its content cannot be had at all.
+/// Replaces the response by an error page if its content cannot be read at all.
 async fn settle(context: &mut RequestContext<'_, '_>, response: &mut Response) {
     let (budget, cache) = context.thread.compressed();
     let Err(error) = body::settle(response, &mut context.scratch.content, budget, cache).await
@@ -163,5 +162,5 @@ async fn settle(context: &mut RequestContext<'_, '_>, response: &mut Response) {
     *response = Response::error(status).with_retry_after();
 }
 
-/// The page of an error may fail itself; then the first error is answered without it.
+/// An error page may fail, too. Then the first error is answered without it.
 const MOST_ERRORS: u32 = 2;

@@ -1,4 +1,4 @@
-//! The ways to answer a request: each makes a [`Response`](crate::pipeline::Response) and knows no
+//! The ways to answer a request. Each makes a [`Response`](crate::pipeline::Response) and knows no
 //! protocol.
 
 mod call;

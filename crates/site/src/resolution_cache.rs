@@ -1,14 +1,14 @@
-//! The resolution cache: one entry per request, reused by requests that agree in everything that the
-//! evaluation read.
+//! The resolution cache: one entry per request, reused by requests that agree in everything that
+//! the evaluation read.
 //!
 //! Directives are evaluated for the first and for the second request for a URL. The second
 //! evaluation notes what it reads: single fields of the request, the client's address, the file
-//! system. Until the host's epoch changes, a later request for that URL that has the same there
-//! resolves to the same, so nothing is evaluated. An evaluation that reads what no two requests
-//! share (the time, a password) is never kept.
+//! system. Until the host's epoch changes, a later request for that URL with the same values has
+//! the same resolution, and nothing is evaluated. An evaluation that reads a value of that moment
+//! alone (the time, a password) is never kept.
 //!
-//! An entry has room for what the server prepares of its answer (`P`): a head, the call of a script.
-//! The prepared answer belongs to the entry and is dropped with it.
+//! An entry has room for what the server prepares of its answer (`P`): a head, the call of a
+//! script. The prepared answer belongs to the entry and is dropped with it.
 
 use std::hash::{BuildHasher, Hasher};
 use std::net::SocketAddr;
@@ -168,14 +168,14 @@ impl<P: Default> ResolutionCache<P> {
         Some(hasher.finish())
     }
 
-    /// Makes room, for the first request that directives apply to.
+    /// Allocates the slots, for the first request that directives apply to.
     pub(crate) fn begin(&mut self) {
         if self.slots.is_empty() {
             self.slots = (0..SLOTS).map(|_| Slot::default()).collect();
         }
     }
 
-    /// The entry for the request of `client`, if there is one and it holds.
+    /// Returns the entry for the request of `client`, if there is one and it is valid.
     #[inline]
     pub(crate) fn find(
         &mut self,
@@ -195,8 +195,8 @@ impl<P: Default> ResolutionCache<P> {
         Some(entry)
     }
 
-    /// Whether the resolution of this request should be kept: the request has been seen before, and
-    /// the entry in its place does not hold any more.
+    /// Returns whether the resolution of this request should be kept: the request has been seen
+    /// before, and the entry in its place is no longer valid.
     pub(crate) fn wants(&mut self, hash: u64) -> bool {
         let slot = self.slot(hash);
         let before = std::mem::replace(&mut slot.seen, hash);
@@ -210,8 +210,7 @@ impl<P: Default> ResolutionCache<P> {
     }
 
     /// Keeps the resolution of the request of `client`, which read `reads` at that epoch of the
-    /// host. Returns what is to be prepared for the entry; `None` where the resolution cannot be
-    /// kept.
+    /// host. Returns the entry's prepared answer; `None` where the resolution cannot be kept.
     pub(crate) fn keep(
         &mut self,
         hash: u64,
@@ -230,7 +229,7 @@ impl<P: Default> ResolutionCache<P> {
         slot.wait = slot.patience;
         let Some(answers) = reads.answers(client).filter(|_| can_be_kept(resolved)) else {
             slot.entry = None;
-            // Such a request is not likely to become one that can be kept.
+            // Such a request is unlikely to become one that can be kept.
             slot.wait = MOST_PATIENCE;
             return None;
         };
@@ -248,7 +247,7 @@ impl<P: Default> ResolutionCache<P> {
         Some(prepared)
     }
 
-    /// The place of a request, once there is room.
+    /// Returns the slot of a request. [`begin`](Self::begin) must have been called.
     #[inline]
     fn slot(&mut self, hash: u64) -> &mut Slot<P> {
         &mut self.slots[hash as usize % SLOTS]

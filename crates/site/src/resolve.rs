@@ -7,7 +7,7 @@
 //!                   folder ───── index file; without its final slash: 301
 //!                   nothing ──── the longest prefix that is a script, the rest is PATH_INFO
 //!          $uri/    folder ───── as above, and without an index file: 403
-//!          /x.php   the script ─ for the URL that it stands in for
+//!          /x.php   the script ─ for the URL that it answers for
 //!          =404
 //! ```
 
@@ -43,8 +43,8 @@ pub fn resolve(
     }
 }
 
-/// Resolves the request of `client` as [`resolve`] does, from `cache` where an earlier request agrees
-/// with this one.
+/// Resolves the request of `client` as [`resolve`] does, from `cache` where an earlier request
+/// agrees with this one.
 pub fn resolve_cached<P: Default>(
     site: &Site,
     client: &Client<'_>,

@@ -1,4 +1,4 @@
-//! The same requests to a real Apache with mod_php and to this crate: what a path stands for, and
+//! The same requests to a real Apache with mod_php and to this crate: the meaning of a path, and
 //! what `$_SERVER` holds, must be the same, but for differences that are listed here with their
 //! reasons.
 //!
@@ -25,7 +25,7 @@ use server::{Apache, Ends, Reply};
 
 type Variables = BTreeMap<String, String>;
 
-/// What both sides made of a request, brought to one form.
+/// The results of both sides for a request, in one form.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Script(Variables),
@@ -49,7 +49,7 @@ impl DocumentHost for RealDisk {
     }
 }
 
-/// Paths for which both must come to the same end.
+/// Paths for which both must give the same result.
 const SAME: &[&str] = &[
     "/",
     "//",
@@ -178,8 +178,7 @@ fn a_front_controller_sees_the_same() {
             format!("GET {target} HTTP/1.1\r\nHost: foo.example:81\r\nConnection: close\r\n\r\n");
         let mut outcomes: [Outcome; 2] = both(&apache, apache.rewritten, &sites, &head).into();
         for outcome in &mut outcomes {
-            // Where rules apply, Apache says `redirect:/index.php` for the path of `/route`, which
-            // helps nobody.
+            // Where rules apply, Apache gives `redirect:/index.php` as the path of `/route`. That value is of no use.
             if let Outcome::Script(variables) = outcome {
                 variables.remove("PATH_TRANSLATED");
             }

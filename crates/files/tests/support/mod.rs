@@ -111,7 +111,7 @@ impl Counter {
         self.store.kind(&path)
     }
 
-    /// What a plain GET gets once the events have been read, as the event loop would.
+    /// Answers a plain GET after the events have been read, as the event loop does.
     pub fn get(&mut self, name: &str) -> Seen {
         self.store.drain_events();
         self.request(Method::Get, name, &[])
@@ -155,7 +155,7 @@ pub fn path_on(sites: &Sites, host: &[u8], name: &str) -> DocumentPath {
     request.target = format!("/{name}").into_bytes();
     let site = sites.find(host).unwrap();
     howdah_site::resolve(site, &client(&request), &mut asked, &mut Scratch::default());
-    asked.0.unwrap_or_else(|| panic!("nobody asks the disk about {name}"))
+    asked.0.unwrap_or_else(|| panic!("the disk is not asked about {name}"))
 }
 
 /// A client of this machine with that request.
@@ -258,7 +258,7 @@ pub fn content(body: &FileBody) -> Vec<u8> {
     }
 }
 
-/// Sets the modification time to so many seconds ago.
+/// Sets the modification time to this many seconds ago.
 pub fn age(path: &Path, seconds: u64) {
     let time = SystemTime::now() - Duration::from_secs(seconds);
     fs::File::options().write(true).open(path).unwrap().set_modified(time).unwrap();

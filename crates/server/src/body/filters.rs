@@ -3,7 +3,7 @@
 use howdah_files::Coding;
 use howdah_htaccess::modules::filter::{Broken, Filter, Transform};
 
-/// Filters in a row, of which each gets what the one before gives out.
+/// A chain of filters. Each gets the output of the one before it.
 pub(super) struct Chain {
     steps: Vec<Box<dyn Transform>>,
     /// The output of one filter and the input of the next.
@@ -18,7 +18,7 @@ impl std::fmt::Debug for Chain {
     }
 }
 
-/// What is to be done with the content so far.
+/// The step that the chain performs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Then {
     GoOn,
@@ -34,15 +34,15 @@ impl Chain {
         }
     }
 
-    /// Takes more content and appends what the last filter gives out.
+    /// Takes more content and appends the output of the last filter.
     ///
     /// # Errors
-    /// The content cannot be brought through a filter.
+    /// A filter failed.
     pub(super) fn push(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(), Broken> {
         self.run(input, Then::GoOn, out)
     }
 
-    /// Appends all that can be shown of the content so far.
+    /// Flushes the filters: appends all output that the content so far allows.
     ///
     /// # Errors
     /// As [`push`](Chain::push).
@@ -50,7 +50,7 @@ impl Chain {
         self.run(b"", Then::Flush, out)
     }
 
-    /// Appends the rest.
+    /// Ends the content and appends the rest of the output.
     ///
     /// # Errors
     /// As [`push`](Chain::push).
@@ -79,7 +79,8 @@ impl Chain {
     }
 }
 
-/// The coding that these filters result in, where the content alone decides what they give out.
+/// Returns the content coding that these filters produce. `None`: their output depends on more than
+/// the content.
 pub(crate) fn coding(filters: &[Filter]) -> Option<Coding> {
     match filters {
         [Filter::Deflate] => Some(Coding::Gzip),

@@ -1,8 +1,8 @@
 //! The pump: moves the content of a response from its source to its client.
 //!
-//! From where the content is straight to the sink as long as the client takes it. What a slow
-//! client leaves over stays where it is, unless something scarce waits there: then it goes into the
-//! [`Spool`], so that a worker is free as soon as its script has ended.
+//! Content goes from its source directly to the sink as long as the client takes it. Content that a
+//! slow client has not taken stays at its source, unless the source holds something scarce: then it
+//! goes into the [`Spool`], and a worker is free as soon as its script has ended.
 
 use std::future::poll_fn;
 use std::io;
@@ -17,13 +17,13 @@ use super::source::{Available, Body, Source, SourceError};
 use super::spool::{Spool, SpoolLimits};
 use crate::net::{Cut, Piece, SHORT_FILE, SendError};
 
-/// Where the content of a response goes: the protocol's end of the pump.
+/// The destination of a response's content: the protocol's end of the pump.
 pub(crate) trait Sink {
-    /// Sends of `piece`, the next content, what the client takes. Returns the bytes taken, at least
-    /// 1 unless the piece is empty. With `is_last` no content follows the piece.
+    /// Sends as much of `piece`, the next content, as the client takes. Returns the number of bytes
+    /// taken, at least 1 unless the piece is empty. With `is_last`, no content follows the piece.
     ///
     /// # Errors
-    /// The response cannot go on.
+    /// The response cannot be continued.
     fn poll_send(
         &mut self,
         piece: Piece<'_>,
@@ -31,7 +31,7 @@ pub(crate) trait Sink {
         context: &mut Context<'_>,
     ) -> Poll<Result<usize, SendError>>;
 
-    /// Sends what the protocol itself has waiting, such as the head.
+    /// Sends the protocol's own waiting bytes, such as the head.
     ///
     /// # Errors
     /// As [`poll_send`](Sink::poll_send).
@@ -43,11 +43,11 @@ pub(crate) trait Sink {
     /// As [`poll_send`](Sink::poll_send).
     fn poll_finish(&mut self, context: &mut Context<'_>) -> Poll<Result<(), SendError>>;
 
-    /// Whether the client is gone for certain. Has `context` woken when that changes.
+    /// Returns whether the client is certainly gone. Wakes `context` when that changes.
     fn poll_broken(&self, context: &mut Context<'_>) -> bool;
 }
 
-/// Content that was not sent to its end.
+/// The reason why content was not sent completely.
 #[derive(Debug)]
 pub(crate) enum PumpError {
     Client(Cut),
@@ -59,7 +59,7 @@ pub(crate) enum PumpError {
     ShortFile,
     /// A file cannot be read.
     File(io::Error),
-    /// A script ended before it had sent what its Content-Length says.
+    /// A script ended before it had sent as many bytes as its Content-Length says.
     Short,
 }
 
@@ -78,8 +78,9 @@ impl From<Broken> for PumpError {
     }
 }
 
-/// Sends `body` through `filters` to `sink`. `promised` are the bytes that the head says, where it
-/// says any: never more are sent. Returns the bytes that the client took, and how it ended.
+/// Sends `body` through `filters` to `sink`. `promised` is the length that the head states, if it
+/// states one; never more bytes are sent. Returns the number of bytes that the client took, and how
+/// sending ended.
 pub(crate) async fn send(
     body: &mut Body,
     filters: &[Filter],
@@ -100,12 +101,13 @@ pub(crate) async fn send(
     (pump.sent, result)
 }
 
-/// Content on its way.
+/// The state of one response's content while it is sent.
 struct Pump<'b> {
     body: &'b mut Body,
-    /// The source has no more.
+    /// The source has ended.
     has_ended: bool,
-    /// Bytes that the head promised and that are still to be taken; `u64::MAX` if it promised none.
+    /// Bytes that the head promised and that the client has not taken yet; `u64::MAX` if the head
+    /// states no length.
     left: u64,
     sent: u64,
     spool: Spool,
@@ -119,19 +121,19 @@ struct Filtering {
     chain: Chain,
     input: Vec<u8>,
     output: Vec<u8>,
-    /// The filters have given out all that they were given.
+    /// The filters hold nothing back.
     is_shown: bool,
-    /// They have just worked: other connections have their turn.
+    /// The filters have just worked: other connections get their turn first.
     is_resting: bool,
     /// Runs while the source is silent.
     silence: Option<Pin<Box<Sleep>>>,
 }
 
-/// What the pump does next.
+/// The pump's next step.
 enum Step {
-    /// Another round at once.
+    /// Begin another round at once.
     Again,
-    /// Nothing, until something wakes it.
+    /// Wait until something wakes the pump.
     Wait,
 }
 
@@ -227,7 +229,7 @@ impl Pump<'_> {
         Ok(Step::Again)
     }
 
-    /// One step of content that passes filters. What they give out goes through the spool.
+    /// One step of content that passes filters. Their output goes through the spool.
     fn step_filtered(
         &mut self,
         filtering: &mut Filtering,
@@ -248,7 +250,7 @@ impl Pump<'_> {
             if !pause.is_zero() && silence.as_mut().poll(context).is_pending() {
                 return flush(sink, context);
             }
-            // The source takes its time: the client sees what it has said so far.
+            // The source pauses: the client gets the output so far.
             filtering.silence = None;
             filtering.is_shown = true;
             filtering.chain.flush(&mut filtering.output)?;
@@ -281,7 +283,7 @@ impl Pump<'_> {
         Ok(Step::Again)
     }
 
-    /// The content that can be taken and was promised; `None` where there is none yet.
+    /// Returns the available content, up to the promised length; `None` where there is none yet.
     #[inline]
     fn available(&mut self, context: &mut Context<'_>) -> Result<Option<Available>, PumpError> {
         let Poll::Ready(available) = self.body.poll_available(context) else {
@@ -295,7 +297,7 @@ impl Pump<'_> {
         Ok(Some(available))
     }
 
-    /// Once all that was promised is taken, throws away what comes on top of it.
+    /// Discards content beyond the promised length, once the client has taken that length.
     #[cold]
     fn without_excess(&mut self, available: Available, promised: usize) -> Available {
         if promised == 0 {
@@ -323,8 +325,8 @@ impl Pump<'_> {
         Ok(Step::Again)
     }
 
-    /// The source has no more: a worker goes on to its next request before a slow client has taken
-    /// the rest.
+    /// Releases the source, which has ended: its worker goes on to the next request before a slow
+    /// client has taken the rest.
     fn end(&mut self) -> Result<(), PumpError> {
         if self.left != u64::MAX && self.left > 0 {
             return Err(PumpError::Short);
@@ -364,7 +366,7 @@ pub(super) fn of_file(error: io::Error) -> PumpError {
     }
 }
 
-/// Bytes that are copied, or brought through filters, at a time.
+/// Bytes that are copied or filtered at a time.
 const STEP: usize = 64 * 1024;
 
 #[cfg(test)]

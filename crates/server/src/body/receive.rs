@@ -15,11 +15,11 @@ use crate::net::Cut;
 
 /// The protocol's end of a request while there is no response yet.
 pub(crate) trait RequestStream {
-    /// Gives the next bytes of content to `take`, as many as have come, and waits for them no
-    /// longer than `patience`. `Ok(false)`: the content has ended.
+    /// Gives the next bytes of content, as many as have arrived, to `take`. Waits for them at most
+    /// `patience`. `Ok(false)`: the content has ended.
     ///
     /// # Errors
-    /// The content will not come, or `take` refused it.
+    /// The content cannot be received, or `take` refused it.
     fn poll_content(
         &mut self,
         patience: Duration,
@@ -27,21 +27,22 @@ pub(crate) trait RequestStream {
         context: &mut Context<'_>,
     ) -> Poll<Result<bool, BodyError>>;
 
-    /// Sends an interim response (RFC 9110 §15.2), where the protocol has them. A client that is
-    /// gone is noticed with the response itself.
+    /// Sends an interim response (RFC 9110 §15.2), where the protocol has them. A failure is not
+    /// reported: the response itself notices a client that is gone.
     fn send_interim<'s>(
         &'s mut self,
         head: &'s ResponseHead,
     ) -> Pin<Box<dyn Future<Output = ()> + 's>>;
 
-    /// Whether the client has ended its side, or is gone. Has `context` woken when that changes.
+    /// Returns whether the client has ended its side, or is gone. Wakes `context` when that
+    /// changes.
     fn poll_closed(&self, context: &mut Context<'_>) -> bool;
 
-    /// Whether the client is gone for certain: one that only ended its side still reads.
+    /// Returns whether the client is certainly gone. A client that only ended its side still reads.
     fn poll_broken(&self, context: &mut Context<'_>) -> bool;
 }
 
-/// A request's content, received whole.
+/// A request's content, received completely.
 #[derive(Debug)]
 pub(crate) enum Received {
     Memory(Vec<u8>),
@@ -49,7 +50,7 @@ pub(crate) enum Received {
 }
 
 impl Received {
-    /// Bytes of it.
+    /// Length in bytes.
     pub(crate) fn length(&self) -> u64 {
         match self {
             Received::Memory(bytes) => bytes.len() as u64,
@@ -58,17 +59,18 @@ impl Received {
     }
 }
 
-/// Content that did not come.
+/// The reason why content was not received.
 #[derive(Debug)]
 pub(crate) enum BodyError {
-    /// The client broke the rules: a response, then the end of the connection.
+    /// The client violated the protocol or a limit: it gets a response with this status, then the
+    /// connection ends.
     Refused(Refusal),
     /// The client stalled.
     TimedOut,
     /// The connection broke.
     Cut,
-    /// The content was discarded for a resource that has no use for it, until the site's rules
-    /// changed meanwhile.
+    /// The content was discarded, because the resource did not need it, and then the site's rules
+    /// changed.
     Discarded,
     /// The content cannot be stored.
     Storage(io::Error),
@@ -96,21 +98,22 @@ impl From<Cut> for BodyError {
     }
 }
 
-/// What is done with content.
+/// What to do with received content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keep {
-    /// It is kept: this many bytes in memory, or all of it in a file.
+    /// Keep it: up to this many bytes in memory, longer content in a file.
     All { in_memory: usize },
-    /// It is discarded.
+    /// Discard it.
     Nothing,
 }
 
-/// Receives the whole content of `request`, if it is no longer than `most` bytes and the client is
-/// never silent for longer than `patience`. Afterwards the
-/// request's content has a known length.
+/// Receives the whole content of `request`, if the content is at most `most` bytes long and the
+/// client is never silent for longer than `patience`. Afterwards the request's content has a known
+/// length.
 ///
 /// # Errors
-/// [`BodyError::Refused`] with 413 where there is more, and whatever keeps the content from coming.
+/// [`BodyError::Refused`] with 413 for longer content, and the other variants for content that
+/// cannot be received.
 pub(crate) async fn receive(
     stream: &mut dyn RequestStream,
     request: &mut Request,
@@ -153,7 +156,7 @@ const TOO_LARGE: Refusal = Refusal {
     why: "its content is longer than LimitRequestBody allows",
 };
 
-/// Content on its way in.
+/// Content that is being received.
 struct Store {
     memory: Vec<u8>,
     file: Option<File>,

@@ -1,5 +1,5 @@
-//! The last step before the head: content that is short and at hand is brought through its filters,
-//! so that the head can tell its length.
+//! The last step before the head: content that is short and available passes its filters, so that
+//! the head can state its length.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -15,16 +15,16 @@ use crate::pipeline::Response;
 /// Output of a script up to this length is copied out when the script has ended, so that its slot
 /// is free before the client has the response.
 const SCRIPT: usize = 64 * 1024;
-/// Stored content up to this length is brought through its filters before it is sent.
+/// Stored content up to this length passes its filters before the head is sent.
 const STORED: u64 = 1 << 20;
-/// Bytes that are brought through filters at a time. In between other connections have their turn.
+/// Bytes that are filtered at a time. In between, other connections get their turn.
 const STEP: usize = 32 * 1024;
 
-/// Brings the content of `response` through its filters, if it is short and at hand. `buffer` lends
-/// its memory to a script's output.
+/// Filters the content of `response`, if it is short and available. `buffer` lends its memory to a
+/// script's output.
 ///
 /// # Errors
-/// The content cannot be had; nothing was sent yet.
+/// The content cannot be read; nothing was sent yet.
 pub(crate) async fn settle(
     response: &mut Response,
     buffer: &mut Vec<u8>,
@@ -101,7 +101,7 @@ fn settle_script(
     Ok(())
 }
 
-/// All of the content of a stored body.
+/// Returns all of the content of a stored body.
 fn read(body: &mut Body) -> Result<Vec<u8>, PumpError> {
     let mut content = Vec::new();
     loop {
@@ -117,7 +117,7 @@ fn read(body: &mut Body) -> Result<Vec<u8>, PumpError> {
     }
 }
 
-/// The content as the filters give it out.
+/// Returns the output of the filters for the whole content.
 async fn filtered(content: &[u8], filters: &[Filter]) -> Result<Vec<u8>, PumpError> {
     let mut chain = Chain::new(filters);
     let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! Where the content of a response comes from.
+//! The sources of a response's content.
 
 use std::fmt;
 use std::ops::Range;
@@ -13,11 +13,11 @@ use howdah_php::{Exchange, ExchangeError};
 use crate::net::Piece;
 use crate::respond::UpstreamError;
 
-/// Content in the making. A new kind of it (another pool protocol, a cache, a tee) implements this
-/// and goes through the pump as it is.
+/// Content that is being produced. A new kind of source (another pool protocol, a cache, a tee)
+/// implements this trait; the pump stays as it is.
 pub(crate) trait Source: fmt::Debug {
-    /// Looks how much content can be taken, and has `context` woken when there is more. Pending
-    /// where there is none and more will come.
+    /// Returns how much content can be taken, and wakes `context` when there is more. Pending:
+    /// there is none yet.
     ///
     /// # Errors
     /// The content ended before its end.
@@ -27,18 +27,18 @@ pub(crate) trait Source: fmt::Debug {
     /// The next bytes of content: as many as [`Available::bytes`] said, or the first of them.
     fn piece(&self) -> Piece<'_>;
 
-    /// Forgets the next `count` bytes, which were taken.
+    /// Removes the next `count` bytes, which were taken.
     fn consume(&mut self, count: usize);
 
-    /// Bytes of all the content, where that is known before it has been made.
+    /// Returns the length of the whole content, where it is known before the content is complete.
     fn length(&self) -> Option<u64>;
 
-    /// How long the source may be silent before the filters give out what they hold back.
+    /// Returns how long the source may be silent before the filters are flushed.
     fn pause(&self) -> Duration {
         PAUSE
     }
 
-    /// Nobody wants the content. A script runs on undisturbed.
+    /// Gives the content up: no one reads it any more. A script keeps running.
     fn discard(&mut self) {}
 }
 
@@ -47,14 +47,14 @@ pub(crate) trait Source: fmt::Debug {
 pub(crate) struct Available {
     /// Bytes that wait to be taken.
     pub(crate) bytes: usize,
-    /// No more content will come than these.
+    /// No content follows these bytes.
     pub(crate) is_last: bool,
-    /// Something scarce waits for room, such as a worker: the bytes should be spooled where the
+    /// Something scarce, such as a worker, waits for room: the bytes should be spooled if the
     /// client does not take them.
     pub(crate) is_urgent: bool,
 }
 
-/// Content that broke off.
+/// The reason why content broke off.
 #[derive(Debug)]
 pub(crate) enum SourceError {
     Script(ExchangeError),
@@ -64,12 +64,11 @@ pub(crate) enum SourceError {
 /// Content of a response.
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// Bytes in memory, shared with whoever keeps them.
+    /// Bytes in memory that other owners share, such as those of a cached file.
     Memory(Rc<[u8]>, Range<usize>),
     /// Bytes in memory, shared by all threads.
     Shared(Arc<[u8]>, Range<usize>),
-    /// Bytes in a buffer that is given back after it was sent; the number is of those that were
-    /// sent.
+    /// Bytes in a buffer that is returned afterwards, and the number of bytes sent so far.
     Buffer(Vec<u8>, usize),
     /// Part of a file.
     File {
@@ -88,7 +87,7 @@ pub(crate) enum Body {
 /// The output of a script.
 #[derive(Debug)]
 pub(crate) struct Script {
-    /// `None` once nobody wants more of it.
+    /// `None` once no one reads it any more.
     exchange: Option<Exchange>,
     available: usize,
     /// Bytes that the response's head promised.
@@ -113,7 +112,7 @@ impl Body {
         Body::Shared(bytes, all)
     }
 
-    /// The output of a script whose head declared that many bytes, if any.
+    /// The output of a script. `declared` is the length that the script's head declared, if it did.
     pub(crate) fn script(exchange: Exchange, declared: Option<u64>) -> Body {
         Body::Script(Script {
             exchange: Some(exchange),
@@ -122,7 +121,7 @@ impl Body {
         })
     }
 
-    /// All of the content, where it is in memory.
+    /// Returns all of the content, if it is in memory.
     #[inline]
     pub(crate) fn in_memory(&self) -> Option<&[u8]> {
         match self {
@@ -133,14 +132,14 @@ impl Body {
         }
     }
 
-    /// Gives a script's slot back: all of its output was taken.
+    /// Returns a script's slot: all of its output was taken.
     pub(super) fn release(&mut self) {
         if let Body::Script(script) = self {
             script.exchange = None;
         }
     }
 
-    /// Whether all of it is in memory or in files.
+    /// Returns whether all content is in memory or in files.
     pub(crate) fn is_stored(&self) -> bool {
         !matches!(self, Body::Script(_) | Body::Stream(_))
     }
@@ -275,8 +274,7 @@ impl From<FileBody> for Body {
     }
 }
 
-/// How long a script may pause before what it has said is pressed out of its filters, at the cost
-/// of their effect.
+/// How long a script may pause before its filters are flushed, which makes them compress less.
 pub(crate) const PAUSE: Duration = Duration::from_millis(20);
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What a slow reader has not taken yet: in memory first, then in an unlinked file, so that no
-//! worker waits for it.
+//! The spool: content that a slow client has not taken yet, in memory first, then in an unlinked
+//! file. It frees the worker.
 
 use std::fs::File;
 use std::io;
@@ -17,7 +17,7 @@ pub(super) struct Spool {
     limits: SpoolLimits,
 }
 
-/// The part of a spool that did not fit into memory; it comes after what is there.
+/// The part of a spool that did not fit into memory. It follows the part in memory.
 #[derive(Debug)]
 struct Tail {
     file: File,
@@ -25,7 +25,7 @@ struct Tail {
     length: u64,
 }
 
-/// How much a spool holds.
+/// The bounds of a spool.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SpoolLimits {
     /// Bytes in memory.
@@ -44,7 +44,7 @@ impl Spool {
         }
     }
 
-    /// Whether more may be put in.
+    /// Returns whether more may be appended.
     pub(super) fn has_room(&self) -> bool {
         match &self.file {
             None if self.limits.file == 0 => self.memory.len() - self.sent < self.limits.memory,
@@ -53,13 +53,13 @@ impl Spool {
         }
     }
 
-    /// Whether what comes next is all there is.
+    /// Returns whether the next piece is the last one.
     pub(super) fn is_one_piece(&self) -> bool {
         self.file.is_none() || self.sent == self.memory.len()
     }
 
-    /// Puts `bytes` at the end, wherever there is room; limits are checked by [`Spool::has_room`]
-    /// before.
+    /// Appends `bytes`, in memory or in the file. The caller has checked the limits with
+    /// [`Spool::has_room`].
     pub(super) fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
         if self.file.is_none() && self.sent == self.memory.len() {
             self.memory.clear();
@@ -83,7 +83,7 @@ impl Spool {
         Ok(())
     }
 
-    /// What comes next; `None` if it is empty.
+    /// Returns the next piece; `None` if the spool is empty.
     pub(super) fn next(&self) -> Option<Piece<'_>> {
         if self.sent < self.memory.len() {
             return Some(Piece::Memory(&self.memory[self.sent..]));
@@ -96,7 +96,7 @@ impl Spool {
         })
     }
 
-    /// Forgets `count` bytes of what came next.
+    /// Removes `count` bytes from the front.
     pub(super) fn advance(&mut self, count: usize) {
         if self.sent < self.memory.len() {
             self.sent += count;

@@ -1,4 +1,4 @@
-//! How an explanation is told: to people, and to programs.
+//! Formats of an explanation: text for people, JSON for programs.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json as value};
 
 use super::{Explanation, Outcome, Pairs};
 
-/// For people: round by round what happened, each with the line of the file that it stands on.
+/// Returns the explanation as text: the events of each round, with file and line.
 pub(crate) fn text(explanation: &Explanation) -> String {
     let request = &explanation.request;
     let mut page = Page {
@@ -57,9 +57,9 @@ pub(crate) fn text(explanation: &Explanation) -> String {
 
 struct Page {
     text: String,
-    /// With which the names of files begin, where they are not told from.
+    /// The document root, which is left out of the names of files.
     root: String,
-    /// Of the column with the places.
+    /// The width of the column with file and line.
     width: usize,
     rounds: usize,
 }
@@ -67,7 +67,7 @@ struct Page {
 impl Page {
     fn event(&mut self, event: &Event) {
         match event.step {
-            // It is told at the end, at length.
+            // The end of the text has the resolution in full.
             "resolution" => return,
             "internal redirect" => {
                 self.rounds += 1;
@@ -101,7 +101,7 @@ impl Page {
         }
     }
 
-    /// File, seen from the root, and line.
+    /// Returns the file, relative to the root, and the line.
     fn place(&self, event: &Event) -> String {
         let Some(place) = &event.place else {
             return String::new();
@@ -114,7 +114,7 @@ impl Page {
         let status = explanation.head.status;
         let what = match &explanation.outcome {
             Outcome::File(path) => format!("the file {path}"),
-            Outcome::Script { path, .. } => format!("what {path} makes of it (it was not run)"),
+            Outcome::Script { path, .. } => format!("the output of {path} (it was not run)"),
             Outcome::Listing(path) => format!("a list of the folder {path}"),
             Outcome::Proxy(url) => format!("proxy: {url} (it was not asked)"),
             Outcome::Page if status.is_redirection() => "a redirect".to_owned(),
@@ -149,8 +149,8 @@ impl Page {
         }
     }
 
-    /// What could move the cursor or colour the terminal is not for files and clients to send
-    /// there.
+    /// Appends a line. Control characters are replaced: files and clients must not control the
+    /// terminal.
     fn line(&mut self, depth: usize, words: &str) {
         self.text.extend(std::iter::repeat_n("  ", depth));
         let shown = words.trim_end().chars();
@@ -177,7 +177,7 @@ fn bytes(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// For programs: one object.
+/// Returns the explanation as a JSON object.
 pub(crate) fn json(explanation: &Explanation) -> String {
     let request = &explanation.request;
     let fields = |fields: &howdah_http::Fields| -> Vec<Value> {

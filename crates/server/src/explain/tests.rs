@@ -59,7 +59,7 @@ fn tree(name: &str) -> Tree {
 }
 
 #[test]
-fn what_happens_is_told_in_order_with_its_lines() {
+fn events_are_shown_in_order_with_their_lines() {
     let tree = tree("order");
     let page = text(&tree.ask("GET", "/item/7", &[]));
     let mut rest = page.as_str();
@@ -72,7 +72,7 @@ fn what_happens_is_told_in_order_with_its_lines() {
         "$2: 7",
         ".htaccess:2    RewriteCond %{REQUEST_FILENAME} !-f  → holds\n",
         "round 2: /index.php?page=item&id=7\n",
-        "200 OK: what ",
+        "200 OK: the output of ",
         "QUERY_STRING = page=item&id=7\n",
         "memory_limit = 77M\n",
     ] {
@@ -84,7 +84,7 @@ fn what_happens_is_told_in_order_with_its_lines() {
 }
 
 #[test]
-fn what_it_comes_to() {
+fn outcomes_of_requests() {
     let tree = tree("outcome");
     let css = tree.ask("GET", "/a.css", &[]);
     assert!(matches!(&css.outcome, Outcome::File(path) if path.ends_with("/a.css")));
@@ -110,7 +110,7 @@ fn what_it_comes_to() {
 }
 
 #[test]
-fn for_programs_it_is_one_object() {
+fn json_is_one_object() {
     let tree = tree("json");
     let page: serde_json::Value =
         serde_json::from_str(&json(&tree.ask("GET", "/item/7", &[]))).unwrap();
@@ -128,7 +128,7 @@ fn for_programs_it_is_one_object() {
 }
 
 #[test]
-fn what_cannot_be_asked() {
+fn questions_without_an_answer() {
     let config =
         Config::parse("[[site]]\nhosts = \"a.example\"\nroot = \"/tmp\"", "x.toml").unwrap();
     for (method, url, fields, why) in [

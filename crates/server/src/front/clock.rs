@@ -1,4 +1,4 @@
-//! The time of day, as often as it changes.
+//! The wall clock, and the Date field, which is formatted once a second.
 
 use std::cell::{Cell, RefCell};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -44,12 +44,12 @@ impl Clock {
         now
     }
 
-    /// When the clock was last read.
+    /// Returns the time of the last reading.
     pub(crate) fn last(&self) -> Now {
         self.last.get()
     }
 
-    /// The value of a Date field.
+    /// Returns the value of a Date field.
     pub(crate) fn date(&self, now: Now) -> [u8; 29] {
         if self.second.replace(now.seconds()) != now.seconds() {
             *self.date.borrow_mut() = howdah_http::date::format(now.seconds());

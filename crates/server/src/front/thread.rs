@@ -1,4 +1,4 @@
-//! One thread of the front: an event loop, its connections, and what they share.
+//! One thread of the front: an event loop, its connections, and the state that they share.
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::io;
@@ -26,7 +26,7 @@ use crate::net::{SWEEP, Watches};
 use crate::observe::{AccessLog, DirectiveMessage, RecentMessages, RequestError, RespondError};
 use crate::respond::Prepared;
 
-/// What all threads of the front share.
+/// The state that all threads of the front share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: Arc<Config>,
@@ -35,7 +35,7 @@ pub(crate) struct Shared {
     pub(crate) directives: Arc<DirectiveCache>,
     pub(crate) passwords: Passwords,
     pub(crate) compressed: CompressedCache,
-    /// The messages of directives that were logged lately.
+    /// The messages of directives that were logged within the last minute.
     pub(crate) messages: Arc<Mutex<RecentMessages>>,
     /// By site; `None` where there is no PHP.
     pub(crate) pools: Vec<Option<Arc<Pool>>>,
@@ -50,7 +50,7 @@ pub(crate) struct Shared {
     pub(crate) inboxes: Vec<mpsc::UnboundedSender<Accepted>>,
 }
 
-/// How far a front is with ending.
+/// The stages of a front's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stage {
     Serving,
@@ -58,15 +58,14 @@ pub(crate) enum Stage {
     Draining,
     /// No new connections, and no idle ones.
     Stopping,
-    /// Nothing is waited for any more.
+    /// The front ends without waiting for anything.
     Over,
 }
 
 /// A connection that was accepted: socket, remote and local address.
 pub(crate) type Accepted = (TcpStream, SocketAddr, SocketAddr);
 
-/// A listening socket, of which each thread has a descriptor of its own, and the address that it
-/// really has.
+/// A listening socket and its actual address. Each thread has its own descriptor of the socket.
 pub(crate) type Listener = (TcpListener, SocketAddr);
 
 /// One thread's own state.
@@ -83,24 +82,23 @@ pub(crate) struct Thread {
     watches: Watches,
     clock: Clock,
     access: Option<AccessLog>,
-    /// Workspaces that nobody uses at the moment.
-    /// Boxed, since they change hands with every request.
+    /// Unused workspaces. They are boxed because they are moved with every request.
     workspaces: RefCell<Vec<Box<Workspace>>>,
-    /// Connections that are not at rest.
+    /// The number of connections that are working.
     working: Cell<usize>,
     stage: Cell<Stage>,
 }
 
-/// Bytes of compressed content that the files of a thread hold, and that all threads share.
+/// The most bytes of compressed content that the files of a thread hold, and that the threads share.
 pub(crate) const MOST_COMPRESSED: usize = 8 << 20;
-/// Workspaces that a thread keeps for the next connections.
+/// The most unused workspaces that a thread keeps.
 const WORKSPACES: usize = 64;
-/// Connections of a thread that stay ready for their next request. A working connection takes a few
-/// kilobytes more than one at rest.
+/// The most connections of a thread that keep their buffers while they wait for the next request. A
+/// connection with buffers takes a few kilobytes more than one without.
 const CROWD: usize = 256;
 
 thread_local! {
-    /// For the event loop's own hooks, which know no thread of ours.
+    /// The thread's state, for the event loop's hooks, which get no argument.
     static CURRENT: RefCell<Option<Rc<Thread>>> = const { RefCell::new(None) };
 }
 
@@ -208,8 +206,7 @@ impl Thread {
         self.store.borrow_mut()
     }
 
-    /// What resolving a request for `site` asks of the outside, that request having come at
-    /// `since`.
+    /// Returns the host for resolving a request for `site` that arrived at `since`.
     pub(crate) fn host(&self, site: &Site, since: Instant) -> FrontHost<'_> {
         FrontHost {
             store: self.store(),
@@ -219,13 +216,13 @@ impl Thread {
         }
     }
 
-    /// The resolutions of earlier requests that directives apply to.
+    /// The resolution cache.
     pub(crate) fn resolution_cache(&self) -> RefMut<'_, ResolutionCache<Prepared>> {
         self.resolution_cache.borrow_mut()
     }
 
-    /// The memory that this thread's files may hold compressed content in, and the content that all
-    /// threads share.
+    /// The budget for compressed content of this thread's files, and the content that all threads
+    /// share.
     pub(crate) fn compressed(&self) -> (&CompressedBudget, &CompressedCache) {
         (&self.compressed, &self.shared.compressed)
     }
@@ -234,7 +231,7 @@ impl Thread {
         &self.shared.passwords
     }
 
-    /// Whether the message of a directive was not logged lately.
+    /// Returns whether the message was not logged within the last minute.
     pub(crate) fn is_news(&self, message: &DirectiveMessage, now: Instant) -> bool {
         let messages = self.shared.messages.lock();
         messages.unwrap_or_else(PoisonError::into_inner).is_news(message, now)
@@ -256,7 +253,7 @@ impl Thread {
         &self.clock
     }
 
-    /// The value of a Date field.
+    /// Returns the value of a Date field.
     pub(crate) fn date(&self) -> [u8; 29] {
         self.clock.date(self.clock.last())
     }
@@ -277,7 +274,8 @@ impl Thread {
         Working(self)
     }
 
-    /// Whether so many connections work that those without a request had better rest.
+    /// Returns whether more than [`CROWD`] connections are working: then connections without a
+    /// request should release their buffers.
     pub(crate) fn is_crowded(&self) -> bool {
         self.working.get() > CROWD
     }
@@ -287,7 +285,7 @@ impl Thread {
         self.workspaces.borrow_mut().pop().unwrap_or_default()
     }
 
-    /// Takes them back.
+    /// Takes buffers back.
     pub(crate) fn give_back(&self, mut workspace: Box<Workspace>) {
         workspace.clean();
         let mut workspaces = self.workspaces.borrow_mut();
@@ -334,8 +332,8 @@ impl Thread {
         }
     }
 
-    /// Accepts and serves until the stage says that it is over, or everything in flight has ended
-    /// while draining.
+    /// Accepts and serves connections until [`Stage::Over`], or, while draining, until every
+    /// connection and request has ended.
     async fn serve(
         self: &Rc<Self>,
         listeners: Vec<Listener>,
@@ -348,7 +346,7 @@ impl Thread {
             .map(|listener| tokio::task::spawn_local(self.clone().accept(listener.clone())))
             .collect();
         let mut listeners = Some(listeners);
-        // Without inotify the store looks at the disk itself.
+        // Without inotify the store compares its entries with the disk.
         if let Some(changes) = self.store().changes().map(Readable::new).transpose()? {
             tokio::task::spawn_local(self.clone().follow_changes(changes));
         }
@@ -372,7 +370,8 @@ impl Thread {
                 return Ok(());
             }
             if done && last {
-                // From here on, whoever has a connection for us serves it himself.
+                // Once the inbox is closed, other threads serve the connections that they accept
+                // themselves.
                 inbox.close();
                 match inbox.recv().await {
                     Some((stream, remote, local)) => self.spawn(stream, remote, local),
@@ -402,7 +401,7 @@ impl Thread {
         &self.shared.loads[self.number]
     }
 
-    /// Sees changes to files before the requests that come after them.
+    /// Handles changes of files before the requests that follow them.
     async fn follow_changes(self: Rc<Self>, changes: Readable) {
         while let Ok(mut ready) = changes.ready().await {
             ready.clear_ready();
@@ -411,7 +410,7 @@ impl Thread {
     }
 }
 
-/// A connection that is not at rest.
+/// Counts a connection as working until dropped.
 #[derive(Debug)]
 pub(crate) struct Working(Rc<Thread>);
 

@@ -1,11 +1,11 @@
-//! The buffers that a connection needs while it works on requests, and an idle one does without.
+//! The buffers of a connection that serves requests. An idle connection has none.
 
 use howdah_http::Request;
 
 use crate::net::Buffer;
 use crate::pipeline::ScratchBuffers;
 
-/// Buffers and the present request. Threads keep a few to hand out again.
+/// Buffers and the present request. Each thread keeps some for the next connections.
 #[derive(Debug, Default)]
 pub(crate) struct Workspace {
     pub(crate) input: Buffer,
@@ -16,8 +16,7 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
-    /// Empties the buffers for the next connection. They keep the memory that a usual request
-    /// takes.
+    /// Empties the buffers for the next connection. They keep enough memory for a usual request.
     pub(crate) fn clean(&mut self) {
         self.input.clear();
         self.input.shrink();

@@ -38,18 +38,18 @@ struct Connection<T> {
     peer: Peer,
     thread: Rc<Thread>,
     served: u64,
-    /// What was not read of the present request's content: the next request begins behind it.
+    /// The unread content of the present request. The next request begins behind it.
     remaining: Remaining,
 }
 
-/// Whether the connection goes on.
+/// What happens to the connection after a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum After {
-    /// With the next request.
+    /// It goes on with the next request.
     Next,
     /// It is closed.
     Close,
-    /// It is closed, but there is unread content: it is read for a while.
+    /// It is closed. Before that, unread content is read for a while.
     Linger,
 }
 
@@ -57,7 +57,7 @@ enum After {
 enum HeadRead {
     Complete(Parsed),
     Refused(Refusal),
-    /// Nothing came.
+    /// The client sent nothing.
     Nothing,
     /// Closed, or too slow with nothing to answer.
     Closed,
@@ -76,7 +76,7 @@ pub(crate) async fn run<T: Transport>(thread: Rc<Thread>, transport: T, peer: Pe
         remaining: Remaining::Length(0),
     };
     while connection.has_bytes(connection.idle_timeout()).await {
-        // On the heap, so that only working connections hold its state.
+        // On the heap: only working connections hold its state.
         match Box::pin(connection.converse()).await {
             After::Next => {}
             After::Close => return,
@@ -92,7 +92,7 @@ impl<T: Transport> Connection<T> {
         self.remaining.is_done() && !self.thread.is_draining() && (most == 0 || self.served < most)
     }
 
-    /// Waits, without any buffer, until the client sends something. `false`: the client did not.
+    /// Waits, without any buffer, until the client sends something. `false`: it sent nothing.
     async fn has_bytes(&mut self, patience: Duration) -> bool {
         let Timed { transport, watch, .. } = &mut self.wire;
         watch.set_idle(true);
@@ -116,7 +116,7 @@ impl<T: Transport> Connection<T> {
         ready
     }
 
-    /// How long an idle connection is kept. A fresh one gets the time of a head.
+    /// Returns how long an idle connection is kept. A fresh one gets the time limit of a head.
     fn idle_timeout(&self) -> Duration {
         let limits = &self.thread.config().limits;
         if self.served == 0 {
@@ -140,7 +140,7 @@ impl<T: Transport> Connection<T> {
         After::Next
     }
 
-    /// Serves requests until nothing is left of what came.
+    /// Serves requests until the input is used up.
     async fn serve_what_came(&mut self, work: &mut Workspace) -> After {
         loop {
             match self.read_head(work).await {
@@ -178,7 +178,7 @@ impl<T: Transport> Connection<T> {
             let nothing_yet = seen == 0;
             let mut patience = match nothing_yet {
                 true => Some(GRACE),
-                // From the first bytes on, for the whole head: drops that keep coming gain nothing.
+                // One time limit for the whole head: sending it byte by byte gains no time.
                 false if self.wire.watch.is_disarmed() => Some(head_timeout),
                 false => None,
             };
@@ -244,7 +244,7 @@ impl<T: Transport> Connection<T> {
         after
     }
 
-    /// Answers a head that was refused, after which nothing is known of the connection.
+    /// Answers a refused head. Afterwards the state of the connection is unknown.
     async fn refuse(&mut self, work: &mut Workspace, refusal: Refusal) -> After {
         let thread = self.thread.clone();
         self.wire.watch.disarm();
@@ -257,7 +257,7 @@ impl<T: Transport> Connection<T> {
             ..self.situation(work, None)
         };
         thread.report(&RequestError::head(situation, refusal.status, refusal.why));
-        // What follows is not read as another request.
+        // The following bytes are not read as another request.
         self.remaining = Remaining::Length(u64::MAX);
         let mut response = Response::error(refusal.status);
         let (outcome, after) = self.send(work, &mut response, false).await;

@@ -1,4 +1,4 @@
-//! The head of a response into HTTP/1's bytes.
+//! Encoding the head of a response for HTTP/1.
 
 use howdah_http::h1::{Framing, complete_kept_head, encode_head, encode_kept_head};
 use howdah_http::{Request, ResponseHead, SharedHead};

@@ -11,7 +11,7 @@ use howdah_http::{Content, Limits, ResponseHead, Version};
 use crate::body::{BodyError, RequestStream};
 use crate::net::{Buffer, Timed, Transport};
 
-/// What is still to be read of a request's content.
+/// The unread part of a request's content.
 #[derive(Debug)]
 pub(super) enum Remaining {
     Length(u64),
@@ -40,7 +40,7 @@ pub(super) struct RequestBody<'c, T> {
     pub(super) input: &'c mut Buffer,
     pub(super) remaining: &'c mut Remaining,
     pub(super) version: Version,
-    /// Whether the client waits for leave to send its content.
+    /// Whether the client waits for a 100 (Continue) before it sends its content.
     pub(super) expects_continue: bool,
     /// Whether the watch runs for the read that is under way.
     pub(super) is_waiting: bool,
@@ -49,7 +49,7 @@ pub(super) struct RequestBody<'c, T> {
 }
 
 impl<T: Transport> RequestBody<'_, T> {
-    /// Decodes what has come. `None` where it is nothing.
+    /// Decodes the content that has arrived. `None` if there is none.
     fn decode(
         &mut self,
         take: &mut dyn FnMut(&[u8]) -> Result<(), BodyError>,

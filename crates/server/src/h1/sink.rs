@@ -1,4 +1,4 @@
-//! The connection as the end of the pump: content in HTTP/1's framing.
+//! The connection as the pump's sink: content in HTTP/1's framing.
 
 use std::task::{Context, Poll, ready};
 
@@ -11,7 +11,7 @@ use crate::net::{Piece, SendError, Timed, Transport};
 /// gathering.
 pub(super) const COPIED: usize = 4096;
 
-/// A response on its way out.
+/// A response that is being sent.
 pub(super) struct Sink<'c, T> {
     wire: &'c mut Timed<T>,
     /// Bytes that go before the next content: the head, a chunk's size, the end of a chunk.
@@ -43,7 +43,7 @@ impl<'c, T: Transport> Sink<'c, T> {
         }
     }
 
-    /// Begins a chunk of that many bytes where the present one has ended.
+    /// Begins a chunk of `length` bytes if the present one has ended.
     fn frame(&mut self, length: u64) {
         if self.is_chunked && self.chunk == 0 {
             encode_chunk_size(self.before, length as usize);
@@ -51,7 +51,7 @@ impl<'c, T: Transport> Sink<'c, T> {
         }
     }
 
-    /// What follows `length` bytes of content that end the present chunk, or do not.
+    /// Returns the framing that follows `length` bytes of content.
     fn tail(&self, length: u64, is_last: bool) -> &'static [u8] {
         match (self.is_chunked && length == self.chunk, is_last) {
             (false, _) => b"",
@@ -60,8 +60,8 @@ impl<'c, T: Transport> Sink<'c, T> {
         }
     }
 
-    /// Notes what was sent of `before`, `length` bytes of content and `tail` together. Returns the
-    /// bytes of content among them.
+    /// Accounts for the bytes sent of `before`, `length` bytes of content and `tail` together.
+    /// Returns the number of bytes of content among them.
     fn note(&mut self, sent: usize, length: usize, tail: &'static [u8]) -> usize {
         let head = sent.min(self.before.len() - self.sent);
         self.sent += head;
@@ -97,7 +97,7 @@ impl<T: Transport> body::Sink for Sink<'_, T> {
         if let Piece::Memory(bytes) = piece
             && bytes.len() <= COPIED
         {
-            // What is copied is sent with the head, with what follows, or by `poll_finish`.
+            // Copied content is sent with the head, with the next content, or by `poll_finish`.
             if self.before.len() > 2 * COPIED {
                 ready!(self.poll_flush(context))?;
             }

@@ -1,10 +1,10 @@
-//! How busy the server is (`Header set X-Load "%l %i %b"`).
+//! The load of the server (`Header set X-Load "%l %i %b"`).
 
 use howdah_htaccess::host::Load;
 use howdah_php::Pool;
 
-/// Returns the machine's load averages, and the shares of a site's PHP workers that wait and serve.
-/// Files need no worker.
+/// Returns the machine's load averages, and the shares of a site's PHP workers that are idle and
+/// busy.
 pub(super) fn of(pool: Option<&Pool>) -> Load {
     let averages = std::fs::read(AVERAGES).unwrap_or_default();
     let (idle, all) = pool.map_or((0, 0), |pool| (pool.load().0, pool.workers().len()));

@@ -5,8 +5,8 @@ use std::io::Read;
 use std::sync::OnceLock;
 
 /// Returns thirty-two random bytes, the same for every thread of this front. The next generation
-/// has others; clients are then told that their nonces are stale, and try again without asking the
-/// user. `None`: the kernel gives no random bytes.
+/// has another secret. It tells clients that their nonces are stale, and they try again without
+/// asking the user. `None`: the kernel gives no random bytes.
 pub(super) fn secret() -> Option<[u8; 32]> {
     static SECRET: OnceLock<Option<[u8; 32]>> = OnceLock::new();
     *SECRET.get_or_init(|| {

@@ -1,5 +1,5 @@
-//! Passwords that were compared with their hashes. A comparison takes long by design, so
-//! comparisons are made outside the event loops, and not for every request.
+//! Comparing passwords with their hashes. A comparison is slow by design, so comparisons run
+//! outside the event loops, and their results are kept.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -11,14 +11,15 @@ use std::time::{Duration, Instant};
 use howdah_htaccess::host::Verified;
 use tokio::sync::Semaphore;
 
-/// The time for which a result is kept. A changed or removed password has another hash, or none, so
-/// this is not how long a password stays good.
+/// The time for which a result is kept. It does not prolong a password's validity: a changed or
+/// removed password has another hash, or none.
 const KEPT: Duration = Duration::from_secs(60);
-/// Results that are kept. Beyond, all that are older than half of [`KEPT`] are forgotten, or all.
+/// The most results that are kept. At this bound, results older than half of [`KEPT`] are dropped;
+/// if that makes no room, all are.
 const MOST_KEPT: usize = 4096;
 
-/// Requests that wait for a comparison. More are answered with 503, so that guessing makes no other
-/// request wait for long.
+/// The most requests that wait for a comparison. Further ones get 503, so that guessing passwords
+/// delays no other request for long.
 const MOST_WAITING: usize = 64;
 
 /// Compares a password with a hash in one of the forms that `htpasswd` writes.
@@ -31,10 +32,10 @@ pub(crate) struct Passwords {
     /// By keyed digests of hash and password together; neither is kept.
     known: Mutex<HashMap<(u64, u64), Answer>>,
     keys: [RandomState; 2],
-    /// Comparisons at a time: more have to wait, so that guessing takes no more than a part of the
-    /// machine.
+    /// Bounds the comparisons that run at a time, so that guessing passwords uses only a part of
+    /// the machine.
     permits: Semaphore,
-    /// Requests that wait for a comparison, or have one made.
+    /// The number of requests whose comparison waits or runs.
     waiting: AtomicUsize,
 }
 
@@ -54,7 +55,7 @@ struct Answer {
 }
 
 impl Passwords {
-    /// Returns an empty list of results. `at_a_time` bounds the comparisons that run at a time.
+    /// Returns an empty cache of results. `at_a_time` bounds the comparisons that run at a time.
     pub(crate) fn new(compare: Compare, at_a_time: usize) -> Passwords {
         Passwords {
             compare,
@@ -65,7 +66,7 @@ impl Passwords {
         }
     }
 
-    /// Returns whether the password fits, if it was compared within the last minute.
+    /// Returns whether the password matches, if it was compared within the last minute.
     pub(crate) fn known(&self, hash: &[u8], password: &[u8], now: Instant) -> Verified {
         let key = self.key(hash, password);
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

@@ -38,7 +38,7 @@ impl Thread {
     ) {
         for acceptor in acceptors {
             acceptor.abort();
-            // Cancelled, as was asked for.
+            // Cancelled, as requested above.
             let _ = acceptor.await;
         }
         for (listener, address) in listeners.iter().map(Rc::as_ref) {

@@ -1,4 +1,4 @@
-//! A connection's input: bytes that came and were not used yet.
+//! A connection's input buffer: bytes that were received and not used yet.
 
 use std::io;
 use std::task::{Poll, ready};
@@ -18,7 +18,7 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// What is there.
+    /// Returns the unused bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
@@ -27,7 +27,7 @@ impl Buffer {
         self.start == self.end
     }
 
-    /// Forgets the first `count` bytes.
+    /// Removes the first `count` bytes.
     pub(crate) fn consume(&mut self, count: usize) {
         self.start += count;
         debug_assert!(self.start <= self.end);
@@ -36,13 +36,13 @@ impl Buffer {
         }
     }
 
-    /// Forgets everything, keeps the memory.
+    /// Removes all bytes and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.start = 0;
         self.end = 0;
     }
 
-    /// Has `read` read once to the buffer's end; 0 bytes are the end of what it reads from.
+    /// Calls `read` once to append bytes. Returns their number; 0 is the end of the input.
     pub(crate) fn poll_fill(
         &mut self,
         read: impl FnOnce(&mut ReadBuf<'_>) -> Poll<io::Result<()>>,
@@ -60,7 +60,7 @@ impl Buffer {
         Poll::Ready(Ok(count))
     }
 
-    /// Gives memory back that one large head made it take.
+    /// Releases memory that one large head took.
     pub(crate) fn shrink(&mut self) {
         if self.bytes.len() > 4 * ROOM && self.is_empty() {
             self.bytes = Vec::new();

@@ -1,4 +1,5 @@
-//! Time limits of connections: a deadline each, looked at twice a second by one sweep per thread.
+//! Time limits of connections. Each connection has one deadline; one sweep per thread checks all
+//! deadlines twice a second.
 //!
 //! Arming a deadline is one store. A timer per connection would cost a lock and a heap operation
 //! per request; half a second is exact enough for limits that are counted in seconds.
@@ -8,7 +9,7 @@ use std::rc::{Rc, Weak};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-/// How often deadlines are looked at.
+/// The interval between two sweeps.
 pub(crate) const SWEEP: Duration = Duration::from_millis(500);
 
 /// All watches of a thread.
@@ -51,7 +52,7 @@ impl Watches {
         watch
     }
 
-    /// Wakes all whose time is over, and forgets those that are gone.
+    /// Wakes all connections whose deadline has passed, and removes those that have ended.
     pub(crate) fn sweep(&self, now: Instant) {
         let now = milliseconds(self.start, now);
         self.all.borrow_mut().retain(|watch| {
@@ -65,7 +66,7 @@ impl Watches {
         });
     }
 
-    /// Wakes all idle connections as if their time were over.
+    /// Wakes all idle connections as if their deadline had passed.
     pub(crate) fn expire_idle(&self) {
         for watch in self
             .all
@@ -98,7 +99,7 @@ impl Watch {
         self.deadline.get() == u64::MAX
     }
 
-    /// Says whether the connection waits for a request.
+    /// Sets whether the connection waits for a request.
     pub(crate) fn set_idle(&self, idle: bool) {
         self.idle.set(idle);
     }

@@ -15,7 +15,7 @@ use super::transport::{Piece, SHORT_FILE, Transport};
 pub(crate) struct Timed<T> {
     pub(crate) transport: T,
     pub(crate) watch: Rc<Watch>,
-    /// How long a client may take nothing while there is something to send.
+    /// The longest time for which a client may take nothing while there is something to send.
     send_timeout: Duration,
 }
 
@@ -104,8 +104,9 @@ impl<T: Transport> Timed<T> {
         .await
     }
 
-    /// Sends what the client takes of `before`, `piece` and `after`, in this order. Returns the
-    /// bytes taken of the three together. While the client takes nothing, `send_timeout` runs.
+    /// Sends as many bytes as the client takes of `before`, `piece` and `after`, in this order.
+    /// Returns the number of bytes taken of the three together. While the client takes nothing,
+    /// `send_timeout` runs.
     pub(crate) fn poll_send(
         &mut self,
         before: &[u8],
@@ -152,8 +153,8 @@ impl<T: Transport> Timed<T> {
         matches!(self.transport.poll_peek(context), Poll::Ready(Err(_)))
     }
 
-    /// Reads and discards what the client still sends, so that closing the connection does not
-    /// destroy the response on its way (RFC 9112 §9.6).
+    /// Reads and discards further bytes of the client. Without this, closing the connection could
+    /// destroy the response that is still in transit (RFC 9112 §9.6).
     pub(crate) async fn linger(&mut self) {
         if poll_fn(|context| self.transport.poll_shutdown(context)).await.is_err() {
             return;
@@ -176,5 +177,5 @@ impl<T: Transport> Timed<T> {
 
 /// How long the rest of an unread request is read and discarded.
 const LINGER: Duration = Duration::from_secs(2);
-/// Bytes of it that are read at most.
+/// The most bytes of it that are read.
 const LINGER_BYTES: usize = 1 << 20;

@@ -1,4 +1,4 @@
-//! What carries a protocol's bytes: TCP here, memory in tests, TLS later.
+//! Transports, which carry a protocol's bytes: TCP here, memory in tests, TLS later.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 
 /// A byte stream to and from a client that never blocks.
 pub(crate) trait Transport {
-    /// Reads once; nothing read is the end of the client's side.
+    /// Reads once. Reading 0 bytes is the end of the client's side.
     fn poll_read(
         &mut self,
         context: &mut Context<'_>,
@@ -27,7 +27,7 @@ pub(crate) trait Transport {
     /// Waits until a write may take something.
     fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Writes what can be taken at once.
+    /// Writes as many bytes as can be taken at once. Returns their number.
     ///
     /// # Errors
     /// `WouldBlock` where nothing can be taken; any other error ends the connection.
@@ -40,10 +40,10 @@ pub(crate) trait Transport {
     /// Ends our side.
     fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Writes what can be taken at once of `before`, `piece` and `after`, in this order. Returns
-    /// the number of bytes taken of the three together, at least 1.
+    /// Writes as many bytes as can be taken at once of `before`, `piece` and `after`, in this
+    /// order. Returns the number of bytes taken of the three together, at least 1.
     ///
-    /// This default brings everything through memory, as an encrypting transport must.
+    /// This default copies everything through memory, as an encrypting transport must.
     ///
     /// # Errors
     /// As [`try_write`](Transport::try_write), and [`SHORT_FILE`] where a file has fewer bytes than
@@ -106,7 +106,7 @@ impl<'b> Piece<'b> {
     /// either is empty.
     ///
     /// # Errors
-    /// [`SHORT_FILE`] where the file has become shorter, and what reading it returns.
+    /// [`SHORT_FILE`] if the file has become shorter, and the errors of reading it.
     pub(crate) fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         let count = usize::try_from(self.length()).map_or(into.len(), |all| all.min(into.len()));
         let into = &mut into[..count];
@@ -129,7 +129,7 @@ impl<'b> Piece<'b> {
 /// The error of a file that has fewer bytes than its response's head promised.
 pub(crate) const SHORT_FILE: io::ErrorKind = io::ErrorKind::UnexpectedEof;
 
-/// Bytes that [`Transport::try_send`] brings through memory at once: one TLS record.
+/// Bytes that [`Transport::try_send`] copies through memory at once: one TLS record.
 const COPY: usize = 16 * 1024;
 
 impl Transport for TcpStream {
@@ -193,7 +193,7 @@ impl Transport for TcpStream {
         }
         match self.try_io(Interest::WRITABLE, || send_file(self.as_fd(), file, offset, length)) {
             Ok(count) => Ok(sent + count),
-            // What was taken must be counted; the next attempt returns the error.
+            // The bytes that were taken must be counted; the next attempt returns the error.
             Err(_) if sent > 0 => Ok(sent),
             Err(error) => Err(error),
         }

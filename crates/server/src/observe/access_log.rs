@@ -10,7 +10,7 @@ use howdah_http::{Request, Status, date};
 
 use crate::front::Now;
 
-/// Bytes after which lines are handed over though the thread has no time to sleep.
+/// Bytes after which a busy thread hands its lines over.
 const FULL: usize = 32 * 1024;
 
 /// The record of one request, whatever protocol brought it and however it ended.
@@ -23,16 +23,16 @@ pub(crate) struct Record<'r> {
     pub(crate) user: Option<&'r [u8]>,
     pub(crate) began: Now,
     pub(crate) took: Duration,
-    /// The request; where its head was refused, as much as is known of it.
+    /// The request. Of a refused head, as much as is known.
     pub(crate) request: &'r Request,
     pub(crate) status: Status,
     /// Bytes of content that the client took.
     pub(crate) sent: u64,
-    /// Whether that was all of the response.
+    /// Whether the response was sent completely.
     pub(crate) complete: bool,
 }
 
-/// One thread's lines, until they are handed over together.
+/// One thread's lines. They are handed over together.
 #[derive(Debug)]
 pub(crate) struct AccessLog {
     format: AccessFormat,
@@ -62,7 +62,7 @@ impl AccessLog {
         }
     }
 
-    /// Hands over what was added: before the thread sleeps, so that a lone line is not held back.
+    /// Hands over the lines. Called before the thread sleeps, so that no line is held back.
     pub(crate) fn flush(&self) {
         let mut lines = self.lines.borrow_mut();
         if !lines.is_empty() {
@@ -146,8 +146,8 @@ fn json_text(text: &str) -> String {
     out
 }
 
-/// As Apache's log: quotes, backslashes and what cannot be printed are escaped, so that no client
-/// forges a line.
+/// Escapes as Apache's log does: quotes, backslashes and unprintable bytes. No client can forge a
+/// line.
 fn escape(out: &mut Vec<u8>, bytes: &[u8]) {
     for &byte in bytes {
         match byte {

@@ -1,4 +1,4 @@
-//! Messages of directives in the error log, each said once in a while.
+//! Messages of directives in the error log, each written at most once a minute.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use howdah_htaccess::Place;
 
-/// A message of a directive: where the directive is, if anywhere, and the text.
+/// A message of a directive: the place of the directive, if it has one, and the text.
 pub(crate) type DirectiveMessage = (Option<Arc<Place>>, String);
 
-/// Messages that were logged within the last minute, so that a mistake in a file that is asked for
-/// often does not fill the log.
+/// The messages that were logged within the last minute. They keep a mistake in a busy site from
+/// filling the log.
 #[derive(Debug, Default)]
 pub(crate) struct RecentMessages {
     logged: HashSet<DirectiveMessage>,
@@ -18,8 +18,8 @@ pub(crate) struct RecentMessages {
 }
 
 impl RecentMessages {
-    /// Whether the message was not logged within the last minute. A message without a place, such
-    /// as one of a refused user, is always news.
+    /// Returns whether the message was not logged within the last minute. A message without a
+    /// place, such as one of a refused user, is always news.
     pub(crate) fn is_news(&mut self, message: &DirectiveMessage, now: Instant) -> bool {
         if message.0.is_none() {
             return true;
@@ -27,7 +27,7 @@ impl RecentMessages {
         self.note(message.clone(), now)
     }
 
-    /// Notes that the message is being logged. Returns whether it is news.
+    /// Notes that the message is being logged. Returns whether it was news.
     pub(crate) fn note(&mut self, message: DirectiveMessage, now: Instant) -> bool {
         let since = *self.since.get_or_insert(now);
         if now.saturating_duration_since(since) >= MINUTE || self.logged.len() >= MOST_LOGGED {
@@ -41,5 +41,5 @@ impl RecentMessages {
 /// How long a message is not repeated.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Messages that are remembered. Beyond, all are forgotten.
+/// The most messages that are kept. At this bound all are dropped.
 const MOST_LOGGED: usize = 1024;

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-/// The steps of a request's way, as logs and errors name them.
+/// The steps of a request, as logs and errors name them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// Part of a head has come.
+    /// Part of a head was received.
     ReadingHead,
     /// The URL is being resolved.
     Resolving,

@@ -1,5 +1,5 @@
-//! Errors of requests: whose fault each was, and what the client and the log are told. Nothing else
-//! decides that.
+//! Errors of requests. This module alone decides who is at fault, which status the client gets, and
+//! what the log says.
 
 use std::fmt;
 
@@ -13,13 +13,14 @@ use crate::log::Level;
 use crate::net::{Cut, Peer};
 use crate::respond::UpstreamError;
 
-/// Something that kept a request from its usual response.
+/// The error of a request that did not get its usual response.
 #[derive(Debug)]
 pub(crate) struct RequestError {
     culprit: Culprit,
-    /// The status for the client; `None` if it is gone, or has the head of a response already.
+    /// The status for the client; `None` if the client is gone, or already has the head of a
+    /// response.
     pub(crate) status: Option<Status>,
-    /// The name of the site that the request was for, if it came that far.
+    /// The name of the request's site; `None` if the site was not found yet.
     pub(crate) site: Option<String>,
     text: String,
 }
@@ -27,13 +28,13 @@ pub(crate) struct RequestError {
 /// A request that has no response yet.
 #[derive(Debug)]
 pub(crate) enum RespondError {
-    /// The response is the page of this status; the log is told nothing.
+    /// The response is the page of this status. Nothing is logged.
     Status(Status),
     Error(RequestError),
 }
 
 impl RespondError {
-    /// The status for the client; `None` if it is gone.
+    /// The status for the client; `None` if the client is gone.
     pub(crate) fn status(&self) -> Option<Status> {
         match self {
             RespondError::Status(status) => Some(*status),
@@ -68,7 +69,7 @@ enum Culprit {
     Server,
 }
 
-/// Whose request it was, and how far it had come.
+/// The circumstances of an error: the request, its client and its step.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Situation<'r> {
     pub(crate) peer: &'r Peer,
@@ -93,8 +94,8 @@ impl Situation<'_> {
         RequestError { culprit, status, site, text }
     }
 
-    /// An error about a client is told with its address first, so that a filter of log lines finds
-    /// it.
+    /// The line of a client's error begins with the client's address, so that tools that read the
+    /// log find it.
     fn error_of_client(&self, culprit: Culprit, status: Option<Status>, why: &str) -> RequestError {
         self.error(culprit, status, &format!("{}: {why}", self.peer.remote))
     }
@@ -108,11 +109,13 @@ impl RequestError {
         situation.error_of_text(Culprit::Client, Some(status), text)
     }
 
-    /// The request's content did not come.
+    /// The request's content was not received.
     pub(crate) fn body(situation: Situation<'_>, error: &BodyError) -> RequestError {
         let (culprit, why) = match error {
             BodyError::Refused(refusal) => (Culprit::Client, refusal.why.to_owned()),
-            BodyError::TimedOut => (Culprit::Client, "nothing came for body_timeout".to_owned()),
+            BodyError::TimedOut => {
+                (Culprit::Client, "nothing was received for body_timeout".to_owned())
+            }
             BodyError::Cut => (Culprit::Client, CLOSED.to_owned()),
             BodyError::Discarded => {
                 let why = "the rules changed after its content was discarded";
@@ -145,7 +148,7 @@ impl RequestError {
         situation.error_of_client(culprit, Some(status), why)
     }
 
-    /// The worker did not answer as it should.
+    /// The worker did not answer correctly.
     pub(crate) fn script(
         situation: Situation<'_>,
         script: &Script,
@@ -156,7 +159,7 @@ impl RequestError {
         error
     }
 
-    /// As [`RequestError::script`], once the response is on its way.
+    /// The same as [`RequestError::script`], after the head was sent.
     fn response(situation: Situation<'_>, failure: ExchangeError) -> RequestError {
         let (status, why) = match failure {
             ExchangeError::WorkerDied(status) => {
@@ -180,7 +183,7 @@ impl RequestError {
         situation.error(culprit, Some(status), &why)
     }
 
-    /// An upstream did not answer as it should.
+    /// An upstream did not answer correctly.
     pub(crate) fn upstream(situation: Situation<'_>, error: &UpstreamError) -> RequestError {
         situation.error(Culprit::Upstream, Some(error.status()), &error.to_string())
     }
@@ -199,14 +202,14 @@ impl RequestError {
         situation.error(Culprit::Client, None, CLOSED)
     }
 
-    /// The content of the response broke off; `None` where the client alone is why, which the
-    /// access log tells.
+    /// The content of the response broke off. `None` if the client is the reason: the access log
+    /// tells that.
     pub(crate) fn content(situation: Situation<'_>, error: PumpError) -> Option<RequestError> {
         let why = match error {
             PumpError::Client(Cut::Broken | Cut::TimedOut) => return None,
             PumpError::Source(error) => return Some(RequestError::source(situation, error)),
             PumpError::Spool(error) => {
-                format!("what a slow client has not taken yet cannot be stored: {error}")
+                format!("the content for a slow client cannot be stored: {error}")
             }
             PumpError::Filter(broken) => broken.0.to_owned(),
             PumpError::ShortFile => {
@@ -251,7 +254,7 @@ impl fmt::Display for RequestError {
     }
 }
 
-/// Bytes of a target that are told; the access log has all of it.
+/// The most bytes of a target in a message. The access log has the whole target.
 const LONGEST_TARGET: usize = 1024;
 
 impl fmt::Display for Situation<'_> {

@@ -14,8 +14,7 @@ use crate::net::Peer;
 use crate::observe::{Phase, Situation};
 use crate::respond::Prepared;
 
-/// A request, and all that a step may ask about how it came. It knows the protocol only as a
-/// [`RequestStream`].
+/// A request with its peer, site and deadlines. It knows the protocol only as a [`RequestStream`].
 pub(crate) struct RequestContext<'t, 'c> {
     /// The event loop that serves the request: sites, files, pools, logs.
     pub(crate) thread: &'t Rc<Thread>,
@@ -30,14 +29,13 @@ pub(crate) struct RequestContext<'t, 'c> {
     pub(crate) scratch: &'c mut ScratchBuffers,
     /// The step that the request is in, for the log.
     pub(crate) phase: Cell<Phase>,
-    /// What was prepared for requests that resolve alike; `None` where the resolution is not
-    /// cached.
+    /// The prepared answer of the cached resolution; `None` where the resolution is not cached.
     pub(crate) prepared: Option<Rc<Prepared>>,
     /// Some or all of the content was received and discarded.
     pub(crate) is_content_discarded: bool,
 }
 
-/// When a request came.
+/// The time at which a request arrived.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival {
     pub(crate) began: Now,
@@ -52,7 +50,7 @@ pub(crate) struct Deadlines {
     pub(crate) body: Duration,
 }
 
-/// Memory that is used again from one request to the next.
+/// Buffers that are reused from one request to the next.
 #[derive(Debug, Default)]
 pub(crate) struct ScratchBuffers {
     pub(crate) paths: Scratch,
@@ -68,7 +66,7 @@ impl RequestContext<'_, '_> {
         self.peer.client(self.request, self.arrival.began.microseconds)
     }
 
-    /// What the request is about and in which step it is, for errors.
+    /// Returns the circumstances of the request, for errors.
     pub(crate) fn situation(&self) -> Situation<'_> {
         Situation {
             peer: self.peer,
@@ -78,7 +76,7 @@ impl RequestContext<'_, '_> {
         }
     }
 
-    /// Receives the whole content, if it is no longer than `most` bytes. Afterwards the request's
+    /// Receives the whole content, if it is at most `most` bytes long. Afterwards the request's
     /// content has a known length.
     ///
     /// # Errors
@@ -90,8 +88,8 @@ impl RequestContext<'_, '_> {
         self.receive_as(most.unwrap_or(u64::MAX), keep).await
     }
 
-    /// Receives the content and discards it, up to `most` bytes. Afterwards the request has a
-    /// length, which is more than `most` where there is more.
+    /// Receives and discards up to `most` bytes of content. Afterwards the request's content has a
+    /// known length; longer content has the length `most` + 1.
     ///
     /// # Errors
     /// See [`receive`](crate::body::receive).

@@ -1,5 +1,5 @@
-//! The site's directives at work: `site` decides, and this brings its decisions together with the
-//! request, the disk and the log.
+//! Applying the site's directives. The crate `site` decides; this module connects its decisions
+//! with the request, the disk and the log.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -13,8 +13,8 @@ use super::response::{Head, Response};
 use crate::body::Source;
 use crate::observe::{Phase, RequestError, RespondError};
 
-/// Resolves the request. Passwords are compared beside the event loop, and then the request is
-/// resolved again.
+/// Resolves the request. If a password has to be compared, that is done outside the event loop, and
+/// then the request is resolved again.
 pub(super) async fn resolve(context: &mut RequestContext<'_, '_>, site: &Site) -> Resolved {
     context.phase.set(Phase::Resolving);
     let thread = context.thread;
@@ -43,8 +43,7 @@ pub(super) async fn resolve(context: &mut RequestContext<'_, '_>, site: &Site) -
     }
 }
 
-/// Resolves a request anew that ended in the error `status` after it was resolved: to the error's
-/// page.
+/// Resolves the error page of a request that failed with `status` after it was resolved.
 pub(super) fn error(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
@@ -57,7 +56,7 @@ pub(super) fn error(
     howdah_site::error(site, &client, ruled, status, &mut host, &mut context.scratch.paths)
 }
 
-/// Has the directives change the head of a response and choose the filters of its content.
+/// Lets the directives change the head of a response and choose the filters of its content.
 ///
 /// # Errors
 /// A directive turns the response into an error.
@@ -99,6 +98,6 @@ pub(super) fn log_messages(context: &RequestContext<'_, '_>, ruled: Option<&mut 
     }
 }
 
-/// Passwords that one request may have compared. Each is remembered for a minute, so a second round
-/// asks for another, if for any.
+/// The most passwords that are compared for one request. Each result is kept for a minute, so a
+/// further round needs at most another password.
 const MOST_PASSWORDS: usize = 8;

@@ -13,31 +13,31 @@ use crate::body::{Body, Source};
 pub(crate) struct Response {
     pub(crate) head: Head,
     pub(crate) body: Body,
-    /// The filters that the content passes on its way out, the first one first.
+    /// The filters that the content passes, in this order.
     pub(crate) filters: Vec<Filter>,
-    /// The file that the content is: what is made of the content can be kept beside it.
+    /// The file whose content this is. Compressed content can be kept with the file.
     pub(crate) representation: Option<Rc<Representation>>,
     /// When the file was modified, in microseconds since 1970.
     pub(crate) modified: Option<i64>,
-    /// Bytes of the content as far as filters may know, where the body does not tell.
+    /// Length of the content in bytes for the filters, where the body does not know its length.
     pub(crate) length_hint: Option<u64>,
-    /// Whether the page is the server's own: an error, or a redirect.
+    /// Whether the content is a page of the server's own: an error or a redirect.
     pub(crate) is_own: bool,
 }
 
 /// Status and fields.
 #[derive(Debug)]
 pub(crate) enum Head {
-    /// Of this response alone.
+    /// The head of this response alone.
     Own(ResponseHead),
-    /// Of many responses to GET and HEAD, for content that has its length.
+    /// The head of many responses to GET and HEAD; it belongs to content of its length.
     Shared(Rc<SharedHead>),
     /// The head of a file's plain 200.
     File(Rc<Representation>),
 }
 
 impl Response {
-    /// A response of nothing but head and content.
+    /// Returns a response with that head and content, and without filters.
     pub(crate) fn new(head: Head, body: Body) -> Response {
         Response {
             head,
@@ -50,8 +50,7 @@ impl Response {
         }
     }
 
-    /// Adds a field of the server's own, or of a checked path, to a head of its own. A value that
-    /// cannot be in a field line is left out.
+    /// Adds a field to a [`Head::Own`]. A field whose value cannot be sent is left out.
     pub(crate) fn push(&mut self, name: &[u8], value: &[u8]) {
         if let Head::Own(head) = &mut self.head {
             let pushed = head.push(name, value);
@@ -64,7 +63,7 @@ impl Response {
         self.head.get().status
     }
 
-    /// Bytes of the content, if they are known before it is sent.
+    /// Returns the length of the content in bytes, if it is known before sending.
     pub(crate) fn length(&self) -> Option<u64> {
         if self.filters.is_empty() {
             self.body.length()
@@ -73,7 +72,7 @@ impl Response {
         }
     }
 
-    /// Whether any content goes to the client that sent `request`.
+    /// Returns whether any content is sent in response to `request`.
     pub(crate) fn has_content(&self, request: &Request) -> bool {
         request.method != Method::Head && !self.status().forbids_content()
     }

@@ -1,5 +1,5 @@
-//! The whole way of a request, over a transport made of memory, and from a protocol that is not
-//! HTTP/1: the proof that the pipeline knows neither.
+//! Tests of the whole way of a request, over an in-memory transport and from a protocol that is not
+//! HTTP/1. They show that the pipeline depends on neither.
 
 mod line_protocol;
 mod memory_transport;

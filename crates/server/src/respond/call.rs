@@ -1,4 +1,4 @@
-//! A request as its worker gets it.
+//! Encoding a request for its worker.
 
 use std::borrow::Cow;
 use std::os::unix::ffi::OsStrExt;
@@ -12,7 +12,7 @@ use howdah_site::{
 
 use super::prepared::Prepared;
 
-/// A script, and the request that it is run for.
+/// A script, and the client whose request runs it.
 #[derive(Clone, Copy)]
 pub(crate) struct Call<'c> {
     pub(crate) client: Client<'c>,
@@ -24,8 +24,8 @@ pub(crate) struct Call<'c> {
 pub(crate) struct CommonCall {
     /// The server's variables that do not depend on the single request.
     first: Block,
-    /// What directives have set: variables, as far as the server has none of these names, and ini
-    /// values.
+    /// The variables and ini values that directives set. A variable with the name of one of the
+    /// server's is left out.
     last: Block,
 }
 
@@ -45,8 +45,8 @@ impl CommonCall {
 }
 
 impl Call<'_> {
-    /// Encodes the call from its first byte to its content. What all requests of a cached
-    /// resolution have in common is taken from `prepared`.
+    /// Encodes the call up to its content. The part that all requests of a cached resolution share
+    /// is taken from `prepared`.
     pub(crate) fn encode(
         &self,
         encoder: &mut Encoder,
@@ -63,8 +63,8 @@ impl Call<'_> {
         self.encode_all(encoder, ruled);
     }
 
-    /// Encodes `common` and what the request has of its own. `false`: the request has a variable
-    /// that a directive has set, so the call has to be encoded anew.
+    /// Encodes `common` and the request's own variables. `false`: one of them has a name that a
+    /// directive has set, and the call must be encoded again without `common`.
     fn encode_own(&self, encoder: &mut Encoder, ruled: &Ruled, common: &CommonCall) -> bool {
         let environment = Environment::of(ruled);
         let mut is_apart = true;

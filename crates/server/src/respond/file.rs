@@ -41,7 +41,7 @@ pub(crate) fn respond(
     }
 }
 
-/// The same where directives apply.
+/// As [`respond`], where directives apply.
 fn respond_ruled(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
@@ -60,8 +60,8 @@ fn respond_ruled(
     let mut found = ask(context, manner);
     let status = found.status();
     if status == Status::PARTIAL_CONTENT && passes_filters(&ruled.state, &ruled.settings) {
-        // A part of compressed content is no part of the content compressed. RFC 9110 §14.2 lets a
-        // server leave Range alone.
+        // Compressing a part does not give a part of the compressed content. RFC 9110 §14.2 lets a
+        // server ignore Range.
         let kept = (ruled.state.fields.clone(), ruled.state.error_fields.clone());
         let all = ask(context, Manner { is_error_page: true, ..manner });
         let response = adjusted(context, site, ruled, all)?;
@@ -77,7 +77,8 @@ fn respond_ruled(
     adjusted(context, site, ruled, found)
 }
 
-/// A file as directives want it. The head that they leave is kept where it depends on nothing else.
+/// Applies the directives to the answer for a file. The resulting head is kept if it depends on the
+/// directives alone.
 fn adjusted(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
@@ -121,7 +122,7 @@ fn adjusted(
     let mut response = Response::new(Head::Own(head), body.into());
     response.modified = microseconds(document.modified());
     let response = adjust(context, site, Some(ruled), response)?;
-    // What has passed filters can be kept once it has, which it has not at first.
+    // A head for compressed content is kept only once the compressed content is kept, too.
     let coding = coding(&response.filters);
     let compressed = coding.and_then(|coding| document.compressed(coding));
     let is_settled = response.filters.is_empty() || compressed.is_some();
@@ -144,13 +145,13 @@ fn adjusted(
     })
 }
 
-/// The entity tag that a file is sent with.
+/// The entity tag with which a file is sent.
 enum Tag {
     Own,
     Other(Option<Text>),
 }
 
-/// A part, or that nothing has changed, or an error with fields of its own.
+/// Adjusts a part, a 304, or an error with fields of its own.
 fn composed(
     context: &mut RequestContext<'_, '_>,
     site: &Site,
@@ -171,14 +172,14 @@ fn composed(
     }
     let mut response = Response::new(Head::Own(head), body.into());
     response.modified = microseconds(modified);
-    // For directives a 304 is what the file said, and no error.
+    // Directives treat a 304 as an answer of the file, not as an error.
     response.is_own = response.status().code() >= 400;
     let adjusted = adjust(context, site, Some(ruled), response)?;
     Ok(Response { filters: Vec::new(), ..adjusted })
 }
 
-/// Whether the client has the content already in the form that the filters would give it. The tag
-/// says which form that is, and it is known only when they have been chosen.
+/// Returns whether the client already has the content in the form that the filters produce. The
+/// entity tag tells the form, and it is known only when the filters have been chosen.
 fn is_known_compressed(request: &Request, head: &ResponseHead) -> bool {
     if head.status != Status::OK || !request.fields.contains(b"if-none-match") {
         return false;
@@ -206,8 +207,7 @@ fn microseconds(seconds: u64) -> Option<i64> {
     i64::try_from(seconds).ok()?.checked_mul(1_000_000)
 }
 
-/// Whether the directives have nothing to say about the head of a file, which has that media type
-/// by itself.
+/// Returns whether the directives leave the file's own head as it is, including its media type.
 fn is_left_alone(ruled: &Ruled, document: &Representation) -> bool {
     let state = &ruled.state;
     state.status == Status::OK
@@ -218,13 +218,13 @@ fn is_left_alone(ruled: &Ruled, document: &Representation) -> bool {
         && response::is_left_alone(state, &ruled.settings)
 }
 
-/// Whether no directive has anything to say about the media type.
+/// Returns whether no directive sets the media type.
 fn is_by_name(ruled: &Ruled) -> bool {
     ruled.settings.mime.is_none() && ruled.state.content_type.is_none()
 }
 
-/// Sets the media type that the directives have found. A file without one is sent as bytes that no
-/// browser guesses at.
+/// Sets the media type that the directives chose. Without one, the type is
+/// `application/octet-stream`, so that no browser guesses.
 pub(crate) fn set_content_type(head: &mut ResponseHead, ruled: &Ruled) {
     if is_by_name(ruled) {
         return;

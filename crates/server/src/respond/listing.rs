@@ -51,8 +51,8 @@ pub(crate) fn respond(
     adjust(context, site, Some(ruled), response)
 }
 
-/// The folder's Last-Modified and ETag. It changes when an entry comes or goes, not when a file's
-/// content does.
+/// Adds the folder's Last-Modified and ETag. They change when an entry is added or removed, not
+/// when a file's content changes.
 fn push_date(head: &mut ResponseHead, folder: &Probe, has_tag: bool) {
     let Ok(microseconds) = u64::try_from(folder.modified) else {
         return; // Before 1970 there is no date for it.

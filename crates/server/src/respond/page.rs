@@ -7,7 +7,7 @@ use crate::body::Body;
 use crate::pipeline::{Head, Response};
 
 impl Response {
-    /// A page that says what `status` means.
+    /// Returns a page that explains `status`.
     pub(crate) fn error(status: Status) -> Response {
         let head = Head::Own(ResponseHead::new(status));
         let mut response = Response {
@@ -18,8 +18,8 @@ impl Response {
         response
     }
 
-    /// Adds Retry-After to a 503 of the server's own, which passes soon. One that a site's rules
-    /// make may last for hours.
+    /// Adds Retry-After to a 503 of the server's own, which is over soon. A 503 of a site's rules
+    /// may last for hours.
     pub(crate) fn with_retry_after(mut self) -> Response {
         let has_own = self.head.get().fields.value(b"retry-after").is_some();
         if self.status() == Status::SERVICE_UNAVAILABLE && !has_own {
@@ -83,7 +83,7 @@ fn page(status: Status) -> Body {
     Body::whole(text.into_bytes().into())
 }
 
-/// Advice for a visitor. What happened inside is in the log alone.
+/// Returns advice for a visitor. The cause of an error is only in the log.
 fn advice(status: Status) -> &'static str {
     match status.code() {
         400 => "The request could not be understood.",

@@ -1,5 +1,5 @@
-//! What is prepared for the requests of a cached resolution. It belongs to the entry of the
-//! resolution cache and is dropped with it.
+//! The prepared answer for the requests of a cached resolution. It belongs to the entry of the
+//! resolution cache and is dropped with the entry.
 
 use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
@@ -18,13 +18,13 @@ use crate::pipeline::{Head, Response};
 /// The prepared parts of the answers to requests of one cached resolution.
 #[derive(Debug, Default)]
 pub(crate) struct Prepared {
-    /// Of a file: the head that directives left the last time.
+    /// For a file: the head of the last response, as the directives changed it.
     head: RefCell<Option<PreparedHead>>,
-    /// Of a script: what all calls have in common.
+    /// For a script: the common part of all calls.
     pub(super) call: OnceCell<Box<CommonCall>>,
 }
 
-/// The head of a file as directives left it.
+/// The head of a file, as the directives changed it.
 #[derive(Debug)]
 struct PreparedHead {
     representation: Rc<Representation>,
@@ -34,17 +34,17 @@ struct PreparedHead {
     coding: Option<Coding>,
 }
 
-/// What a head of a file depends on, besides the file and the cached resolution.
+/// The conditions under which a prepared head is valid, besides the file and the cached resolution.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Conditions {
-    /// The second since 1970, where Expires tells the time.
+    /// The time in seconds since 1970, where Expires is computed from it.
     second: Option<u64>,
-    /// Accept-Encoding, where content may be compressed.
+    /// The value of Accept-Encoding, where content may be compressed.
     accepts: Option<Box<[u8]>>,
 }
 
 impl Conditions {
-    /// The conditions of a request that directives left as `ruled`. `None`: the head depends on
+    /// Returns the conditions for a request with the rules `ruled`. `None`: the head depends on
     /// more, and cannot be prepared.
     pub(super) fn of(ruled: &Ruled, request: &Request, second: u64) -> Option<Conditions> {
         let (state, settings) = (&ruled.state, &ruled.settings);
@@ -74,8 +74,8 @@ impl Conditions {
 }
 
 impl Prepared {
-    /// The whole response with `representation`, whose plain content is `body`, if its head was
-    /// prepared.
+    /// Returns the complete response with `representation`, if its head was prepared. `body` is the
+    /// content without filters.
     #[inline]
     pub(super) fn file(
         &self,
@@ -97,7 +97,7 @@ impl Prepared {
         Some(Response::new(Head::Shared(Rc::clone(&prepared.head)), body))
     }
 
-    /// Keeps a head for content of `length` bytes, and returns it as it is kept.
+    /// Keeps a head for content of `length` bytes. Returns the shared head.
     pub(super) fn keep_head(
         &self,
         representation: Rc<Representation>,
@@ -118,7 +118,7 @@ impl Prepared {
     }
 }
 
-/// All lines of Accept-Encoding, as the directives have left them.
+/// Returns the values of all lines of Accept-Encoding, after the directives' changes.
 fn accepts<'r>(state: &'r State, request: &'r Request) -> Cow<'r, [u8]> {
     let fields = state.request_fields.as_ref().unwrap_or(&request.fields);
     let mut values = fields.values(b"accept-encoding");

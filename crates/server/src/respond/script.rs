@@ -1,4 +1,4 @@
-//! Having a pool run a script.
+//! Answering with a script, which a pool runs.
 
 use std::future::{Future, poll_fn};
 use std::os::fd::AsFd;
@@ -17,8 +17,8 @@ use crate::body::{Body, PAUSE, Received};
 use crate::observe::{Phase, RequestError, RespondError};
 use crate::pipeline::{Head, RequestContext, Response, adjust};
 
-/// Receives the request's content, has a worker run the script, and waits for the head of its
-/// response. With `is_error` the script makes the page of an error; it gets no content.
+/// Receives the request's content, lets a worker run the script, and waits for the head of its
+/// response. With `is_error` the script makes an error page, which gets no request content.
 ///
 /// # Errors
 /// There is no response, and the reason.
@@ -43,7 +43,8 @@ pub(crate) async fn respond(
         let call = Call { client: context.client(), script };
         let prepared = context.prepared.as_deref();
         let encode = |encoder: &mut Encoder| call.encode(encoder, ruled.as_deref(), prepared);
-        // A request that leaves the queue makes room in it, so here a closed connection is enough.
+        // A request that still waits is given up as soon as the client closes its side: that makes
+        // room in the queue.
         let dispatch = pool.dispatch(thread.encoder(), encode, input);
         let is_gone = |poll: &mut Context<'_>| context.stream.poll_closed(poll);
         let mut exchange = match unless(is_gone, dispatch).await {
@@ -69,7 +70,7 @@ pub(crate) async fn respond(
             }
             Err(NoHead::Failed(failure)) => failure,
         };
-        // A request that no worker has begun goes to the zygote that comes next.
+        // A request that no worker has begun goes to the next zygote.
         if failure != ExchangeError::NotTaken {
             let error = RequestError::script(context.situation(), script, failure);
             return Err(error.into());
@@ -77,11 +78,10 @@ pub(crate) async fn respond(
     }
 }
 
-/// Receives the request's content, as far as it is for the source of the response: the page of an
-/// error gets none.
+/// Receives the request's content. Error pages get no request content.
 ///
 /// # Errors
-/// The content did not come.
+/// The content was not received.
 pub(super) async fn content(
     context: &mut RequestContext<'_, '_>,
     ruled: Option<&Ruled>,
@@ -96,25 +96,27 @@ pub(super) async fn content(
     }
 }
 
-/// LimitRequestBody. The server's own limit stays what it is.
+/// Returns the limit of LimitRequestBody; `None` if there is none. The server's own limit applies
+/// as well.
 fn body_limit(ruled: &Ruled) -> Option<u64> {
     let limit = ruled.settings.core.as_ref()?.request_body_limit?;
     (limit > 0).then_some(limit)
 }
 
-/// Returns the length of the script's output, if it is short and ends at once, and filters ask.
+/// Returns the length of the script's output, if there are filters and the output is short and ends
+/// at once.
 async fn short_length(ruled: Option<&Ruled>, exchange: &mut Exchange) -> Option<u64> {
     ruled.filter(|ruled| response::passes_filters(&ruled.state, &ruled.settings))?;
     let known = poll_fn(|context| match exchange.poll_progress(context) {
         Ok(news) if news.complete => Poll::Ready(Some(news.available as u64)),
         Ok(news) if news.available as u64 <= filter::TOO_SMALL => Poll::Pending,
-        // The failure is seen when the content is sent.
+        // The failure is reported when the content is sent.
         Ok(_) | Err(_) => Poll::Ready(None),
     });
     tokio::time::timeout(PAUSE, known).await.ok().flatten()
 }
 
-/// When the script was modified, if ExpiresByType may want to know.
+/// Returns the script's modification time, if ExpiresByType may need it.
 fn modified(
     context: &RequestContext<'_, '_>,
     site: &Site,
@@ -127,7 +129,7 @@ fn modified(
     Some(probe.modified)
 }
 
-/// Why there is no head of a response.
+/// The reason why there is no head of a response.
 enum NoHead {
     Failed(ExchangeError),
     /// The client is gone.
@@ -140,13 +142,14 @@ impl From<ExchangeError> for NoHead {
     }
 }
 
-/// Waits for the head of the response, and sends the interim ones that come before it.
+/// Waits for the head of the final response, and sends the interim responses that precede it.
 async fn final_head(
     context: &mut RequestContext<'_, '_>,
     exchange: &mut Exchange,
 ) -> Result<ResponseHead, NoHead> {
     loop {
-        // A running script is only told that its client is gone when that is certain, as by Apache.
+        // A running script is told that its client is gone only when that is certain, as with
+        // Apache.
         let is_gone = |poll: &mut Context<'_>| context.stream.poll_broken(poll);
         let wait = exchange.head(&mut context.scratch.head);
         let kind = unless(is_gone, wait).await.ok_or(NoHead::Gone)??;
@@ -160,7 +163,7 @@ async fn final_head(
     }
 }
 
-/// Runs `wait` unless `gone` says that its result is not wanted any more.
+/// Runs `wait` until `gone` returns that its result is no longer needed; then returns `None`.
 pub(super) async fn unless<T>(
     gone: impl Fn(&mut Context<'_>) -> bool,
     wait: impl Future<Output = T>,
@@ -181,14 +184,14 @@ fn checked_head(kind: HeadKind, bytes: &[u8]) -> Result<ResponseHead, ExchangeEr
     let fits = |status: &Status| status.is_informational() == (kind == HeadKind::Interim);
     let status = Status::new(sent.status).filter(fits).unwrap_or(Status::INTERNAL_SERVER_ERROR);
     let mut head = ResponseHead::new(status);
-    // Directives may add a few.
+    // Room for fields that directives add.
     head.fields = Fields::with_capacity(sent.field_count() + 8, bytes.len() + 256);
     if !sent.reason.is_empty() {
         head.reason = Some(sent.reason.into());
     }
     for (name, value) in sent.fields() {
-        // PHP itself refuses line breaks in header(); what comes here all the same is not worth a
-        // broken response.
+        // PHP's header() refuses line breaks. Any other field that cannot be sent is left out,
+        // because the response matters more.
         let _ = head.push(name, value);
     }
     Ok(head)

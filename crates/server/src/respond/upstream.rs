@@ -1,9 +1,9 @@
-//! Requests that `RewriteRule … [P]` hands on: to one of the site's `upstreams`, over HTTP/1.1.
+//! Forwarding a request to one of the site's `upstreams` over HTTP/1.1 (`RewriteRule … [P]`).
 //!
-//! The request's content is received whole first, as for a script, so no slow client keeps an
-//! upstream waiting. Each request has a connection of its own, which no thread waits for. The
-//! response goes to the client as it comes, as fast as the client takes it. What the upstream sends
-//! is checked as if it came from a stranger: its head has a limit, and its framing is made anew.
+//! The request's content is received completely first, as for a script: no slow client keeps an
+//! upstream waiting. Each request has a connection of its own, for which no thread waits. The
+//! response goes to the client as it arrives, as fast as the client takes it. Upstreams are not
+//! trusted: their response heads are limited in size, and the framing is made anew.
 
 mod reply;
 
@@ -26,7 +26,7 @@ use crate::observe::{Phase, RequestError, RespondError};
 use crate::pipeline::{Head, RequestContext, Response, adjust};
 use reply::{Duplex, Failure, Reply};
 
-/// Fields that end at a hop (RFC 9110 §7.6.1), or that are made anew for the next.
+/// Hop-by-hop fields (RFC 9110 §7.6.1), and fields that are made anew for the upstream.
 const OURS: [&[u8]; 14] = [
     b"connection",
     b"content-length",
@@ -44,8 +44,8 @@ const OURS: [&[u8]; 14] = [
     b"x-forwarded-server",
 ];
 
-/// Hands the request on, and waits for the head of the response. `number` is the upstream's among
-/// the site's.
+/// Forwards the request, and waits for the head of the response. `number` is the index of the
+/// upstream in the site's `upstreams`.
 ///
 /// # Errors
 /// There is no response, and the reason.
@@ -90,7 +90,7 @@ pub(crate) async fn respond(
     }
 }
 
-/// An upstream that has not answered as it should.
+/// The failure of an upstream.
 #[derive(Debug)]
 pub(crate) struct UpstreamError {
     upstream: String,
@@ -115,14 +115,14 @@ fn asks_for_websocket(fields: &Fields) -> bool {
     upgrades.any(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
 }
 
-/// What an upstream is sent.
+/// The request for an upstream.
 struct Request {
     head: Vec<u8>,
     content: Received,
     is_head: bool,
 }
 
-/// The request's head as mod_proxy_http writes it.
+/// Returns the request's head as mod_proxy_http writes it.
 fn request_head(
     client: &Client<'_>,
     ruled: Option<&Ruled>,
@@ -164,7 +164,7 @@ fn request_head(
     head
 }
 
-/// Whether a field does not go on as it is: it is one of [`OURS`], or Connection names it.
+/// Returns whether a field is not forwarded: it is one of [`OURS`], or Connection names it.
 fn is_ours(name: &[u8], fields: &Fields) -> bool {
     let is = |other: &[u8]| other.eq_ignore_ascii_case(name);
     OURS.iter().any(|ours| is(ours)) || fields.values(b"connection").flat_map(members).any(is)
@@ -183,7 +183,7 @@ async fn exchange(
     };
     let mut reply = Reply::new(upstream.to_string(), stream, patience);
     match reply.write(&request.head, request.content).await {
-        // An upstream that refuses a request early may have answered nevertheless.
+        // An upstream that refused the request early may have sent its response already.
         Ok(()) | Err(Failure::Broken(_)) => {}
         Err(failure) => return Err(failed(failure)),
     }

@@ -9,20 +9,20 @@ use url::Url;
 use crate::browser::{Browser, Page};
 use crate::html::tags;
 
-/// What an asset is loaded as.
+/// The kind of an asset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Use {
     Style,
     Script,
     Picture,
-    /// What a style sheet refers to: a picture or a font.
+    /// A file that a style sheet refers to: a picture or a font.
     Decoration,
     Manifest,
 }
 
-/// Loads every asset of `page` from its own server, and what the style sheets among them refer to,
-/// and checks that each is there and is what it is loaded as. Several at once, as browsers do, and
-/// each asset once for a browser. Returns how many the page itself refers to.
+/// Loads every asset of `page` from its own server, and the files that its style sheets refer to.
+/// Checks that each exists and has the expected kind. Loads several at once, as browsers do, and
+/// each asset once per browser. Returns the number of assets that the page itself refers to.
 pub(crate) fn load_all(browser: &Browser, page: &Page) -> usize {
     let mut wanted = of_page(page);
     let found = wanted.len();
@@ -42,10 +42,10 @@ pub(crate) fn load_all(browser: &Browser, page: &Page) -> usize {
     found
 }
 
-/// What browsers open to one server.
+/// The number of connections that browsers open to one server.
 const CONNECTIONS: usize = 6;
 
-/// Loads these assets, and returns what the style sheets among them refer to.
+/// Loads these assets. Returns the references of the style sheets among them.
 fn load(browser: &Browser, page: &Page, assets: &[(Url, Use)]) -> BTreeSet<(Url, Use)> {
     let mut wanted = BTreeSet::new();
     for (url, usage) in assets {
@@ -63,8 +63,8 @@ fn load(browser: &Browser, page: &Page, assets: &[(Url, Use)]) -> BTreeSet<(Url,
     wanted
 }
 
-/// A file that the browser has already is not sent again. What scripts make has ETags of the
-/// application's own.
+/// Checks that a file in the browser's cache is not sent again. The output of scripts has ETags of
+/// the application's own.
 fn is_kept(browser: &Browser, asset: &Page) {
     let tag = asset.field("etag");
     if !tag.is_empty() && !asset.url.path().contains(".php") {
@@ -121,8 +121,8 @@ fn of_style_sheet(sheet: &Page) -> BTreeSet<(Url, Use)> {
         .collect()
 }
 
-/// What style sheets refer to though their application does not come with it: rules for pages of
-/// earlier versions.
+/// Files that style sheets refer to and their application does not contain, for pages of earlier
+/// versions.
 const LEFT_BEHIND: [&str; 1] = ["/wp-admin/images/freedoms.png"];
 
 fn without_comments(text: &str) -> String {
@@ -133,8 +133,8 @@ fn without_comments(text: &str) -> String {
         .fold(first, |kept, (_, after)| kept + after)
 }
 
-/// Where `reference` leads, if that is not another server, nor within the page or the reference
-/// itself.
+/// Returns the target of `reference`; `None` if it is on another server, within the page, or the
+/// reference itself.
 fn on_the_same_server(base: &Url, reference: &str) -> Option<Url> {
     let mut url = base.join(reference).ok()?;
     url.set_fragment(None);

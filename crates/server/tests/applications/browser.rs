@@ -1,5 +1,5 @@
-//! A browser: keeps cookies, follows redirects, sends forms and uploads, and tells everything when
-//! a page is not what it should be.
+//! A browser: keeps cookies, follows redirects, sends forms and uploads, and reports all details of
+//! an unexpected page.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -29,7 +29,7 @@ pub(crate) struct Ask {
     body: Vec<u8>,
 }
 
-/// A response, with all that a failing test tells about it.
+/// A response, with the details that a failing test prints.
 pub(crate) struct Page<'s> {
     server: &'s Server,
     pub(crate) url: Url,
@@ -209,7 +209,7 @@ impl Page<'_> {
         self
     }
 
-    /// Ends the test, and tells all that is known.
+    /// Fails the test, and prints all details.
     pub(crate) fn fail(&self, why: &str) -> ! {
         let mut told = format!("{why}\n--- request\n");
         for step in &self.way {
@@ -257,7 +257,7 @@ impl Page<'_> {
         source.unwrap_or_else(|| self.fail(&format!("there is no picture of {alternative:?}")))
     }
 
-    /// What stands between `before` and `after` in the body.
+    /// Returns the text between `before` and `after` in the body.
     pub(crate) fn between(&self, before: &str, after: &str) -> String {
         let text = self.text();
         let found = text.split_once(before).and_then(|(_, rest)| rest.split_once(after));

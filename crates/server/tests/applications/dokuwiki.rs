@@ -59,7 +59,7 @@ fn unpack(folder: &Folder) {
     let settings = folder.folder("wiki/conf");
     for entry in fs::read_dir(SETTINGS).unwrap() {
         let entry = entry.unwrap();
-        // What Debian's own installation has decided is left out, and not for everyone to read.
+        // Debian's own settings are left out; not every user may read them.
         if !matches!(
             entry.file_name().to_str().unwrap(),
             "local.php" | "acl.auth.php" | "users.auth.php"

@@ -9,8 +9,8 @@ use std::process::Command;
 use crate::support::Process;
 
 /// Copies `from` with everything below it. Debian links parts of an application to other packages;
-/// the copy has files in their place, so that all of it has one owner. What only leads to a package
-/// that is not installed is left out, and so is what this user may not read.
+/// the copy has files in their place, so that everything has one owner. Links to packages that are
+/// not installed are left out, and so are files that this user may not read.
 pub(crate) fn copy(from: &Path, to: &Path) {
     let Ok(metadata) = fs::metadata(from) else {
         return;

@@ -1,5 +1,4 @@
-//! As much of HTML as a browser needs that follows links, loads what a page refers to, and sends
-//! forms.
+//! The part of HTML that a browser needs to follow links, load assets and send forms.
 
 /// A start tag, and what follows it.
 pub(crate) struct Tag<'p> {
@@ -47,7 +46,7 @@ pub(crate) fn tags(page: &str) -> Vec<Tag<'_>> {
     tags
 }
 
-/// A form as it stands in a page, with what its fields hold before anybody has touched them.
+/// A form of a page, with the initial values of its fields.
 pub(crate) struct Form {
     /// As written; empty is the page's own URL.
     pub(crate) action: String,

@@ -7,9 +7,9 @@
 //! symfony             a front controller on Debian's Symfony components
 //! ```
 //!
-//! Each test has a folder, ports and daemons of its own, and leaves nothing behind. What is not
-//! installed is skipped, and the reason printed; `scripts/install-packages.sh build serve test`
-//! installs it all.
+//! Each test has a folder, ports and daemons of its own, and leaves nothing behind. A test whose
+//! application is not installed is skipped, and the reason printed; `scripts/install-packages.sh
+//! build serve test` installs all applications.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used)] // What cannot be done fails the test.
 

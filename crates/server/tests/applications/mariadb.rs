@@ -18,7 +18,7 @@ pub(crate) struct MariaDb {
 }
 
 impl MariaDb {
-    /// What must be installed.
+    /// The programs that must be installed.
     pub(crate) const PROGRAMS: [&'static str; 3] =
         ["/usr/sbin/mariadbd", "/usr/bin/mariadb-install-db", "/usr/bin/mariadb"];
 

@@ -11,8 +11,8 @@ pub(crate) struct Package {
 }
 
 impl Package {
-    /// The folder with what `arrange` makes of the package's contents: it is given the unpacked
-    /// `members`, and the folder to fill. Why the package cannot be had, otherwise.
+    /// Returns the folder that `arrange` fills from the package's contents: `arrange` gets the
+    /// unpacked `members` and the folder. `Err`: the reason why the package is not available.
     pub(crate) fn fetched(
         &self,
         members: &[&str],

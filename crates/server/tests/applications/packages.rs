@@ -1,11 +1,11 @@
-//! What must be installed for a test, and what is said where it is not.
+//! The packages that a test needs. A test without its packages is skipped with a message.
 
 use std::io::Write;
 use std::path::Path;
 
 use crate::support::has_php;
 
-/// Whether there is a PHP to run, and all of `files` exist; if not, says why `test` is skipped.
+/// Returns whether PHP can be run and all of `files` exist; if not, prints why `test` is skipped.
 pub(crate) fn installed(test: &str, files: &[&str]) -> bool {
     let missing: Vec<_> = files.iter().filter(|file| !Path::new(file).exists()).collect();
     if !has_php() {

@@ -1,4 +1,4 @@
-//! What people do with WordPress, whatever database it is on.
+//! Common uses of WordPress, with any database.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ const PASSWORD: &str = "a long pass phrase & more";
 /// The administrator, logged in.
 pub(crate) struct Admin<'s> {
     pub(crate) browser: Browser<'s>,
-    /// What WordPress wants to see with every call of its API, besides the cookie.
+    /// The token that WordPress demands with every call of its API, besides the cookie.
     nonce: String,
 }
 
@@ -126,8 +126,8 @@ impl<'s> Admin<'s> {
         answer["data"].clone()
     }
 
-    /// One of the tests that WordPress makes of its own server (Tools → Site Health); its verdict
-    /// must be good.
+    /// Runs one of WordPress's tests of its own server (Tools → Site Health). Its result must be
+    /// good.
     pub(crate) fn ask_site_health(&self, test: &str) {
         let ask = self
             .browser

@@ -92,7 +92,7 @@ fn unpack(folder: &Folder) {
     let site = folder.path().join("site");
     copy(Path::new(SOURCE), &site);
     give_to_php(&site.join("wp-content"));
-    // So that WordPress writes its `.htaccess` itself.
+    // WordPress must be able to write its `.htaccess` itself.
     let htaccess = site.join(".htaccess");
     fs::write(&htaccess, "").unwrap();
     give_to_php(&htaccess);
@@ -113,7 +113,7 @@ define('DB_COLLATE', '');
     fs::write(folder.path().join("site/wp-config.php"), configuration).unwrap();
 }
 
-/// Both ways of uploading. Every size that WordPress makes of a picture is fetched and decoded.
+/// Both ways of uploading. Every size of a picture that WordPress produces is fetched and decoded.
 fn upload_pictures(admin: &Admin) -> Value {
     let file = picture::draw(2000, 1500, ImageFormat::Jpeg);
     let picture = admin.upload("elephant.jpg", "image/jpeg", &file);
@@ -196,7 +196,7 @@ fn discuss_it(server: &Server, admin: &Admin, url: &str) {
     seen.is(200).contains(text).contains("A passer-by").lacks("awaiting moderation");
 }
 
-/// What WordPress keeps in files below the root is run, or refused; not read.
+/// WordPress's files below the root are run or refused; their source is not sent.
 fn secrets_stay_secret(server: &Server) {
     let visitor = Browser::new(server);
     visitor.visit("/wp-config.php").is(200).lacks("DB_PASSWORD").lacks("a secret");
@@ -212,8 +212,8 @@ fn links_of_the_package_are_followed(server: &Server) {
         .must(page.media_type() == "text/javascript", || "not a script".to_owned());
 }
 
-/// What WordPress offers where it does not know the server to rewrite URLs. Howdah needs no
-/// configuration for it.
+/// The permalinks that WordPress offers where it does not expect URL rewriting. They need no
+/// configuration of Howdah.
 fn permalinks_by_path_info(server: &Server, admin: &Admin, id: u64) {
     let url = choose_permalinks(admin, "/index.php/%postname%/", id);
     assert_eq!(url, server.url("/index.php/the-first-ride/"));
@@ -226,7 +226,7 @@ fn permalinks_by_path_info(server: &Server, admin: &Admin, id: u64) {
         .contains("The first ride");
 }
 
-/// WordPress writes what it writes for Apache, and that is in force at the next request.
+/// WordPress writes the same directives as for Apache. They take effect at the next request.
 fn pretty_permalinks(server: &Server, admin: &Admin, folder: &Folder, id: u64) {
     let url = choose_permalinks(admin, "/%year%/%postname%/", id);
     let written = fs::read_to_string(folder.path().join("site/.htaccess")).unwrap();

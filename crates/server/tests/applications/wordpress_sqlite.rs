@@ -27,7 +27,7 @@ const MEMBERS: [&str; 3] = [
     "package/src/sqlite-database-integration/sqlite-database-integration.zip",
 ];
 
-/// Nobody is written to.
+/// No mail is sent.
 const MAIL: &str = "admin_ini = { sendmail_path = \"/bin/true\" }\n";
 
 #[test]

@@ -1,5 +1,5 @@
-//! What a client gets that breaks the rules, asks for too much, or asks for what is none of its
-//! business.
+//! Responses to clients that violate the protocol, ask for too much, or ask for something
+//! forbidden.
 
 use std::time::{Duration, Instant};
 
@@ -146,7 +146,7 @@ fn a_client_that_sends_on_regardless_still_sees_its_answer() {
 }
 
 #[test]
-fn what_was_refused_once_does_not_go_on_as_a_request() {
+fn bytes_after_a_refused_request_are_not_a_request() {
     if !has_php() {
         return;
     }
@@ -179,7 +179,7 @@ fn a_head_that_comes_too_slowly_is_given_up() {
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
     wire.expect_close();
     wait_until("the log says why", || site.log_lines(&port).len() == 1);
-    // Who says nothing at all is only shown the door.
+    // A client that sends nothing is disconnected without a response.
     let mut silent = site.connect();
     assert!(silent.is_closed_within(Duration::from_secs(4)));
 }
@@ -248,7 +248,7 @@ fn an_idle_connection_is_closed_without_a_word() {
 }
 
 #[test]
-fn a_connection_serves_so_many_requests() {
+fn a_connection_serves_a_limited_number_of_requests() {
     let site = Site::with(
         &[("index.html", "x")],
         &Options {

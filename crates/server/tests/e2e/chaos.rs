@@ -10,13 +10,13 @@ use howdah_sys::signal::SIGKILL;
 use crate::site::Site;
 use crate::support::{PATIENCE, Process, has_php, wait_until};
 
-/// Kills, at least.
+/// The least number of kills.
 const KILLS: usize = 220;
 const CLIENTS: usize = 6;
-/// What a crash looks like.
+/// The signal of a crash.
 const SIGSEGV: i32 = 11;
 
-/// What a client saw.
+/// The result of a client's request.
 #[derive(Debug, Default)]
 struct Seen {
     whole: usize,

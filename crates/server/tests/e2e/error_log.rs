@@ -61,7 +61,7 @@ fn the_level_decides_what_is_written() {
     }
 }
 
-/// A pipe with a name that nobody reads and that is full.
+/// A named pipe that is full and that no process reads.
 fn full_pipe(path: &Path) -> File {
     let made = Command::new("mkfifo").arg(path).status().unwrap();
     assert!(made.success());

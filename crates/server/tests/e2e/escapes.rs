@@ -1,9 +1,9 @@
-//! Paths that lead where nobody may go.
+//! Paths that lead to forbidden places.
 
 use crate::site::{Options, Site};
 use crate::support::{Folder, has_php};
 
-/// Outside of the root there is a secret; none of these names leads to it.
+/// There is a secret outside of the root. None of these names leads to it.
 #[test]
 fn no_path_leads_out_of_the_root() {
     if !has_php() {
@@ -111,7 +111,7 @@ fn another_owners_file_behind_a_link_is_not_served() {
         chown(path, Some(12_345), None).unwrap();
     }
     // Link, where it leads, its owner, whether it is followed. What is linked from inside is inside
-    // all the same, and root's links are the administrator's.
+    // anyway, and root's links are the administrator's.
     for (link, target, owner, followed) in [
         ("same.txt", &file, 12_345, true),
         ("other.txt", &file, 12_346, false),

@@ -1,4 +1,4 @@
-//! Files: what they are, what of them is sent, and what is never sent.
+//! Files: types, parts, validators, and files that are never sent.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -110,7 +110,7 @@ fn names_with_any_letters_are_found() {
 }
 
 #[test]
-fn what_has_not_changed_is_not_sent_again() {
+fn an_unchanged_file_is_not_sent_again() {
     let site = Site::new(&[("a.txt", "content")]);
     let mut wire = site.connect();
     let first = wire.get("/a.txt");
@@ -216,7 +216,7 @@ fn files_are_read_not_written() {
     }
     assert_eq!(wire.ask("OPTIONS", "/a.txt", &[], b"").status / 100, 2);
     assert_eq!(wire.ask("OPTIONS", "*", &[], b"").status / 100, 2);
-    // A body that nobody reads does not become the next request.
+    // An unread body does not become the next request.
     let mut wire = site.connect();
     let reply = wire.ask("POST", "/a.txt", &[], b"GET /a.txt HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_eq!(reply.status, 405);

@@ -94,7 +94,7 @@ fn workers(server: &Server) -> usize {
 }
 
 #[test]
-fn a_script_that_kills_its_zygote_ends_with_it_and_nobody_else_does() {
+fn a_script_that_kills_its_zygote_ends_with_it_and_no_other_pool_does() {
     if !has_php() {
         return;
     }
@@ -156,7 +156,7 @@ fn a_stopped_zygote_is_no_obstacle_to_requests() {
     for _ in 0..20 {
         assert_eq!(site.get("/ok.php").status, 200);
     }
-    // A worker that dies meanwhile is missed by nobody but the requests that wait for its like.
+    // A worker that dies meanwhile affects only the requests that wait for a worker.
     site.server.workers()[0].signal(SIGKILL);
     for _ in 0..20 {
         assert_eq!(site.get("/ok.php").status, 200);

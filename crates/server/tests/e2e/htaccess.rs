@@ -1,4 +1,5 @@
-//! `.htaccess` files in a running server: live, closed where they must be, and in nobody's way.
+//! `.htaccess` files in a running server: live changes, closed folders, and no delays for other
+//! requests.
 
 mod errors;
 mod filters;

@@ -65,7 +65,7 @@ fn a_full_queue_is_told_at_once() {
 }
 
 #[test]
-fn nobody_waits_longer_than_the_queues_time() {
+fn no_request_waits_longer_than_the_queue_timeout() {
     if !has_php() {
         return;
     }
@@ -129,7 +129,7 @@ fn a_stuck_script_whose_client_has_left_is_ended_too() {
 }
 
 #[test]
-fn who_leaves_the_queue_is_not_run() {
+fn a_request_that_leaves_the_queue_is_not_run() {
     if !has_php() {
         return;
     }
@@ -151,7 +151,7 @@ fn who_leaves_the_queue_is_not_run() {
     assert_eq!(stays[0].reply("GET").text(), "marked");
     assert_eq!(busy.reply("GET").text(), "done");
     let ran = std::fs::read_to_string(&out).unwrap().len();
-    assert!(ran <= 10, "{ran} requests were run for nobody");
+    assert!(ran <= 10, "{ran} requests were run for clients that were gone");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What administrators read.
+//! The logs that administrators read.
 
 use serde_json::Value;
 

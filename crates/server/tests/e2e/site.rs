@@ -11,7 +11,7 @@ use crate::wire::{Reply, Wire};
 pub const AWAIT: &str =
     "function await($step) { while (!file_exists($_GET['in'] . '/' . $step)) usleep(1000); }";
 
-/// A script that says with a file `begun` that it runs, and does not end before `end` is allowed.
+/// A script that creates the file `begun` when it runs, and does not end before `end` is allowed.
 pub const HELD: (&str, &str) = (
     "held.php",
     "<?php touch($_GET['in'] . '/begun'); while (!file_exists($_GET['in'] . '/end')) usleep(1000); echo 'done';",
@@ -24,7 +24,7 @@ pub struct Site {
     config: String,
 }
 
-/// What differs from the usual site.
+/// The differences from the usual site.
 #[derive(Default)]
 pub struct Options<'o> {
     /// Lines before the first table.
@@ -147,8 +147,8 @@ impl Site {
         self.connect().ask(method, target, fields, body)
     }
 
-    /// Asks on so many connections at once, so that every thread of the front gets some and opens
-    /// what it needs.
+    /// Asks on this many connections at once, so that every thread of the front gets some and opens
+    /// the files that it needs.
     pub fn ask_at_once(&self, target: &str, connections: usize) -> Vec<Reply> {
         let mut wires: Vec<Wire> = (0..connections).map(|_| self.connect()).collect();
         wires.iter_mut().for_each(|wire| wire.request("GET", target, &[], b""));

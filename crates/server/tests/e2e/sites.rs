@@ -1,4 +1,4 @@
-//! Which site answers for which name.
+//! The choice of the site by host name.
 
 use crate::site::Site;
 use crate::support::has_php;
@@ -61,7 +61,7 @@ fn the_best_match_answers() {
 }
 
 #[test]
-fn a_name_that_nobody_answers_for_is_misdirected() {
+fn a_name_without_a_site_is_misdirected() {
     let site = four_sites(false);
     assert_eq!(host(&site, "one.example", "/").0, 200);
     assert_eq!(host(&site, "elsewhere.test", "/").0, 421);

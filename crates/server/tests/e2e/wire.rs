@@ -1,4 +1,4 @@
-//! A client that sends what a test says, byte for byte, and forgives nothing in what comes back.
+//! A client that sends a test's bytes unchanged, and checks every byte of the response.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -206,7 +206,7 @@ impl Wire {
         (size > 0).then_some(chunk)
     }
 
-    /// Reads so many bytes.
+    /// Reads this many bytes.
     pub fn exactly(&mut self, length: usize) -> Vec<u8> {
         while self.input.len() < length {
             assert!(
@@ -218,7 +218,7 @@ impl Wire {
         self.input.drain(..length).collect()
     }
 
-    /// Reads until `what` has come; answers with everything up to its end.
+    /// Reads until `what` has arrived. Returns everything up to its end.
     pub fn until(&mut self, what: &str) -> Vec<u8> {
         loop {
             if let Some(at) = find(&self.input, what.as_bytes()) {
@@ -268,7 +268,7 @@ impl Wire {
         }
     }
 
-    /// What came within `patience` of now, which may be nothing.
+    /// Returns the bytes that arrive within `patience`; maybe none.
     pub fn within(&mut self, patience: Duration) -> Vec<u8> {
         let end = Instant::now() + patience;
         loop {

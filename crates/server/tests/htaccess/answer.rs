@@ -1,5 +1,5 @@
-//! A response, brought to a form in which two servers' can be compared and written down: lines,
-//! without what must differ (ports, folders, times) and without what goes without saying.
+//! A response in a form that can be compared between two servers and recorded: lines, without
+//! values that must differ (ports, folders, times) and without self-evident ones.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,11 +11,11 @@ use crate::case::Request;
 use crate::client::{Response, text};
 use crate::dates;
 
-/// What a server answered. Empty lines never occur; the first says the status.
+/// A server's answer. The first line is the status. No line is empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Answer(pub Vec<String>);
 
-/// Who answered.
+/// The server that answered.
 #[derive(Debug, Clone)]
 pub struct Place {
     pub host: String,
@@ -53,7 +53,7 @@ const UNSAID_VARIABLES: &[&str] = &[
 ];
 
 impl Answer {
-    /// What a server said, or that it said nothing.
+    /// Returns the answer of a server, or a note that there was none.
     pub fn new(place: &Place, request: &Request, response: io::Result<Response>) -> Answer {
         match response {
             Ok(response) => Reader { place, request }.answer(response),
@@ -128,7 +128,7 @@ impl Reader<'_> {
 
     fn fields(&self, response: &Response, is_default: bool, lines: &mut Vec<String>) {
         let date = response.field("date").and_then(dates::parse);
-        // To HEAD, nobody can tell a default page by its body.
+        // A default page cannot be recognised by its body in the response to HEAD.
         let is_default = is_default || self.request.method == "HEAD" && response.status >= 300;
         let mut fields: Vec<(String, String)> = Vec::new();
         for (name, value) in &response.fields {
@@ -175,7 +175,7 @@ impl Reader<'_> {
         }
     }
 
-    /// What PHP saw.
+    /// Adds the data that PHP saw.
     fn script(&self, said: &Map<String, Value>, lines: &mut Vec<String>) {
         let script = said.get("php").and_then(Value::as_str).unwrap_or_default();
         let script = self.tidy(script);
@@ -269,7 +269,7 @@ impl Reader<'_> {
         variables
     }
 
-    /// Without what tells the two servers apart.
+    /// Returns the text without the parts that differ between the two servers.
     fn tidy(&self, text: &str) -> String {
         let Place { host, port, root } = self.place;
         let port = port.to_string();
@@ -308,7 +308,7 @@ impl Reader<'_> {
     }
 }
 
-/// What a script said, and what stands before and behind it.
+/// A script's output, and the text before and behind it.
 fn said_by_php(body: &str) -> Option<(&str, Map<String, Value>, &str)> {
     let (before, from) = body.split_at(body.find("{\"php\":")?);
     let mut values = serde_json::Deserializer::from_str(from).into_iter();
@@ -330,8 +330,7 @@ fn number_replaced(text: &str, number: &str, by: &str) -> String {
     result + rest
 }
 
-/// The page that a server makes for a status when nobody has given it one; Apache's has changed its
-/// document type once.
+/// A server's own page for a status. The document type of Apache's pages has changed once.
 fn is_default_page(body: &str) -> bool {
     const HEADS: [&str; 3] = [
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>",

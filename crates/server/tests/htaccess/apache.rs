@@ -16,7 +16,7 @@ use crate::support::{PATIENCE, Process};
 const PROGRAM: &str = "/usr/sbin/apache2";
 const MODULES: &str = "/usr/lib/apache2/modules";
 
-/// What `.htaccess` files may use, and `<IfModule>` finds: what Howdah provides as well.
+/// The modules that `.htaccess` files may use: those that Howdah provides, too.
 const LOADED: &[&str] = &[
     "mpm_prefork",
     "access_compat",
@@ -48,7 +48,7 @@ const LOADED: &[&str] = &[
 pub struct Host {
     pub name: String,
     pub root: PathBuf,
-    /// What `AllowOverride` says; empty is `All`.
+    /// The value of `AllowOverride`; empty is `All`.
     pub overrides: String,
 }
 

@@ -10,7 +10,7 @@
 //!   301 :: /b.txt
 //!   permanent :: http://other.example/
 //! @override FileInfo Limit             AllowOverride; without it All
-//! RewriteEngine On                     what stands before the first `-- `: the root's .htaccess
+//! RewriteEngine On                     the text before the first `-- `: the root's .htaccess
 //! RewriteRule ^x$ {{target}} [R={{status}}]
 //! -- dir/.htaccess                     other files of the tree, with their content
 //! Deny from all
@@ -21,7 +21,7 @@
 //! -- x.css sub/y.js files              files that contain their own names
 //! > /x                                 a GET
 //! > POST /x HTTP/1.0 | Accept: a/b | = the body
-//! > /private => 403                    and what a line of both answers must begin with, whatever they agree on
+//! > /private => 403                    and the beginning of a line that both answers must have
 //! > @probes
 //! ```
 
@@ -30,7 +30,7 @@ use std::path::Path;
 /// Rules and requests that belong together.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// The file that it stands in, without folder and ending.
+    /// The name of the case's file, without folder and ending.
     pub group: String,
     pub title: String,
     pub line: usize,
@@ -45,7 +45,7 @@ impl Case {
     }
 }
 
-/// What a site consists of besides the standard tree.
+/// The parts of a site besides the standard tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tree {
     /// The words of `AllowOverride`; none is `All`.
@@ -70,9 +70,9 @@ pub struct Request {
     pub version: String,
     pub fields: Vec<(String, String)>,
     pub body: String,
-    /// What lines of the answer begin with.
+    /// The beginnings of lines that the answer must have.
     pub expected: Vec<String>,
-    /// As it stands in the file, after `> ` and before ` => `.
+    /// The text of the file between `> ` and ` => `.
     pub text: String,
 }
 
@@ -125,7 +125,7 @@ struct Written<'t> {
     requests: Vec<String>,
 }
 
-/// What stands below an `@each`: names, and rows of values.
+/// The table of an `@each`: names, and rows of values.
 struct Table<'t> {
     names: Vec<&'t str>,
     rows: Vec<Vec<&'t str>>,
@@ -173,10 +173,7 @@ impl<'t> Written<'t> {
 
     fn content(&mut self, line: &str) {
         if self.files.is_empty() && line.is_empty() || !self.requests.is_empty() {
-            assert!(
-                line.is_empty() || line.starts_with('#'),
-                "{line:?} stands behind the requests"
-            );
+            assert!(line.is_empty() || line.starts_with('#'), "{line:?} is behind the requests");
             return;
         }
         if self.files.is_empty() {
@@ -233,7 +230,7 @@ impl<'t> Written<'t> {
     }
 }
 
-/// What stands behind `-- `, and below it.
+/// Parses the text behind a `-- `, and the lines below.
 fn entries(name: &str, content: String) -> Vec<(String, Entry)> {
     let each = |names: &str, entry: fn(&str) -> Entry| {
         names.split(' ').map(|name| (name.to_owned(), entry(name))).collect::<Vec<_>>()
@@ -257,7 +254,7 @@ fn entries(name: &str, content: String) -> Vec<(String, Entry)> {
 }
 
 impl Request {
-    /// What stands behind `> `.
+    /// Parses the text behind a `> `.
     pub fn parse(text: &str) -> Request {
         let (text, expected) = text.split_once(" => ").unwrap_or((text, ""));
         let mut parts = text.split(" | ");

@@ -20,7 +20,7 @@ fn cases_agree() {
     }
     let mut groups: Vec<Vec<Case>> = files().iter().map(|file| case::read(file)).collect();
     for cases in &mut groups {
-        // What is recorded together is asked together.
+        // Requests that are recorded together are sent together.
         let name = |case: &Case| {
             if records { case.group.clone() } else { case.name() }
         };

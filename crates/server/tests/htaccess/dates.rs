@@ -79,7 +79,7 @@ pub fn age_from_modified(value: &str, now: Option<i64>) -> String {
     }
 }
 
-/// So many seconds are years: few rules that count from now count so far.
+/// More seconds than this are years: few rules that count from now go that far.
 const YEARS: i64 = 100_000_000;
 
 /// A second may have passed between the request and the response's Date.

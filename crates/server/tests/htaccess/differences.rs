@@ -1,5 +1,5 @@
-//! Where Howdah differs from Apache on purpose, each with its reason. One that matches no case any
-//! more fails the suite.
+//! The intended differences between Howdah and Apache, with their reasons. A difference that no
+//! case shows any more fails the suite.
 
 use crate::answer::Answer;
 
@@ -69,8 +69,7 @@ const UNTYPED: &str =
 const UTF_8: &str = "messages are in the encoding in which files are written today";
 const NO_TRACE: &str =
     "Howdah names the methods that it answers for a file; Apache names TRACE, too, or alone";
-const ITS_PATH: &str =
-    "the path of a path: not what a rule, an index file or a fallback has made of it";
+const ITS_PATH: &str = "the path of a path: not the result of a rule, an index file or a fallback";
 const TAKEN_AWAY: &str =
     "whoever takes PHP's handler or type away wants scripts not to run; they are not sent either";
 const NOT_SHOWN: &str = "the source of a script is never shown";
@@ -116,7 +115,7 @@ pub const DECIDED: &[Decided] = &[
     answer("mime: uploads in which nothing may run: Remove*", "/dir/*", "php: *", "403", TAKEN_AWAY),
     answer("corpus: thirtybees*/upload/.htaccess", "*", "php: *", "40*", TAKEN_AWAY),
     answer("corpus: mautic*/images/.htaccess", "*", "php: *", "40*", TAKEN_AWAY),
-    part("corpus: *", "*.php/*", "404", "403", "without PHP a script is not sent as text, whatever stands behind it"),
+    part("corpus: *", "*.php/*", "404", "403", "without PHP a script is not sent as text, whatever follows its name"),
     answer("mime: SetHandler cgi-script", "*", "as a file", "403", "programs that do not run are not sent either; Apache sends them where mod_cgi is not loaded"),
     answer("mime: handlers for other names of PHP: *", "*", "body: <?php*", "body: run", "the names that hosts have given PHP's handler run PHP here; an Apache without them sends the source"),
     answer("mime: handlers for other names of PHP: *source", "*", "body: <code>*", "403", NOT_SHOWN),
@@ -138,7 +137,7 @@ pub const DECIDED: &[Decided] = &[
     answer("negotiation: type maps", "/doc.var*", "200", "403", "type maps are not read, and not sent as text either"),
     line("autoindex: * ScanHTMLTitles", "body: listing *", "body: listing *", "files are not read for a listing"),
 
-    // What the Apache beside does not have.
+    // Things that this Apache does not have.
     answer("language: a mistake: SSLRequireSSL", "*", "500", "403", NO_SSL),
     answer("language: a mistake: SSLOptions *", "*", "500", "*", NO_SSL),
     line("language: IfModule: mod_ssl.c", "", "x-in: 1", NO_SSL),
@@ -149,13 +148,13 @@ pub const DECIDED: &[Decided] = &[
     line("random: *", "", "$PATH_TRANSLATED={root}*", "the path of a path, also where Apache has no sub-request left to find it by"),
     answer("random: *", "POST *", "as a file", "301", NO_CONTENT),
     answer("random: *", "POST *", "accept-ranges: bytes", "405", NO_CONTENT),
-    part("random: *", "/dump.php/info", "$SCRIPT_NAME=/dump.php/info", "", "a script's name is its path, also where DPI has left out what stands behind it"),
+    part("random: *", "/dump.php/info", "$SCRIPT_NAME=/dump.php/info", "", "a script's name is its path, also where DPI has left out the path behind it"),
     part("random: *", "/dump.php/info", "set-cookie: *", "", "no rules are asked for PATH_TRANSLATED"),
     part("random: *", "*", "302", "500", "rules that go on for ever: Apache ends with a redirect that leads nowhere"),
 ];
 
-/// What is left of a comparison when the decided differences are taken out: lines of Apache's,
-/// lines of Howdah's.
+/// Returns the lines of Apache's and of Howdah's answer that differ, without the intended
+/// differences.
 pub fn left(
     case: &str,
     request: &str,
@@ -188,7 +187,7 @@ pub fn left(
     (theirs, ours)
 }
 
-/// Whether a text is as the pattern says, in which `*` stands for anything.
+/// Returns whether a text matches the pattern, in which `*` matches anything.
 fn matches(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else {

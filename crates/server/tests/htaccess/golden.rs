@@ -1,5 +1,5 @@
-//! What Apache answered, written down beside the cases: where there is no Apache, Howdah is
-//! compared with that.
+//! Apache's recorded answers, which are kept beside the cases. Without an Apache, Howdah is
+//! compared with them.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use crate::answer::Answer;
 /// The answers recorded for a group of cases.
 #[derive(Debug, Default)]
 pub struct Golden {
-    /// Which Apache answered.
+    /// The version of the Apache that answered.
     pub version: String,
     answers: HashMap<(String, String), Answer>,
 }

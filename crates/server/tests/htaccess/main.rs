@@ -7,7 +7,7 @@
 //! | `HOWDAH_HTACCESS_FILTER` | only cases whose `file: title` contains it |
 //! | `HOWDAH_HTACCESS_RECORD` | writes Apache's answers down instead, into `cases/*.golden` |
 //! | `HOWDAH_HTACCESS_RECORDED` | compares with those answers even where there is an Apache |
-//! | `HOWDAH_HTACCESS_SEEDS` | `1000`: so many random sets of rules; `500..900`: those of these seeds |
+//! | `HOWDAH_HTACCESS_SEEDS` | `1000`: this many random sets of rules; `500..900`: the sets of these seeds |
 //! | `HOWDAH_HTACCESS_CORPUS` | a folder of real `.htaccess` files, each of which is tried as well |
 //!
 //! Without Debian's apache2 and libapache2-mod-php, Howdah is compared with the recorded answers.

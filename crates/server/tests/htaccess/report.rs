@@ -1,4 +1,4 @@
-//! What is said about answers that differ.
+//! The report on answers that differ.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -147,7 +147,7 @@ impl Report {
     }
 }
 
-/// Says something that is seen where the tests pass as well.
+/// Prints a message that is visible even if the tests pass.
 #[allow(clippy::explicit_write)] // The test harness keeps what eprintln! prints to itself.
 pub fn say(line: &str) {
     writeln!(std::io::stderr(), "{line}").unwrap();

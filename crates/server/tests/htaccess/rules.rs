@@ -1,11 +1,11 @@
-//! Where random rules come from.
+//! Random rules.
 
 /// Rules that follow from a seed.
 pub struct Rules {
     state: u64,
 }
 
-/// What is asked of random rules.
+/// The requests for random rules.
 pub const TARGETS: &[&str] = &[
     "/",
     "/a.txt",
@@ -317,7 +317,7 @@ impl Rules {
         &all[self.below(all.len())]
     }
 
-    /// Whether something happens that happens in so many of a hundred cases.
+    /// Returns `true` with this probability in percent.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }

@@ -13,7 +13,7 @@ use crate::client::Client;
 use crate::support::{Folder, Server, Setup};
 use crate::tree::Forest;
 
-/// Which servers take part.
+/// The servers that take part.
 #[derive(Clone, Copy, Debug)]
 pub struct Sides {
     pub apache: bool,
@@ -28,7 +28,7 @@ pub struct Servers {
     _folder: Folder,
 }
 
-/// What a request came to; a side that takes no part says nothing.
+/// The answers to a request; `None` for a server that takes no part.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     pub apache: Answer,

@@ -55,7 +55,8 @@ const EMPTY: &[&str] = &["empty"];
 /// Symbolic links.
 const LINKS: &[(&str, &str)] = &[("link.txt", "a.txt"), ("linkdir", "dir")];
 
-/// What every script does, unless its query says otherwise: `_status`, `_field[]`, `_body`.
+/// The code of every script. The query can change the output with `_status`, `_field[]` and
+/// `_body`.
 const DUMP: &str = r#"<?php
 if (isset($_GET['_status'])) http_response_code((int) $_GET['_status']);
 foreach ((array) ($_GET['_field'] ?? []) as $field) header($field, false);

@@ -1,4 +1,4 @@
-//! What is said, and with which exit status, when something cannot be.
+//! The messages and exit statuses of commands that fail.
 
 use crate::config;
 use crate::support::{Folder, Setup, has_php};

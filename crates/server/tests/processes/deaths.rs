@@ -38,7 +38,7 @@ fn a_dead_zygote_is_replaced_under_the_same_front() {
         let mut client = Client::connect(server.address());
         let zygote = server.kill_zygote();
         assert_eq!(client.get("/a.txt").text(), "hello");
-        // Nobody began this one, so it waits for the next zygote.
+        // No worker has begun this request, so it waits for the next zygote.
         assert_who(&client.get("/"));
         assert_ne!(server.zygote(), zygote);
         let what = format!("default: its zygote {} was killed by SIGKILL; ", zygote.number());
@@ -157,8 +157,8 @@ fn the_supervisor_leaves_no_zombies_and_leaks_no_descriptors() {
         supervisor.zombies().is_empty() && server.zygote().zombies().is_empty()
     });
 
-    // Nobody holds what is not his: the front has one end of each socket, a zygote its five, a
-    // worker no way to either.
+    // Each process holds only its own descriptors: the front one end of each socket, a zygote its
+    // five, a worker no way to either.
     let front = server.front().descriptors();
     assert!(!front.iter().any(|target| target.contains("signalfd")), "{front:?}");
     let zygote = server.zygote();

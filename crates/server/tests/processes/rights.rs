@@ -1,4 +1,4 @@
-//! Who the processes are, and what they may do.
+//! Users and rights of the processes.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

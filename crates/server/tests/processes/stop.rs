@@ -58,7 +58,9 @@ fn sigterm_finishes_the_request_in_flight() {
         let mut client = slow_request(&server, &folder);
         let mut idle = Client::connect(server.address());
         server.signal(signal);
-        wait_until("nobody is let in any more", || Client::try_connect(server.address()).is_err());
+        wait_until("no connection is accepted any more", || {
+            Client::try_connect(server.address()).is_err()
+        });
         assert_eq!(client.answer().unwrap().text(), "slow but whole");
         assert!(idle.is_closed());
         assert_eq!(server.wait().code(), Some(0));
@@ -87,7 +89,7 @@ fn told_twice_it_does_not_wait() {
 }
 
 #[test]
-fn what_does_not_finish_is_cut_off_after_the_drain_timeout() {
+fn unfinished_requests_are_cut_off_after_the_drain_timeout() {
     if !has_php() {
         return;
     }

@@ -98,7 +98,7 @@ fn a_program_that_does_not_like_the_configuration_does_not_take_over() {
     server.signal(SIGUSR2);
     server.wait_for_log("cannot be run, so this program goes on");
 
-    // Likes the configuration, but cannot be executed as what it is when it comes to it.
+    // Accepts the configuration, but fails when it is executed as the supervisor.
     let trap = format!("#!/bin/sh\nrm -f {}\nexit 0\n", program.display());
     replace(&program, |fresh| fs::write(fresh, trap).unwrap());
     server.signal(SIGUSR2);
@@ -165,7 +165,7 @@ fn no_request_is_lost_in_a_storm_of_signals() {
         }
         load.go_on(10);
     }
-    // The last of them is through when nothing changes any more.
+    // The last takeover has finished when nothing changes any more.
     let mut seen = Vec::new();
     wait_until("it is quiet", || {
         std::thread::sleep(Duration::from_millis(300));

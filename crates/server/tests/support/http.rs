@@ -57,7 +57,7 @@ impl Client {
 
     /// Waits until `part` of an answer has come, without taking it.
     pub fn wait_for(&mut self, part: &[u8]) {
-        // What has come stays in the kernel's buffer.
+        // The bytes stay in the kernel's buffer.
         super::wait_until("a part of the answer has come", || {
             let mut room = [0; 4096];
             let length = self.stream.get_ref().peek(&mut room).unwrap();

@@ -54,7 +54,7 @@ impl Load {
         Load { over, answered, clients }
     }
 
-    /// Waits until so many more requests were answered.
+    /// Waits until this many more requests were answered.
     pub fn go_on(&self, requests: u64) {
         let goal = self.answered.load(Ordering::Relaxed) + requests;
         wait_until("more requests are answered", || self.answered.load(Ordering::Relaxed) >= goal);

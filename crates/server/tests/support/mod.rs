@@ -24,11 +24,12 @@ pub use processes::{Process, wait_until};
 
 /// The program under test.
 pub const HOWDAH: &str = env!("CARGO_BIN_EXE_howdah");
-/// What is slow on a busy machine is given this long.
+/// The time limit for steps that are slow on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Whether `howdah-php` was built with PHP. If not, says so; the test then has nothing to do. That
-/// is for machines without PHP: where nobody has built it, or in CI, the test fails.
+/// Returns whether `howdah-php` was built with PHP. If not, prints that; the test then has nothing
+/// to do. This is for machines without PHP: if `howdah-php` was not built, or in CI, the test
+/// fails.
 pub fn has_php() -> bool {
     let program = Path::new(HOWDAH).with_file_name("howdah-php");
     assert!(
@@ -137,7 +138,7 @@ impl Setup {
             output: String::new(),
             logs,
         };
-        // The lines come together, so one read is enough for several.
+        // The lines are written together, so one read returns several.
         loop {
             let mut line = String::new();
             if output.read_line(&mut line).unwrap() == 0 {
@@ -171,7 +172,7 @@ impl Setup {
             .open(logs.path().join("stderr"))
             .unwrap();
         command.stdout(Stdio::piped()).stderr(log);
-        // What a server that is killed cannot remove goes with the test.
+        // Files that a killed server leaves behind are removed with the test.
         if !self.environment.iter().any(|(name, _)| name == "TMPDIR") {
             command.env("TMPDIR", logs.path());
         }
@@ -217,7 +218,7 @@ impl Server {
         &self.addresses
     }
 
-    /// What it wrote to standard output before it served.
+    /// Returns its standard output up to the moment at which it served.
     pub fn announcement(&self) -> &str {
         &self.output
     }
@@ -227,7 +228,7 @@ impl Server {
         Client::connect(self.address()).get(target)
     }
 
-    /// What it wrote to standard error so far.
+    /// Returns its standard error so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.logs.path().join("stderr")).unwrap()
     }
@@ -279,7 +280,7 @@ impl Server {
     /// Kills the zygote, and waits until its workers have gone with it, and the front knows.
     pub fn kill_zygote(&self) -> Process {
         let (zygote, workers) = (self.zygote(), self.workers());
-        let noticed = || self.log().matches("the zygote is gone, and its workers with it").count();
+        let noticed = || self.log().matches("the zygote and its workers have ended").count();
         let before = noticed();
         zygote.signal(signal::SIGKILL);
         wait_until("the workers have gone", || {

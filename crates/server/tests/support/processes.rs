@@ -30,12 +30,12 @@ impl Process {
         !matches!(self.status("State").as_deref(), None | Some("Z (zombie)" | "X (dead)"))
     }
 
-    /// Whether it has ended and nobody has taken note.
+    /// Returns whether it has ended and was not reaped.
     pub fn is_zombie(&self) -> bool {
         self.status("State").is_some_and(|state| state.starts_with('Z'))
     }
 
-    /// What `ps -o comm` shows.
+    /// Returns the name that `ps -o comm` shows.
     pub fn name(&self) -> String {
         self.status("Name").unwrap_or_default()
     }
@@ -103,7 +103,7 @@ impl Process {
             .collect()
     }
 
-    /// What its open descriptors lead to, from 0 on.
+    /// Returns the targets of its open descriptors, from 0 on.
     pub fn descriptors(&self) -> Vec<String> {
         let folder = format!("/proc/{}/fd", self.0);
         let mut found: Vec<(u32, String)> = fs::read_dir(folder)

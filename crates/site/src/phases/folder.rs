@@ -129,7 +129,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         }
         request
             .tx
-            .trace(|| step("index", shown(&found.tx.state.uri), "stands for the folder"));
+            .trace(|| step("index", shown(&found.tx.state.uri), "is the folder's index"));
         self.become_other(request, found);
         Ok(())
     }
@@ -147,7 +147,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         let (found, status) = self.sub_request(&mut request.tx.state, &uri, Some(&passed));
         if status == Status::OK && found.kind == PathKind::File {
             request.tx.trace(|| {
-                step("fallback", shown(&found.tx.state.uri), "stands for what is missing")
+                step("fallback", shown(&found.tx.state.uri), "answers for the missing file")
             });
             self.become_other(request, found);
             return Ok(());
@@ -191,7 +191,7 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
                     return Err(self.pass_on(request, found, status));
                 }
                 let url = is_other.then(|| request.tx.state.uri.clone());
-                request.tx.trace(|| step("try", shown(&found.tx.state.uri), "stands in"));
+                request.tx.trace(|| step("try", shown(&found.tx.state.uri), "answers instead"));
                 self.become_other(request, found);
                 request.redirect_url = url;
                 return Ok(());

@@ -9,7 +9,7 @@ pub(crate) mod tree;
 
 use tree::Tree;
 
-/// Asserts what each target comes to.
+/// Asserts the resolution of each target.
 fn check(tree: &mut Tree, rows: &[(&str, &str)]) {
     for (target, expected) in rows {
         assert_eq!(&tree.get(target), expected, "GET {target}");

@@ -59,7 +59,7 @@ fn is_known(
 }
 
 #[test]
-fn the_third_request_asks_nobody() {
+fn the_third_request_is_not_evaluated() {
     for target in ["/a.txt", "/some/page", "/a.txt?v=1", "/b.txt", "/"] {
         let (mut tree, mut cache) = (Tree::new(FILES, &[("", RULES)]), ResolutionCache::new());
         let known = [(); 4].map(|()| is_known(&mut tree, &mut cache, "GET", target, ""));
@@ -105,7 +105,7 @@ fn a_change_on_disk_is_seen() {
 }
 
 #[test]
-fn who_says_who_he_is_is_not_remembered() {
+fn requests_with_credentials_are_not_kept() {
     for field in ["Authorization: Basic eDp5", "Cookie: a=b"] {
         let rules = "RewriteEngine On\n\
             RewriteCond %{HTTP:Authorization}%{HTTP_COOKIE} nobody\n\
@@ -129,7 +129,7 @@ fn where_no_directive_applies_there_is_nothing_to_remember() {
 }
 
 #[test]
-fn what_is_of_no_use_is_tried_less_and_less_often() {
+fn useless_entries_are_made_less_and_less_often() {
     let (mut tree, mut cache) = (Tree::new(FILES, &[("", RULES)]), ResolutionCache::new());
     let mut kept = 0;
     for number in 0..1000 {
@@ -139,7 +139,7 @@ fn what_is_of_no_use_is_tried_less_and_less_often() {
         kept += usize::from(all.any(|entry| entry.answers.are_those_of(&client(&request))));
     }
     assert!(kept < 4 * 1000 / usize::from(MOST_PATIENCE), "{kept} of 1000");
-    // Who asks for the same again and again is remembered before long.
+    // A request that is repeated often is kept eventually.
     let again = (0..=2 * usize::from(MOST_PATIENCE))
         .filter(|_| is_known(&mut tree, &mut cache, "GET", "/a.txt", "User-Agent: x"))
         .count();
@@ -179,7 +179,7 @@ fn another_version_scheme_or_address_of_ours_is_another_request() {
 }
 
 #[test]
-fn what_the_server_prepares_stays_with_the_entry() {
+fn prepared_answers_stay_with_the_entry() {
     let (mut tree, mut cache) = (Tree::new(FILES, &[("", RULES)]), ResolutionCache::new());
     let request = request("GET", "/a.txt", "");
     let mut prepared = || resolve(&mut tree, &mut cache, &client(&request)).0.prepared;
@@ -194,7 +194,7 @@ fn what_the_server_prepares_stays_with_the_entry() {
 }
 
 #[test]
-fn what_holds_for_one_request_is_not_kept() {
+fn resolutions_of_one_request_alone_are_not_kept() {
     for read in ["%{TIME_HOUR}", "%{SCRIPT_USER}"] {
         let rules = format!("RewriteEngine On\nRewriteCond {read} nothing\nRewriteRule ^ - [F]");
         let (mut tree, mut cache) = (Tree::new(FILES, &[("", &rules)]), ResolutionCache::new());

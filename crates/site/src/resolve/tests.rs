@@ -391,7 +391,7 @@ fn the_disk_is_asked_as_seldom_as_possible() {
         ("/", 1),
         ("/dir/", 2),
         ("/dump.php/a/b/c", 2),
-        // A framework's route: once for the file, once for the script that stands in.
+        // A framework's route: once for the file, once for the script in its place.
         ("/2024/05/a-post/with/a/long/path/", 2),
         // An ErrorDocument might be in force there.
         ("/.git/config", 1),

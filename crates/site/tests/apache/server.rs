@@ -142,8 +142,8 @@ fn make_tree(root: &Path) {
     let others =
         ["a.txt", "b\\s.txt", "a.php.bak", "x.phps", ".php", ".htpasswd", ".hid/f", "\u{e4}.txt"];
     for script in scripts {
-        // What Apache sends as text must not look like a run script: it does not, it starts with
-        // `<?php`.
+        // A script that Apache sends as text does not look like a script that was run: it starts
+        // with `<?php`.
         fs::write(root.join(script), DUMP).unwrap();
     }
     for other in others {

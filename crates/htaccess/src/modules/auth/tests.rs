@@ -40,7 +40,7 @@ fn what_basic_takes_for_credentials() {
 }
 
 #[test]
-fn what_configurations_of_basic_come_to() {
+fn results_of_configurations_of_basic() {
     let with = |lines: &str| format!("{USERS_OF}Require valid-user\n{lines}");
     let rows = [
         (with("AuthType None"), 500, 500),
@@ -89,7 +89,7 @@ fn realms() {
 }
 
 #[test]
-fn a_field_that_nobody_sent() {
+fn a_missing_field() {
     let rows = [
         ("AuthBasicFake ann secret", Some("Basic YW5uOnNlY3JldA==")),
         ("AuthBasicFake ann", Some("Basic YW5uOnBhc3N3b3Jk")),

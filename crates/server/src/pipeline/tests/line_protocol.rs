@@ -1,4 +1,4 @@
-//! A protocol of the tests' own. A request is a line: a host and a target. A response is a line with
+//! A protocol for tests. A request is a line: a host and a target. A response is a line with
 //! status, type and length, then frames, each a length, a colon and content, and a final dot.
 
 use std::cell::{Cell, RefCell};
@@ -21,13 +21,13 @@ use crate::pipeline::{self, Arrival, Deadlines, RequestContext, ScratchBuffers, 
 pub(super) struct Stream(RefCell<Vec<u8>>);
 
 impl Stream {
-    /// What was sent.
+    /// The bytes that were sent.
     pub(super) fn bytes(&self) -> Vec<u8> {
         self.0.borrow().clone()
     }
 }
 
-/// Serves the request that `line` is.
+/// Serves the request in `line`.
 pub(super) async fn serve(thread: &Rc<Thread>, peer: &Peer, line: &str, stream: &Rc<Stream>) {
     let (host, target) = line.split_once(' ').expect("host and target");
     let mut request = Request {

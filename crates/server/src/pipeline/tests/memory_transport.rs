@@ -1,4 +1,4 @@
-//! A transport made of memory.
+//! An in-memory transport.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -9,7 +9,7 @@ use tokio::io::ReadBuf;
 
 use crate::net::Transport;
 
-/// The server's end of a connection whose client has sent all that it will ever send.
+/// The server's end of a connection whose client has sent everything already.
 pub(super) struct MemoryTransport {
     input: Vec<u8>,
     read: usize,
@@ -51,7 +51,7 @@ impl Client {
         self.0.most.set(Some(bytes));
     }
 
-    /// What the client has received.
+    /// Returns the bytes that the client has received.
     pub(super) fn received(&self) -> Vec<u8> {
         self.0.received.borrow().clone()
     }

@@ -1,5 +1,5 @@
-//! What an upstream sends: a head, and content as its head says. Checked as if it came from a
-//! stranger.
+//! Reading an upstream's response: a head, and content as the head announces. The upstream is not
+//! trusted.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -18,33 +18,33 @@ use super::UpstreamError;
 use crate::body::{Available, Received, Source, SourceError};
 use crate::net::{Buffer, Piece};
 
-/// Bytes of a response's head, and lines in it.
+/// The most bytes of a response's head, and the most lines in it.
 const MOST_HEAD: usize = 64 * 1024;
 const MOST_LINES: usize = 200;
-/// Interim responses before the final one.
+/// The most interim responses before the final one.
 const MOST_INTERIM: usize = 16;
 /// Bytes of a request's content that are written at once.
 const STEP: usize = 64 * 1024;
 
-/// Why an upstream has not answered as it should.
+/// The reasons why an upstream failed.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// There is no connection.
+    /// The connection could not be made.
     Unreachable(io::Error),
     /// The connection broke.
     Broken(io::Error),
-    /// It ended too early.
+    /// The response ended too early.
     Short,
-    /// Nothing came, or went, for `upstream_timeout`.
+    /// Nothing was received or sent for `upstream_timeout`.
     Silent,
-    /// That is not HTTP/1.
+    /// The response is not valid HTTP/1.
     Malformed(&'static str),
-    /// The request's content cannot be read from where it was put aside.
+    /// The request's content cannot be read from its file.
     Storage(io::Error),
 }
 
 impl Failure {
-    /// What the client is told: as by mod_proxy.
+    /// Returns the status for the client, which is mod_proxy's.
     pub(super) fn status(&self) -> Status {
         match self {
             Failure::Unreachable(_) => Status::SERVICE_UNAVAILABLE,
@@ -75,7 +75,7 @@ impl fmt::Display for Failure {
 pub(super) trait Duplex: AsyncRead + AsyncWrite + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for T {}
 
-/// A response that is coming.
+/// A response that is being received.
 pub(super) struct Reply {
     /// The upstream's name, for the log.
     name: String,
@@ -85,16 +85,16 @@ pub(super) struct Reply {
     ready: (usize, usize),
     left: Left,
     patience: Duration,
-    /// Runs while nothing comes.
+    /// Runs while nothing is received.
     silence: Option<Pin<Box<Sleep>>>,
 }
 
-/// What is still to come of a response's content.
+/// The part of a response's content that was not received yet.
 #[derive(Debug)]
 enum Left {
     Length(u64),
     Chunks(Box<ChunkedDecoder>),
-    /// Whatever comes before the connection's end.
+    /// Everything up to the connection's end.
     All,
 }
 
@@ -108,7 +108,7 @@ impl fmt::Debug for Reply {
 }
 
 impl Reply {
-    /// A response that may come on `stream`.
+    /// Returns a response that is to be read from `stream`.
     pub(super) fn new(name: String, stream: Box<dyn Duplex>, patience: Duration) -> Reply {
         Reply {
             name,
@@ -164,7 +164,7 @@ impl Reply {
         Poll::Ready(Err(Failure::Silent))
     }
 
-    /// Reads the final head, and notes what content follows it. Interim ones are passed over.
+    /// Reads the final head, and notes which content follows it. Interim responses are skipped.
     pub(super) async fn read_head(&mut self, is_head: bool) -> Result<ResponseHead, Failure> {
         let mut interim = 0;
         loop {
@@ -198,7 +198,7 @@ impl Reply {
         }
     }
 
-    /// Finds the next content. Afterwards `ready` says how much there is; none is the end.
+    /// Finds the next content. Afterwards `ready` is its length; 0 is the end.
     fn poll_content(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
         while self.ready.0 == 0 && !matches!(self.left, Left::Length(0)) {
             if self.input.is_empty() && ready!(self.poll_fill(context))? == 0 {
@@ -271,13 +271,13 @@ impl Source for Reply {
         }
     }
 
-    /// An upstream that pauses wants to be heard.
+    /// The output before an upstream's pause is sent on without a delay.
     fn pause(&self) -> Duration {
         Duration::ZERO
     }
 }
 
-/// A head and its length, if all of it is there.
+/// Returns a head and its length, if the head is complete.
 fn parse_head(bytes: &[u8]) -> Result<Option<(ResponseHead, usize)>, Failure> {
     let mut lines = [httparse::EMPTY_HEADER; MOST_LINES];
     let mut parsed = httparse::Response::new(&mut lines);
@@ -306,12 +306,12 @@ fn parse_head(bytes: &[u8]) -> Result<Option<(ResponseHead, usize)>, Failure> {
         let pushed = head.push(name, value);
         pushed.map_err(|_| Failure::Malformed("a field holds control bytes"))?;
     }
-    // It would speak of our own connection.
+    // The field would be taken for one of our own connection.
     head.fields.remove(b"connection");
     Ok(Some((head, length)))
 }
 
-/// How much content follows a head (RFC 9112 §6.3).
+/// Returns how much content follows a head (RFC 9112 §6.3).
 fn framing(fields: &Fields) -> Result<Left, Failure> {
     let mut codings = fields.values(b"transfer-encoding").flat_map(members);
     match (codings.next(), codings.next()) {

@@ -1,4 +1,4 @@
-//! What is wrong with a file closes what it covers; and what an error's page is.
+//! A mistake in a file closes everything that the file covers; and error pages.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -61,7 +61,7 @@ fn a_file_that_cannot_be_read_closes_what_it_covers() {
 }
 
 #[test]
-fn a_catastrophic_expression_ends_in_500_and_keeps_nobody_waiting() {
+fn a_catastrophic_expression_ends_in_500_and_delays_no_other_request() {
     let site = Site::new(&[
         ("bad/.htaccess", "RewriteEngine On\nRewriteRule ^(a+)+$ /ok.txt\n"),
         ("bad/x.txt", "x"),
@@ -198,14 +198,14 @@ fn a_script_makes_the_page_of_an_error() {
     assert_eq!(
         (reply.status, reply.text()),
         (403, "403 403 /secret/x GET 3"),
-        "as Apache: nobody has come to the content yet"
+        "as Apache: the content was not looked at yet"
     );
     fs::write(site.root().join(".htaccess"), "ErrorDocument 404 /error.php?fine\n").unwrap();
     assert_eq!(site.get("/none").status, 200, "the script has the last word");
 }
 
 #[test]
-fn content_that_nobody_wants_has_its_limit() {
+fn unwanted_content_has_a_limit() {
     let site = Site::new(&[
         (
             ".htaccess",
@@ -242,7 +242,7 @@ fn content_that_nobody_wants_has_its_limit() {
                     status == 413 && has_page,
                     "{target} {body}"
                 );
-                // What follows on the connection is the next request, or nothing.
+                // The following bytes on the connection are the next request, or nothing.
                 if reply.is_last() {
                     assert_eq!(wire.rest(), b"", "{target} {body}");
                 } else {

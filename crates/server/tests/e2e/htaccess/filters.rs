@@ -75,7 +75,7 @@ fn files_are_compressed_for_who_can_read_it() {
 }
 
 #[test]
-fn what_scripts_print_is_compressed_as_it_comes() {
+fn output_of_scripts_is_compressed_as_it_is_made() {
     if !has_php() {
         return;
     }

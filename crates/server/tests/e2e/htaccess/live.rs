@@ -1,4 +1,4 @@
-//! What is written is in force at the very next request.
+//! A change of a file takes effect at the next request.
 
 use std::fs;
 
@@ -30,7 +30,7 @@ fn an_edit_is_seen_at_the_next_request() {
 }
 
 #[test]
-fn what_is_remembered_is_forgotten_in_time() {
+fn cached_answers_are_dropped_in_time() {
     let rules = "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteRule . /fallback.txt [L]\n\
         RewriteCond %{HTTP:X-Door} =closed\nRewriteRule ^ - [F]\n";
     let site =
@@ -145,7 +145,7 @@ fn a_secret_is_never_served_while_files_come_and_go() {
 }
 
 #[test]
-fn what_the_configuration_says_of_them() {
+fn settings_of_the_configuration() {
     let files = [
         (".htaccess", "Header set X-Tag file\nRewriteEngine On\nRewriteRule ^old$ /file.txt\n"),
         ("file.txt", "x"),

@@ -1,14 +1,14 @@
-//! Passwords: slow to compare by design, and in nobody's way.
+//! Passwords: comparisons are slow by design, and delay no other request.
 
 use std::time::{Duration, Instant};
 
 use crate::site::Site;
 use crate::support::Client;
 
-/// What `htpasswd -nbB -C 10 slow secret` writes: a twentieth of a second in a release build, some
-/// seconds in a debug one.
+/// The output of `htpasswd -nbB -C 10 slow secret`. Comparing it takes a twentieth of a second in a
+/// release build, some seconds in a debug build.
 const SLOW: &str = "slow:$2y$10$qYH7NNZAIiAwzQe6lAymRu5AGkNb/oudWkF4xxes8oA8OaxKi35BG\n";
-/// What `htpasswd -nbs quick 'open sesame'` writes.
+/// The output of `htpasswd -nbs quick 'open sesame'`.
 const QUICK: &str = "quick:{SHA}W8r/fyL/UzygmbNAjq2HbA67qac=\n";
 
 fn files() -> Vec<(&'static str, &'static str)> {
@@ -54,7 +54,7 @@ fn only_who_has_the_password() {
 }
 
 #[test]
-fn comparing_them_keeps_nobody_waiting() {
+fn comparing_them_delays_no_other_request() {
     let site = site(SLOW);
     let address = site.server.address();
     let guessers: Vec<_> = (0..4)

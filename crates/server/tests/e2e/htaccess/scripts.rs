@@ -1,4 +1,4 @@
-//! What directives make of a script's surroundings.
+//! The effects of directives on scripts: variables and settings.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! `RewriteRule … [P]`: what upstreams get, and what becomes of their responses.
+//! `RewriteRule … [P]`: the requests that upstreams get, and the handling of their responses.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::site::{Options, Site};
 use crate::support::wait_until;
 
-/// Starts an upstream that answers each connection with what its path says; its URL.
+/// Starts an upstream that answers each connection as the path demands. Returns its URL.
 fn upstream() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -274,7 +274,7 @@ fn a_client_that_leaves_is_not_waited_for() {
     assert_eq!(site.get("/file.txt").text(), "a file");
 }
 
-/// Somebody who reads slowly gets all of it, and keeps nobody else waiting.
+/// A slow client gets the whole response, and delays no other client.
 #[test]
 fn slow_readers() {
     let url = upstream();

@@ -1,4 +1,4 @@
-//! Scripts that go wrong, and what is left of the others.
+//! Scripts that fail, and the effects on other scripts.
 
 use std::time::{Duration, Instant};
 
@@ -277,7 +277,7 @@ fn a_killed_zygote_comes_back_with_its_pool() {
 }
 
 #[test]
-fn a_worker_is_replaced_after_so_many_requests() {
+fn a_worker_is_replaced_after_its_number_of_requests() {
     if !has_php() {
         return;
     }

@@ -79,7 +79,7 @@ fn several_cookies_are_several_fields() {
 }
 
 #[test]
-fn what_belongs_to_the_connection_is_the_servers() {
+fn fields_of_the_connection_are_the_servers() {
     if !has_php() {
         return;
     }
@@ -106,7 +106,7 @@ fn a_script_may_ask_for_the_connections_end() {
 }
 
 #[test]
-fn nobody_splits_a_response() {
+fn no_field_splits_a_response() {
     if !has_php() {
         return;
     }

@@ -1,11 +1,11 @@
-//! What a script learns of a request.
+//! The data of a request in a script.
 
 use serde_json::{Value, json};
 
 use crate::site::Site;
 use crate::support::has_php;
 
-/// Says everything of the request that scripts look at.
+/// Prints all data of the request that scripts use.
 const ECHO: &str = "<?php
     header('Content-Type: application/json');
     $input = file_get_contents('php://input');
@@ -216,7 +216,7 @@ fn header_fields_are_told_and_none_is_forged() {
     assert_eq!(server["HTTP_X_TWO"], "a, b");
     assert_eq!(server["HTTP_ACCEPT_LANGUAGE"], "de");
     assert_eq!(server.get("HTTP_PROXY"), None, "httpoxy");
-    assert_eq!(server.get("HTTP_X_UNDER_SCORE"), None, "it would stand for X-Under-Score");
+    assert_eq!(server.get("HTTP_X_UNDER_SCORE"), None, "it would be X-Under-Score");
     assert_eq!(said["cookie"], json!({"a": "1", "b": "2", "c": "3"}));
     assert_eq!(said["headers"]["X-One"], "1");
     assert_eq!(said["headers"]["Accept-Language"], "de");

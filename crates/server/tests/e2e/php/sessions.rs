@@ -1,10 +1,10 @@
-//! Sessions that nobody comes back for.
+//! Sessions that are no longer used.
 
 use crate::site::Site;
 use crate::support::{has_php, wait_until};
 
-/// Makes a session that was last used so many hours ago, or says whether the one with that `id` is
-/// there.
+/// Makes a session that was last used this many hours ago, or prints whether the session `id`
+/// exists.
 const OLD: (&str, &str) = (
     "old.php",
     "<?php $old = session_save_path() . '/sess_' . ($_GET['id'] ?? $_GET['hours']);
@@ -65,7 +65,7 @@ fn the_scripts_own_lifetime_holds() {
 }
 
 #[test]
-fn who_says_how_often_is_obeyed() {
+fn a_configured_probability_is_obeyed() {
     if !has_php() {
         return;
     }

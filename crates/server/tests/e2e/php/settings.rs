@@ -177,11 +177,11 @@ fn each_pool_has_folders_of_its_own() {
         }
         assert_eq!(said["files"].as_array().unwrap().len(), 1);
         let session = fs::metadata(said["session"].as_str().unwrap()).unwrap();
-        assert_eq!(session.permissions().mode() & 0o077, 0, "nobody else reads sessions");
+        assert_eq!(session.permissions().mode() & 0o077, 0, "no other user reads sessions");
         assert_eq!(u64::from(session.uid()), said["uid"].as_u64().unwrap());
         assert!(
             !Path::new(said["upload"].as_str().unwrap()).exists(),
-            "uploads nobody moved are removed"
+            "uploads that were not moved are removed"
         );
     }
     assert_ne!(one["session"], two["session"]);

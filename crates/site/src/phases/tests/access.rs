@@ -1,4 +1,4 @@
-//! Who may see what, and the order of folders, `<Files>` and `<If>`.
+//! Access control, and the order of folders, `<Files>` and `<If>`.
 
 use super::check;
 use super::tree::Tree;
@@ -79,7 +79,7 @@ fn passwords() {
 }
 
 #[test]
-fn what_cannot_be_honoured_is_not_served() {
+fn files_whose_rules_cannot_be_honoured_are_not_served() {
     let mut tree =
         Tree::new(FILES, &[("", "<Files secret.txt>\nRequire ldap-group cn=x\n</Files>\n")]);
     check(&mut tree, &[("/a.txt", "file a.txt"), ("/secret.txt", "500")]);

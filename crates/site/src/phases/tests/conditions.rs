@@ -14,7 +14,7 @@ fn sections_come_behind_folders_and_conditions_behind_both() {
                 "",
                 "<If \"%{QUERY_STRING} == 'no'\">\nRequire all denied\n</If>\n<Files a.txt>\nRequire all granted\n</Files>\n",
             ),
-            // The section of the folder above stands before what this folder says outside of
+            // The section of the folder above precedes the directives of this folder outside of
             // sections.
             (
                 "in/",
@@ -57,7 +57,7 @@ fn conditions_have_branches_and_nest() {
 }
 
 #[test]
-fn who_was_let_through_is_not_asked_again_under_the_same_rules() {
+fn access_is_not_checked_again_under_the_same_rules() {
     let mut tree = Tree::new(
         FILES,
         &[

@@ -1,4 +1,4 @@
-//! Variables: who sets them when, and what becomes of them in redirects.
+//! Variables: the phases that set them, and their names after redirects.
 
 use std::rc::Rc;
 
@@ -30,7 +30,7 @@ fn variables_are_set_in_the_order_of_the_phases() {
     assert_eq!(tree.request("GET", "/a.php", good), "php a.php");
     assert_eq!(env(&mut tree, "/a.php", good, "PLAIN").as_deref(), Some("one"));
     assert_eq!(env(&mut tree, "/sub/b.php", good, "PLAIN").as_deref(), Some("two"));
-    // What the first round has set is renamed, and set anew.
+    // The first round's variables are renamed, and set anew.
     assert_eq!(env(&mut tree, "/go", good, "REDIRECT_RULE").as_deref(), Some("1"));
     assert_eq!(env(&mut tree, "/go", good, "REDIRECT_GOOD").as_deref(), Some("yes"));
     assert_eq!(env(&mut tree, "/go", good, "REDIRECT_PLAIN").as_deref(), Some("one"));

@@ -1,4 +1,4 @@
-//! What is there, index files, slashes, FallbackResource, the site's own steps.
+//! Existing paths, index files, slashes, FallbackResource, the site's own steps.
 
 use howdah_config::TryStep;
 
@@ -87,7 +87,7 @@ fn slashes_and_listings() {
 }
 
 #[test]
-fn a_fallback_stands_for_what_is_missing() {
+fn a_fallback_answers_for_missing_files() {
     let mut tree = Tree::new(
         FILES,
         &[("", "FallbackResource /index.php\n"), ("app/", "FallbackResource disabled\n")],

@@ -1,4 +1,4 @@
-//! Who serves a file: names, SetHandler, sections.
+//! The handler of a file: names, SetHandler, sections.
 
 use super::check;
 use super::tree::Tree;

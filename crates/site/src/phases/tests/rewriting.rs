@@ -83,7 +83,7 @@ fn wordpress() {
 }
 
 #[test]
-fn a_front_controller_sees_where_it_stands() {
+fn a_front_controller_sees_its_own_place() {
     let mut tree = Tree::new(FILES, &[("", WORDPRESS)]);
     let resolved = tree.resolved("GET", "/2024/a%20post/?x=1", "Authorization: Basic eDp5");
     let state = &resolved.ruled.as_ref().unwrap().state;
@@ -147,7 +147,7 @@ fn rounds_are_limited() {
 }
 
 #[test]
-fn what_rules_lead_to_stays_below_the_root() {
+fn targets_of_rules_stay_below_the_root() {
     let mut tree = Tree::new(
         "index.php secret/.htpasswd a%b.txt",
         &[(
@@ -213,7 +213,7 @@ fn statuses_and_redirects() {
             ("/r?q", "301 http://example.org/index.php?q"),
             ("/x", "302 http://other.example/y"),
             ("/t", "404"),
-            // DirectorySlash stands before what a rule makes of a folder's URL.
+            // DirectorySlash comes before a rule's result for a folder's URL.
             ("/dir", "301 /dir/"),
         ],
     );

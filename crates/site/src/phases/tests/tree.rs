@@ -1,5 +1,5 @@
-//! A tree of files in memory with its `.htaccess`, and what a request for one of them comes to, in
-//! one line.
+//! An in-memory tree of files with its `.htaccess`, and the resolution of a request for one of
+//! them, in one line.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -31,7 +31,7 @@ pub struct Tree {
     kinds: BTreeMap<String, PathKind>,
     htaccess: HashMap<String, String>,
     rules: RefCell<HashMap<String, Option<Rc<Rules>>>>,
-    /// What directives may read.
+    /// The files that directives may read.
     contents: HashMap<String, String>,
     /// The files and folders that are links.
     links: HashSet<String>,
@@ -198,7 +198,7 @@ impl Tree {
 }
 
 impl Tree {
-    /// What an error comes to that is found after `target` was resolved.
+    /// Resolves an error that occurs after `target` was resolved.
     pub fn later(&mut self, target: &str, ruled: Option<Rc<Ruled>>, status: u16) -> String {
         let request = Request {
             target: target.as_bytes().to_vec(),

@@ -1,6 +1,6 @@
 use super::*;
 
-/// What becomes of a response: status, content, or why not.
+/// Reads a response. Returns its status and content, or the failure.
 fn read(response: &str, is_head: bool) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

@@ -1,4 +1,4 @@
-//! What PHP gets, what it gives, and what becomes of scripts that go wrong.
+//! PHP: the requests that scripts get, their responses, and their failures.
 
 mod failures;
 mod headers;
