@@ -6,8 +6,8 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use howdah_ipc::response::{self, Head, HeadKind};
-use howdah_ipc::{Corrupt, Phase};
+use howdah_ipc::response::{self, HeadKind, ResponseHead};
+use howdah_ipc::{Corrupt, SlotPhase};
 
 use crate::waiters::{Overdue, Waiters};
 use crate::zygote::Lease;
@@ -93,7 +93,7 @@ impl Exchange {
             }
             if zygote.is_dead() {
                 let untouched =
-                    look.phase == Phase::Queued && zygote.front.cancel(lease.slot_ref());
+                    look.phase == SlotPhase::Queued && zygote.front.cancel(lease.slot_ref());
                 return Err(if untouched {
                     ExchangeError::NotTaken
                 } else {
@@ -101,13 +101,13 @@ impl Exchange {
                 });
             }
             match (overdue, look.phase) {
-                (Some(Overdue::Waiting), Phase::Queued)
+                (Some(Overdue::Waiting), SlotPhase::Queued)
                     if zygote.front.cancel(lease.slot_ref()) =>
                 {
                     self.cancelled = true;
                     return Err(ExchangeError::NotBegun);
                 }
-                (Some(Overdue::Running), Phase::Taken) => {
+                (Some(Overdue::Running), SlotPhase::Taken) => {
                     self.kill = true;
                     return Err(ExchangeError::TimedOut);
                 }
@@ -208,6 +208,6 @@ impl Drop for Exchange {
 ///
 /// # Errors
 /// [`ExchangeError::Malformed`] if the bytes are no response head.
-pub fn decode_head(bytes: &[u8]) -> Result<Head<'_>, ExchangeError> {
-    Head::decode(bytes).map_err(ExchangeError::Malformed)
+pub fn decode_head(bytes: &[u8]) -> Result<ResponseHead<'_>, ExchangeError> {
+    ResponseHead::decode(bytes).map_err(ExchangeError::Malformed)
 }

@@ -11,7 +11,7 @@ use std::time::Instant;
 use howdah_config::Config;
 use howdah_files::{CompressedBudget, DirectiveCache, Store};
 use howdah_http::{Limits, Status};
-use howdah_php::{Encoder, Pool, PoolHandle};
+use howdah_php::{Pool, PoolHandle, RequestEncoder};
 use howdah_site::{ResolutionCache, Site, Sites};
 use howdah_sys::readiness::Readable;
 use tokio::runtime::{Builder, LocalOptions};
@@ -80,7 +80,7 @@ pub(crate) struct Thread {
     resolution_cache: RefCell<ResolutionCache<Prepared>>,
     compressed: CompressedBudget,
     handles: Vec<Option<Rc<PoolHandle>>>,
-    encoder: RefCell<Encoder>,
+    encoder: RefCell<RequestEncoder>,
     watches: Watches,
     clock: Clock,
     access: Option<AccessLog>,
@@ -178,7 +178,7 @@ impl Thread {
             resolution_cache: RefCell::default(),
             compressed: CompressedBudget::new(MOST_COMPRESSED),
             handles,
-            encoder: RefCell::new(Encoder::default()),
+            encoder: RefCell::new(RequestEncoder::default()),
             watches: Watches::new(),
             clock: Clock::new(),
             access,
@@ -244,7 +244,7 @@ impl Thread {
         self.handles.get(site)?.as_ref()
     }
 
-    pub(crate) fn encoder(&self) -> &RefCell<Encoder> {
+    pub(crate) fn encoder(&self) -> &RefCell<RequestEncoder> {
         &self.encoder
     }
 
