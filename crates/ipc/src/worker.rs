@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use howdah_sys::eventfd::EventFd;
 use howdah_sys::futex;
-use howdah_sys::schedule::{Schedule, Spent};
+use howdah_sys::schedule::{CpuTimes, Schedule};
 use howdah_sys::seqpacket::SeqPacket;
 
 use crate::control::Attach;
@@ -124,7 +124,7 @@ struct CpuMeter {
 impl CpuMeter {
     /// Reads the processor times before a script. `None` if scripts are too short for the
     /// measurement.
-    fn begin(&mut self) -> Option<Spent> {
+    fn begin(&mut self) -> Option<CpuTimes> {
         if self.average < METERED {
             return None;
         }
@@ -136,7 +136,7 @@ impl CpuMeter {
 
     /// Returns the per mille of a script's time during which the script was on a processor. Time
     /// spent waiting for a processor is not counted.
-    fn end(&mut self, took: u64, before: Option<Spent>) -> Option<u32> {
+    fn end(&mut self, took: u64, before: Option<CpuTimes>) -> Option<u32> {
         self.average = self.average - self.average / 8 + took / 8;
         let (before, after) = (before?, self.schedule.as_ref()?.spent().ok()?);
         let running = after.running.saturating_sub(before.running);
@@ -277,7 +277,7 @@ pub struct ResponseWriter<'w> {
     /// Bytes of `written` that the front was notified of.
     told: u64,
     meter: &'w mut CpuMeter,
-    spent: Option<Spent>,
+    spent: Option<CpuTimes>,
     began: Instant,
     finished: bool,
 }

@@ -1,5 +1,5 @@
-//! `howdah check`: what is wrong with the configuration and with every `.htaccess` below the sites'
-//! roots.
+//! `howdah check`: finds the mistakes in the configuration and in every `.htaccess` below the
+//! sites' roots.
 
 mod show;
 mod tree;
@@ -14,23 +14,23 @@ use howdah_site::{Site, Sites};
 
 pub(crate) use show::{json, text};
 
-/// What has been found.
+/// The mistakes that were found.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// How many `.htaccess` files have been read.
+    /// Number of `.htaccess` files that were read.
     pub(crate) files: usize,
-    /// What is wrong with them, file by file, each in the order of its lines.
+    /// The mistakes, file by file, in the order of their lines.
     pub(crate) remarks: Vec<Mistake>,
 }
 
 impl Findings {
-    /// How many are as bad as that.
+    /// Number of mistakes of this severity.
     pub(crate) fn count(&self, severity: Severity) -> usize {
         self.remarks.iter().filter(|remark| remark.kind.severity() == severity).count()
     }
 }
 
-/// Looks at the directives of all sites.
+/// Checks the `.htaccess` files and the rules of all sites.
 pub(crate) fn directives(config: &Config) -> Findings {
     let mut findings = Findings::default();
     for site in Sites::compile(config).iter() {
@@ -53,7 +53,7 @@ impl Findings {
         let surroundings = site.htaccess_context(&folder);
         match content {
             Err(why) => {
-                let message = format!("{why}, so what it covers is not served");
+                let message = format!("{why}; requests that it covers are refused");
                 self.remarks.push(about_file(
                     &surroundings,
                     MistakeKind::Unreadable,
@@ -67,7 +67,7 @@ impl Findings {
         }
     }
 
-    /// A file in a site that reads none.
+    /// Handles a file in a site that reads no `.htaccess` files.
     fn unread(&mut self, content: &[u8], surroundings: &Surroundings) {
         let all = Surroundings::new(surroundings.file.clone(), &surroundings.folder);
         let (kind, message) = match lint::protects(content, &all, &mut exists) {
@@ -95,7 +95,7 @@ fn about_file(surroundings: &Surroundings, kind: MistakeKind, complaint: Complai
     }
 }
 
-/// The folders that a site serves: one, or one for each host that there is now.
+/// The root folders of a site: one, or one per host that exists now.
 fn roots(root: &RootTemplate) -> Vec<PathBuf> {
     match root {
         RootTemplate::Fixed(path) => vec![path.clone()],

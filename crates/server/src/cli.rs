@@ -17,7 +17,7 @@ use crate::supervisor::generation_plan::GenerationPlan;
 use crate::supervisor::plan::{ServeOptions, ServePlan, SiteSource};
 use crate::supervisor::{self, CommandError};
 
-/// Bad usage or configuration.
+/// Exit status for wrong usage and for a mistake in the configuration.
 const EXIT_USAGE: u8 = 2;
 
 /// A server for PHP sites.
@@ -122,11 +122,11 @@ struct ServerArguments {
     control: Option<PathBuf>,
 }
 
-/// The addresses that one `--listen` names.
+/// The addresses of one `--listen` option.
 #[derive(Debug, Clone)]
 struct ListenAddresses(Vec<SocketAddr>);
 
-/// Runs the command of the command line.
+/// Runs the command that the command line names.
 pub(crate) fn main() -> ExitCode {
     let CommandLine { task } = match CommandLine::try_parse() {
         Ok(line) => line,
@@ -152,7 +152,8 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Help and version are printed as answers. Everything else is a mistake, reported like other errors.
+/// Help and version go to standard output. Everything else is a mistake and is reported like other
+/// errors.
 fn usage(mistake: &clap::Error) -> ExitCode {
     if !mistake.use_stderr() {
         say(mistake.render().to_string().trim_end());
@@ -260,7 +261,7 @@ impl CheckArguments {
     }
 }
 
-/// The users, programs and folders that the configuration names, or all errors.
+/// The plan of the configuration, or all errors in its users, programs and folders.
 type PlanResult = Result<GenerationPlan, Vec<String>>;
 
 fn report(findings: &Findings, found: &PlanResult) -> String {
@@ -318,18 +319,20 @@ impl ServerArguments {
     }
 }
 
-/// A reader that has read enough, such as `head`, closes the pipe. That is no error.
+/// A closed pipe is not an error: a reader such as `head` has read enough.
 fn say(text: &str) {
     let _ = writeln!(io::stdout(), "{text}");
 }
 
 fn read_environment() -> Result<Environment, CommandError> {
     Environment::read().map_err(|error| {
-        CommandError::Failed(format!("cannot find out who and where this process is: {error}"))
+        CommandError::Failed(format!(
+            "cannot read the user and the program of this process: {error}"
+        ))
     })
 }
 
-/// Relative paths start at the folder where the command was typed.
+/// Makes a path absolute. Relative paths start at the current folder.
 fn absolute(path: PathBuf) -> Result<PathBuf, CommandError> {
     std::path::absolute(&path)
         .map_err(|error| CommandError::Config(format!("{}: {error}", path.display())))
@@ -343,7 +346,7 @@ fn absolute_target(target: AccessTarget) -> AccessTarget {
 }
 
 fn listen(text: &str) -> Result<ListenAddresses, String> {
-    // The help is written for the configuration file, where addresses stand in quotes.
+    // The advice is written for the configuration file, where addresses are in quotes.
     listen_addresses(text)
         .map(ListenAddresses)
         .map_err(|(what, help)| format!("{what}; {}", help.replace(['`', '"'], "")))

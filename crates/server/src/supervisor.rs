@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use howdah_sys::poll;
-use howdah_sys::signal::{Arrived, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, Signals};
+use howdah_sys::signal::{ReceivedSignal, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, Signals};
 
 use self::backoff::Backoff;
 use self::change::GenerationChange;
@@ -47,7 +47,7 @@ use self::generation_plan::GenerationPlan;
 use self::listeners::Listener;
 use self::plan::ServePlan;
 use self::upgrade::ConfigCheck;
-use crate::log::{ErrorLog, Level, Target};
+use crate::log::{ErrorLog, Level, LogTarget};
 
 pub(crate) use self::startup::{CommandError, serve};
 
@@ -66,7 +66,7 @@ struct Supervisor {
     run_front: RunFront,
     began: Instant,
     log: Arc<ErrorLog>,
-    access: Option<Target>,
+    access: Option<LogTarget>,
     signals: Signals,
     listeners: Vec<Listener>,
     control: Option<ControlSocket>,
@@ -203,7 +203,7 @@ impl Supervisor {
         Ok(())
     }
 
-    fn obey(&mut self, Arrived { signal, by_kernel }: Arrived) {
+    fn obey(&mut self, ReceivedSignal { signal, by_kernel }: ReceivedSignal) {
         match signal {
             SIGTERM | SIGINT => self.stop(),
             // From the kernel: the terminal was closed.

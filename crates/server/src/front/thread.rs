@@ -44,7 +44,7 @@ pub(crate) struct Shared {
     /// zygotes, is the last to end.
     pub(crate) others: AtomicUsize,
     pub(crate) log: Arc<ErrorLog>,
-    pub(crate) access: Option<crate::log::Writer>,
+    pub(crate) access: Option<crate::log::LogWriter>,
     /// Connections by thread.
     pub(crate) loads: Vec<AtomicUsize>,
     /// Where each thread takes connections that another accepted.

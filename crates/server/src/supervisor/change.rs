@@ -11,7 +11,7 @@ use super::generation::{Generation, GenerationPhase};
 use super::generation_plan::GenerationPlan;
 use super::listeners::{self, Listener};
 use super::{CommandError, Supervisor};
-use crate::log::{ErrorLog, Level, Target};
+use crate::log::{ErrorLog, Level, LogTarget};
 
 /// The cause of a new generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub(super) struct GenerationChange {
     listeners: Vec<Listener>,
     control: NextSocket,
     log: Arc<ErrorLog>,
-    access: Option<Target>,
+    access: Option<LogTarget>,
 }
 
 /// The control socket after the change.
@@ -242,9 +242,9 @@ impl Supervisor {
         }
     }
 
-    fn logs_for(&self, config: &Config) -> Result<(Arc<ErrorLog>, Option<Target>), String> {
+    fn logs_for(&self, config: &Config) -> Result<(Arc<ErrorLog>, Option<LogTarget>), String> {
         let file = |path: &std::path::Path| {
-            Target::file(path).map_err(|error| {
+            LogTarget::file(path).map_err(|error| {
                 format!("cannot open the log {}: {error}; create its folder", path.display())
             })
         };
@@ -254,13 +254,13 @@ impl Supervisor {
                 self.log.target().clone()
             }
             ErrorTarget::File(path) => file(path)?,
-            ErrorTarget::Stderr => Target::stderr().map_err(stream)?,
+            ErrorTarget::Stderr => LogTarget::stderr().map_err(stream)?,
         };
         let log = Arc::new(ErrorLog::new(log, config.log.level));
         let present = self.access.as_ref();
         let access = match &config.log.access {
             AccessTarget::Off => None,
-            AccessTarget::Stdout => Some(Target::stdout().map_err(stream)?),
+            AccessTarget::Stdout => Some(LogTarget::stdout().map_err(stream)?),
             AccessTarget::File(path) => {
                 Some(match present.filter(|target| target.path() == Some(path)) {
                     Some(present) => present.clone(),

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use howdah_config::Config;
 use howdah_sys::seqpacket::SeqPacket;
 
-use crate::log::{ErrorLog, Target};
+use crate::log::{ErrorLog, LogTarget};
 
 /// The values that a front starts with.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct FrontStart {
     pub(crate) pools: Vec<PoolChannel>,
     pub(crate) log: Arc<ErrorLog>,
     /// The access log; `None` if it is off.
-    pub(crate) access: Option<Target>,
+    pub(crate) access: Option<LogTarget>,
 }
 
 /// The channel to a pool's zygote.
@@ -103,7 +103,7 @@ pub(crate) struct PoolFacts {
 /// Replaces the log files by those attached to [`ToFront::ReopenLogs`].
 pub(crate) fn replace_logs(
     log: &ErrorLog,
-    access: Option<&Target>,
+    access: Option<&LogTarget>,
     descriptors: Vec<OwnedFd>,
 ) -> io::Result<()> {
     let files = [Some(log.target()), access].into_iter().flatten();

@@ -16,7 +16,7 @@ use super::front_protocol::{FrontStart, PoolChannel, ToFront};
 use super::generation_plan::GenerationPlan;
 use super::listeners::Listener;
 use super::pool::PoolProcesses;
-use crate::log::{ErrorLog, Target};
+use crate::log::{ErrorLog, LogTarget};
 
 /// Time in which PHP with all its extensions, and the front, must be ready.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
@@ -32,7 +32,7 @@ pub(super) struct Generation {
     pub(super) config: Option<Arc<Config>>,
     /// The error log and the access log that the front writes to. `None` if the generation was
     /// taken over.
-    pub(super) logs: Option<(Arc<ErrorLog>, Option<Target>)>,
+    pub(super) logs: Option<(Arc<ErrorLog>, Option<LogTarget>)>,
     pub(super) front: Option<FrontProcess>,
     pub(super) pools: Vec<PoolProcesses>,
     /// The zygotes' channels for the front, which is not forked yet.
@@ -69,7 +69,7 @@ impl Generation {
     pub(super) fn start(
         number: u64,
         generation_plan: &GenerationPlan,
-        logs: (Arc<ErrorLog>, Option<Target>),
+        logs: (Arc<ErrorLog>, Option<LogTarget>),
         environment: &Environment,
     ) -> (Generation, Result<(), String>) {
         let mut generation = Generation {

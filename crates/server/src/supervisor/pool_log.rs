@@ -153,7 +153,7 @@ impl TokenBucket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::Target;
+    use crate::log::LogTarget;
     use std::io::Write;
     use std::time::Duration;
 
@@ -162,7 +162,7 @@ mod tests {
         let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let path =
             std::env::temp_dir().join(format!("howdah-lines-{}-{number}", std::process::id()));
-        let log = ErrorLog::new(Target::file(&path).unwrap(), Level::Info);
+        let log = ErrorLog::new(LogTarget::file(&path).unwrap(), Level::Info);
         let (reader, mut writer) = io::pipe().unwrap();
         let mut lines = PoolLog::new(reader).unwrap();
         for part in written.chunks(30_000) {

@@ -22,7 +22,7 @@ use super::listeners::Listener;
 use super::plan::{ServePlan, SiteSource};
 use super::state;
 use super::takeover::Inheritance;
-use crate::log::{ErrorLog, Level, Target};
+use crate::log::{ErrorLog, Level, LogTarget};
 
 /// The reason why the server did not start or a command failed.
 #[derive(Debug, Clone)]
@@ -67,7 +67,7 @@ pub(crate) fn serve(
         ),
         None => None,
     };
-    let log = Arc::new(ErrorLog::new(Target::stderr().map_err(failed)?, Level::Info));
+    let log = Arc::new(ErrorLog::new(LogTarget::stderr().map_err(failed)?, Level::Info));
     let mut supervisor = Supervisor {
         plan,
         environment,
