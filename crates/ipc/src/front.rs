@@ -377,6 +377,9 @@ impl Front {
     /// Sends `before`, then `length` unconsumed bytes of the ring, then `after`, with one
     /// `writev(2)`. The kernel copies the bytes straight from the ring. Returns the number of bytes
     /// sent, of all three together. Consumes nothing.
+    ///
+    /// # Errors
+    /// The error of `writev(2)`.
     pub fn send(
         &self,
         slot: &Slot,

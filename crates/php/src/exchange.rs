@@ -67,7 +67,10 @@ impl Exchange {
         }
     }
 
-    /// Returns how much of the response has come, and has `context` woken at the next change.
+    /// Returns how much of the response has arrived, and wakes `context` at the next change.
+    ///
+    /// # Errors
+    /// The rest of the response will not arrive.
     pub fn poll_progress(&mut self, context: &mut Context<'_>) -> Result<Progress, ExchangeError> {
         if self.cancelled {
             return Err(ExchangeError::NotBegun);
@@ -121,6 +124,9 @@ impl Exchange {
     }
 
     /// Waits for the next response head and copies it to `into`, for [`decode_head`].
+    ///
+    /// # Errors
+    /// The head will not arrive.
     pub async fn head(&mut self, into: &mut Vec<u8>) -> Result<HeadKind, ExchangeError> {
         let (kind, length) = poll_fn(|context| self.poll_head(context)).await?;
         into.clear();
@@ -139,6 +145,9 @@ impl Exchange {
 
     /// Sends `before`, the next `length` bytes and `after` with one system call, straight from the
     /// shared memory. Returns the bytes sent of all three together; consumes nothing.
+    ///
+    /// # Errors
+    /// The error of `writev(2)`.
     pub fn send(
         &self,
         length: usize,

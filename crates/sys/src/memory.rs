@@ -127,6 +127,9 @@ pub fn release(file: impl AsFd, offset: usize, length: usize) -> io::Result<()> 
 /// Calls `writev(2)` with raw parts. The kernel copies the bytes, therefore they may change during
 /// the call.
 ///
+/// # Errors
+/// The error of `writev(2)`.
+///
 /// # Safety
 /// Every part must be mapped, readable memory during the call.
 pub unsafe fn write_parts(to: BorrowedFd<'_>, parts: &[libc::iovec]) -> io::Result<usize> {
