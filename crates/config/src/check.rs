@@ -1,4 +1,4 @@
-//! What can only be checked over the whole file: that sites do not contradict each other.
+//! Checks over the whole file: sites must not contradict each other.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -7,16 +7,15 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::diagnostic::Report;
+use crate::diagnostic::MistakeCollector;
 use crate::settings::{Config, Site};
 use crate::values::{HostPattern, RootTemplate};
 
-/// Adds to `report` what is wrong with `config` as a whole; `document` is the text that it was read
-/// from.
+/// Reports the mistakes of `config` as a whole. `document` is the text that `config` was read from.
 pub(crate) fn cross_check(
     config: &Config,
     document: &Spanned<DeTable<'_>>,
-    report: &mut Report<'_>,
+    report: &mut MistakeCollector<'_>,
 ) {
     if config.sites.is_empty() {
         report.add_without_place(
@@ -25,7 +24,7 @@ pub(crate) fn cross_check(
         );
         return;
     }
-    let places = Places { document: document.get_ref() };
+    let places = SettingPositions { document: document.get_ref() };
     names(config, &places, report);
     hosts(config, &places, report);
     for (number, site) in config.sites.iter().enumerate() {
@@ -33,7 +32,7 @@ pub(crate) fn cross_check(
     }
 }
 
-fn names(config: &Config, places: &Places<'_, '_>, report: &mut Report<'_>) {
+fn names(config: &Config, places: &SettingPositions<'_, '_>, report: &mut MistakeCollector<'_>) {
     let mut seen: HashMap<&str, usize> = HashMap::new();
     for (number, site) in config.sites.iter().enumerate() {
         match seen.entry(&site.name) {
@@ -56,7 +55,7 @@ fn names(config: &Config, places: &Places<'_, '_>, report: &mut Report<'_>) {
                     ),
                 );
             }
-            // The same host twice is reported as that, once.
+            // The same host twice in one site is reported once, as that mistake.
             Entry::Occupied(_) => {}
         }
     }
@@ -66,7 +65,7 @@ fn same_first_host(config: &Config, first: usize, second: usize) -> bool {
     config.sites[first].hosts.first() == config.sites[second].hosts.first()
 }
 
-fn hosts(config: &Config, places: &Places<'_, '_>, report: &mut Report<'_>) {
+fn hosts(config: &Config, places: &SettingPositions<'_, '_>, report: &mut MistakeCollector<'_>) {
     let mut seen: HashMap<&HostPattern, (usize, usize)> = HashMap::new();
     for (number, site) in config.sites.iter().enumerate() {
         for (position, pattern) in site.hosts.iter().enumerate() {
@@ -96,7 +95,12 @@ fn hosts(config: &Config, places: &Places<'_, '_>, report: &mut Report<'_>) {
     }
 }
 
-fn root(site: &Site, number: usize, places: &Places<'_, '_>, report: &mut Report<'_>) {
+fn root(
+    site: &Site,
+    number: usize,
+    places: &SettingPositions<'_, '_>,
+    report: &mut MistakeCollector<'_>,
+) {
     let only_exact = site.hosts.iter().all(|pattern| matches!(pattern, HostPattern::Exact(_)));
     if matches!(site.root, RootTemplate::PerHost { .. }) && only_exact && site.hosts.len() == 1 {
         report.add(
@@ -110,17 +114,17 @@ fn root(site: &Site, number: usize, places: &Places<'_, '_>, report: &mut Report
     }
 }
 
-/// Finds where in the text something of a site stands.
-struct Places<'d, 'i> {
+/// Finds the positions of a site's settings in the text.
+struct SettingPositions<'d, 'i> {
     document: &'d DeTable<'i>,
 }
 
-impl Places<'_, '_> {
+impl SettingPositions<'_, '_> {
     fn value(&self, number: usize) -> Option<&Spanned<DeValue<'_>>> {
         self.document.get("site")?.get_ref().as_array()?.get(number)
     }
 
-    /// The site's `[[site]]` line.
+    /// The position of the site's `[[site]]` line.
     fn site(&self, number: usize) -> Range<usize> {
         self.value(number).map_or(0..0, Spanned::span)
     }
@@ -129,13 +133,13 @@ impl Places<'_, '_> {
         self.value(number).is_some_and(|site| site.get_ref().get(key).is_some())
     }
 
-    /// The value of one of the site's keys, or its `[[site]]` line where the key is left out.
+    /// The position of the value of a site's key, or of its `[[site]]` line if the key is missing.
     fn key(&self, number: usize, key: &str) -> Range<usize> {
         let value = self.value(number).and_then(|site| site.get_ref().get(key));
         value.map_or_else(|| self.site(number), Spanned::span)
     }
 
-    /// One of the site's hosts.
+    /// The position of one of the site's hosts.
     fn host(&self, number: usize, position: usize) -> Range<usize> {
         let hosts = self.value(number).and_then(|site| site.get_ref().get("hosts"));
         let item = hosts

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, where, and what to do about it.
+//! The mistakes in a configuration: a message, a place and advice.
 
 use std::error::Error;
 use std::fmt;
@@ -9,30 +9,30 @@ use toml::de::DeTable;
 use crate::near::nearest;
 use crate::reference;
 
-/// One mistake.
+/// A mistake in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// The file, as it was called when it was read.
+    /// Name of the file, as given when it was read.
     pub file: String,
-    /// Line, column (both from 1, columns in characters) and the line's text; `None` if the whole
-    /// file is meant.
+    /// Line, column (both from 1, columns in characters) and text of the line; `None` if the
+    /// mistake belongs to the whole file.
     pub place: Option<Place>,
-    /// What is wrong.
+    /// Description of the mistake.
     pub message: String,
-    /// What to do, if there is something to add.
+    /// Advice for the operator, if there is any.
     pub help: Option<String>,
 }
 
 /// A place in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// From 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// From 1, in characters.
+    /// Column, from 1, in characters.
     pub column: usize,
-    /// The whole line.
+    /// Text of the whole line.
     pub text: String,
-    /// How many characters of it are meant; at least 1.
+    /// Number of characters that the mistake covers, at least 1.
     pub width: usize,
 }
 
@@ -59,7 +59,7 @@ impl fmt::Display for Diagnostic {
                 let Place { line, column, text, width } = place;
                 writeln!(f, "{}:{line}:{column}: {}", self.file, self.message)?;
                 let gutter = line.to_string().len();
-                // Tabs are repeated below the line so that the caret stands under its character.
+                // Tabs are repeated in the line below, to place the caret under its character.
                 let indent: String = text
                     .chars()
                     .take(column - 1)
@@ -90,16 +90,16 @@ impl fmt::Display for Errors {
 
 impl Error for Errors {}
 
-/// Gathers the mistakes of one text.
-pub(crate) struct Report<'t> {
+/// Collects the mistakes of one text.
+pub(crate) struct MistakeCollector<'t> {
     file: &'t str,
     text: &'t str,
     found: Vec<(usize, Diagnostic)>,
 }
 
-impl<'t> Report<'t> {
+impl<'t> MistakeCollector<'t> {
     pub(crate) fn new(file: &'t str, text: &'t str) -> Self {
-        Report { file, text, found: Vec::new() }
+        MistakeCollector { file, text, found: Vec::new() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -123,7 +123,7 @@ impl<'t> Report<'t> {
         self.found.push((span.start, diagnostic));
     }
 
-    /// Adds a mistake of the file as a whole.
+    /// Adds a mistake of the whole file.
     pub(crate) fn add_without_place(&mut self, message: &str, help: &str) {
         let diagnostic = Diagnostic {
             file: self.file.to_owned(),
@@ -134,7 +134,7 @@ impl<'t> Report<'t> {
         self.found.push((usize::MAX, diagnostic));
     }
 
-    /// Adds what the TOML parser found.
+    /// Adds the mistake that the TOML parser has found.
     pub(crate) fn syntax(&mut self, error: &toml::de::Error) {
         let span = error.span().unwrap_or(0..0);
         self.add(span, format!("this is not TOML: {}", error.message()), None);
@@ -161,7 +161,7 @@ impl<'t> Report<'t> {
         }
     }
 
-    /// The line, from 1, that `offset` is on.
+    /// Returns the number, from 1, of the line that contains `offset`.
     pub(crate) fn line_of(&self, offset: usize) -> usize {
         place(self.text, &(offset..offset)).line
     }

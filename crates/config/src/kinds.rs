@@ -1,5 +1,5 @@
-//! The kinds of values: how each is read, how its default is shown, what it is called in messages
-//! and in the manual.
+//! The kinds of values: how each is read, how its default is written, and its name in messages and
+//! in the manual.
 
 mod amounts;
 mod logs;
@@ -25,25 +25,27 @@ pub(crate) use paths::{File, Root, SymlinkPolicy, Try};
 pub(crate) use tables::{Environment, Ini, PhpTable, Sites, Table};
 pub(crate) use upstreams::UpstreamUrl;
 
-use crate::diagnostic::Report;
+use crate::diagnostic::MistakeCollector;
 
-/// A kind of value, one per meaning rather than one per Rust type: a size and a count are both
-/// integers.
-pub(crate) trait Kind {
-    /// What a value of this kind is read into.
+/// A kind of value. There is one per meaning, and not one per Rust type: a size and a count are
+/// both integers.
+pub(crate) trait ValueKind {
+    /// The Rust type of a value.
     type Value;
 
-    /// In words, for the manual.
+    /// Description of the kind for the manual.
     fn name() -> String;
 
-    /// As it would be written in the file; a word such as `unset` for what cannot be written.
+    /// Writes a value as in the file, or as a word such as `unset` if the file has no notation for
+    /// it.
     fn show(value: &Self::Value) -> String;
 
-    /// Reads a value; what is wrong with it goes to `report`, and the result is `None` then.
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<Self::Value>;
+    /// Reads a value. Reports mistakes in `report` and returns `None` then.
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>)
+    -> Option<Self::Value>;
 }
 
-/// What is wrong with a value, and what to do.
+/// The description of a mistake in a value, and advice.
 pub(crate) struct Problem {
     pub(crate) message: String,
     pub(crate) help: String,
@@ -58,11 +60,11 @@ impl Problem {
     }
 }
 
-/// Reads a string and gives it to `parse`; another type of value is reported as "expected
+/// Reads a string and calls `parse` with it. Another type of value is reported as "expected
 /// `expected`".
 pub(crate) fn read_string<T>(
     value: &Spanned<DeValue<'_>>,
-    report: &mut Report<'_>,
+    report: &mut MistakeCollector<'_>,
     expected: &str,
     parse: impl FnOnce(&str) -> Result<T, Problem>,
 ) -> Option<T> {
@@ -85,7 +87,7 @@ pub(crate) fn read_string<T>(
 pub(crate) fn wrong_type(
     value: &Spanned<DeValue<'_>>,
     found: &DeValue<'_>,
-    report: &mut Report<'_>,
+    report: &mut MistakeCollector<'_>,
     expected: &str,
 ) {
     let article = if found.type_str().starts_with(['a', 'e', 'i', 'o', 'u']) {
@@ -100,15 +102,15 @@ pub(crate) fn wrong_type(
     );
 }
 
-/// `text` as a TOML string.
+/// Writes `text` as a TOML string.
 pub(crate) fn quoted(text: &str) -> String {
     toml::Value::from(text).to_string()
 }
 
-/// A value that may be left out.
+/// A value that may be missing.
 pub(crate) struct Optional<K>(PhantomData<K>);
 
-impl<K: Kind> Kind for Optional<K> {
+impl<K: ValueKind> ValueKind for Optional<K> {
     type Value = Option<K::Value>;
 
     fn name() -> String {
@@ -119,7 +121,10 @@ impl<K: Kind> Kind for Optional<K> {
         value.as_ref().map_or_else(|| "unset".to_owned(), K::show)
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<Self::Value> {
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<Self::Value> {
         K::read(value, report).map(Some)
     }
 }
@@ -127,7 +132,7 @@ impl<K: Kind> Kind for Optional<K> {
 /// `true` or `false`.
 pub(crate) struct Flag;
 
-impl Kind for Flag {
+impl ValueKind for Flag {
     type Value = bool;
 
     fn name() -> String {
@@ -138,7 +143,7 @@ impl Kind for Flag {
         value.to_string()
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<bool> {
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<bool> {
         match value.get_ref() {
             DeValue::Boolean(flag) => Some(*flag),
             other => {
@@ -149,10 +154,10 @@ impl Kind for Flag {
     }
 }
 
-/// An array. A single value stands for an array of one.
+/// An array. A single value is read as an array of one.
 pub(crate) struct List<K>(PhantomData<K>);
 
-impl<K: Kind> Kind for List<K> {
+impl<K: ValueKind> ValueKind for List<K> {
     type Value = Vec<K::Value>;
 
     fn name() -> String {
@@ -163,11 +168,14 @@ impl<K: Kind> Kind for List<K> {
         format!("[{}]", values.iter().map(K::show).collect::<Vec<_>>().join(", "))
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<Self::Value> {
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<Self::Value> {
         let Some(items) = value.get_ref().as_array() else {
             return K::read(value, report).map(|one| vec![one]);
         };
-        // Every item is read even after one failed, so that all mistakes are reported together.
+        // Every item is read, even after a mistake, to report all mistakes together.
         let read: Vec<_> = items.iter().map(|item| K::read(item, report)).collect();
         read.into_iter().collect()
     }

@@ -33,12 +33,14 @@ pub use values::{
     OverrideClass, RootTemplate, Symlinks, TryStep, Upstream,
 };
 
-use diagnostic::Report;
+use diagnostic::MistakeCollector;
 use section::Section;
 
 impl Config {
-    /// Reads and checks the file at `path`. This is the only function of the crate that touches the
-    /// disk.
+    /// Reads and checks the file at `path`. No other function of the crate accesses the disk.
+    ///
+    /// # Errors
+    /// The file cannot be read, or all mistakes in it.
     pub fn load(path: &Path) -> Result<Config, Errors> {
         let file_name = path.display().to_string();
         let text = fs::read(path)
@@ -53,11 +55,14 @@ impl Config {
         Config::parse(&text, &file_name)
     }
 
-    /// Parses and checks `text`. `file_name` is what errors call the file; its folder is where
-    /// relative paths start.
+    /// Parses and checks `text`. `file_name` is the file's name in errors. Relative paths start at
+    /// its folder.
+    ///
+    /// # Errors
+    /// All mistakes in the text.
     pub fn parse(text: &str, file_name: &str) -> Result<Config, Errors> {
         let (document, syntax_errors) = DeTable::parse_recoverable(text);
-        let mut report = Report::new(file_name, text);
+        let mut report = MistakeCollector::new(file_name, text);
         for error in &syntax_errors {
             report.syntax(error);
         }
@@ -134,7 +139,7 @@ impl Default for DirectoryOptions {
     }
 }
 
-fn read(document: &Spanned<DeTable<'_>>, report: &mut Report<'_>) -> Config {
+fn read(document: &Spanned<DeTable<'_>>, report: &mut MistakeCollector<'_>) -> Config {
     Config::read(document.get_ref(), "", report)
 }
 

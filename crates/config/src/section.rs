@@ -3,7 +3,7 @@
 
 use toml::de::DeTable;
 
-use crate::diagnostic::Report;
+use crate::diagnostic::MistakeCollector;
 
 /// A table of the configuration file.
 pub(crate) trait Section: Default {
@@ -15,7 +15,7 @@ pub(crate) trait Section: Default {
 
     /// Reads what `table` gives and takes the default for what it does not. `place` is how messages
     /// call the table, such as `[site.php]`; it is empty for the top level.
-    fn read(table: &DeTable<'_>, place: &str, report: &mut Report<'_>) -> Self;
+    fn read(table: &DeTable<'_>, place: &str, report: &mut MistakeCollector<'_>) -> Self;
 }
 
 /// A key as the reference manual shows it.
@@ -40,7 +40,7 @@ macro_rules! section {
         pub struct $Name:ident {
             $(
                 $(#[doc = $doc:literal])+
-                $field:ident ($key:literal): $Type:ty as $Kind:ty = $default:expr, $why:literal;
+                $field:ident ($key:literal): $Type:ty as $ValueKind:ty = $default:expr, $why:literal;
             )+
         }
     ) => {
@@ -69,8 +69,8 @@ macro_rules! section {
                 vec![$(
                     $crate::section::Key {
                         name: $key,
-                        kind: <$Kind as $crate::kinds::Kind>::name(),
-                        default: <$Kind as $crate::kinds::Kind>::show(&defaults.$field),
+                        kind: <$ValueKind as $crate::kinds::ValueKind>::name(),
+                        default: <$ValueKind as $crate::kinds::ValueKind>::show(&defaults.$field),
                         why: $why,
                         doc: concat!($($doc, "\n"),+),
                     },
@@ -80,13 +80,13 @@ macro_rules! section {
             fn read(
                 table: &toml::de::DeTable<'_>,
                 place: &str,
-                report: &mut $crate::diagnostic::Report<'_>,
+                report: &mut $crate::diagnostic::MistakeCollector<'_>,
             ) -> Self {
                 report.unknown_keys(table, place, &[$($key),+]);
                 let mut section = Self::default();
                 $(
                     if let Some(value) = table.get($key)
-                        && let Some(value) = <$Kind as $crate::kinds::Kind>::read(value, report)
+                        && let Some(value) = <$ValueKind as $crate::kinds::ValueKind>::read(value, report)
                     {
                         section.$field = value;
                     }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use howdah_htaccess::compile::compile_asking;
-use howdah_htaccess::{Compiled, Mistake, MistakeKind, Place, Settings, Surroundings};
+use howdah_htaccess::{CompileContext, Compiled, Mistake, MistakeKind, Place, Settings};
 use howdah_site::{Site, Sites};
 
 /// Called with a flaw in a site's directives.
@@ -151,7 +151,7 @@ impl DirectiveCache {
         scope: u32,
         folder: &[u8],
         content: &[u8],
-        context: impl FnOnce() -> Surroundings,
+        context: impl FnOnce() -> CompileContext,
     ) -> Arc<Compiled> {
         let key: Box<[u8]> = [&scope.to_ne_bytes(), folder].concat().into();
         let digest = self.digest(content);
@@ -262,7 +262,7 @@ mod tests {
             digest: 0,
             size,
             was_asked: false,
-            compiled: Arc::new(compile_asking(b"", &Surroundings::default(), &mut |_| false)),
+            compiled: Arc::new(compile_asking(b"", &CompileContext::default(), &mut |_| false)),
         }
     }
 

@@ -95,7 +95,5 @@ pub use directive_cache::{DirectiveCache, Flaw, ReportFlaw};
 pub use limits::Limits;
 pub use media_type::media_type;
 pub use named::Listed;
-pub use representation::{
-    Coding, CompressedBudget, CompressedCache, CompressedKey, Representation,
-};
+pub use representation::{Coding, CompressedCache, Representation};
 pub use store::{Figures, Store};

@@ -1,11 +1,10 @@
-//! A file's representation: its head and its compressed content. Both are dropped with the file's
-//! entry.
+//! A file's representation: its head, and the key of its compressed content. Both are dropped with
+//! the file's entry.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::rc::{Rc, Weak};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use howdah_http::{ResponseHead, SharedHead};
@@ -15,29 +14,13 @@ use howdah_http::{ResponseHead, SharedHead};
 pub struct Representation {
     head: SharedHead,
     modified: u64,
-    compressed: RefCell<[Option<Arc<[u8]>>; CODINGS]>,
+    digest: Cell<Option<ContentDigest>>,
 }
-
-/// A content coding whose result depends on nothing but the content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Coding {
-    /// gzip (RFC 1952).
-    Gzip,
-    /// Brotli (RFC 7932).
-    Brotli,
-}
-
-/// The number of codings.
-const CODINGS: usize = 2;
 
 impl Representation {
     pub(crate) fn new(head: ResponseHead, length: u64, modified: u64) -> Representation {
         let head = SharedHead::new(head, length);
-        Representation {
-            head,
-            modified,
-            compressed: RefCell::default(),
-        }
+        Representation { head, modified, digest: Cell::new(None) }
     }
 
     /// The head of the plain 200.
@@ -50,114 +33,85 @@ impl Representation {
     pub fn modified(&self) -> u64 {
         self.modified
     }
-
-    /// Returns the content in that coding, if a [`CompressedBudget`] kept it.
-    pub fn compressed(&self, coding: Coding) -> Option<Arc<[u8]>> {
-        self.compressed.borrow()[coding as usize].clone()
-    }
 }
 
-/// The memory that compressed content may take on one thread. The [`Representation`] of a file
-/// keeps the content, which is dropped with it.
-#[derive(Debug)]
-pub struct CompressedBudget {
-    /// Bytes in all.
-    most: usize,
-    kept: Cell<usize>,
-    holders: RefCell<Vec<Weak<Representation>>>,
+/// A content coding whose result depends on nothing but the content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Coding {
+    /// gzip (RFC 1952).
+    Gzip,
+    /// Brotli (RFC 7932).
+    Brotli,
 }
 
-impl CompressedBudget {
-    /// Room for `most` bytes.
-    pub fn new(most: usize) -> CompressedBudget {
-        CompressedBudget {
-            most,
-            kept: Cell::new(0),
-            holders: RefCell::default(),
-        }
-    }
-
-    /// Keeps `content`, the content of `of` in `coding`. If there is no room, all compressed
-    /// content is dropped first. Content larger than the whole budget is not kept.
-    pub fn keep(&self, of: &Rc<Representation>, coding: Coding, content: &Arc<[u8]>) {
-        if content.len() > self.most {
-            return;
-        }
-        if self.kept.get() + content.len() > self.most {
-            for holder in self.holders.take().iter().filter_map(Weak::upgrade) {
-                holder.compressed.take();
-            }
-            self.kept.set(0);
-        }
-        let mut slots = of.compressed.borrow_mut();
-        if slots.iter().all(Option::is_none) {
-            self.holders.borrow_mut().push(Rc::downgrade(of));
-        }
-        let before = slots[coding as usize].replace(Arc::clone(content));
-        let kept = self.kept.get() + content.len();
-        self.kept.set(kept - before.map_or(0, |before| before.len()));
-    }
+/// A keyed digest of content, and its length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct ContentDigest {
+    halves: [u64; 2],
+    length: usize,
 }
 
-/// Compressed content that all threads share, so that each content is compressed and held once. Its
-/// key is the content itself, by a keyed digest: a changed file has another key, and equal files
-/// have one.
+/// The compressed content of files, which all threads share: each content is compressed and held
+/// once. The key is the plain content itself, by a keyed digest, so a changed file has another key
+/// and equal files have one.
 #[derive(Debug)]
 pub struct CompressedCache {
     /// Bytes in all. Beyond, everything is dropped.
     most: usize,
-    digests: [RandomState; 2],
-    kept: Mutex<KeptContent>,
-}
-
-/// The key of plain content and a coding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct CompressedKey {
-    digests: [u64; 2],
-    length: usize,
-    coding: Coding,
+    keys: [RandomState; 2],
+    kept: Mutex<Kept>,
 }
 
 #[derive(Debug, Default)]
-struct KeptContent {
-    by_key: HashMap<CompressedKey, Arc<[u8]>>,
+struct Kept {
+    by_key: HashMap<(ContentDigest, Coding), Arc<[u8]>>,
     bytes: usize,
 }
 
 impl CompressedCache {
-    /// Room for `most` bytes.
+    /// Returns an empty cache with room for `most` bytes.
     pub fn new(most: usize) -> CompressedCache {
         CompressedCache {
             most,
-            digests: Default::default(),
+            keys: Default::default(),
             kept: Mutex::default(),
         }
     }
 
-    /// The key of `plain` content in `coding`.
-    pub fn key(&self, plain: &[u8], coding: Coding) -> CompressedKey {
-        let digests = [0, 1].map(|number: usize| self.digests[number].hash_one(plain));
-        CompressedKey { digests, length: plain.len(), coding }
+    /// Returns the content of `of` in `coding`. `None`: it has to be compressed; if another thread
+    /// has done so, [`share`](Self::share) finds it.
+    pub fn find(&self, of: &Representation, coding: Coding) -> Option<Arc<[u8]>> {
+        self.get((of.digest.get()?, coding))
     }
 
-    /// The compressed content; `None` where no thread has kept it.
-    pub fn find(&self, key: CompressedKey) -> Option<Arc<[u8]>> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.by_key.get(&key).cloned()
+    /// Returns `plain`, the whole content of `of`, in `coding`, if another file or thread has
+    /// brought it here. From here on, [`find`](Self::find) knows the digest of `of`.
+    pub fn share(&self, of: &Representation, coding: Coding, plain: &[u8]) -> Option<Arc<[u8]>> {
+        let halves = [0, 1].map(|half: usize| self.keys[half].hash_one(plain));
+        let digest = ContentDigest { halves, length: plain.len() };
+        of.digest.set(Some(digest));
+        self.get((digest, coding))
     }
 
-    /// Keeps compressed content for all threads.
-    pub fn keep(&self, key: CompressedKey, content: &Arc<[u8]>) {
-        if content.len() > self.most {
+    /// Keeps `content`, the content of `of` in `coding`, after [`share`](Self::share) has not found
+    /// it. If there is no room, everything is dropped first. Content larger than the whole cache is
+    /// not kept.
+    pub fn keep(&self, of: &Representation, coding: Coding, content: &Arc<[u8]>) {
+        let Some(digest) = of.digest.get().filter(|_| content.len() <= self.most) else {
             return;
-        }
+        };
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.bytes + content.len() > self.most {
-            *kept = KeptContent::default();
+            *kept = Kept::default();
         }
-        if kept.by_key.insert(key, Arc::clone(content)).is_none() {
+        if kept.by_key.insert((digest, coding), Arc::clone(content)).is_none() {
             kept.bytes += content.len();
         }
+    }
+
+    fn get(&self, key: (ContentDigest, Coding)) -> Option<Arc<[u8]>> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.by_key.get(&key).cloned()
     }
 }
 
@@ -166,42 +120,39 @@ mod tests {
     use super::*;
     use howdah_http::Status;
 
-    #[test]
-    fn compressed_content_is_bounded_and_dropped_with_its_file() {
-        let budget = CompressedBudget::new(40);
-        let file = || Rc::new(Representation::new(ResponseHead::new(Status::OK), 100, 0));
-        let content: Arc<[u8]> = vec![0; 10].into();
-        let files: Vec<_> = (0..10).map(|_| file()).collect();
-        for file in &files {
-            budget.keep(file, Coding::Gzip, &content);
-            budget.keep(file, Coding::Gzip, &content);
-            let held = files.iter().filter(|file| file.compressed(Coding::Gzip).is_some());
-            assert!(held.count() * content.len() <= 40);
-            assert!(file.compressed(Coding::Gzip).is_some());
-            assert!(file.compressed(Coding::Brotli).is_none());
-        }
-        assert!(files[0].compressed(Coding::Gzip).is_none());
-        let large: Arc<[u8]> = vec![0; 41].into();
-        budget.keep(&files[0], Coding::Gzip, &large);
-        assert!(files[0].compressed(Coding::Gzip).is_none());
-        drop(files);
-        assert!(budget.holders.borrow().iter().all(|holder| holder.upgrade().is_none()));
+    fn file() -> Representation {
+        Representation::new(ResponseHead::new(Status::OK), 100, 0)
     }
 
     #[test]
-    fn what_threads_share_is_found_by_content_and_bounded() {
+    fn compressed_content_is_shared_by_files_of_equal_content() {
+        let cache = CompressedCache::new(100);
+        let (one, two, other) = (file(), file(), file());
+        assert!(cache.find(&one, Coding::Gzip).is_none());
+        assert!(cache.share(&one, Coding::Gzip, b"same").is_none());
+        cache.keep(&one, Coding::Gzip, &vec![1; 10].into());
+        assert!(cache.find(&one, Coding::Gzip).is_some());
+        assert!(cache.find(&one, Coding::Brotli).is_none());
+        assert!(cache.share(&other, Coding::Gzip, b"else").is_none());
+        assert!(cache.share(&two, Coding::Gzip, b"same").is_some());
+        assert!(cache.find(&two, Coding::Gzip).is_some());
+    }
+
+    #[test]
+    fn compressed_content_is_bounded() {
         let cache = CompressedCache::new(25);
-        let content: Arc<[u8]> = vec![0; 10].into();
-        let keys = [b"one", b"two", b"six"].map(|plain| cache.key(plain, Coding::Gzip));
-        cache.keep(keys[0], &content);
-        cache.keep(keys[0], &content);
-        cache.keep(keys[1], &content);
-        assert!(cache.find(cache.key(b"one", Coding::Gzip)).is_some());
-        assert!(cache.find(cache.key(b"one", Coding::Brotli)).is_none());
-        cache.keep(keys[2], &content);
-        assert!(cache.find(keys[0]).is_none() && cache.find(keys[2]).is_some());
-        let large: Arc<[u8]> = vec![0; 26].into();
-        cache.keep(keys[1], &large);
-        assert!(cache.find(keys[1]).is_none());
+        let files: Vec<_> = (0_u8..5).map(|number| (file(), [number])).collect();
+        for (file, plain) in &files {
+            assert!(cache.share(file, Coding::Gzip, plain).is_none());
+            cache.keep(file, Coding::Gzip, &vec![0; 10].into());
+            cache.keep(file, Coding::Gzip, &vec![0; 10].into());
+            assert!(cache.find(file, Coding::Gzip).is_some());
+            let held = files.iter().filter(|(file, _)| cache.find(file, Coding::Gzip).is_some());
+            assert!(held.count() <= 2);
+        }
+        let (large, plain) = (file(), b"large");
+        assert!(cache.share(&large, Coding::Gzip, plain).is_none());
+        cache.keep(&large, Coding::Gzip, &vec![0; 26].into());
+        assert!(cache.find(&large, Coding::Gzip).is_none());
     }
 }

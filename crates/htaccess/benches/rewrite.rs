@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use howdah_htaccess::modules::{alias, rewrite};
 use howdah_htaccess::transaction::Found;
-use howdah_htaccess::{Client, Host, Settings, State, Surroundings, Transaction, World, compile};
+use howdah_htaccess::{Client, CompileContext, Host, Settings, State, Transaction, World, compile};
 use howdah_http::Request;
 
 fn main() {
@@ -54,7 +54,7 @@ fn main() {
 
 fn compiled(rules: &str) -> Settings {
     let start = Instant::now();
-    let compiled = compile(rules.as_bytes(), &Surroundings::new("bench", b"/srv/"));
+    let compiled = compile(rules.as_bytes(), &CompileContext::new("bench", b"/srv/"));
     assert!(compiled.mistake.is_none(), "{:?}", compiled.mistake);
     println!("compiled {:>7} bytes in {:?}", rules.len(), start.elapsed());
     compiled.settings
@@ -108,7 +108,7 @@ fn measure(name: &str, path: &str, found: Found, evaluate: impl Fn(&mut Transact
     println!("{best:>9.0} ns  {name}");
 }
 
-/// Surroundings without questions to the disk: the file of the URL is known.
+/// A compile context that asks nothing of the disk: the file of the URL is known.
 struct Nothing;
 
 impl Host for Nothing {}

@@ -12,7 +12,7 @@ mod unsupported;
 use std::sync::Arc;
 
 use crate::mistake::Mistake;
-use crate::scope::Surroundings;
+use crate::scope::CompileContext;
 use crate::settings::Settings;
 
 pub use conditional::VERSION;
@@ -41,7 +41,7 @@ pub struct Compiled {
 pub const MOST_REMARKS: usize = 1000;
 
 /// Compiles a file of directives. For `<IfFile>`, no file exists.
-pub fn compile(source: &[u8], surroundings: &Surroundings) -> Compiled {
+pub fn compile(source: &[u8], surroundings: &CompileContext) -> Compiled {
     compile_asking(source, surroundings, &mut |_| false)
 }
 
@@ -49,7 +49,7 @@ pub fn compile(source: &[u8], surroundings: &Surroundings) -> Compiled {
 /// path.
 pub fn compile_asking(
     source: &[u8],
-    surroundings: &Surroundings,
+    surroundings: &CompileContext,
     exists: &mut dyn FnMut(&[u8]) -> bool,
 ) -> Compiled {
     let mut conditions = conditional::ConditionAnswers::new(surroundings, exists);

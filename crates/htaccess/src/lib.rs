@@ -71,7 +71,7 @@ pub use client::{Answers, Client, Reads, Unrepeatable};
 pub use compile::{Compiled, compile};
 pub use host::Host;
 pub use mistake::{Complaint, Mistake, MistakeKind, Place, Severity};
-pub use scope::Surroundings;
+pub use scope::CompileContext;
 pub use settings::Settings;
 pub use transaction::{State, Transaction};
 pub use world::World;

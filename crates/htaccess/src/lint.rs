@@ -18,14 +18,14 @@ use crate::compile::{ConditionAnswers, compile_asking};
 use crate::excerpt::Excerpt;
 use crate::language::{Item, parse, words};
 use crate::mistake::{Complaint, Mistake, MistakeKind};
-use crate::scope::Surroundings;
+use crate::scope::CompileContext;
 
 /// Returns all remarks on a file, in the order of its lines: the
 /// [remarks](crate::Compiled::remarks) of the compiler, and the findings of this module. `exists`
 /// tells whether there is a file at an absolute path.
 pub fn check(
     source: &[u8],
-    surroundings: &Surroundings,
+    surroundings: &CompileContext,
     exists: &mut dyn FnMut(&[u8]) -> bool,
 ) -> Vec<Mistake> {
     let mut remarks = compile_asking(source, surroundings, exists).remarks;
@@ -52,7 +52,7 @@ pub fn check(
 /// Whether a file has directives that deny access.
 pub fn protects(
     source: &[u8],
-    surroundings: &Surroundings,
+    surroundings: &CompileContext,
     exists: &mut dyn FnMut(&[u8]) -> bool,
 ) -> bool {
     let mut answers = ConditionAnswers::new(surroundings, exists);
@@ -75,7 +75,7 @@ struct File<'f> {
     uses: Vec<Use<'f>>,
     /// The scopes; the first is the file itself.
     scopes: Vec<Scope<'f>>,
-    surroundings: &'f Surroundings,
+    surroundings: &'f CompileContext,
 }
 
 /// A directive that is in force.
@@ -107,7 +107,7 @@ struct Report<'s> {
 }
 
 impl<'f> File<'f> {
-    fn new(items: &'f [Item], surroundings: &'f Surroundings) -> File<'f> {
+    fn new(items: &'f [Item], surroundings: &'f CompileContext) -> File<'f> {
         let top = Scope {
             item: None,
             name: String::new(),

@@ -12,7 +12,7 @@ pub(crate) use methods::limit;
 
 /// The surroundings of a file of directives.
 #[derive(Clone, Debug, Default)]
-pub struct Surroundings {
+pub struct CompileContext {
     /// The name of the file in messages.
     pub file: Arc<str>,
     /// The folder of the file, absolute, with a slash at its end. For a site's inline rules: the
@@ -43,13 +43,13 @@ pub struct Surroundings {
 /// The name and the value of `${name}`.
 pub type Variable = (Box<[u8]>, Box<[u8]>);
 
-impl Surroundings {
+impl CompileContext {
     /// Returns the surroundings of a file in a folder where everything is allowed.
-    pub fn new(file: impl Into<Arc<str>>, folder: &[u8]) -> Surroundings {
-        Surroundings {
+    pub fn new(file: impl Into<Arc<str>>, folder: &[u8]) -> CompileContext {
+        CompileContext {
             file: file.into(),
             folder: folder.into(),
-            ..Surroundings::default()
+            ..CompileContext::default()
         }
     }
 }
@@ -58,7 +58,7 @@ impl Surroundings {
 #[derive(Clone, Debug)]
 pub struct Scope<'c> {
     /// The surroundings of the file.
-    pub surroundings: &'c Surroundings,
+    pub surroundings: &'c CompileContext,
     /// The methods of `<Limit>`; `None` is all.
     pub methods: Option<Methods>,
     /// Whether the directive is in `<Files>` or `<FilesMatch>`.
@@ -74,7 +74,7 @@ pub struct Scope<'c> {
 
 impl Scope<'_> {
     /// Returns the scope of a directive outside of sections.
-    pub fn new(surroundings: &Surroundings) -> Scope<'_> {
+    pub fn new(surroundings: &CompileContext) -> Scope<'_> {
         Scope {
             surroundings,
             methods: None,

@@ -10,7 +10,7 @@ use crate::mistake::Complaint;
 use crate::transaction::Transaction;
 use crate::world::World;
 use crate::{Client, Settings, State};
-use crate::{Surroundings, compile};
+use crate::{CompileContext, compile};
 
 /// Settings of a file that holds these lines, which are directives without sections and without
 /// continuation lines.
@@ -23,7 +23,7 @@ pub(crate) fn settings(lines: &str) -> Settings {
 
 /// The same, with the first complaint.
 pub(crate) fn try_settings(lines: &str) -> Result<Settings, Complaint> {
-    let compiled = compile(lines.as_bytes(), &Surroundings::new("test", b"/srv/"));
+    let compiled = compile(lines.as_bytes(), &CompileContext::new("test", b"/srv/"));
     match compiled.mistake {
         None => Ok(compiled.settings),
         Some(mistake) => Err(Complaint {

@@ -8,10 +8,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use howdah_htaccess::{Mistake, Severity, Surroundings, lint};
+use howdah_htaccess::{CompileContext, Mistake, Severity, lint};
 
 fn checked(file: &Path) -> Vec<Mistake> {
-    let surroundings = Surroundings::new(file.display().to_string(), b"/srv/site/");
+    let surroundings = CompileContext::new(file.display().to_string(), b"/srv/site/");
     let source = fs::read(file).unwrap();
     lint::check(&source, &surroundings, &mut |path| path.ends_with(b"/index.php"))
 }

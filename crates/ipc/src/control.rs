@@ -1,8 +1,8 @@
 //! The messages between supervisor, front and zygote, one per packet of a [`SeqPacket`].
 //!
-//! All three are built from the same sources and started together, so the encoding carries no
-//! version: a kind byte, then numbers as 8 bytes and texts as an 8-byte length and their bytes, in
-//! the order of the variant's fields.
+//! The supervisor, the front and the zygote are built from the same sources and started together,
+//! therefore the encoding has no version. A message is a kind byte, followed by the fields of the
+//! variant in order. A number takes 8 bytes. A text is an 8-byte length and its bytes.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,17 +11,17 @@ use howdah_sys::seqpacket::{MOST_DESCRIPTORS, SeqPacket};
 
 use crate::layout::Geometry;
 
-/// The longest message.
+/// Largest number of bytes in one message.
 pub const MOST_BYTES: usize = 256 * 1024;
 
-/// What the zygote must know before PHP starts. First message of the supervisor.
+/// Settings of a pool, which the zygote needs before PHP starts. The supervisor's first message.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PoolSettings {
-    /// The pool's name, as in logs.
+    /// The pool's name, as it appears in logs.
     pub pool: String,
-    /// A `php.ini` instead of PHP's own choice; empty for none.
+    /// Path of a `php.ini` file that replaces PHP's own choice; empty for none.
     pub ini_file: String,
-    /// A worker ends after so many requests; 0: never.
+    /// Number of requests after which a worker ends; 0: never.
     pub max_requests: u64,
     /// Ini values that scripts may change.
     pub ini: Vec<(String, String)>,
@@ -33,45 +33,45 @@ pub struct PoolSettings {
     pub state_dir: String,
 }
 
-/// Supervisor, or front, to zygote.
+/// A message from the supervisor or from the front to the zygote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToZygote {
-    /// Supervisor: how to start PHP. Once, first.
+    /// From the supervisor: how to start PHP. Sent once, as the first message.
     Settings(PoolSettings),
-    /// Front: part of a region's descriptors; see [`Attach`]. `total` counts the descriptors of all
-    /// parts.
+    /// From the front: some of a region's descriptors; see [`Attach`].
     Attach {
         /// Sizes of the region.
         geometry: Geometry,
-        /// Descriptors in all parts together.
+        /// Number of descriptors in all packets together.
         total: u64,
     },
-    /// Front: keep workers `0..count` alive, and let those above finish and end.
+    /// From the front: keep workers `0..count` alive, and let those above finish and end.
     Scale {
         /// Number of workers wanted.
         count: u64,
     },
-    /// Front: send a signal to a worker, unless it was replaced meanwhile.
+    /// From the front: send a signal to a worker, unless the worker was replaced in the meantime.
     Kill {
-        /// Which worker.
+        /// Index of the worker.
         worker: u64,
-        /// The process that is meant.
+        /// Process that the worker had when the front decided. The signal is sent to no other
+        /// process.
         pid: u64,
         /// The signal's number.
         signal: u64,
     },
-    /// Let every worker finish its request, then end.
+    /// Lets every worker finish its request, then end.
     Stop,
 }
 
-/// Zygote to supervisor, or to front.
+/// A message from the zygote to the supervisor or to the front.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FromZygote {
     /// To both: PHP has started.
     Ready {
-        /// For example `8.2.29`.
+        /// Version of PHP, for example `8.2.29`.
         php_version: String,
-        /// `on`, or why opcache is off.
+        /// `on`, or the reason why opcache is off.
         opcache: String,
     },
     /// To the supervisor: PHP could not start.
@@ -81,34 +81,37 @@ pub enum FromZygote {
     },
     /// To the front: a worker is alive.
     Started {
-        /// Which worker.
+        /// Index of the worker.
         worker: u64,
-        /// Its process.
+        /// Process of the worker.
         pid: u64,
     },
     /// To the front: a worker is dead.
     Died {
-        /// Which worker.
+        /// Index of the worker.
         worker: u64,
-        /// The process that it was.
+        /// Process of the worker.
         pid: u64,
-        /// As `wait(2)` gives it.
+        /// Exit status as `wait(2)` returns it.
         status: u64,
     },
 }
 
-/// A region and all descriptors that belong to it: memory file, a bell per front thread, a socket
+/// A region and all of its descriptors: the memory file, one doorbell per front thread, one socket
 /// per slot.
 #[derive(Debug)]
 pub struct Attach {
     /// Sizes of the region.
     pub geometry: Geometry,
-    /// All descriptors, in that order.
+    /// All descriptors, in the order given above.
     pub descriptors: Vec<OwnedFd>,
 }
 
 impl Attach {
-    /// Sends everything, in as many packets as the kernel's limit asks for.
+    /// Sends the region and its descriptors, in as many packets as the kernel's limit requires.
+    ///
+    /// # Errors
+    /// A packet could not be sent.
     pub fn send(&self, to: &SeqPacket) -> io::Result<()> {
         let message = ToZygote::Attach {
             geometry: self.geometry,
@@ -124,7 +127,7 @@ impl Attach {
 }
 
 impl ToZygote {
-    /// As bytes of one packet.
+    /// Encodes the message as one packet.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer(Vec::new());
         match self {
@@ -162,7 +165,10 @@ impl ToZygote {
         out.0
     }
 
-    /// From the bytes of one packet.
+    /// Decodes one packet.
+    ///
+    /// # Errors
+    /// The packet is not a message of this type.
     pub fn decode(bytes: &[u8]) -> io::Result<ToZygote> {
         let mut input = Reader(bytes);
         let message = match input.kind()? {
@@ -199,7 +205,7 @@ impl ToZygote {
 }
 
 impl FromZygote {
-    /// As bytes of one packet.
+    /// Encodes the message as one packet.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer(Vec::new());
         match self {
@@ -227,7 +233,10 @@ impl FromZygote {
         out.0
     }
 
-    /// From the bytes of one packet.
+    /// Decodes one packet.
+    ///
+    /// # Errors
+    /// The packet is not a message of this type.
     pub fn decode(bytes: &[u8]) -> io::Result<FromZygote> {
         let mut input = Reader(bytes);
         let message = match input.kind()? {

@@ -1,4 +1,4 @@
-//! The front's end of a pool's region.
+//! The front's side of a pool's region.
 
 mod deaths;
 
@@ -12,37 +12,38 @@ use howdah_sys::seqpacket::SeqPacket;
 
 use crate::Corrupt;
 use crate::control::Attach;
-use crate::layout::{Geometry, Phase};
+use crate::layout::{Geometry, SlotPhase};
 use crate::queue::Producer;
 use crate::region::Region;
 use crate::sync::{Ordering, fence};
 
-/// The front's end: shared by all of its threads.
+/// The front's side of a region, shared by all of its threads.
 #[derive(Debug)]
 pub struct Front {
     region: Region,
     bells: Vec<EventFd>,
-    /// One per slot: descriptors of bodies go through it.
-    hand_over: Vec<HandOver>,
-    ledger: Mutex<Ledger>,
+    /// One socket pair per slot, through which descriptors of request bodies are passed.
+    body_sockets: Vec<BodySocket>,
+    state: Mutex<FrontState>,
 }
 
-/// Both ends of a slot's socket: the front sends bodies into one, and takes what no worker took
-/// back from the other.
+/// Both ends of a slot's socket. The front sends body descriptors into one end. It uses the other
+/// end to take back a descriptor that no worker took.
 #[derive(Debug)]
-struct HandOver {
+struct BodySocket {
     ours: SeqPacket,
     theirs: SeqPacket,
 }
 
-/// What the front knows by itself and never reads back from the region.
+/// State that the front keeps in its own memory and never reads back from the region.
 #[derive(Debug)]
-struct Ledger {
+struct FrontState {
     producer: Producer,
-    /// By worker: how many processes in its place have died, modulo [`LIVES`](crate::layout::LIVES):
-    /// the number of the process that lives there now.
-    lives: Vec<u16>,
-    /// Slots nobody uses; the last one given back is the first one used again, its pages are warm.
+    /// By worker: number of processes at this index that have died, modulo
+    /// [`INCARNATIONS`](crate::layout::INCARNATIONS). It identifies the process that runs now.
+    incarnations: Vec<u16>,
+    /// Unused slots. The slot that was released last is used first, because its pages are in the
+    /// cache.
     free: Vec<u16>,
     slots: Vec<Entry>,
 }
@@ -50,42 +51,44 @@ struct Ledger {
 #[derive(Debug, Clone, Copy, Default)]
 struct Entry {
     generation: u32,
-    /// The front thread that waits for it.
+    /// The front thread that waits for the slot.
     thread: usize,
     submitted: bool,
-    /// Its worker's death was told: once, since who was told may have begun to use it anew.
+    /// The death of the slot's worker was reported. It is reported once, because the slot may be in
+    /// use again afterwards.
     lost: bool,
     body: bool,
-    /// Bytes of the ring that were written to since it was last trimmed.
+    /// Bytes of the ring that were written to since the ring was last trimmed.
     touched: u64,
-    /// It was used since the last look for something to trim.
+    /// The slot was used since the last call of [`Front::trim`].
     used: bool,
 }
 
-/// A slot that is checked out: the right to use it. It comes back only through [`Front::release`].
+/// A slot that is checked out: the right to use it. Only [`Front::release`] gives the slot back.
 #[derive(Debug)]
 #[must_use = "a slot that is dropped is lost to its pool"]
 pub struct Slot {
     index: u16,
     generation: u32,
-    /// Bytes of the ring that were given back.
+    /// Bytes of the ring that were given back to the worker.
     consumed: u64,
-    /// Bytes of the ring that the worker had written at the last [`Front::slot_status`].
+    /// Bytes that the worker had written into the ring at the last [`Front::slot_status`].
     written: u64,
 }
 
 impl Slot {
-    /// Which slot it is, below the geometry's number of slots.
+    /// Index of the slot, less than the geometry's number of slots.
     pub fn index(&self) -> usize {
         self.index.into()
     }
 
-    /// Bytes consumed so far, counted from the start of the response.
+    /// Bytes consumed until now, counted from the start of the response.
     pub fn consumed(&self) -> u64 {
         self.consumed
     }
 
-    /// Bytes written by the worker at the last [`Front::slot_status`], counted likewise.
+    /// Bytes that the worker had written at the last [`Front::slot_status`], counted from the start
+    /// of the response.
     pub fn written(&self) -> u64 {
         self.written
     }
@@ -94,33 +97,36 @@ impl Slot {
 /// The state of a slot that is checked out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlotStatus {
-    /// Whether a worker has taken or finished the request.
-    pub phase: Phase,
-    /// The worker that runs the request, or ran it, once the phase is Taken or Done.
+    /// The phase of the slot: whether a worker has taken or finished the request.
+    pub phase: SlotPhase,
+    /// The worker that runs or ran the request. `None` unless the phase is Taken or Done.
     pub worker: Option<usize>,
-    /// The response is complete, whether or not the script is.
+    /// The response is complete. The script may still run.
     pub ended: bool,
-    /// Nanoseconds from taking to finishing, once it is Done; `u32::MAX` for more than four
-    /// seconds.
+    /// Nanoseconds between taking and finishing, once the slot is Done; `u32::MAX` for more than
+    /// four seconds.
     pub took: Option<u32>,
-    /// Per mille of that time, without waiting for a processor, that the script was on one; if the
-    /// worker knows.
+    /// Per mille of that time during which the script was on a processor. Time spent waiting for a
+    /// processor is not counted. `None` if the worker has not measured it.
     pub share: Option<u32>,
 }
 
 /// Why a request could not be submitted.
 #[derive(Debug)]
 pub enum SubmitError {
-    /// It does not fit into a request area.
+    /// The request does not fit into a request area.
     TooLarge,
-    /// The pool must be replaced.
+    /// The region is corrupt. The pool must be replaced.
     Corrupt(Corrupt),
-    /// Its body could not be handed over.
+    /// The descriptor of the request body could not be sent to the slot's socket.
     Io(io::Error),
 }
 
 impl Front {
-    /// Makes the region of a new pool, and what its zygote must be sent to attach to it.
+    /// Creates the region of a new pool, and the message that lets its zygote attach to the region.
+    ///
+    /// # Errors
+    /// The memory file, a doorbell or a socket could not be created.
     pub fn create(geometry: Geometry) -> io::Result<(Front, Attach)> {
         let region = Region::create(geometry)?;
         let bells =
@@ -129,45 +135,46 @@ impl Front {
         for bell in &bells {
             descriptors.push(bell.as_fd().try_clone_to_owned()?);
         }
-        let mut hand_over = Vec::with_capacity(geometry.slots);
+        let mut body_sockets = Vec::with_capacity(geometry.slots);
         for _ in 0..geometry.slots {
             let (ours, theirs) = SeqPacket::pair()?;
             ours.set_nonblocking(true)?;
             theirs.set_nonblocking(true)?;
             descriptors.push(theirs.as_fd().try_clone_to_owned()?);
-            hand_over.push(HandOver { ours, theirs });
+            body_sockets.push(BodySocket { ours, theirs });
         }
-        let ledger = Mutex::new(Ledger {
+        let state = Mutex::new(FrontState {
             producer: Producer::new(geometry.slots),
-            lives: vec![0; geometry.workers],
+            incarnations: vec![0; geometry.workers],
             free: (0..geometry.slots as u16).rev().collect(),
             slots: vec![Entry::default(); geometry.slots],
         });
-        Ok((Front { region, bells, hand_over, ledger }, Attach { geometry, descriptors }))
+        Ok((Front { region, bells, body_sockets, state }, Attach { geometry, descriptors }))
     }
 
-    /// The sizes that this region was made with.
+    /// The sizes of this region.
     pub fn geometry(&self) -> &Geometry {
         self.region.geometry()
     }
 
-    /// The bell of a front thread. Its edge, not its count, is the signal: nobody needs to read it.
+    /// The doorbell descriptor of a front thread. Its edge is the signal, not its count; therefore
+    /// nothing has to read the count.
     pub fn bell(&self, thread: usize) -> BorrowedFd<'_> {
         self.bells[thread].as_fd()
     }
 
-    /// Wakes a front thread as a worker would, but without a mark.
+    /// Wakes a front thread as a worker does, but marks no slot.
     pub fn ring(&self, thread: usize) {
-        // Its counter is written by hostile workers as well; if it is full, the thread was woken
-        // all the same.
+        // Hostile workers write to the counter as well. If the counter is full, the thread was
+        // already woken.
         let _ = self.bells[thread].ring();
     }
 
-    /// Takes a free slot, if there is one.
+    /// Takes a free slot. `None` if every slot is in use.
     pub fn checkout(&self) -> Option<Slot> {
-        let mut ledger = self.ledger();
-        let index = ledger.free.pop()?;
-        let entry = &mut ledger.slots[usize::from(index)];
+        let mut state = self.state();
+        let index = state.free.pop()?;
+        let entry = &mut state.slots[usize::from(index)];
         entry.generation = entry.generation.wrapping_add(1);
         Some(Slot {
             index,
@@ -177,22 +184,25 @@ impl Front {
         })
     }
 
-    /// Gives a slot back. The caller knows that no worker can touch it any more: it was never
-    /// submitted, or it was cancelled, or it is Done, or its worker is dead.
+    /// Gives a slot back. The caller guarantees that no worker can access the slot any more: the
+    /// slot was never submitted, was cancelled, is Done, or its worker is dead.
     pub fn release(&self, slot: Slot) {
-        let mut ledger = self.ledger();
+        let mut state = self.state();
         let touched = slot.written.min(self.geometry().ring_bytes as u64);
-        let entry = &mut ledger.slots[slot.index()];
+        let entry = &mut state.slots[slot.index()];
         entry.submitted = false;
         entry.touched = entry.touched.max(touched);
         entry.used = true;
         if std::mem::take(&mut entry.body) {
             self.take_body_back(slot.index());
         }
-        ledger.free.push(slot.index);
+        state.free.push(slot.index);
     }
 
-    /// As [`Front::enqueue`], and wakes a worker if one sleeps.
+    /// Calls [`Front::enqueue`] and wakes a worker if one sleeps.
+    ///
+    /// # Errors
+    /// As for [`Front::enqueue`].
     pub fn submit(
         &self,
         slot: &Slot,
@@ -205,14 +215,17 @@ impl Front {
         Ok(())
     }
 
-    /// Gives the memory back that large responses took in slots that were not used since the last
-    /// call. To be called every few seconds.
+    /// Returns memory to the kernel that large responses used, for slots that were not used since
+    /// the last call. Call this function every few seconds.
+    ///
+    /// # Errors
+    /// The kernel refused to release the pages.
     pub fn trim(&self) -> io::Result<()> {
-        let mut ledger = self.ledger();
-        let Ledger { free, slots, .. } = &mut *ledger;
+        let mut state = self.state();
+        let FrontState { free, slots, .. } = &mut *state;
         for index in free.iter().copied().map(usize::from) {
             let entry = &mut slots[index];
-            // Nobody can take the slot out meanwhile: that needs the ledger.
+            // Taking a slot out of `free` requires the lock that is held here.
             if !std::mem::take(&mut entry.used) && entry.touched > KEPT {
                 self.region.release_ring(index, KEPT as usize)?;
                 entry.touched = 0;
@@ -221,9 +234,13 @@ impl Front {
         Ok(())
     }
 
-    /// Puts an encoded request into the slot and the slot into the queue. Workers that are awake
-    /// will find it there. `thread` will be told of all that happens to it. `body` goes along if
-    /// the request says that its body is a file.
+    /// Writes an encoded request into the slot and puts the slot into the queue. Workers that are
+    /// awake find the slot there. `thread` is notified of everything that happens to the slot.
+    /// `body` is the descriptor of the request body if the request says that its body is a file.
+    ///
+    /// # Errors
+    /// The request is too large for a request area, the body's descriptor could not be sent, or the
+    /// region is corrupt.
     pub fn enqueue(
         &self,
         slot: &Slot,
@@ -236,46 +253,49 @@ impl Front {
         }
         if let Some(body) = body {
             let tag = slot.generation.to_ne_bytes();
-            self.hand_over[slot.index()].ours.send(&tag, &[body]).map_err(SubmitError::Io)?;
+            self.body_sockets[slot.index()]
+                .ours
+                .send(&tag, &[body])
+                .map_err(SubmitError::Io)?;
         }
         self.region.write_request(slot.index(), encoded);
-        let line = self.region.slot(slot.index());
-        line.thread.store(thread as u32, Ordering::Relaxed);
-        line.written.store(0, Ordering::Relaxed);
-        line.ended.store(0, Ordering::Relaxed);
-        line.room.reset();
-        line.state.submit(slot.generation);
-        let mut ledger = self.ledger();
-        let entry = &mut ledger.slots[slot.index()];
+        let words = self.region.slot(slot.index());
+        words.thread.store(thread as u32, Ordering::Relaxed);
+        words.written.store(0, Ordering::Relaxed);
+        words.ended.store(0, Ordering::Relaxed);
+        words.flow_control.reset();
+        words.state.submit(slot.generation);
+        let mut state = self.state();
+        let entry = &mut state.slots[slot.index()];
         entry.thread = thread;
         entry.submitted = true;
         entry.lost = false;
         entry.body = body.is_some();
-        ledger
+        state
             .producer
             .enter(&self.region.queue(), slot.index())
             .map_err(SubmitError::Corrupt)?;
         Ok(())
     }
 
-    /// Wakes a sleeping worker, if there is one and there may be work for it.
+    /// Wakes a sleeping worker if there is one and the queue may hold a request for it.
     pub fn wake_worker(&self) {
         if let Some(worker) = self.region.idle().claim(self.geometry().workers) {
             self.wake(worker);
         }
     }
 
-    /// Wakes all workers, whether or not they say that they sleep. For a request that has waited
-    /// longer than it should: the one that was woken for it may be stopped, or a hostile script has
-    /// wiped out that others sleep.
+    /// Wakes all workers, whether or not their idle bits are set. For a request that has waited too
+    /// long: the worker that was woken for it may be stopped, or a hostile script may have cleared
+    /// the idle bits.
     pub fn wake_all(&self) {
         for worker in 0..self.geometry().workers {
             self.wake(worker);
         }
     }
 
-    /// How many workers should be awake at most, 0 for all. Those beyond go to sleep after their
-    /// present request, though there may be work: the others will do it.
+    /// Sets how many workers should be awake at most; 0 for all. The other workers sleep after
+    /// their present request even if the queue is not empty.
     pub fn limit_awake(&self, limit: usize) {
         let word = self.region.awake_limit();
         let limit = u32::try_from(limit).unwrap_or(u32::MAX);
@@ -284,28 +304,28 @@ impl Front {
         }
     }
 
-    /// Workers that do not say they sleep. One that falls asleep just now sees what was enqueued
-    /// before this call.
+    /// Number of workers that do not announce that they sleep. A worker that falls asleep during
+    /// this call sees every request that was enqueued before the call.
     pub fn awake_workers(&self) -> usize {
         fence(Ordering::SeqCst);
         self.geometry().workers.saturating_sub(self.idle_workers())
     }
 
-    /// How many requests no worker has taken yet, and a count that grows with each one taken.
+    /// Number of requests that no worker has taken yet, and a count that grows with each request
+    /// taken.
     pub fn queued(&self) -> (usize, u32) {
         let head = self.region.queue().head.load(Ordering::Acquire);
         let tail = self.region.queue().tail.load(Ordering::Acquire);
         ((tail.wrapping_sub(head) as usize).min(self.geometry().slots), head)
     }
 
-    /// Whether no worker has begun what was put into the slot of that index, as far as its state
-    /// says.
+    /// Returns whether the slot at this index is Queued according to its state word.
     pub fn is_queued(&self, slot: usize) -> bool {
         let state = self.region.slot(slot).state.load();
-        state.is_some_and(|state| state.phase == Phase::Queued)
+        state.is_some_and(|state| state.phase == SlotPhase::Queued)
     }
 
-    /// Takes a request back that no worker has begun. `false` if one has.
+    /// Takes a request back that no worker has taken. Returns `false` if a worker has taken it.
     pub fn cancel(&self, slot: &Slot) -> bool {
         self.region.slot(slot.index()).state.cancel(slot.generation)
     }
@@ -313,40 +333,40 @@ impl Front {
     /// Reads the state of a slot, and checks it.
     ///
     /// # Errors
-    /// The worker wrote what no honest worker writes.
+    /// The worker wrote a value that no correct worker writes.
     pub fn slot_status(&self, slot: &mut Slot) -> Result<SlotStatus, Corrupt> {
-        let line = self.region.slot(slot.index());
-        // The state first: a reader that sees Done must see every byte written before it.
-        let state = line.state.load().ok_or(Corrupt("a slot is in no known state"))?;
-        let ended = line.ended.load(Ordering::Acquire) != 0;
-        let written = line.written.load(Ordering::Acquire);
-        if state.generation != slot.generation || state.phase == Phase::Free {
-            return Err(Corrupt("a slot in use was given another generation"));
+        let words = self.region.slot(slot.index());
+        // The state is read first: a reader that sees Done must see every byte written before.
+        let state = words.state.load().ok_or(Corrupt("a slot is in no known state"))?;
+        let ended = words.ended.load(Ordering::Acquire) != 0;
+        let written = words.written.load(Ordering::Acquire);
+        if state.generation != slot.generation || state.phase == SlotPhase::Free {
+            return Err(Corrupt("a worker changed the generation of a slot in use"));
         }
-        if state.phase == Phase::Queued && (state.worker, state.life) != (0, 0) {
-            // It could be neither taken nor cancelled, ever.
-            return Err(Corrupt("a slot that nobody took bears a worker's name"));
+        if state.phase == SlotPhase::Queued && (state.worker, state.incarnation) != (0, 0) {
+            // Such a slot could never be taken or cancelled.
+            return Err(Corrupt("a slot that no worker took names a worker"));
         }
         if written < slot.written || written - slot.consumed > self.geometry().ring_bytes as u64 {
-            return Err(Corrupt("a response ring holds more than it can"));
+            return Err(Corrupt("a response ring claims to hold more than its size"));
         }
         let worker = usize::from(state.worker);
         if worker >= self.geometry().workers {
-            return Err(Corrupt("a slot was taken by a worker that does not exist"));
+            return Err(Corrupt("a slot names a worker that does not exist"));
         }
         slot.written = written;
-        let taken = matches!(state.phase, Phase::Taken | Phase::Done);
+        let taken = matches!(state.phase, SlotPhase::Taken | SlotPhase::Done);
         Ok(SlotStatus {
             phase: state.phase,
             worker: taken.then_some(worker),
-            ended: ended || state.phase == Phase::Done,
-            took: (state.phase == Phase::Done).then(|| line.took.load(Ordering::Relaxed)),
-            share: Some(line.share.load(Ordering::Relaxed)).filter(|share| *share <= 1000),
+            ended: ended || state.phase == SlotPhase::Done,
+            took: (state.phase == SlotPhase::Done).then(|| words.took.load(Ordering::Relaxed)),
+            share: Some(words.share.load(Ordering::Relaxed)).filter(|share| *share <= 1000),
         })
     }
 
-    /// Copies written, not yet consumed bytes out, `offset` bytes after those consumed. Returns
-    /// their number.
+    /// Copies bytes that are written but not consumed, starting `offset` bytes after the consumed
+    /// ones. Returns the number of bytes copied.
     pub fn copy(&self, slot: &Slot, offset: u64, into: &mut [u8]) -> usize {
         let from = slot.consumed + offset;
         let length = into.len().min(slot.written.saturating_sub(from) as usize);
@@ -355,8 +375,11 @@ impl Front {
     }
 
     /// Sends `before`, then `length` unconsumed bytes of the ring, then `after`, with one
-    /// `writev(2)`: the kernel copies them straight from the ring. Returns the bytes sent of all
-    /// three together; consumes nothing.
+    /// `writev(2)`. The kernel copies the bytes straight from the ring. Returns the number of bytes
+    /// sent, of all three together. Consumes nothing.
+    ///
+    /// # Errors
+    /// The error of `writev(2)`.
     pub fn send(
         &self,
         slot: &Slot,
@@ -382,46 +405,48 @@ impl Front {
         unsafe { memory::write_parts(to, &parts) }
     }
 
-    /// Gives `length` bytes of the ring back to the worker, and wakes it if it waits for room.
+    /// Gives `length` bytes of the ring back to the worker, and wakes the worker if it waits for
+    /// space.
     pub fn consume(&self, slot: &mut Slot, length: u64) {
         slot.consumed = slot.written.min(slot.consumed.saturating_add(length));
-        // Waking the worker for a few bytes of room would make both sides take turns at every page.
+        // Waking the worker for a few bytes would make the two processes alternate at every page.
         let half_free = slot.written - slot.consumed <= self.geometry().ring_bytes as u64 / 2;
-        let room = self.region.slot(slot.index()).room;
+        let room = self.region.slot(slot.index()).flow_control;
         if room.give_back(slot.consumed, half_free) {
             howdah_sys::futex::wake(room.starved);
         }
     }
 
-    /// Tells the worker that nobody reads the rest of the response.
+    /// Tells the worker that the rest of the response is not wanted.
     pub fn abort(&self, slot: &Slot) {
-        let room = self.region.slot(slot.index()).room;
+        let room = self.region.slot(slot.index()).flow_control;
         room.abort();
         howdah_sys::futex::wake(room.starved);
     }
 
-    /// Before a front thread sleeps. `false`: there is news, so it must not.
+    /// Announces that a front thread is about to sleep. Returns `false` if slots are marked; the
+    /// thread must not sleep then.
     pub fn try_sleep(&self, thread: usize) -> bool {
         self.region.doorbell(thread).try_sleep()
     }
 
-    /// After a front thread slept.
+    /// Announces that a front thread is awake.
     pub fn woke(&self, thread: usize) {
         self.region.doorbell(thread).woke();
     }
 
-    /// Calls `each` with the index of every slot that has news for this thread. Marks may be false
-    /// alarms.
+    /// Calls `each` with the index of every slot that is marked for this thread. A mark may be a
+    /// false alarm.
     pub fn drain(&self, thread: usize, each: impl FnMut(usize)) {
         self.region.doorbell(thread).drain(self.geometry().slots, each);
     }
 
-    /// Requests that a worker says it has served. For display only.
+    /// Number of requests that a worker says it has served. For display only.
     pub fn requests_served(&self, worker: usize) -> u64 {
         self.region.worker(worker).requests.load(Ordering::Relaxed)
     }
 
-    /// Workers that say they sleep. For display only.
+    /// Number of workers that say they sleep. For display only.
     pub fn idle_workers(&self) -> usize {
         self.region.idle().count()
     }
@@ -432,21 +457,22 @@ impl Front {
         howdah_sys::futex::wake(wake);
     }
 
-    /// Empties a slot's socket of descriptors that no worker took, which would keep their files on
-    /// the disk. Only we send into it, so there is an end to it.
+    /// Removes descriptors that no worker took from a slot's socket; otherwise their files would
+    /// stay on the disk. Only the front sends into the socket, therefore the loop ends.
     fn take_body_back(&self, slot: usize) {
-        while let Ok(message) = self.hand_over[slot].theirs.receive_now(&mut [0; 4]) {
+        while let Ok(message) = self.body_sockets[slot].theirs.receive_now(&mut [0; 4]) {
             if message.length == 0 {
                 break;
             }
         }
     }
 
-    fn ledger(&self) -> MutexGuard<'_, Ledger> {
-        // Nothing in these sections panics halfway, so a poisoned ledger is still whole.
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, FrontState> {
+        // No code that holds the lock panics halfway, therefore a poisoned lock still guards a
+        // consistent state.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Bytes at the start of each ring that stay in memory: what most responses need.
+/// Bytes at the start of each ring that [`Front::trim`] keeps in memory: enough for most responses.
 const KEPT: u64 = 64 * 1024;

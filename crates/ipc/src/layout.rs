@@ -1,28 +1,28 @@
-//! Where everything stands in the region.
+//! Offsets of everything in the region.
 
-/// Bytes of a cache line: words with different writers never share one.
+/// Bytes of a cache line. Words with different writers never share a cache line.
 const LINE: usize = 64;
-/// Bytes of a slot's words: two lines.
+/// Bytes of a slot's words: two cache lines.
 const SLOT: usize = 2 * LINE;
-/// Bytes of a page: areas start at one, so that untouched ones cost no memory.
+/// Bytes of a page. Every area starts at a page boundary, therefore untouched areas use no memory.
 const PAGE: usize = 4096;
 
-/// The most workers of a pool.
+/// Largest number of workers in a pool.
 pub const MOST_WORKERS: usize = 1024;
-/// The most slots of a pool.
+/// Largest number of slots in a pool.
 pub const MOST_SLOTS: usize = 4096;
-/// The most threads of a front.
+/// Largest number of front threads.
 pub const MOST_THREADS: usize = 256;
 
-/// The size of a pool's region. Chosen by the front, told to the zygote with the region's
-/// descriptor.
+/// The sizes of a pool's region. The front chooses them and sends them to the zygote together with
+/// the region's descriptors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Geometry {
-    /// Slots: requests that workers may see at a time.
+    /// Number of slots: requests that workers can see at the same time.
     pub slots: usize,
-    /// Workers that the pool may grow to.
+    /// Largest number of workers that the pool may have.
     pub workers: usize,
-    /// Threads of the front.
+    /// Number of front threads.
     pub threads: usize,
     /// Bytes of each request area.
     pub request_bytes: usize,
@@ -30,19 +30,21 @@ pub struct Geometry {
     pub ring_bytes: usize,
 }
 
-/// Room for a request's variables and a small body.
+/// Default bytes of a request area: enough for a request's variables and a small body.
 pub const REQUEST_BYTES: usize = 128 * 1024;
-/// A response up to this size needs no turn of the front before the worker is free again. With 1
-/// MiB a response of that size is made 17 % more often in a second than with 256 KiB. Untouched
-/// pages cost nothing, and [`Front::trim`] gives back what large responses have touched.
+/// Default bytes of a response ring. The worker is free after writing a response up to this size,
+/// without waiting for the front. Responses of 1 MiB reach a 17 % higher rate with this size than
+/// with 256 KiB. Untouched pages use no memory, and [`Front::trim`] releases the pages that large
+/// responses have touched.
 ///
 /// [`Front::trim`]: crate::front::Front::trim
 pub const RING_BYTES: usize = 1024 * 1024;
 
 impl Geometry {
-    /// The usual geometry for a pool of `workers`, served by `threads` front threads.
+    /// The default geometry for a pool of `workers`, served by `threads` front threads.
     ///
-    /// Twice as many slots as workers: while a worker runs one request, the next is at hand.
+    /// There are twice as many slots as workers: while a worker runs one request, the next one is
+    /// already in the queue.
     pub fn for_pool(workers: usize, threads: usize) -> Geometry {
         let workers = workers.clamp(1, MOST_WORKERS);
         Geometry {
@@ -54,7 +56,8 @@ impl Geometry {
         }
     }
 
-    /// Whether every size is within bounds, so that offsets cannot overflow.
+    /// Returns whether every size is within its limits, which guarantees that offsets cannot
+    /// overflow.
     pub fn is_valid(&self) -> bool {
         (1..=MOST_SLOTS).contains(&self.slots)
             && (1..=MOST_WORKERS).contains(&self.workers)
@@ -65,17 +68,17 @@ impl Geometry {
             && self.ring_bytes.is_power_of_two()
     }
 
-    /// Entries of the queue: no slot waits in it twice.
+    /// Number of entries in the queue. No slot is in the queue twice.
     pub(crate) fn queue_entries(&self) -> usize {
         self.slots.next_power_of_two()
     }
 
-    /// 64-bit words of the idle set.
+    /// Number of 64-bit words in the idle set.
     pub(crate) fn idle_words(&self) -> usize {
         self.workers.div_ceil(64)
     }
 
-    /// 64-bit words of a thread's ready set.
+    /// Number of 64-bit words in a thread's ready set.
     pub(crate) fn ready_words(&self) -> usize {
         self.slots.div_ceil(64)
     }
@@ -86,11 +89,11 @@ impl Geometry {
     }
 }
 
-/// Where each part of a region of some [`Geometry`] starts, in bytes. Computed once: it is asked
-/// for dozens of times in a request.
+/// The offset of each part of a region, in bytes. Computed once per region, because a request needs
+/// offsets dozens of times.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layout {
-    /// The set of idle workers.
+    /// The idle set.
     pub(crate) idle: usize,
     worker: usize,
     thread: usize,
@@ -157,7 +160,7 @@ impl Layout {
     }
 }
 
-/// Offsets inside a worker line.
+/// Offsets within a worker's cache line.
 pub(crate) mod worker_line {
     pub(crate) const WAKE: usize = 0;
     pub(crate) const REQUESTS: usize = 8;
@@ -169,8 +172,8 @@ pub(crate) mod thread_line {
     pub(crate) const READY: usize = 64;
 }
 
-/// Offsets inside a slot's two lines: the first written by workers while they hold the slot, the
-/// second by the front.
+/// Offsets within a slot's two cache lines. Workers write the first line while they hold the slot.
+/// The front writes the second line.
 pub(crate) mod slot_line {
     pub(crate) const STATE: usize = 0;
     pub(crate) const WRITTEN: usize = 8;
@@ -183,65 +186,67 @@ pub(crate) mod slot_line {
     pub(crate) const THREAD: usize = 76;
 }
 
-/// What a slot is doing. See the crate's documentation for who may move it where.
+/// The phase of a slot. The crate's documentation says which process may change it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Phase {
-    /// Nobody's, or being prepared by the front.
+pub enum SlotPhase {
+    /// Unused, or being prepared by the front.
     Free = 0,
-    /// In the queue; no worker has begun it.
+    /// In the queue; no worker has taken the slot.
     Queued = 1,
-    /// A worker runs it.
+    /// A worker runs the request.
     Taken = 2,
-    /// The worker is through with it, and does not touch it any more.
+    /// The worker has finished and does not access the slot any more.
     Done = 3,
 }
 
-/// The state word of a slot, taken apart.
+/// The state word of a slot, decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct State {
-    /// Which use of the slot this is.
+pub struct SlotState {
+    /// Number of this use of the slot.
     pub generation: u32,
-    /// Who took it; meaningful in Taken and Done, otherwise 0.
+    /// The worker that took the slot in the phases Taken and Done, otherwise 0.
     pub worker: u16,
-    /// Which process in that worker's place, below [`LIVES`]; meaningful likewise.
-    pub life: u16,
-    /// What it is doing.
-    pub phase: Phase,
+    /// The process of that worker, less than [`INCARNATIONS`]. In the phases Taken and Done,
+    /// otherwise 0.
+    pub incarnation: u16,
+    /// The slot's phase.
+    pub phase: SlotPhase,
 }
 
-/// Processes in a worker's place are counted up to here, and then again from 0.
-pub const LIVES: u16 = 1 << 12;
+/// The number of incarnations of a worker after which the count starts at 0 again. An incarnation
+/// is one process in the worker's place.
+pub const INCARNATIONS: u16 = 1 << 12;
 
-/// Whether `life` is that of a successor of `dead`, in a count that wraps.
-pub(crate) fn is_later_life(life: u16, dead: u16) -> bool {
-    let ahead = life.wrapping_sub(dead) % LIVES;
-    (1..LIVES / 2).contains(&ahead)
+/// Returns whether `incarnation` follows `dead`, in a count that wraps.
+pub(crate) fn is_later_incarnation(incarnation: u16, dead: u16) -> bool {
+    let ahead = incarnation.wrapping_sub(dead) % INCARNATIONS;
+    (1..INCARNATIONS / 2).contains(&ahead)
 }
 
-impl State {
-    /// As one word.
+impl SlotState {
+    /// Encodes the state as one word.
     pub fn pack(self) -> u64 {
-        let life = u64::from(self.life % LIVES);
+        let incarnation = u64::from(self.incarnation % INCARNATIONS);
         u64::from(self.generation) << 32
             | u64::from(self.worker) << 16
-            | life << 4
+            | incarnation << 4
             | self.phase as u64
     }
 
-    /// From one word; `None` for a phase that does not exist.
-    pub fn unpack(word: u64) -> Option<State> {
+    /// Decodes a word. `None` for a phase that does not exist.
+    pub fn unpack(word: u64) -> Option<SlotState> {
         let phase = match word & 0xF {
-            0 => Phase::Free,
-            1 => Phase::Queued,
-            2 => Phase::Taken,
-            3 => Phase::Done,
+            0 => SlotPhase::Free,
+            1 => SlotPhase::Queued,
+            2 => SlotPhase::Taken,
+            3 => SlotPhase::Done,
             _ => return None,
         };
-        Some(State {
+        Some(SlotState {
             generation: (word >> 32) as u32,
             worker: (word >> 16) as u16,
-            life: (word >> 4) as u16 % LIVES,
+            incarnation: (word >> 4) as u16 % INCARNATIONS,
             phase,
         })
     }
@@ -281,19 +286,27 @@ mod tests {
 
     #[test]
     fn a_successor_is_told_in_a_count_that_wraps() {
-        assert!(is_later_life(1, 0) && is_later_life(0, LIVES - 1) && is_later_life(5, LIVES - 5));
-        assert!(!is_later_life(0, 0) && !is_later_life(0, 1) && !is_later_life(LIVES - 1, 0));
+        assert!(
+            is_later_incarnation(1, 0)
+                && is_later_incarnation(0, INCARNATIONS - 1)
+                && is_later_incarnation(5, INCARNATIONS - 5)
+        );
+        assert!(
+            !is_later_incarnation(0, 0)
+                && !is_later_incarnation(0, 1)
+                && !is_later_incarnation(INCARNATIONS - 1, 0)
+        );
     }
 
     #[test]
     fn a_state_survives_the_trip() {
-        let state = State {
+        let state = SlotState {
             generation: 0xDEAD_BEEF,
             worker: 1023,
-            life: LIVES - 1,
-            phase: Phase::Done,
+            incarnation: INCARNATIONS - 1,
+            phase: SlotPhase::Done,
         };
-        assert_eq!(State::unpack(state.pack()), Some(state));
-        assert_eq!(State::unpack(9), None);
+        assert_eq!(SlotState::unpack(state.pack()), Some(state));
+        assert_eq!(SlotState::unpack(9), None);
     }
 }

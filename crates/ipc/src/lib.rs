@@ -1,8 +1,8 @@
 //! The shared-memory protocol between the front and the workers of one pool.
 //!
-//! # What there is
-//! One memory file per pool, the **region**, mapped by the front and by every worker of that pool,
-//! and by nobody else. Its parts, in the order of [`layout`]:
+//! # The region
+//! Every pool has one memory file, the **region**. The front and the workers of that pool map it;
+//! no other process does. Its parts, in the order of [`layout`]:
 //!
 //! | part | words | written by |
 //! |---|---|---|
@@ -14,11 +14,12 @@
 //! | request area | one per slot | front, while the slot is free |
 //! | response ring | one per slot | the worker that took the slot |
 //!
-//! # The life of a slot
-//! `state` is one 64-bit word: generation, worker, which process in that worker's place, [`Phase`].
-//! The generation grows with each use, so a late write of a former owner never matches. A queue
-//! entry only says where to look: whoever takes it takes what is Queued there, or nothing;
-//! [`queue`] says why no slot is in the queue twice.
+//! # The phases of a slot
+//! `state` is one 64-bit word: the generation, the worker, the worker's incarnation (which process
+//! in that worker's place), and the [`SlotPhase`](layout::SlotPhase). The generation grows with
+//! each use of the slot, therefore a late write of an earlier user never matches. A queue entry
+//! only says where to look: a worker that takes an entry takes the request if the slot is Queued,
+//! and otherwise nothing. [`queue`] explains why no slot is in the queue twice.
 //!
 //! ```text
 //!            submit (front)                take (worker, CAS)              finish (worker)
@@ -35,48 +36,50 @@
 //! | Done | nobody | nobody writes | front writes | front: release |
 //!
 //! # Memory order
-//! - A request is published by `state` (Release) and taken by its compare-and-swap (Acquire). The
-//!   queue's `tail` (Release) publishes the entry that leads there. An entry of an earlier use may
-//!   still wait: the front stores `state`, fences SeqCst and looks whether it does; a worker takes
-//!   the entry, fences SeqCst and looks at `state`.
+//! - A request is published by `state` (Release) and taken by a compare-and-swap of `state`
+//!   (Acquire). The queue's `tail` (Release) publishes the entry that leads to the slot. An entry
+//!   of an earlier use may still be in the queue. Therefore the front stores `state`, executes a
+//!   SeqCst fence and checks whether such an entry is there; a worker takes the entry, executes a
+//!   SeqCst fence and reads `state`.
 //! - Ring bytes are published by `written` (Release) and given back by `consumed` (Release).
-//! - `finish` stores `state` with Release after the last `written`: who sees Done sees every byte.
-//! - A wake-up is never lost: the sleeper announces itself (idle bit, `sleeping`, `starved`),
-//!   fences SeqCst and looks once more; the other side publishes, fences SeqCst and looks for
-//!   sleepers. One of the two sees the other.
+//! - `finish` stores `state` with Release after the last `written`. A reader that sees Done sees
+//!   every byte.
+//! - A wake-up is never lost. The sleeper announces itself (idle bit, `sleeping`, `starved`),
+//!   executes a SeqCst fence and checks once more. The other side publishes, executes a SeqCst
+//!   fence and looks for sleepers. At least one of the two sees the other.
+//! - The limit of awake workers is advice, read and written without ordering. A worker beyond the
+//!   limit announces itself, executes a SeqCst fence and counts again, therefore the number of
+//!   awake workers never drops below the limit. The awake workers empty the queue. They may be
+//!   stuck; the front checks that the queue moves, and wakes other workers if it does not.
 //!
-//! - The limit of workers awake is advice, read and written without order. A worker beyond it
-//!   announces itself, fences SeqCst and counts once more, so that never more go to rest than leave
-//!   as many awake as it says; who is left empties the queue. Those may be stuck, so the front
-//!   looks whether the queue moves, and wakes others if it does not.
-//!
-//! # If somebody dies
-//! - A worker before its compare-and-swap on `state`: the slot is still Queued, but its queue entry
-//!   may be gone. [`front::Front::worker_died`] enters every Queued slot anew; an entry too many
-//!   finds nothing Queued.
-//! - A worker that was woken and died: the same call rings another idle worker.
-//! - A worker in Taken: the front learns of the death from the zygote, answers for it, and takes
-//!   the slot back. By then a successor may run in the same worker's place; zygote and front each
-//!   count the deaths there, and `state` bears the count.
-//! - A worker before it took the body's descriptor, or the request's cancelling: the front takes it
-//!   back from the slot's socket, of which it keeps both ends, before the slot is used again.
-//! - A worker after Done, before its mark or its ring: the same call marks every slot that is Done
-//!   and rings every thread.
-//! - The front: the zygote sees its socket close and ends the workers; a new front makes a new
-//!   region.
+//! # When a process dies
+//! - A worker dies before its compare-and-swap on `state`: the slot is still Queued, but its queue
+//!   entry may be gone. [`front::Front::worker_died`] enters every Queued slot again. A superfluous
+//!   entry finds no Queued slot.
+//! - A worker dies after it was woken: the same call wakes another idle worker.
+//! - A worker dies in Taken: the front learns of the death from the zygote, answers the client, and
+//!   takes the slot back. A successor may already run at the same index. The zygote and the front
+//!   each count the deaths there, and `state` contains the count.
+//! - A worker dies before it took the body's descriptor, or the request is cancelled: the front
+//!   keeps both ends of the slot's socket, and takes the descriptor back before the slot is used
+//!   again.
+//! - A worker dies after Done, before it marks the slot or rings the doorbell: the same call marks
+//!   every slot that is Done and rings every thread's doorbell.
+//! - The front dies: the zygote sees that the front's socket is closed, and ends the workers. A new
+//!   front creates a new region.
 //!
 //! # Trust
-//! A pool's region may be written by hostile PHP at any time. The front keeps everything that it
-//! decides by (which slots are out, their generation, what it consumed, the queue's tail) in its
-//! own memory, copies out of the region before it checks, and answers [`Corrupt`] to what cannot
-//! be. No Rust reference to ring or request bytes exists; atomics are the only words accessed in
-//! place. Workers trust the front, and share their fate with the other workers of their own pool.
+//! Hostile PHP may write to its pool's region at any time. The front keeps every value that its
+//! decisions depend on in its own memory: which slots are in use, their generation, the bytes
+//! consumed, the queue's tail. It copies bytes out of the region before it checks them, and reports
+//! an impossible value as [`Corrupt`]. No Rust reference to ring or request bytes exists; only
+//! atomics are accessed in place. A worker trusts the front and the other workers of its own pool.
 #![allow(unsafe_code)] // Atomics and copies at computed offsets of the mapping; all in `region`.
 #![cfg_attr(loom, allow(dead_code))] // Under the model checker only the parts are built in which both sides meet.
 
+pub mod flow_control;
 pub mod layout;
 pub mod queue;
-pub mod room;
 pub mod slot;
 mod sync;
 
@@ -95,9 +98,9 @@ pub mod response;
 #[cfg(not(loom))]
 pub mod worker;
 
-pub use layout::{Geometry, Phase};
+pub use layout::{Geometry, SlotPhase};
 
-/// A word of the region held what no honest worker writes. The pool must be replaced.
+/// A word of the region had a value that no correct worker writes. The pool must be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Corrupt(pub &'static str);
 

@@ -1,15 +1,15 @@
-//! What holds for any bytes that are decoded here: the properties that the fuzz targets assert, and
-//! a short run of them with every test.
+//! Properties of the decoders that hold for any bytes: the fuzz targets assert them, and every test
+//! run checks them briefly.
 //!
-//! Each function takes foreign bytes and panics where its property does not hold. For all of them:
-//! what was decoded, encoded again, gives the bytes that it was decoded from, so nothing was read
-//! that is not there, and nothing read twice.
+//! Each function takes foreign bytes and panics if its property does not hold. The common property:
+//! decoding and encoding again gives the same bytes. This shows that nothing was read outside the
+//! input, and nothing was read twice.
 
 use crate::control::{FromZygote, ToZygote};
-use crate::request::{Block, Body, Encoder, Fixed, HEADER, Request};
-use crate::response::{self, Head, HeadEncoder, MOST_HEAD, PREFIX};
+use crate::request::{BodyLocation, DecodedRequest, EntryBlock, FixedText, HEADER, RequestEncoder};
+use crate::response::{self, HeadEncoder, MOST_HEAD, PREFIX, ResponseHead};
 
-/// A response's head with its prefix.
+/// Checks the decoder of a response head and its prefix.
 pub fn response_head(data: &[u8]) {
     let Some((prefix, rest)) = data.split_first_chunk::<PREFIX>() else {
         return;
@@ -18,7 +18,7 @@ pub fn response_head(data: &[u8]) {
         return;
     };
     assert!(PREFIX + length <= MOST_HEAD);
-    let Some(Ok(head)) = rest.get(..length).map(Head::decode) else {
+    let Some(Ok(head)) = rest.get(..length).map(ResponseHead::decode) else {
         return;
     };
     let mut encoder = HeadEncoder::default();
@@ -27,17 +27,17 @@ pub fn response_head(data: &[u8]) {
         encoder.field(name, value);
     }
     let again = encoder.finish().expect("no longer than what it was decoded from");
-    // All but the length, since bytes after the last field are passed over.
+    // All except the length: bytes after the last field are ignored.
     assert_eq!(&again[4..], &data[4..again.len()]);
 }
 
-/// A request area.
+/// Checks the decoder of a request area.
 pub fn request(data: &[u8]) {
-    let Ok(request) = Request::decode(data).ok_or(()) else {
+    let Ok(request) = DecodedRequest::decode(data).ok_or(()) else {
         return;
     };
     let fixed = FIXED.map(|which| request.fixed(which));
-    let mut encoder = Encoder::default();
+    let mut encoder = RequestEncoder::default();
     encoder.begin(request.time, fixed);
     encoder.status(request.status);
     let own = request.own_variables().count();
@@ -45,7 +45,7 @@ pub fn request(data: &[u8]) {
     for (name, value) in request.own_variables() {
         encoder.entries().variable(name, value);
     }
-    let mut rest = Block::default();
+    let mut rest = EntryBlock::default();
     for (name, value) in request.variables().skip(own) {
         rest.variable(name, value);
     }
@@ -58,12 +58,12 @@ pub fn request(data: &[u8]) {
     let texts_again = &encoder.finish_file(request.body_length)[HEADER..];
     assert_eq!(texts_again, &data[HEADER..texts], "every text with its NUL, at its place");
     assert_eq!(request.inline_body(), &data[texts..]);
-    if request.body == Body::Inline {
+    if request.body == BodyLocation::Inline {
         assert_eq!(request.inline_body().len() as u64, request.body_length);
     }
 }
 
-/// A message to a zygote.
+/// Checks the decoder of a message to a zygote.
 pub fn to_zygote(data: &[u8]) {
     if let Ok(message) = ToZygote::decode(data) {
         let again = message.encode();
@@ -72,7 +72,7 @@ pub fn to_zygote(data: &[u8]) {
     }
 }
 
-/// A message from a zygote, which shares its user with hostile scripts.
+/// Checks the decoder of a message from a zygote, which runs as the same user as hostile scripts.
 pub fn from_zygote(data: &[u8]) {
     if let Ok(message) = FromZygote::decode(data) {
         let again = message.encode();
@@ -82,15 +82,15 @@ pub fn from_zygote(data: &[u8]) {
 }
 
 /// All fixed texts, in their order.
-const FIXED: [Fixed; 8] = [
-    Fixed::Method,
-    Fixed::Script,
-    Fixed::RequestUri,
-    Fixed::QueryString,
-    Fixed::ContentType,
-    Fixed::Cookie,
-    Fixed::Authorization,
-    Fixed::DocumentRoot,
+const FIXED: [FixedText; 8] = [
+    FixedText::Method,
+    FixedText::Script,
+    FixedText::RequestUri,
+    FixedText::QueryString,
+    FixedText::ContentType,
+    FixedText::Cookie,
+    FixedText::Authorization,
+    FixedText::DocumentRoot,
 ];
 
 #[cfg(test)]
@@ -100,7 +100,7 @@ mod tests {
     use crate::layout::Geometry;
     use crate::response::HeadKind;
 
-    /// The same numbers on each run.
+    /// A pseudo-random sequence that is the same in each run.
     struct Random(u64);
 
     impl Random {
@@ -113,7 +113,7 @@ mod tests {
         }
     }
 
-    /// Hands changed and mixed `seeds` to `property`.
+    /// Calls `property` with changed and mixed copies of `seeds`.
     fn mutate(seeds: &[Vec<u8>], property: impl Fn(&[u8])) {
         let lengths =
             [0u32, 1, 2, 7, 0x7F, 0xFF, 0xFFFF, 0x1_0000, 1 << 31, u32::MAX - 1, u32::MAX];
@@ -142,7 +142,7 @@ mod tests {
                     _ => {}
                 }
             }
-            // A length at the start that is right now and then lets the rest be read.
+            // With a correct length at the start, the decoder reads the rest as well.
             if random.below(3) == 0 && bytes.len() >= 4 {
                 let length =
                     bytes.len() as u32 - [0, 0, PREFIX.min(bytes.len()) as u32][random.below(3)];
@@ -171,10 +171,10 @@ mod tests {
 
     #[test]
     fn requests() {
-        let mut encoder = Encoder::default();
+        let mut encoder = RequestEncoder::default();
         let mut fixed = [None; 8];
-        fixed[Fixed::Method as usize] = Some(&b"POST"[..]);
-        fixed[Fixed::Cookie as usize] = Some(&b""[..]);
+        fixed[FixedText::Method as usize] = Some(&b"POST"[..]);
+        fixed[FixedText::Cookie as usize] = Some(&b""[..]);
         encoder.begin(9, fixed);
         let entries = encoder.entries();
         entries.variable(b"A", b"b");

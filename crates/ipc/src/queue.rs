@@ -1,32 +1,33 @@
-//! The request queue, the idle set and the front's doorbells: how work finds a worker, and its
-//! answer the way back.
+//! The request queue, the idle set and the front's doorbells: how a request finds a worker, and how
+//! the front learns of the response.
 //!
-//! The queue is a bounded ring with one producer (the front's threads take turns behind a lock of
-//! the front's own) and many consumers. A consumer claims an entry with a single compare-and-swap
-//! on `head`, so one that dies before it has claimed nothing, and one that dies after has left no
-//! half-finished state behind that others would wait for.
+//! The queue is a bounded ring with one producer and many consumers. The front's threads produce
+//! under a lock of the front. A consumer claims an entry with a single compare-and-swap on `head`.
+//! A consumer that dies before the claim has changed nothing, and one that dies after it leaves no
+//! half-finished state for others to wait for.
 //!
-//! An entry is the index of a slot and says: look there. What is to be done there, the slot's state
-//! word says alone. So the entry of a request that was cancelled stays in the queue and serves the
-//! slot's next request; no slot is in the queue twice, and the queue never overflows.
+//! An entry is the index of a slot and means that a worker should look at the slot. Only the slot's
+//! state word says whether there is a request. The entry of a cancelled request stays in the queue
+//! and serves the slot's next request. Therefore no slot is in the queue twice, and the queue never
+//! overflows.
 
 use crate::Corrupt;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, clear, fence};
 
-/// The queue's words. Both counters only grow, wrapping at 2³².
+/// The queue's words. Both counters only grow, and wrap at 2³².
 #[derive(Debug, Clone, Copy)]
 pub struct Queue<'r> {
-    /// How many entries were taken. Written by consumers.
+    /// Number of entries taken. Written by consumers.
     pub head: &'r AtomicU32,
-    /// How many entries were put in. Written by the producer.
+    /// Number of entries put in. Written by the producer.
     pub tail: &'r AtomicU32,
-    /// A power of two of entries.
+    /// The entries; their number is a power of two.
     pub entries: &'r [AtomicU32],
 }
 
 impl Queue<'_> {
-    /// Takes the oldest entry. What the producer did to the slot before it found this entry still
-    /// waiting is visible to the caller.
+    /// Takes the oldest entry. The caller sees everything that the producer wrote to the slot
+    /// before the producer found this entry still waiting. `None` if the queue is empty.
     pub fn pop(&self) -> Option<u32> {
         let mask = self.entries.len() as u32 - 1;
         let mut head = self.head.load(Ordering::Acquire);
@@ -34,8 +35,8 @@ impl Queue<'_> {
             if head == self.tail.load(Ordering::Acquire) {
                 return None;
             }
-            // Read before the claim: the producer may overwrite this entry only after `head` has
-            // moved past it, and then the claim below fails.
+            // Read before the claim. The producer may overwrite this entry only after `head` has
+            // moved past it, and the claim below fails then.
             let entry = self.entries[(head & mask) as usize].load(Ordering::Relaxed);
             let next = head.wrapping_add(1);
             match self.head.compare_exchange_weak(head, next, Ordering::AcqRel, Ordering::Acquire) {
@@ -49,26 +50,26 @@ impl Queue<'_> {
         }
     }
 
-    /// Whether there was nothing to take just now.
+    /// Returns whether the queue was empty at the time of the call.
     pub fn is_empty(&self) -> bool {
         self.head.load(Ordering::Acquire) == self.tail.load(Ordering::Acquire)
     }
 }
 
-/// What the producer knows by itself: of the queue it reads nothing but `head`, and that with
-/// suspicion.
+/// The producer's own state. The only word of the queue that the producer reads is `head`, which it
+/// checks.
 #[derive(Debug)]
 pub struct Producer {
-    /// How many entries were put in. Its low half is the queue's `tail`.
+    /// Number of entries put in. The low half is the queue's `tail`.
     tail: u64,
-    /// How many entries were taken when it last looked.
+    /// Number of entries taken when the producer last read `head`.
     taken: u64,
-    /// By slot: `tail` after its last entry was put in; 0 for none.
+    /// By slot: `tail` after the slot's last entry was put in; 0 for none.
     entered: Vec<u64>,
 }
 
 impl Producer {
-    /// The producer of an empty queue that has room for an entry of each slot.
+    /// The producer of an empty queue that has space for an entry of each slot.
     pub fn new(slots: usize) -> Producer {
         Producer {
             tail: 0,
@@ -77,12 +78,15 @@ impl Producer {
         }
     }
 
-    /// Sees to it that a consumer will look at `slot`, whose state was stored before: puts an entry
-    /// in, unless the one of a former use of the slot still waits there.
+    /// Makes sure that a consumer will look at `slot`, whose state was stored before. Puts an entry
+    /// in, unless the entry of an earlier use of the slot still waits.
+    ///
+    /// # Errors
+    /// The queue's `head` has an impossible value.
     pub fn enter(&mut self, queue: &Queue<'_>, slot: usize) -> Result<(), Corrupt> {
         if self.waits(queue, slot)? {
-            // A consumer may take that entry just now. Either it has not and will see the slot's
-            // new state, or we see that it has.
+            // A consumer may take that entry at the same moment. Either the consumer sees the
+            // slot's new state, or the producer sees that the entry was taken.
             fence(Ordering::SeqCst);
             if self.waits(queue, slot)? {
                 return Ok(());
@@ -100,21 +104,21 @@ impl Producer {
         Ok(())
     }
 
-    /// Whether the last entry of `slot` has not been taken yet.
+    /// Returns whether the last entry of `slot` has not been taken yet.
     fn waits(&mut self, queue: &Queue<'_>, slot: usize) -> Result<bool, Corrupt> {
         let waiting = self.waiting(queue)?;
         Ok(self.tail - self.entered[slot] < waiting)
     }
 
-    /// How many entries have not been taken yet.
+    /// Number of entries that have not been taken yet.
     fn waiting(&mut self, queue: &Queue<'_>) -> Result<u64, Corrupt> {
         let head = queue.head.load(Ordering::Acquire);
         let waiting = (self.tail as u32).wrapping_sub(head).into();
-        // A head that went back would have us believe that entries still wait which were taken long
-        // ago.
+        // A head that went back would make entries that were taken long ago look as if they still
+        // wait.
         if waiting > self.tail - self.taken {
             return Err(Corrupt(
-                "the head of the queue is not where it was, nor between there and the tail",
+                "the queue's head is not between its last known value and the tail",
             ));
         }
         self.taken = self.tail - waiting;
@@ -122,31 +126,34 @@ impl Producer {
     }
 }
 
-/// One bit per worker that sleeps, or is about to.
+/// One bit per worker that sleeps or is about to sleep.
 ///
-/// The lowest bit is woken first: the same few workers do the work while there is little of it,
-/// with warm caches, and the highest ones stay idle and can be given up.
+/// The lowest bit is woken first. With little load the same few workers do all the work with warm
+/// caches, and the workers with the highest indices stay idle and can be ended.
 #[derive(Debug, Clone, Copy)]
 pub struct IdleSet<'r>(pub &'r [AtomicU64]);
 
 impl IdleSet<'_> {
-    /// The worker says that it is going to sleep. It must look at the queue once more after this.
+    /// Announces that the worker is about to sleep. The worker must check the queue once more
+    /// afterwards.
     pub fn announce(&self, worker: usize) {
         self.0[worker / 64].fetch_or(1 << (worker % 64), Ordering::AcqRel);
         fence(Ordering::SeqCst);
     }
 
-    /// The worker takes its word back. `false`: it was claimed meanwhile, and a wake-up is on its
-    /// way.
+    /// Withdraws the announcement. Returns `false` if the worker was claimed in the meantime, and a
+    /// wake-up follows.
     pub fn withdraw(&self, worker: usize) -> bool {
         let bit = 1 << (worker % 64);
         self.0[worker / 64].fetch_and(!bit, Ordering::AcqRel) & bit != 0
     }
 
-    /// The worker sleeps until it is woken through `wake`, `queue` has something to take, or `stop`
-    /// says so.
+    /// Puts the worker to sleep until `wake` is set, `queue` is not empty, or `stop` returns true.
     ///
-    /// `wait` must sleep only while the word it is given is 0; it may come back too early.
+    /// `wait` must sleep only while the word it is given is 0. It may return too early.
+    ///
+    /// # Errors
+    /// The error of `wait`.
     pub fn sleep<E>(
         &self,
         worker: usize,
@@ -162,10 +169,13 @@ impl IdleSet<'_> {
         self.doze(worker, wake, stop, wait)
     }
 
-    /// As [`IdleSet::sleep`], for a worker that is one too many, whatever is in the queue. `still`
-    /// is asked again once it has announced itself, so that of several that find out at once not
-    /// more go than should.
-    pub fn rest<E>(
+    /// As [`IdleSet::sleep`], for a surplus worker, which sleeps even if the queue is not empty.
+    /// `still` is called again after the announcement: if several workers find out at the same time
+    /// that they are surplus, not more of them sleep than should.
+    ///
+    /// # Errors
+    /// The error of `wait`.
+    pub fn sleep_surplus<E>(
         &self,
         worker: usize,
         wake: &AtomicU32,
@@ -191,13 +201,13 @@ impl IdleSet<'_> {
             wait(wake)?;
         }
         self.withdraw(worker);
-        // A wake-up that comes after this wakes us once too often; one before it was for what we
-        // look for next.
+        // A wake-up after this line wakes the worker once too often. A wake-up before it was for
+        // the work that the worker looks for next.
         wake.store(0, Ordering::Release);
         Ok(())
     }
 
-    /// Number of workers that sleep, or are about to.
+    /// Number of workers that sleep or are about to sleep.
     pub fn count(&self) -> usize {
         self.0
             .iter()
@@ -205,20 +215,20 @@ impl IdleSet<'_> {
             .sum()
     }
 
-    /// Claims a sleeping worker below `workers`; the caller must wake it. Call it after the work
-    /// was published.
+    /// Claims a sleeping worker below `workers`. The caller must wake it. Call this function after
+    /// the work was published.
     pub fn claim(&self, workers: usize) -> Option<usize> {
         fence(Ordering::SeqCst);
         for (position, word) in self.0.iter().enumerate() {
-            // One look per word: a hostile worker that sets bits again and again must not keep us
-            // here. Who announces itself after this look sees the work that was published before
-            // it.
+            // Each word is read once: a hostile worker that sets bits again and again must not keep
+            // the loop running. A worker that announces itself after this read sees the work that
+            // was published before it.
             let mut bits = word.load(Ordering::Acquire);
             while bits != 0 {
                 let bit = bits & bits.wrapping_neg();
                 bits &= !bit;
                 let worker = position * 64 + bit.trailing_zeros() as usize;
-                // A bit beyond the pool's workers is nobody to wake.
+                // A bit beyond the pool's workers belongs to no worker.
                 if word.fetch_and(!bit, Ordering::AcqRel) & bit != 0 && worker < workers {
                     return Some(worker);
                 }
@@ -228,24 +238,27 @@ impl IdleSet<'_> {
     }
 }
 
-/// A front thread's bell: which slots have news, and whether the thread must be woken to see them.
+/// A front thread's doorbell: which slots are marked, and whether the thread must be woken to see
+/// the marks.
 #[derive(Debug, Clone, Copy)]
 pub struct Doorbell<'r> {
-    /// 1 while the thread sleeps, or is about to.
+    /// 1 while the thread sleeps or is about to sleep.
     pub sleeping: &'r AtomicU32,
-    /// One bit per slot.
+    /// One bit per marked slot.
     pub ready: &'r [AtomicU64],
 }
 
 impl Doorbell<'_> {
-    /// The worker marks `slot`. `true`: the thread sleeps, and the caller, alone, must wake it.
+    /// Worker: marks `slot`. Returns `true` if the thread sleeps; then the caller, and no other
+    /// worker, must wake the thread.
     pub fn mark(&self, slot: usize) -> bool {
         self.ready[slot / 64].fetch_or(1 << (slot % 64), Ordering::AcqRel);
         fence(Ordering::SeqCst);
         self.sleeping.load(Ordering::Relaxed) == 1 && clear(self.sleeping)
     }
 
-    /// The thread is about to sleep. `false`: there is news, do not sleep.
+    /// Thread: announces that it is about to sleep. Returns `false` if a slot is marked; the thread
+    /// must not sleep then.
     pub fn try_sleep(&self) -> bool {
         self.sleeping.store(1, Ordering::Release);
         fence(Ordering::SeqCst);
@@ -256,12 +269,12 @@ impl Doorbell<'_> {
         false
     }
 
-    /// The thread is awake.
+    /// Thread: announces that it is awake.
     pub fn woke(&self) {
         self.sleeping.store(0, Ordering::Release);
     }
 
-    /// Takes the marks, calling `each` for every marked slot below `slots`.
+    /// Takes the marks, and calls `each` for every marked slot below `slots`.
     pub fn drain(&self, slots: usize, mut each: impl FnMut(usize)) {
         for (position, word) in self.ready.iter().enumerate() {
             if word.load(Ordering::Relaxed) == 0 {

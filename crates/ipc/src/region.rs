@@ -1,17 +1,17 @@
-//! The mapped region: atomics in place, bytes by copy.
+//! The mapped region: atomics are accessed in place, bytes by copying.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use howdah_sys::memory::{self, Mapping};
 
+use crate::flow_control::FlowControl;
 use crate::layout::{Geometry, Layout, slot_line, thread_line, worker_line};
 use crate::queue::{Doorbell, IdleSet, Queue};
-use crate::room::Room;
 use crate::slot::StateWord;
 use crate::sync::{AtomicU32, AtomicU64};
 
-/// A pool's shared memory, as one process sees it.
+/// A pool's shared memory, mapped into one process.
 #[derive(Debug)]
 pub(crate) struct Region {
     file: OwnedFd,
@@ -21,7 +21,7 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// New memory, all zero: every slot Free, everything empty.
+    /// Creates a region of zeros: every slot is Free, and everything is empty.
     pub(crate) fn create(geometry: Geometry) -> io::Result<Region> {
         if !geometry.is_valid() {
             return Err(io::Error::new(
@@ -32,7 +32,7 @@ impl Region {
         Region::map(memory::sealed_file(c"howdah-pool", geometry.length())?, geometry)
     }
 
-    /// Maps memory that another process made.
+    /// Maps a region that another process created.
     pub(crate) fn map(file: OwnedFd, geometry: Geometry) -> io::Result<Region> {
         if !geometry.is_valid() {
             return Err(io::Error::new(
@@ -65,7 +65,7 @@ impl Region {
         }
     }
 
-    /// How many workers should be awake at most; 0: all.
+    /// The largest number of workers that should be awake; 0: all.
     pub(crate) fn awake_limit(&self) -> &AtomicU32 {
         self.word(Layout::AWAKE_LIMIT)
     }
@@ -83,25 +83,25 @@ impl Region {
         }
     }
 
-    pub(crate) fn worker(&self, worker: usize) -> WorkerLine<'_> {
+    pub(crate) fn worker(&self, worker: usize) -> WorkerWords<'_> {
         assert!(worker < self.geometry.workers);
         let line = self.layout.worker(worker);
-        WorkerLine {
+        WorkerWords {
             wake: self.word(line + worker_line::WAKE),
             requests: self.long(line + worker_line::REQUESTS),
         }
     }
 
-    pub(crate) fn slot(&self, slot: usize) -> SlotLine<'_> {
+    pub(crate) fn slot(&self, slot: usize) -> SlotWords<'_> {
         assert!(slot < self.geometry.slots);
         let line = self.layout.slot(slot);
-        SlotLine {
+        SlotWords {
             state: StateWord(self.long(line + slot_line::STATE)),
             written: self.long(line + slot_line::WRITTEN),
             ended: self.word(line + slot_line::ENDED),
             took: self.word(line + slot_line::TOOK),
             share: self.word(line + slot_line::SHARE),
-            room: Room {
+            flow_control: FlowControl {
                 consumed: self.long(line + slot_line::CONSUMED),
                 starved: self.word(line + slot_line::STARVED),
                 aborted: self.word(line + slot_line::ABORTED),
@@ -110,7 +110,7 @@ impl Region {
         }
     }
 
-    /// Copies `bytes` to the start of a slot's request area. The caller checked that they fit.
+    /// Copies `bytes` to the start of a slot's request area. The caller has checked that they fit.
     pub(crate) fn write_request(&self, slot: usize, bytes: &[u8]) {
         assert!(slot < self.geometry.slots && bytes.len() <= self.geometry.request_bytes);
         // SAFETY: the area lies inside the mapping (asserted), and `bytes` is memory of our own,
@@ -121,7 +121,7 @@ impl Region {
         };
     }
 
-    /// Copies the start of a slot's request area out.
+    /// Copies the start of a slot's request area into `into`.
     pub(crate) fn read_request(&self, slot: usize, into: &mut [u8]) {
         assert!(slot < self.geometry.slots && into.len() <= self.geometry.request_bytes);
         // SAFETY: as in `write_request`; a concurrent write by a broken peer yields wrong bytes,
@@ -132,8 +132,8 @@ impl Region {
         };
     }
 
-    /// Copies `bytes` into a slot's ring at the running count `position`, around its end if need
-    /// be.
+    /// Copies `bytes` into a slot's ring. `position` counts bytes from the start of the response.
+    /// The copy continues at the start of the ring if it reaches the end.
     pub(crate) fn write_ring(&self, slot: usize, position: u64, bytes: &[u8]) {
         let [first, second] = self.ring_parts(slot, position, bytes.len());
         // SAFETY: `ring_parts` lie inside the mapping; their lengths add up to `bytes.len()`.
@@ -143,7 +143,8 @@ impl Region {
         }
     }
 
-    /// Copies out of a slot's ring from the running count `position`.
+    /// Copies bytes of a slot's ring into `into`. `position` counts bytes from the start of the
+    /// response.
     pub(crate) fn read_ring(&self, slot: usize, position: u64, into: &mut [u8]) {
         let [first, second] = self.ring_parts(slot, position, into.len());
         // SAFETY: as in `write_ring`.
@@ -153,8 +154,8 @@ impl Region {
         }
     }
 
-    /// Where `length` bytes from the running count `position` lie in a slot's ring: one part, or
-    /// two around its end.
+    /// Returns the parts of a slot's ring that hold `length` bytes from `position`: one part, or
+    /// two if the bytes continue at the start of the ring.
     pub(crate) fn ring_parts(
         &self,
         slot: usize,
@@ -168,7 +169,7 @@ impl Region {
         [(self.at(ring + start), first), (self.at(ring), length - first)]
     }
 
-    /// Gives the pages of a slot's ring behind its first `kept` bytes back to the kernel; they read
+    /// Releases the pages of a slot's ring behind its first `kept` bytes to the kernel. They read
     /// as zeros afterwards.
     pub(crate) fn release_ring(&self, slot: usize, kept: usize) -> io::Result<()> {
         assert!(slot < self.geometry.slots);
@@ -207,19 +208,19 @@ impl Region {
     }
 }
 
-/// A worker's words.
-pub(crate) struct WorkerLine<'r> {
+/// The words of a worker's cache line.
+pub(crate) struct WorkerWords<'r> {
     pub(crate) wake: &'r AtomicU32,
     pub(crate) requests: &'r AtomicU64,
 }
 
-/// A slot's words.
-pub(crate) struct SlotLine<'r> {
+/// The words of a slot's two cache lines.
+pub(crate) struct SlotWords<'r> {
     pub(crate) state: StateWord<'r>,
     pub(crate) written: &'r AtomicU64,
     pub(crate) ended: &'r AtomicU32,
     pub(crate) took: &'r AtomicU32,
     pub(crate) share: &'r AtomicU32,
-    pub(crate) room: Room<'r>,
+    pub(crate) flow_control: FlowControl<'r>,
     pub(crate) thread: &'r AtomicU32,
 }

@@ -1,66 +1,66 @@
-//! A request, as it lies in a slot's request area.
+//! A request as it is encoded in a slot's request area.
 //!
 //! ```text
 //! u32 length of everything │ u32 number of variables │ u32 number of ini values │ u16 body kind │ u16 status │ u64 body length │ u64 time (µs)
 //! u32 how many of the variables, the last ones, are the environment's
-//! the fixed texts, in the order of `Fixed` │ variables: name, value │ ini values: name, value │ inline body
+//! the fixed texts, in the order of `FixedText` │ variables: name, value │ ini values: name, value │ inline body
 //! ```
-//! A text is a u32 length and as many bytes followed by a NUL, so that C can use it where it lies.
-//! An absent text has length `u32::MAX` and no bytes. Numbers have the machine's byte order: both
-//! sides run on it.
+//! A text is a u32 length, that number of bytes and a NUL, which allows C to use the text in place.
+//! An absent text has the length `u32::MAX` and no bytes. Numbers have the machine's byte order,
+//! because both sides run on the same machine.
 
-/// The texts that the server interface of PHP asks for by name on every request.
+/// The texts that PHP's server interface (SAPI) asks for by name in every request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
-pub enum Fixed {
+pub enum FixedText {
     /// Request method.
     Method = 0,
     /// Absolute path of the script.
     Script = 1,
     /// Path and query as the client sent them.
     RequestUri = 2,
-    /// What follows the `?`; absent without one.
+    /// The query string without the `?`; absent if the request has none.
     QueryString = 3,
-    /// Content-Type of the request.
+    /// The request's Content-Type field.
     ContentType = 4,
     /// All Cookie fields, joined with `; `.
     Cookie = 5,
-    /// Authorization of the request.
+    /// The request's Authorization field.
     Authorization = 6,
     /// Absolute path of the document root.
     DocumentRoot = 7,
 }
 
-/// Number of [`Fixed`] texts.
+/// Number of [`FixedText`] values.
 const FIXED: usize = 8;
 /// Bytes before the first text.
 pub(crate) const HEADER: usize = 36;
-/// Length of a text that is not there.
+/// Length that marks an absent text.
 const ABSENT: u32 = u32::MAX;
 
-/// How the request's content reaches the worker.
+/// Location of the request's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Body {
-    /// There is none.
+pub enum BodyLocation {
+    /// The request has no content.
     None,
-    /// It stands at the end of the request area.
+    /// The content is at the end of the request area.
     Inline,
-    /// A descriptor of an unlinked file came through the slot's socket.
+    /// The content is in an unlinked file, whose descriptor was sent through the slot's socket.
     File,
 }
 
-/// Variables and ini values, encoded. What many requests have in common is put together once, and
-/// [added](Block::add) to each.
+/// Encoded variables and ini values. Entries that many requests share are encoded once, and
+/// [added](EntryBlock::add) to each request.
 #[derive(Debug, Default)]
-pub struct Block {
+pub struct EntryBlock {
     bytes: Vec<u8>,
     variables: u32,
     environment: u32,
     ini: u32,
 }
 
-impl Block {
-    /// Adds an entry of `$_SERVER`. All of them come before the first [`Block::ini`].
+impl EntryBlock {
+    /// Adds an entry of `$_SERVER`. All variables must precede the first [`EntryBlock::ini`].
     pub fn variable(&mut self, name: &[u8], value: &[u8]) {
         debug_assert_eq!(self.ini, 0, "variables come before ini values");
         self.text(name);
@@ -68,8 +68,8 @@ impl Block {
         self.variables += 1;
     }
 
-    /// Says that the last `count` variables so far are not of the request itself, but were set by
-    /// directives (`r->subprocess_env` in Apache): whatever their names, they are no header fields.
+    /// Marks the last `count` variables as set by directives (`r->subprocess_env` in Apache). They
+    /// are not header fields, whatever their names are.
     pub fn environment(&mut self, count: u32) {
         debug_assert!(count <= self.variables, "there are as many");
         self.environment = count;
@@ -82,9 +82,8 @@ impl Block {
         self.ini += 1;
     }
 
-    /// Adds all that `other` has. Behind an environment, or ini values, there are no variables any
-    /// more.
-    pub fn add(&mut self, other: &Block) {
+    /// Adds all entries of `other`. No variables may follow an environment or ini values.
+    pub fn add(&mut self, other: &EntryBlock) {
         debug_assert!(self.environment + self.ini == 0 || other.variables == 0);
         self.bytes.extend_from_slice(&other.bytes);
         self.variables += other.variables;
@@ -99,22 +98,23 @@ impl Block {
     }
 }
 
-/// Puts a request together in a buffer that is used again and again.
+/// Encodes requests into a buffer that is reused.
 #[derive(Debug, Default)]
-pub struct Encoder {
-    /// The request from its first byte, and how many entries it has.
-    block: Block,
+pub struct RequestEncoder {
+    /// The encoded request from its first byte, and the numbers of its entries.
+    block: EntryBlock,
     status: u16,
 }
 
-impl Encoder {
-    /// Begins a request: `fixed` in the order of [`Fixed`], `time` in microseconds since 1970.
+impl RequestEncoder {
+    /// Begins a request. `fixed` is in the order of [`FixedText`]; `time` is in microseconds since
+    /// 1970.
     pub fn begin(&mut self, time: u64, fixed: [Option<&[u8]>; FIXED]) {
         let mut bytes = std::mem::take(&mut self.block.bytes);
         bytes.clear();
         bytes.resize(HEADER, 0);
         bytes[24..32].copy_from_slice(&time.to_ne_bytes());
-        self.block = Block { bytes, ..Block::default() };
+        self.block = EntryBlock { bytes, ..EntryBlock::default() };
         self.status = 0;
         for text in fixed {
             match text {
@@ -124,36 +124,40 @@ impl Encoder {
         }
     }
 
-    /// Says with which status the script's response begins, if not with 200: it makes the page of
-    /// an error.
+    /// Sets the initial status of the script's response, for a script that generates an error page.
+    /// Without this call the status is 200.
     pub fn status(&mut self, status: u16) {
         self.status = status;
     }
 
-    /// The request's variables and ini values, to be added to until it is finished.
-    pub fn entries(&mut self) -> &mut Block {
+    /// The request's variables and ini values. Entries can be added until the request is finished.
+    pub fn entries(&mut self) -> &mut EntryBlock {
         &mut self.block
     }
 
-    /// Adds a body that stands right here.
+    /// Finishes a request whose body is in the request area.
     pub fn finish_inline(&mut self, body: &[u8]) -> &[u8] {
         self.block.bytes.extend_from_slice(body);
-        let kind = if body.is_empty() { Body::None } else { Body::Inline };
+        let kind = if body.is_empty() {
+            BodyLocation::None
+        } else {
+            BodyLocation::Inline
+        };
         self.finish(kind, body.len() as u64)
     }
 
-    /// Ends a request whose body of `length` bytes is in a file.
+    /// Finishes a request whose body of `length` bytes is in a file.
     pub fn finish_file(&mut self, length: u64) -> &[u8] {
-        self.finish(Body::File, length)
+        self.finish(BodyLocation::File, length)
     }
 
-    /// Bytes so far, to see whether a body still fits.
+    /// Bytes encoded until now, to check whether a body still fits.
     pub fn length(&self) -> usize {
         self.block.bytes.len()
     }
 
-    fn finish(&mut self, kind: Body, body: u64) -> &[u8] {
-        let Block { bytes, variables, environment, ini } = &mut self.block;
+    fn finish(&mut self, kind: BodyLocation, body: u64) -> &[u8] {
+        let EntryBlock { bytes, variables, environment, ini } = &mut self.block;
         let length = bytes.len() as u32;
         bytes[0..4].copy_from_slice(&length.to_ne_bytes());
         bytes[4..8].copy_from_slice(&variables.to_ne_bytes());
@@ -166,33 +170,33 @@ impl Encoder {
     }
 }
 
-/// A request in the worker's own memory, checked.
+/// A decoded and checked request in the worker's own memory.
 #[derive(Debug, Clone, Copy)]
-pub struct Request<'b> {
-    /// What the client's content is and how to get at it.
-    pub body: Body,
+pub struct DecodedRequest<'b> {
+    /// Location of the client's content.
+    pub body: BodyLocation,
     /// Bytes of the content.
     pub body_length: u64,
-    /// When the request came, in microseconds since 1970.
+    /// Time of the request's arrival, in microseconds since 1970.
     pub time: u64,
-    /// The status that the response begins with; 0 is 200.
+    /// Initial status of the response; 0 means 200.
     pub status: u16,
     fixed: [Option<&'b [u8]>; FIXED],
     variables: &'b [u8],
-    /// Bytes of `variables` before the environment's.
+    /// Bytes of `variables` before the variables of the environment.
     own: usize,
     ini: &'b [u8],
     inline: &'b [u8],
 }
 
-impl<'b> Request<'b> {
-    /// The length that the first bytes of a request area announce.
+impl<'b> DecodedRequest<'b> {
+    /// Reads the length of the request from the first bytes of a request area.
     pub fn announced_length(start: [u8; 4]) -> usize {
         u32::from_ne_bytes(start) as usize
     }
 
-    /// Reads a request. `None` if it contradicts itself.
-    pub fn decode(bytes: &'b [u8]) -> Option<Request<'b>> {
+    /// Decodes a request. `None` if the encoding is inconsistent.
+    pub fn decode(bytes: &'b [u8]) -> Option<DecodedRequest<'b>> {
         let (header, mut rest) = bytes.split_at_checked(HEADER)?;
         let word =
             |at: usize| u32::from_ne_bytes(header[at..at + 4].try_into().expect("four bytes"));
@@ -204,9 +208,9 @@ impl<'b> Request<'b> {
         let half =
             |at: usize| u16::from_ne_bytes(header[at..at + 2].try_into().expect("two bytes"));
         let body = match half(12) {
-            0 => Body::None,
-            1 => Body::Inline,
-            2 => Body::File,
+            0 => BodyLocation::None,
+            1 => BodyLocation::Inline,
+            2 => BodyLocation::File,
             _ => return None,
         };
         let mut fixed = [None; FIXED];
@@ -218,8 +222,8 @@ impl<'b> Request<'b> {
         let environment = skip_pairs(&mut rest, word(32))?.len();
         let variables = &both[..own + environment];
         let ini = skip_pairs(&mut rest, word(8))?;
-        let inline_fits = body != Body::Inline || long(16) == rest.len() as u64;
-        inline_fits.then_some(Request {
+        let inline_fits = body != BodyLocation::Inline || long(16) == rest.len() as u64;
+        inline_fits.then_some(DecodedRequest {
             body,
             body_length: long(16),
             time: long(24),
@@ -232,8 +236,9 @@ impl<'b> Request<'b> {
         })
     }
 
-    /// One of the fixed texts, without its NUL; the byte after it is the NUL.
-    pub fn fixed(&self, which: Fixed) -> Option<&'b [u8]> {
+    /// Returns a fixed text without its NUL; `None` if it is absent. The byte after the text is the
+    /// NUL.
+    pub fn fixed(&self, which: FixedText) -> Option<&'b [u8]> {
         self.fixed[which as usize]
     }
 
@@ -242,8 +247,8 @@ impl<'b> Request<'b> {
         Pairs(self.variables)
     }
 
-    /// Those of them that the request itself has, and not the environment: the only ones whose
-    /// `HTTP_` names are header fields.
+    /// The entries of `$_SERVER` without the environment's. Only the `HTTP_` names among them are
+    /// header fields.
     pub fn own_variables(&self) -> Pairs<'b> {
         Pairs(&self.variables[..self.own])
     }
@@ -253,12 +258,12 @@ impl<'b> Request<'b> {
         Pairs(self.ini)
     }
 
-    /// The same, as they are encoded: the same bytes for the same values.
+    /// The ini values in encoded form. Equal values have equal bytes.
     pub fn ini_bytes(&self) -> &'b [u8] {
         self.ini
     }
 
-    /// The body, if it is inline.
+    /// The inline body; empty if the body is not inline.
     pub fn inline_body(&self) -> &'b [u8] {
         self.inline
     }
@@ -278,7 +283,7 @@ impl<'b> Iterator for Pairs<'b> {
     }
 }
 
-/// Takes one text off the front. Outer `None`: malformed; inner `None`: absent.
+/// Takes one text from the front of `rest`. Outer `None`: malformed; inner `None`: absent.
 fn optional_text<'b>(rest: &mut &'b [u8]) -> Option<Option<&'b [u8]>> {
     let (length, after) = rest.split_first_chunk::<4>()?;
     let length = u32::from_ne_bytes(*length);
@@ -292,7 +297,7 @@ fn optional_text<'b>(rest: &mut &'b [u8]) -> Option<Option<&'b [u8]>> {
     (*nul == 0).then_some(Some(text))
 }
 
-/// Checks and takes `count` pairs off the front.
+/// Checks `count` pairs and takes them from the front of `rest`.
 fn skip_pairs<'b>(rest: &mut &'b [u8], count: u32) -> Option<&'b [u8]> {
     let start = *rest;
     for _ in 0..count {
@@ -307,14 +312,14 @@ mod tests {
     use super::*;
 
     fn encoded() -> Vec<u8> {
-        let mut encoder = Encoder::default();
+        let mut encoder = RequestEncoder::default();
         let mut fixed = [None; FIXED];
-        fixed[Fixed::Method as usize] = Some(&b"POST"[..]);
-        fixed[Fixed::Script as usize] = Some(&b"/srv/a.php"[..]);
+        fixed[FixedText::Method as usize] = Some(&b"POST"[..]);
+        fixed[FixedText::Script as usize] = Some(&b"/srv/a.php"[..]);
         encoder.begin(1_700_000_000_000_000, fixed);
         encoder.status(404);
         encoder.entries().variable(b"HTTP_HOST", b"a.example");
-        let mut block = Block::default();
+        let mut block = EntryBlock::default();
         block.variable(b"EMPTY", b"");
         block.environment(1);
         block.ini(b"memory_limit", b"64M");
@@ -325,16 +330,16 @@ mod tests {
     #[test]
     fn what_went_in_comes_out() {
         let bytes = encoded();
-        let request = Request::decode(&bytes).unwrap();
-        assert_eq!(request.fixed(Fixed::Method), Some(&b"POST"[..]));
-        assert_eq!(request.fixed(Fixed::Cookie), None);
+        let request = DecodedRequest::decode(&bytes).unwrap();
+        assert_eq!(request.fixed(FixedText::Method), Some(&b"POST"[..]));
+        assert_eq!(request.fixed(FixedText::Cookie), None);
         let variables: Vec<_> = request.variables().collect();
         assert_eq!(variables, [(&b"HTTP_HOST"[..], &b"a.example"[..]), (&b"EMPTY"[..], &b""[..])]);
         assert_eq!(request.own_variables().collect::<Vec<_>>(), variables[..1]);
         assert_eq!(request.ini().collect::<Vec<_>>(), [(&b"memory_limit"[..], &b"64M"[..])]);
         assert_eq!(
             (request.body, request.body_length, request.inline_body()),
-            (Body::Inline, 3, &b"a=1"[..])
+            (BodyLocation::Inline, 3, &b"a=1"[..])
         );
         assert_eq!((request.time, request.status), (1_700_000_000_000_000, 404));
     }
@@ -344,7 +349,7 @@ mod tests {
         let mut bytes = encoded();
         for (count, own) in [(0, Some(2)), (2, Some(0)), (3, None), (u32::MAX, None)] {
             bytes[32..36].copy_from_slice(&u32::to_ne_bytes(count));
-            let request = Request::decode(&bytes);
+            let request = DecodedRequest::decode(&bytes);
             assert_eq!(request.map(|request| request.own_variables().count()), own, "{count}");
         }
     }
@@ -353,13 +358,13 @@ mod tests {
     fn no_cut_and_no_changed_byte_panics() {
         let bytes = encoded();
         for cut in 0..bytes.len() {
-            assert!(Request::decode(&bytes[..cut]).is_none());
+            assert!(DecodedRequest::decode(&bytes[..cut]).is_none());
         }
         for position in 0..bytes.len() {
             for value in [0, 1, 0x7F, 0xFF] {
                 let mut changed = bytes.clone();
                 changed[position] = value;
-                if let Some(request) = Request::decode(&changed) {
+                if let Some(request) = DecodedRequest::decode(&changed) {
                     assert!(request.variables().count() + request.ini().count() <= bytes.len());
                     assert!(request.own_variables().count() <= request.variables().count());
                 }

@@ -1,29 +1,29 @@
-//! What a worker puts into the response ring: heads, then the body.
+//! The content of a response ring: response heads, then the body.
 //!
 //! ```text
 //! head: u32 bytes that follow │ u32 kind │ u16 status │ u16 number of fields │ u32 length of reason │ reason
 //!       per field: u16 length of name │ u32 length of value │ name │ value
 //! ```
-//! Any number of [`HeadKind::Interim`] heads (1xx) may come before the one [`HeadKind::Final`]; all
-//! that follows it is body.
+//! Any number of [`HeadKind::Interim`] heads (1xx) may precede the one [`HeadKind::Final`].
+//! Everything after the final head is body.
 
 use crate::Corrupt;
 
-/// Which head it is.
+/// The kind of a response head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadKind {
-    /// An informational response (1xx); another head follows.
+    /// An informational response (1xx). Another head follows.
     Interim = 1,
-    /// The response's own head; the body follows.
+    /// The head of the final response. The body follows.
     Final = 2,
 }
 
-/// Bytes in the ring before a head's own bytes.
+/// Bytes of a head's prefix.
 pub const PREFIX: usize = 8;
-/// The longest head that a worker may send, with its prefix. What is longer is the script's error.
+/// Largest number of bytes of a head, with its prefix. A longer head is an error of the script.
 pub const MOST_HEAD: usize = 64 * 1024;
 
-/// Puts a head together in a buffer that is used again and again.
+/// Encodes response heads into a buffer that is reused.
 #[derive(Debug, Default)]
 pub struct HeadEncoder {
     buffer: Vec<u8>,
@@ -31,7 +31,7 @@ pub struct HeadEncoder {
 }
 
 impl HeadEncoder {
-    /// Begins a head. An empty `reason` stands for the usual one.
+    /// Begins a head. An empty `reason` means the standard reason phrase.
     pub fn begin(&mut self, kind: HeadKind, status: u16, reason: &[u8]) {
         self.buffer.clear();
         self.fields = 0;
@@ -57,7 +57,7 @@ impl HeadEncoder {
         self.fields = self.fields.saturating_add(1);
     }
 
-    /// The whole head with its prefix; `None` if it is longer than [`MOST_HEAD`].
+    /// Returns the whole head with its prefix; `None` if it is longer than [`MOST_HEAD`].
     pub fn finish(&mut self) -> Option<&[u8]> {
         let length = (self.buffer.len() - PREFIX) as u32;
         self.buffer[0..4].copy_from_slice(&length.to_ne_bytes());
@@ -66,42 +66,48 @@ impl HeadEncoder {
     }
 }
 
-/// Reads a head's prefix: its kind, and how many bytes follow.
+/// Decodes a head's prefix: the head's kind, and the number of bytes that follow.
+///
+/// # Errors
+/// The kind does not exist, or the head is longer than [`MOST_HEAD`].
 pub fn decode_prefix(prefix: [u8; PREFIX]) -> Result<(HeadKind, usize), Corrupt> {
     let [a, b, c, d, e, f, g, h] = prefix;
     let length = u32::from_ne_bytes([a, b, c, d]) as usize;
     if length > MOST_HEAD - PREFIX {
-        return Err(Corrupt("a response head is longer than any may be"));
+        return Err(Corrupt("a response head is longer than the limit"));
     }
     match u32::from_ne_bytes([e, f, g, h]) {
         1 => Ok((HeadKind::Interim, length)),
         2 => Ok((HeadKind::Final, length)),
-        _ => Err(Corrupt("a response head is of no known kind")),
+        _ => Err(Corrupt("a response head has an unknown kind")),
     }
 }
 
-/// A head in the reader's own memory, taken apart. Status and fields are still to be checked as
-/// HTTP.
+/// A decoded head in the reader's own memory. The reader must still check that its status and
+/// fields are valid HTTP.
 #[derive(Debug, Clone, Copy)]
-pub struct Head<'b> {
-    /// Status code as the script gave it.
+pub struct ResponseHead<'b> {
+    /// Status code that the script set.
     pub status: u16,
-    /// Reason phrase, empty for the usual one.
+    /// Reason phrase, empty for the standard one.
     pub reason: &'b [u8],
     count: usize,
     fields: &'b [u8],
 }
 
-impl<'b> Head<'b> {
-    /// Reads what followed a prefix.
-    pub fn decode(bytes: &'b [u8]) -> Result<Head<'b>, Corrupt> {
-        let wrong = Corrupt("a response head contradicts itself");
+impl<'b> ResponseHead<'b> {
+    /// Decodes the bytes after a prefix.
+    ///
+    /// # Errors
+    /// The bytes are not exactly one head.
+    pub fn decode(bytes: &'b [u8]) -> Result<ResponseHead<'b>, Corrupt> {
+        let wrong = Corrupt("a response head is malformed");
         let (start, rest) = bytes.split_first_chunk::<8>().ok_or(wrong)?;
         let status = u16::from_ne_bytes([start[0], start[1]]);
         let count = u16::from_ne_bytes([start[2], start[3]]).into();
         let reason = u32::from_ne_bytes([start[4], start[5], start[6], start[7]]) as usize;
         let (reason, fields) = rest.split_at_checked(reason).ok_or(wrong)?;
-        let head = Head { status, reason, count, fields };
+        let head = ResponseHead { status, reason, count, fields };
         if head.fields().count() == count {
             Ok(head)
         } else {
@@ -109,7 +115,7 @@ impl<'b> Head<'b> {
         }
     }
 
-    /// How many field lines there are.
+    /// Number of field lines.
     pub fn field_count(&self) -> usize {
         self.count
     }
@@ -144,7 +150,7 @@ mod tests {
         let bytes = encoder.finish().unwrap().to_vec();
         let (kind, length) = decode_prefix(bytes[..PREFIX].try_into().unwrap()).unwrap();
         assert_eq!((kind, length), (HeadKind::Final, bytes.len() - PREFIX));
-        let head = Head::decode(&bytes[PREFIX..]).unwrap();
+        let head = ResponseHead::decode(&bytes[PREFIX..]).unwrap();
         assert_eq!((head.status, head.reason), (404, &b"Nope"[..]));
         assert_eq!(head.fields().count(), 2);
         assert_eq!(head.fields().nth(1), Some((&b"Set-Cookie"[..], &b"a=1"[..])));
@@ -157,12 +163,12 @@ mod tests {
         encoder.field(b"Link", b"</a.css>");
         let bytes = encoder.finish().unwrap()[PREFIX..].to_vec();
         for cut in 0..bytes.len() {
-            assert!(Head::decode(&bytes[..cut]).is_err());
+            assert!(ResponseHead::decode(&bytes[..cut]).is_err());
         }
         for position in 0..bytes.len() {
             let mut changed = bytes.clone();
             changed[position] = 0xFF;
-            let _ = Head::decode(&changed).map(|head| head.fields().count());
+            let _ = ResponseHead::decode(&changed).map(|head| head.fields().count());
         }
     }
 

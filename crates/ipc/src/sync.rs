@@ -6,10 +6,10 @@ pub use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(loom)]
 pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// Sets a flag from 1 to 0. `false`: it was not 1, and is left alone.
+/// Changes a flag from 1 to 0. Returns `false`, and leaves the flag alone, if it was not 1.
 ///
-/// Not a `swap`: who loses the race for a flag writes nothing, so there is no such write for others
-/// to run into.
+/// This is not a `swap`: a process that loses the race for the flag writes nothing, therefore its
+/// write cannot collide with another process's.
 pub fn clear(flag: &AtomicU32) -> bool {
     flag.compare_exchange(1, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
 }

@@ -1,4 +1,4 @@
-//! A worker's end of its pool's region, and the zygote's, from which it comes.
+//! A worker's side of its pool's region, and the zygote's attachment to it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -7,39 +7,42 @@ use std::time::{Duration, Instant};
 
 use howdah_sys::eventfd::EventFd;
 use howdah_sys::futex;
-use howdah_sys::schedule::{Schedule, Spent};
+use howdah_sys::schedule::{CpuTimes, Schedule};
 use howdah_sys::seqpacket::SeqPacket;
 
 use crate::control::Attach;
-use crate::layout::{Geometry, LIVES, State};
+use crate::layout::{Geometry, INCARNATIONS, SlotState};
 use crate::region::Region;
-use crate::request::Request;
+use crate::request::DecodedRequest;
 use crate::response::{HeadEncoder, HeadKind};
 use crate::sync::Ordering;
 
-/// After this many bytes without a word to the front it is told, so that it sends while the script
-/// goes on.
+/// Bytes after which the front is notified of new output, to let the front send while the script
+/// runs.
 const NEWS_BYTES: u64 = 256 * 1024;
-/// Nanoseconds that scripts must take on average before their share of processor time is looked up,
-/// which costs two microseconds.
+/// Average nanoseconds of a script from which its processor time is measured. Measuring costs two
+/// microseconds.
 const METERED: u64 = 200_000;
-/// A worker that waits for room looks up this often, in case a wake-up was lost to a hostile
-/// neighbour.
-const ROOM_CHECK: Duration = Duration::from_secs(1);
+/// Interval at which a worker that waits for space checks again. A hostile process of the pool may
+/// have removed its wake-up.
+const SPACE_CHECK: Duration = Duration::from_secs(1);
 
-/// The region as the zygote attached it. Each worker, once forked, makes its [`Worker`] of it.
+/// The region as the zygote attached it. Each worker creates its [`Worker`] from it after the fork.
 #[derive(Debug)]
 pub struct Attachment {
     region: Region,
     bells: Vec<EventFd>,
-    hand_over: Vec<SeqPacket>,
-    /// By worker: how many in its place were buried, modulo [`LIVES`]. The zygote's own memory,
-    /// copied by each fork.
-    lives: Vec<AtomicU16>,
+    body_sockets: Vec<SeqPacket>,
+    /// By worker: number of deaths at this index, modulo [`INCARNATIONS`]. Each fork copies these
+    /// counts of the zygote.
+    incarnations: Vec<AtomicU16>,
 }
 
 impl Attachment {
-    /// Maps what the front sent.
+    /// Maps the region that the front sent.
+    ///
+    /// # Errors
+    /// The descriptors are not those of a region of this geometry, or mapping failed.
     pub fn new(attach: Attach) -> io::Result<Attachment> {
         let wrong = || {
             io::Error::new(
@@ -52,15 +55,15 @@ impl Attachment {
         let region = Region::map(descriptors.next().ok_or_else(wrong)?, geometry)?;
         let bells: Vec<_> =
             descriptors.by_ref().take(geometry.threads).map(EventFd::from).collect();
-        let hand_over: Vec<_> = descriptors.map(SeqPacket::from).collect();
-        if bells.len() != geometry.threads || hand_over.len() != geometry.slots {
+        let body_sockets: Vec<_> = descriptors.map(SeqPacket::from).collect();
+        if bells.len() != geometry.threads || body_sockets.len() != geometry.slots {
             return Err(wrong());
         }
         Ok(Attachment {
             region,
             bells,
-            hand_over,
-            lives: (0..geometry.workers).map(|_| AtomicU16::new(0)).collect(),
+            body_sockets,
+            incarnations: (0..geometry.workers).map(|_| AtomicU16::new(0)).collect(),
         })
     }
 
@@ -69,24 +72,24 @@ impl Attachment {
         self.region.geometry()
     }
 
-    /// In the zygote: makes a sleeping worker look at its stop flag.
-    pub fn nudge(&self, worker: usize) {
+    /// Zygote: wakes a sleeping worker to make it check its stop flag.
+    pub fn wake(&self, worker: usize) {
         let wake = self.region.worker(worker).wake;
         wake.store(1, Ordering::Release);
         futex::wake(wake);
     }
 
-    /// In the zygote: once for each worker's death, before the front is told and before its
-    /// successor is forked. Nobody must wake the dead one, nor take what the successor runs for
-    /// what the dead one left.
-    pub fn bury(&self, worker: usize) {
-        let life = self.lives[worker].load(Ordering::Relaxed);
-        self.lives[worker].store((life + 1) % LIVES, Ordering::Relaxed);
+    /// Zygote: records the death of a worker. Call it once per death, before the front is told and
+    /// before the successor is forked. Afterwards no process wakes the dead worker, and the front
+    /// can tell the successor's slots from those of the dead worker.
+    pub fn record_death(&self, worker: usize) {
+        let incarnation = self.incarnations[worker].load(Ordering::Relaxed);
+        self.incarnations[worker].store((incarnation + 1) % INCARNATIONS, Ordering::Relaxed);
         self.region.idle().withdraw(worker);
         self.region.worker(worker).wake.store(0, Ordering::Release);
     }
 
-    /// In a fresh worker: its end of the region.
+    /// Worker: its side of the region. Called once after the fork.
     pub fn worker(self, index: usize) -> Worker {
         assert!(index < self.region.geometry().workers);
         Worker {
@@ -94,33 +97,34 @@ impl Attachment {
             index,
             request: Vec::new(),
             head: HeadEncoder::default(),
-            meter: Meter::default(),
+            meter: CpuMeter::default(),
         }
     }
 }
 
-/// A worker's end.
+/// A worker's side of the region.
 #[derive(Debug)]
 pub struct Worker {
     shared: Attachment,
     index: usize,
-    /// The request being run, copied out of the region.
+    /// The request that runs, copied out of the region.
     request: Vec<u8>,
     head: HeadEncoder,
-    meter: Meter,
+    meter: CpuMeter,
 }
 
-/// How long this worker's scripts take, and how much of that is work.
+/// Measures how long this worker's scripts take, and the processor's share of that time.
 #[derive(Debug, Default)]
-struct Meter {
+struct CpuMeter {
     schedule: Option<Schedule>,
-    /// Nanoseconds that scripts took lately, on average.
+    /// Average nanoseconds of recent scripts.
     average: u64,
 }
 
-impl Meter {
-    /// The times before a script, if scripts here take long enough for a look to cost nothing.
-    fn begin(&mut self) -> Option<Spent> {
+impl CpuMeter {
+    /// Reads the processor times before a script. `None` if scripts are too short for the
+    /// measurement.
+    fn begin(&mut self) -> Option<CpuTimes> {
         if self.average < METERED {
             return None;
         }
@@ -130,9 +134,9 @@ impl Meter {
         self.schedule.as_ref()?.spent().ok()
     }
 
-    /// The share of a script's time, without that in which it had to wait for a processor, that it
-    /// was on one: per mille.
-    fn end(&mut self, took: u64, before: Option<Spent>) -> Option<u32> {
+    /// Returns the per mille of a script's time during which the script was on a processor. Time
+    /// spent waiting for a processor is not counted.
+    fn end(&mut self, took: u64, before: Option<CpuTimes>) -> Option<u32> {
         self.average = self.average - self.average / 8 + took / 8;
         let (before, after) = (before?, self.schedule.as_ref()?.spent().ok()?);
         let running = after.running.saturating_sub(before.running);
@@ -143,21 +147,24 @@ impl Meter {
 }
 
 impl Worker {
-    /// Which worker of its pool this is.
+    /// Index of this worker in its pool.
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// Requests served so far, for the front to show.
+    /// Publishes the number of requests served, for the front to display.
     pub fn publish_requests(&self, served: u64) {
         self.shared.region.worker(self.index).requests.store(served, Ordering::Relaxed);
     }
 
-    /// Waits for a request and takes it. `None` once `stop` is set (by a signal handler; then
-    /// [`Attachment::nudge`]).
+    /// Waits for a request and takes it. `None` once `stop` is set (by a signal handler, followed
+    /// by [`Attachment::wake`]).
+    ///
+    /// # Errors
+    /// Waiting on the futex failed.
     pub fn next(&mut self, stop: &AtomicBool) -> io::Result<Option<Job<'_>>> {
         if self.is_surplus(1) {
-            self.rest(stop)?;
+            self.sleep_surplus(stop)?;
         }
         loop {
             if stop.load(Ordering::Acquire) {
@@ -174,21 +181,21 @@ impl Worker {
         }
     }
 
-    /// Takes the slot that a queue entry names; `None` if nothing waits there any more.
-    fn take(&self, slot: usize) -> Option<(usize, State)> {
+    /// Takes the slot that a queue entry names; `None` if the slot has no request any more.
+    fn take(&self, slot: usize) -> Option<(usize, SlotState)> {
         if slot >= self.shared.geometry().slots {
             return None;
         }
-        let life = self.shared.lives[self.index].load(Ordering::Relaxed);
+        let incarnation = self.shared.incarnations[self.index].load(Ordering::Relaxed);
         let state = self.shared.region.slot(slot).state;
-        state.take(self.index as u16, life).map(|taken| (slot, taken))
+        state.take(self.index as u16, incarnation).map(|taken| (slot, taken))
     }
 
-    fn begin(&mut self, slot: usize, state: State) -> Job<'_> {
+    fn begin(&mut self, slot: usize, state: SlotState) -> Job<'_> {
         let region = &self.shared.region;
         let mut start = [0; 4];
         region.read_request(slot, &mut start);
-        let length = Request::announced_length(start).min(region.geometry().request_bytes);
+        let length = DecodedRequest::announced_length(start).min(region.geometry().request_bytes);
         self.request.resize(length, 0);
         region.read_request(slot, &mut self.request);
         let thread =
@@ -197,7 +204,7 @@ impl Worker {
         let request = request.as_slice();
         Job {
             request,
-            line: Line {
+            writer: ResponseWriter {
                 shared,
                 head,
                 slot,
@@ -214,22 +221,22 @@ impl Worker {
         }
     }
 
-    /// Whether more workers are awake than the front wants, `own` of them not counted.
+    /// Returns whether more workers are awake than the front wants. `own` of them are not counted.
     fn is_surplus(&self, own: usize) -> bool {
         let region = &self.shared.region;
         let limit = region.awake_limit().load(Ordering::Relaxed) as usize;
         limit > 0 && region.geometry().workers.saturating_sub(region.idle().count()) >= limit + own
     }
 
-    /// Leaves the work to the others until the front wakes this worker.
-    fn rest(&self, stop: &AtomicBool) -> io::Result<()> {
+    /// Sleeps until the front wakes this worker, and leaves queued requests to the other workers.
+    fn sleep_surplus(&self, stop: &AtomicBool) -> io::Result<()> {
         let region = &self.shared.region;
         let stop = || stop.load(Ordering::Acquire);
         let wait = |word: &_| futex::wait(word, 0, None).map(drop);
         let still = || self.is_surplus(0);
         region
             .idle()
-            .rest(self.index, region.worker(self.index).wake, still, stop, wait)
+            .sleep_surplus(self.index, region.worker(self.index).wake, still, stop, wait)
     }
 
     fn sleep(&self, stop: &AtomicBool) -> io::Result<()> {
@@ -242,67 +249,74 @@ impl Worker {
     }
 }
 
-/// A request that this worker has taken: what was asked, and the line to answer on.
+/// A request that this worker has taken, and the writer of its response.
 #[derive(Debug)]
 pub struct Job<'w> {
-    /// The encoded request, in the worker's own memory; see [`Request::decode`].
+    /// The encoded request, in the worker's own memory; see [`DecodedRequest::decode`].
     pub request: &'w [u8],
-    /// Where the answer goes.
-    pub line: Line<'w>,
+    /// Writer of the response.
+    pub writer: ResponseWriter<'w>,
 }
 
-/// The client wants nothing more.
+/// The rest of the response is not wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gone;
+pub struct ResponseAborted;
 
-/// The way of a response to the front. Dropping it finishes the response, whatever state it is in.
+/// Writes a response to the front. Dropping the writer finishes the response, whatever its state
+/// is.
 #[derive(Debug)]
-pub struct Line<'w> {
+pub struct ResponseWriter<'w> {
     shared: &'w Attachment,
     head: &'w mut HeadEncoder,
     slot: usize,
-    state: State,
+    state: SlotState,
     thread: usize,
     written: u64,
-    /// As last seen; the front may have consumed more.
+    /// The last value read. The front may have consumed more.
     consumed: u64,
-    /// How much of `written` the front was told of.
+    /// Bytes of `written` that the front was notified of.
     told: u64,
-    meter: &'w mut Meter,
-    spent: Option<Spent>,
+    meter: &'w mut CpuMeter,
+    spent: Option<CpuTimes>,
     began: Instant,
     finished: bool,
 }
 
-impl Line<'_> {
-    /// The file that holds the request's body, when the request says so.
+impl ResponseWriter<'_> {
+    /// Receives the file that holds the request's body. Call it if the request says that there is
+    /// one.
+    ///
+    /// # Errors
+    /// The slot's socket contains no descriptor for this request.
     pub fn take_body(&mut self) -> io::Result<OwnedFd> {
         let missing = || {
             io::Error::new(io::ErrorKind::NotFound, "the file with the request's body did not come")
         };
         loop {
             let mut tag = [0; 4];
-            let mut received = self.shared.hand_over[self.slot].receive(&mut tag)?;
+            let mut received = self.shared.body_sockets[self.slot].receive(&mut tag)?;
             if received.length == 0 {
                 return Err(missing());
             }
-            // What belongs to an earlier use of the slot was left by a worker that died before it
-            // took it.
+            // A descriptor of an earlier use of the slot: its worker died before it took the
+            // descriptor.
             if received.length == 4 && u32::from_ne_bytes(tag) == self.state.generation {
                 return received.descriptors.pop().ok_or_else(missing);
             }
         }
     }
 
-    /// Sends a head. `Err(None)`: it is too long, and nothing was sent. `Err(Some(Gone))`: nobody
-    /// listens.
+    /// Sends a head.
+    ///
+    /// # Errors
+    /// `None`: the head is too long, and nothing was sent. `Some`: the response is aborted.
     pub fn send_head<'f>(
         &mut self,
         kind: HeadKind,
         status: u16,
         reason: &[u8],
         fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
-    ) -> Result<(), Option<Gone>> {
+    ) -> Result<(), Option<ResponseAborted>> {
         let mut head = std::mem::take(self.head);
         head.begin(kind, status, reason);
         for (name, value) in fields {
@@ -319,17 +333,23 @@ impl Line<'_> {
         sent
     }
 
-    /// Sends bytes of the body, waiting for room as long as the front takes some.
-    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Gone> {
+    /// Writes bytes of the body. Waits for space as long as the front consumes bytes.
+    ///
+    /// # Errors
+    /// The response is aborted.
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), ResponseAborted> {
         let ring = self.shared.geometry().ring_bytes as u64;
-        let line = self.shared.region.slot(self.slot);
+        let words = self.shared.region.slot(self.slot);
         while !bytes.is_empty() {
             if self.is_aborted() {
-                return Err(Gone);
+                return Err(ResponseAborted);
             }
             if self.written - self.consumed >= ring {
-                self.consumed =
-                    line.room.consumed.load(Ordering::Acquire).clamp(self.consumed, self.written);
+                self.consumed = words
+                    .flow_control
+                    .consumed
+                    .load(Ordering::Acquire)
+                    .clamp(self.consumed, self.written);
                 if self.written - self.consumed >= ring {
                     self.wait_for_room();
                     continue;
@@ -339,7 +359,7 @@ impl Line<'_> {
             let (now, later) = bytes.split_at(bytes.len().min(room));
             self.shared.region.write_ring(self.slot, self.written, now);
             self.written += now.len() as u64;
-            line.written.store(self.written, Ordering::Release);
+            words.written.store(self.written, Ordering::Release);
             if self.written - self.told >= NEWS_BYTES {
                 self.flush();
             }
@@ -348,25 +368,25 @@ impl Line<'_> {
         Ok(())
     }
 
-    /// Tells the front of everything written so far.
+    /// Notifies the front of everything written until now.
     pub fn flush(&mut self) {
         if self.told < self.written {
             self.tell();
         }
     }
 
-    /// The response is complete though the script goes on (`fastcgi_finish_request`).
+    /// Marks the response as complete although the script continues (`fastcgi_finish_request`).
     pub fn end(&mut self) {
         self.shared.region.slot(self.slot).ended.store(1, Ordering::Release);
         self.tell();
     }
 
-    /// Whether the client is gone.
+    /// Returns whether the response is aborted.
     pub fn is_aborted(&self) -> bool {
-        self.shared.region.slot(self.slot).room.is_aborted()
+        self.shared.region.slot(self.slot).flow_control.is_aborted()
     }
 
-    /// Bytes written so far, heads included.
+    /// Bytes written until now, heads included.
     pub fn written(&self) -> u64 {
         self.written
     }
@@ -374,32 +394,32 @@ impl Line<'_> {
     fn tell(&mut self) {
         self.told = self.written;
         if self.shared.region.doorbell(self.thread).mark(self.slot) {
-            // A bell that cannot be rung is the front's death; then the zygote ends us.
+            // Ringing fails only if the front is dead. The zygote ends this process then.
             let _ = self.shared.bells[self.thread].ring();
         }
     }
 
     fn wait_for_room(&mut self) {
-        let room = self.shared.region.slot(self.slot).room;
+        let room = self.shared.region.slot(self.slot).flow_control;
         let seen = self.consumed;
-        // Any way of coming back is a reason to look again.
-        let sleep = |word: &_| drop(futex::wait(word, 1, Some(ROOM_CHECK)));
+        // Every reason to return is a reason to check again.
+        let sleep = |word: &_| drop(futex::wait(word, 1, Some(SPACE_CHECK)));
         room.wait(seen, || self.tell(), sleep);
     }
 }
 
-impl Drop for Line<'_> {
+impl Drop for ResponseWriter<'_> {
     fn drop(&mut self) {
         if self.finished {
             return;
         }
         self.finished = true;
-        let line = self.shared.region.slot(self.slot);
+        let words = self.shared.region.slot(self.slot);
         let took = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let share = self.meter.end(took, self.spent);
-        line.took.store(u32::try_from(took).unwrap_or(u32::MAX), Ordering::Relaxed);
-        line.share.store(share.unwrap_or(u32::MAX), Ordering::Relaxed);
-        line.state.finish(self.state);
+        words.took.store(u32::try_from(took).unwrap_or(u32::MAX), Ordering::Relaxed);
+        words.share.store(share.unwrap_or(u32::MAX), Ordering::Relaxed);
+        words.state.finish(self.state);
         self.tell();
     }
 }

@@ -16,8 +16,8 @@ use std::time::{Duration, Instant};
 
 use howdah_ipc::control::Attach;
 use howdah_ipc::front::{Front, Slot};
-use howdah_ipc::request::Encoder;
-use howdah_ipc::response::{self, Head};
+use howdah_ipc::request::RequestEncoder;
+use howdah_ipc::response::{self, ResponseHead};
 use howdah_ipc::worker::{Attachment, Job, Worker};
 use howdah_ipc::{Corrupt, Geometry};
 use howdah_sys::memory::Mapping;
@@ -116,25 +116,30 @@ impl Scene {
             submit(&scene.front, &slot).unwrap();
         }
         if !matches!(stage, Stage::Free | Stage::Queued) {
-            let Job { mut line, .. } = scene.worker.next(&AtomicBool::new(false)).unwrap().unwrap();
+            let Job { mut writer, .. } =
+                scene.worker.next(&AtomicBool::new(false)).unwrap().unwrap();
             if stage != Stage::Taken {
                 let fields = [(&b"Name"[..], &b"value"[..])];
-                line.send_head(response::HeadKind::Final, 200, b"", fields.into_iter()).unwrap();
-                line.write(&[1; 500]).unwrap();
+                writer
+                    .send_head(response::HeadKind::Final, 200, b"", fields.into_iter())
+                    .unwrap();
+                writer.write(&[1; 500]).unwrap();
             }
             match stage {
-                Stage::RingFull => line.write(&vec![2; 4096 - line.written() as usize]).unwrap(),
-                Stage::Ended => line.end(),
+                Stage::RingFull => {
+                    writer.write(&vec![2; 4096 - writer.written() as usize]).unwrap()
+                }
+                Stage::Ended => writer.end(),
                 Stage::PartlyConsumed => {
                     scene.front.slot_status(&mut slot).unwrap();
                     scene.front.consume(&mut slot, 100);
-                    line.write(&[3; 3000]).unwrap();
+                    writer.write(&[3; 3000]).unwrap();
                 }
                 _ => {}
             }
             if stage != Stage::Done {
                 // The script goes on for good.
-                std::mem::forget(line);
+                std::mem::forget(writer);
             }
         }
         scene.slot = Some(slot);
@@ -189,7 +194,7 @@ impl Scene {
 }
 
 fn submit(front: &Front, slot: &Slot) -> Result<(), Corrupt> {
-    let mut encoder = Encoder::default();
+    let mut encoder = RequestEncoder::default();
     match front.submit(slot, 0, ORDER.encode(&mut encoder, false), None) {
         Ok(()) => Ok(()),
         Err(howdah_ipc::front::SubmitError::Corrupt(corrupt)) => Err(corrupt),
@@ -204,7 +209,7 @@ fn read_head(bytes: &[u8]) {
     };
     if let Ok((_, length)) = response::decode_prefix(*prefix)
         && let Some(head) = rest.get(..length)
-        && let Ok(head) = Head::decode(head)
+        && let Ok(head) = ResponseHead::decode(head)
     {
         assert!(head.fields().count() <= bytes.len());
     }
@@ -301,7 +306,7 @@ fn garbage_during_traffic_stays_in_its_pool() {
         assert!(unharmed.join().unwrap() > 0);
         assert!(replaced > 3, "only {replaced} pools were found corrupt");
         over.store(true, Ordering::Release);
-        (0..2).for_each(|worker| attach_again(&attach).nudge(worker));
+        (0..2).for_each(|worker| attach_again(&attach).wake(worker));
     });
 }
 

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use howdah_ipc::control::Attach;
 use howdah_ipc::front::{Front, Slot};
-use howdah_ipc::request::{Encoder, Request};
-use howdah_ipc::worker::{Gone, Worker};
-use howdah_ipc::{Geometry, Phase};
+use howdah_ipc::request::{DecodedRequest, RequestEncoder};
+use howdah_ipc::worker::{ResponseAborted, Worker};
+use howdah_ipc::{Geometry, SlotPhase};
 use support::driver::{Driver, Outcome, file_of, run};
 use support::process::{Children, wait_until};
 use support::{Extra, Order, Random, attach_again, serve, small_geometry};
@@ -51,7 +51,7 @@ impl Drop for Stopper<'_> {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
         let zygote = attach_again(self.attach);
-        (0..self.attach.geometry.workers).for_each(|worker| zygote.nudge(worker));
+        (0..self.attach.geometry.workers).for_each(|worker| zygote.wake(worker));
     }
 }
 
@@ -64,7 +64,7 @@ fn lone_worker(geometry: Geometry) -> (Front, Attach, Worker) {
 
 fn submit(front: &Front, order: Order) -> Slot {
     let slot = front.checkout().expect("a free slot");
-    let mut encoder = Encoder::default();
+    let mut encoder = RequestEncoder::default();
     front.submit(&slot, 0, order.encode(&mut encoder, false), None).unwrap();
     slot
 }
@@ -119,11 +119,11 @@ fn a_worker_that_waits_for_room_is_freed_when_nobody_wants_the_rest() {
     let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
     let mut slot = submit(&front, SMALL);
     let job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
-    let mut line = job.line;
+    let mut writer = job.writer;
     std::thread::scope(|scope| {
         let writing = scope.spawn(move || {
             let began = Instant::now();
-            let result = line.write(&vec![7; 200_000]);
+            let result = writer.write(&vec![7; 200_000]);
             (result, began.elapsed())
         });
         wait_until("the ring is full", || {
@@ -133,10 +133,10 @@ fn a_worker_that_waits_for_room_is_freed_when_nobody_wants_the_rest() {
         std::thread::sleep(Duration::from_millis(20));
         front.abort(&slot);
         let (result, took) = writing.join().unwrap();
-        assert_eq!(result, Err(Gone));
+        assert_eq!(result, Err(ResponseAborted));
         assert!(took < Duration::from_millis(900), "only the regular check freed it");
     });
-    assert_eq!(front.slot_status(&mut slot).unwrap().phase, Phase::Done);
+    assert_eq!(front.slot_status(&mut slot).unwrap().phase, SlotPhase::Done);
     front.release(slot);
 }
 
@@ -145,14 +145,14 @@ fn a_response_may_be_complete_while_its_script_goes_on() {
     let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
     let mut slot = submit(&front, SMALL);
     let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
-    job.line.write(b"all").unwrap();
-    job.line.end();
+    job.writer.write(b"all").unwrap();
+    job.writer.end();
     let look = front.slot_status(&mut slot).unwrap();
-    assert_eq!((look.phase, look.ended, look.worker), (Phase::Taken, true, Some(0)));
+    assert_eq!((look.phase, look.ended, look.worker), (SlotPhase::Taken, true, Some(0)));
     assert_eq!(slot.written(), 3);
     assert!(!front.cancel(&slot));
     drop(job);
-    assert_eq!(front.slot_status(&mut slot).unwrap().phase, Phase::Done);
+    assert_eq!(front.slot_status(&mut slot).unwrap().phase, SlotPhase::Done);
     front.release(slot);
 }
 
@@ -161,12 +161,12 @@ fn a_slot_without_news_is_no_corrupt_slot() {
     let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
     let mut slot = submit(&front, SMALL);
     // Nothing was written, twice.
-    assert_eq!(front.slot_status(&mut slot).unwrap().phase, Phase::Queued);
-    assert_eq!(front.slot_status(&mut slot).unwrap().phase, Phase::Queued);
+    assert_eq!(front.slot_status(&mut slot).unwrap().phase, SlotPhase::Queued);
+    assert_eq!(front.slot_status(&mut slot).unwrap().phase, SlotPhase::Queued);
     let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
-    job.line.write(b"some").unwrap();
+    job.writer.write(b"some").unwrap();
     for _ in 0..2 {
-        assert_eq!(front.slot_status(&mut slot).unwrap().phase, Phase::Taken);
+        assert_eq!(front.slot_status(&mut slot).unwrap().phase, SlotPhase::Taken);
         assert_eq!(slot.written(), 4);
     }
     drop(job);
@@ -179,7 +179,7 @@ fn a_front_that_consumes_more_than_there_is_consumes_what_there_is() {
     let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
     let mut slot = submit(&front, SMALL);
     let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
-    job.line.write(b"abc").unwrap();
+    job.writer.write(b"abc").unwrap();
     front.slot_status(&mut slot).unwrap();
     front.consume(&mut slot, u64::MAX);
     assert_eq!(slot.consumed(), 3);
@@ -199,7 +199,7 @@ fn requests_that_are_cancelled_leave_room_for_others() {
     }
     let slot = submit(&front, SMALL);
     let job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
-    assert_eq!(Request::decode(job.request).unwrap().inline_body(), SMALL.to_bytes());
+    assert_eq!(DecodedRequest::decode(job.request).unwrap().inline_body(), SMALL.to_bytes());
     drop(job);
     front.release(slot);
 }
@@ -220,7 +220,7 @@ fn a_cancelled_request_is_never_begun_and_one_that_is_begun_never_cancelled() {
                 cancelled += 1;
             } else {
                 wait_until("it is done", || {
-                    front.slot_status(&mut slot).unwrap().phase == Phase::Done
+                    front.slot_status(&mut slot).unwrap().phase == SlotPhase::Done
                 });
                 answered += 1;
             }
@@ -233,7 +233,7 @@ fn a_cancelled_request_is_never_begun_and_one_that_is_begun_never_cancelled() {
 #[test]
 fn a_body_by_file_reaches_the_request_it_belongs_to() {
     let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
-    let mut encoder = Encoder::default();
+    let mut encoder = RequestEncoder::default();
     let order = |seed| Order { seed, ..SMALL };
     // More often than the socket has room for messages.
     for seed in 0..400 {
@@ -251,7 +251,7 @@ fn a_body_by_file_reaches_the_request_it_belongs_to() {
     front.submit(&slot, 0, encoded, Some(file.as_fd())).unwrap();
     let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
     let mut bytes = [0; Order::LENGTH];
-    File::from(job.line.take_body().unwrap()).read_exact(&mut bytes).unwrap();
+    File::from(job.writer.take_body().unwrap()).read_exact(&mut bytes).unwrap();
     assert_eq!(Order::from_bytes(&bytes).seed, 1_000);
     drop(job);
     front.release(slot);
@@ -264,7 +264,7 @@ fn a_body_of_an_earlier_request_is_passed_over() {
     let geometry = small_geometry(1, 1);
     let (front, attach, mut worker) = lone_worker(geometry);
     let slot = front.checkout().unwrap();
-    let mut encoder = Encoder::default();
+    let mut encoder = RequestEncoder::default();
     let file = file_of(SMALL);
     // Sent twice, by a submit that failed halfway and one that did not: the first has the same tag
     // and is as good. Then the slot's next use, whose socket still holds the second, because this
@@ -283,7 +283,7 @@ fn a_body_of_an_earlier_request_is_passed_over() {
     let slot = front.checkout().unwrap();
     front.submit(&slot, 0, SMALL.encode(&mut encoder, true), None).unwrap();
     let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
-    assert_eq!(job.line.take_body().unwrap_err().kind(), ErrorKind::WouldBlock);
+    assert_eq!(job.writer.take_body().unwrap_err().kind(), ErrorKind::WouldBlock);
     drop(job);
     front.release(slot);
 }
@@ -291,7 +291,7 @@ fn a_body_of_an_earlier_request_is_passed_over() {
 #[test]
 fn a_body_that_no_worker_took_is_closed_with_its_slot() {
     let (front, _attach, mut worker) = lone_worker(small_geometry(1, 1));
-    let mut encoder = Encoder::default();
+    let mut encoder = RequestEncoder::default();
     for cancelled in [true, false] {
         let (reader, writer) = pipe();
         let slot = front.checkout().unwrap();
@@ -317,7 +317,7 @@ fn large_responses_give_their_memory_back() {
     let (front, attach, mut worker) = lone_worker(Geometry::for_pool(1, 1));
     let mut slot = submit(&front, SMALL);
     let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
-    job.line.write(&vec![7; 800_000]).unwrap();
+    job.writer.write(&vec![7; 800_000]).unwrap();
     drop(job);
     front.slot_status(&mut slot).unwrap();
     front.release(slot);
@@ -330,7 +330,7 @@ fn large_responses_give_their_memory_back() {
     // And can be used again.
     let mut slot = submit(&front, SMALL);
     let mut job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
-    job.line.write(&vec![8; 800_000]).unwrap();
+    job.writer.write(&vec![8; 800_000]).unwrap();
     drop(job);
     front.slot_status(&mut slot).unwrap();
     let mut bytes = vec![0; 800_000];
@@ -350,7 +350,7 @@ fn a_slot_is_lost_once_however_often_its_workers_place_dies() {
     let mut slot = submit(&front, SMALL);
     let job = worker.next(&AtomicBool::new(false)).unwrap().unwrap();
     std::mem::forget(job);
-    assert_eq!(front.slot_status(&mut slot).unwrap().phase, Phase::Taken);
+    assert_eq!(front.slot_status(&mut slot).unwrap().phase, SlotPhase::Taken);
     assert_eq!(front.worker_died(0).unwrap(), [slot.index()]);
     // Who was told has taken the slot back, and may use it anew at any time.
     assert!(front.worker_died(0).unwrap().is_empty());
@@ -378,13 +378,13 @@ fn what_a_successor_runs_is_not_taken_for_what_the_dead_one_left() {
     let large = Order { size: 1 << 20, ..SMALL };
     let mut left = submit(&front, large);
     wait_until("the worker has begun", || {
-        front.slot_status(&mut left).unwrap().phase == Phase::Taken
+        front.slot_status(&mut left).unwrap().phase == SlotPhase::Taken
     });
     children.kill(0);
     children.replace(0);
     let mut begun = submit(&front, large);
     wait_until("its successor has begun the next", || {
-        front.slot_status(&mut begun).unwrap().phase == Phase::Taken
+        front.slot_status(&mut begun).unwrap().phase == SlotPhase::Taken
     });
     assert_eq!(front.worker_died(0).unwrap(), [left.index()]);
     front.release(left);

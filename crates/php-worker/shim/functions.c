@@ -8,7 +8,7 @@
 
 #include "shim_internal.h"
 
-static HashTable *script_environment; /* what apache_setenv() set in this request */
+static HashTable *script_environment; /* variables that apache_setenv() has set in this request */
 
 char *shim_getenv(const char *name, size_t length)
 {
@@ -98,7 +98,7 @@ ZEND_END_ARG_INFO()
 PHP_FUNCTION(apache_setenv)
 {
 	zend_string *variable, *value;
-	bool walk_to_top; /* means something for Apache's subrequests only */
+	bool walk_to_top; /* only Apache's subrequests use it */
 
 	ZEND_PARSE_PARAMETERS_START(2, 3)
 		Z_PARAM_STR(variable)

@@ -116,22 +116,22 @@ static void shim_apply_files(const struct howdah_request *request)
 /* ---- Of directives: php_value and php_flag ---- */
 
 /*
- * What is set in a request, PHP undoes at its end. The requests for a site mostly come with the same values, so those that PHP
- * merely copies to a variable are kept: they stay set until a request comes with others or with none. To scripts they look like
- * any value that was set for their request. The others, whose setting does something (memory_limit, error_reporting), are set
- * anew each time.
+ * PHP undoes every value that was set during a request at the request's end. Most requests for a site have the same values.
+ * Therefore values that PHP only copies to a variable are kept until a request has other values or none. Scripts cannot tell
+ * them from values that were set for their request. Settings with an effect (memory_limit, error_reporting) are set again for
+ * each request.
  */
 #define MOST_KEPT 16
 #define LONGEST_LIST 1024
 
 static struct kept {
 	zend_ini_entry *entry;
-	zend_string *value; /* not of the request's memory */
+	zend_string *value; /* not allocated in the request's memory */
 } kept[MOST_KEPT];
 static size_t kept_count;
-static char known[LONGEST_LIST]; /* the values that they came with, as the request had them */
+static char known[LONGEST_LIST]; /* the values as the request had them, encoded */
 static size_t known_length;
-static bool has_others; /* whether some of those are not kept */
+static bool has_others; /* whether some of those values are not kept */
 
 static bool is_copied(const zend_ini_entry *entry)
 {
@@ -162,7 +162,7 @@ static void drop_value(zend_ini_entry *entry)
 	}
 }
 
-/* As zend_alter_ini_entry(), but without a note that this is to be undone. */
+/* As zend_alter_ini_entry(), but PHP does not undo the change. */
 static bool set_for_long(zend_ini_entry *entry, zend_string *value)
 {
 	if (!tell(entry, value, PHP_INI_STAGE_HTACCESS)) {
@@ -203,7 +203,7 @@ void shim_forget_ini(void)
 	has_others = false;
 }
 
-/* What a script has set over a kept value PHP does not undo, and is gone with the request's memory. */
+/* Restores kept values that a script has changed: PHP does not undo such a change, and frees the script's value. */
 void shim_settle_ini(void)
 {
 	for (size_t i = 0; i < kept_count; i++) {
@@ -223,7 +223,7 @@ static bool keep(zend_ini_entry *entry, const struct howdah_text *text)
 	zend_string *value = zend_string_init(text->at, text->length, 1);
 	if (!set_for_long(entry, value)) {
 		zend_string_release(value);
-		return true; /* It is no value for this setting, and will be none next time. */
+		return true; /* The value is not valid for this setting, and never will be. */
 	}
 	if (place) {
 		zend_string_release(place->value);
@@ -237,7 +237,7 @@ static bool keep(zend_ini_entry *entry, const struct howdah_text *text)
 
 static void set_for_request(zend_ini_entry *entry, const struct howdah_text *text)
 {
-	/* There is a string for each single character. */
+	/* PHP has a permanent string for each single character. */
 	zend_string *value = zend_string_init_fast(text->at, text->length);
 
 	zend_alter_ini_entry(entry->name, value, PHP_INI_PERDIR, PHP_INI_STAGE_HTACCESS);
@@ -250,7 +250,7 @@ static void apply_list(const struct howdah_request *request, bool is_new)
 
 	for (int first = 1; rust->next_ini(request->context, first, &pair); first = 0) {
 		zend_ini_entry *entry = shim_ini_entry(pair.name.at, pair.name.length);
-		/* As mod_php does for .htaccess: not what is PHP_INI_SYSTEM, and open_basedir can only be tightened. */
+		/* As mod_php for .htaccess: PHP_INI_SYSTEM settings are refused, and open_basedir can only become stricter. */
 		if (!entry || !(entry->modifiable & PHP_INI_PERDIR)) {
 			continue;
 		}
@@ -288,7 +288,7 @@ void shim_apply_ini(const struct howdah_request *request)
 	}
 	shim_apply_files(request);
 	if (!is_new) {
-		shim_settle_ini(); /* A file may have set the same. */
+		shim_settle_ini(); /* A file may have set the same setting. */
 		if (has_others) {
 			apply_list(request, false);
 		}
@@ -300,7 +300,7 @@ void shim_apply_ini(const struct howdah_request *request)
 		apply_list(request, false);
 	}
 	if (kept_count > 0 && !EG(modified_ini_directives)) {
-		/* Without this table ini_restore() takes nothing for modified. */
+		/* Without this table, ini_restore() treats no setting as modified. */
 		ALLOC_HASHTABLE(EG(modified_ini_directives));
 		zend_hash_init(EG(modified_ini_directives), 8, NULL, NULL, 0);
 	}

@@ -1,9 +1,8 @@
 /*
  * The server interface (SAPI) between PHP and Howdah's worker.
  *
- * This file translates and decides nothing: what a request is, what becomes of its output and which .user.ini files count
- * is known to Rust (src/sapi.rs); how PHP wants to be told is known here, and in ini.c and functions.c. Only between these files
- * PHP's bail-out (zend_bailout, a longjmp) starts and ends.
+ * This file only translates. Rust (src/sapi.rs) decides about requests, output and .user.ini files. This file, ini.c and
+ * functions.c know PHP's interface. A bail-out of PHP (zend_bailout, a longjmp) starts and ends within these files.
  */
 #include <signal.h>
 #include <unistd.h>
@@ -25,7 +24,7 @@
 
 const struct howdah_callbacks *rust;
 const struct howdah_request *current;
-static volatile sig_atomic_t timed_out;      /* a time-out signal came and was not yet looked at */
+static volatile sig_atomic_t timed_out;      /* a time-out signal has arrived and was not handled yet */
 static void (*next_interrupt)(zend_execute_data *);
 
 /* ---- Output ---- */
@@ -52,7 +51,7 @@ static void shim_flush(void *server_context)
 	}
 }
 
-/* Field lines that need no memory of their own; WordPress sends about ten. */
+/* Field lines that fit on the stack; WordPress sends about ten. */
 #define FEW_LINES 32
 
 int shim_send_head(sapi_headers_struct *headers, int interim)
@@ -80,7 +79,7 @@ int shim_send_head(sapi_headers_struct *headers, int interim)
 static int shim_send_headers(sapi_headers_struct *headers)
 {
 	if (current && !SG(request_info).no_headers) {
-		/* If nobody listens, the first write of the body says so, at a place where PHP can bail out. */
+		/* If the client has gone, the first write of the body reports it, where PHP can bail out. */
 		shim_send_head(headers, 0);
 	}
 	return SAPI_HEADER_SENT_SUCCESSFULLY;
@@ -109,7 +108,7 @@ static void shim_register_variables(zval *array)
 	for (int first = 1; rust->next_variable(current->context, first, &pair); first = 0) {
 		char *value = (char *) pair.value.at;
 		size_t length;
-		/* The filter extension registers the variable itself and answers 0. */
+		/* The filter extension registers the variable itself and returns 0. */
 		if (sapi_module.input_filter(PARSE_SERVER, pair.name.at, &value, pair.value.length, &length)) {
 			php_register_variable_safe(pair.name.at, value, length, array);
 		}
@@ -133,8 +132,8 @@ static void shim_log(const char *message, int level)
 /* ---- The SAPI module ---- */
 
 /*
- * PHP calls this early in its start, when the engine is there and nothing of ours was used yet. The library's SONAME says
- * nothing about its version, so the loader may have found another PHP than the one whose headers this was built with.
+ * PHP calls this function early in its start, when the engine exists and no other function of the shim was called. The
+ * library's SONAME contains no version, therefore the loader may have found another PHP than that of the headers.
  */
 static void shim_check_version(HashTable *configuration)
 {
@@ -190,7 +189,7 @@ static zend_result shim_post_deactivate(void)
 {
 	/* The front keeps what is left of the request's body; without this, PHP would read it to the end to throw it away. */
 	SG(post_read) = 1;
-	/* By now PHP has undone what the script has set. */
+	/* PHP has undone the script's own changes at this point. */
 	shim_settle_ini();
 	return SUCCESS;
 }
@@ -250,7 +249,7 @@ int howdah_start(const struct howdah_settings *settings)
 	}
 
 #ifdef ZEND_SIGNALS
-	/* Nothing in a worker replaces the handlers between requests, so PHP need not ask for all seven on each one. */
+	/* No code in a worker replaces the handlers between requests, therefore PHP does not have to check all seven. */
 	SIGG(reset) = 0;
 #endif
 	/* The script's folder is the working directory throughout the request: one chdir() instead of a getcwd() and two. */
@@ -394,7 +393,7 @@ int howdah_execute(const struct howdah_request *request)
 				outcome |= HOWDAH_COLLECTED;
 			}
 		} else {
-			/* For example: the memory limit does not hold the form. PHP has logged why. */
+			/* For example, the form is larger than the memory limit. PHP has logged the reason. */
 			outcome = HOWDAH_BROKEN;
 			if (!SG(headers_sent)) {
 				SG(sapi_headers).http_response_code = 500;
@@ -411,11 +410,11 @@ int howdah_execute(const struct howdah_request *request)
 	return outcome;
 }
 
-/* opcache's own word on whether it caches, from a request that no client sees. */
+/* Asks opcache whether it caches, in a request without a client. */
 int howdah_opcache(void)
 {
 	volatile int answer = HOWDAH_OPCACHE_MISSING;
-	/* opcache.restrict_api lets only scripts below that path ask. */
+	/* opcache.restrict_api permits the question only to scripts below that path. */
 	const char *allowed = howdah_ini_value("opcache.restrict_api");
 
 	zend_first_try {

@@ -1,8 +1,8 @@
 /*
- * What passes between the shim (C, knows PHP) and src/sapi.rs (Rust, knows everything else).
+ * The interface between the shim (C, knows PHP) and src/sapi.rs (Rust, knows everything else).
  *
- * Every text is NUL-terminated; an absent one is a null pointer. Rust never calls back into PHP from a callback, so a
- * bail-out of PHP (longjmp) never crosses a Rust frame: callbacks return codes, and the shim acts on them afterwards.
+ * Every text is NUL-terminated; an absent text is a null pointer. Rust never calls PHP from a callback: callbacks return
+ * codes, and the shim acts on them afterwards. Therefore a bail-out of PHP (longjmp) never crosses a Rust frame.
  */
 #ifndef HOWDAH_SHIM_H
 #define HOWDAH_SHIM_H
@@ -22,7 +22,7 @@ struct howdah_pair {
 
 /* One request. All pointers stay valid until howdah_execute returns. */
 struct howdah_request {
-	void *context; /* Rust's; never null; handed back to every callback */
+	void *context; /* belongs to Rust; never null; passed to every callback */
 	const char *method;
 	const char *script;
 	const char *uri;
@@ -32,41 +32,41 @@ struct howdah_request {
 	const char *authorization;
 	int64_t content_length;
 	double time; /* seconds since 1970 */
-	struct howdah_text ini; /* all that next_ini gives, in a form of Rust's: the same bytes for the same values, none for none */
-	int status;             /* what the response begins with; 0 is 200 */
-	int collects_sessions;  /* a session that it starts has old ones deleted, unless it says otherwise */
+	struct howdah_text ini; /* all values of next_ini, encoded by Rust: equal values have equal bytes; empty for no values */
+	int status;             /* initial status of the response; 0 means 200 */
+	int collects_sessions;  /* a session that the script starts deletes old sessions, unless the script says otherwise */
 };
 
-/* What to do about the .user.ini files that cover a script. */
+/* The .user.ini files that apply to a script. */
 struct howdah_user_ini {
-	void **table;                   /* where the shim keeps what it has read */
-	const char *const *directories; /* to be read anew, in this order; none if the table is fresh */
+	void **table;                   /* the shim's table of the values that it has read */
+	const char *const *directories; /* folders to read, in this order; none if the table is fresh */
 	size_t directory_count;
 };
 
-/* Rust's side. Each is a leaf: it does not call PHP, does not panic through, and returns. */
+/* The callbacks, implemented in Rust. A callback does not call PHP, stops its own panics, and always returns. */
 struct howdah_callbacks {
-	/* 0, or -1 if nobody wants the bytes any more. */
+	/* Returns 0, or -1 if the client has gone. */
 	int (*write)(void *context, const char *bytes, size_t length);
 	int (*flush)(void *context);
-	/* A head is complete. `interim`: a 1xx head, another follows. `status_line` is what the script gave, or null. */
+	/* Sends a complete head. `interim`: a 1xx head; another head follows. `status_line` is the script's, or null. */
 	int (*head)(void *context, int interim, int status, const char *status_line, const struct howdah_text *lines,
 		size_t count);
-	/* The response is complete, whatever the script does from here on. 1 if it was not complete before. */
+	/* Completes the response, even if the script continues. Returns 1 if the response was not complete before. */
 	int (*end)(void *context);
 	size_t (*read_body)(void *context, char *room, size_t length);
-	/* The next entry of $_SERVER, beginning with the first if `first`; 0 at the end. */
+	/* Stores the next entry of $_SERVER, or the first one if `first`. Returns 0 at the end. */
 	int (*next_variable)(void *context, int first, struct howdah_pair *pair);
-	/* As above, of the request's own alone: what rules have set is not among them. */
+	/* As above, without the variables that rules have set. */
 	int (*next_own_variable)(void *context, int first, struct howdah_pair *pair);
 	const char *(*variable)(void *context, const char *name, size_t length);
-	/* The next ini value of this request; as above. */
+	/* Stores the next ini value of this request, as above. */
 	int (*next_ini)(void *context, int first, struct howdah_pair *pair);
-	/* 0 if no .user.ini can apply. */
+	/* Returns 0 if no .user.ini can apply. */
 	int (*user_ini)(void *context, int64_t seconds_to_live, struct howdah_user_ini *plan);
 	/* `context` may be null: no request is running. `level` is one of syslog's. */
 	void (*log)(void *context, int level, const char *message);
-	/* Whether a time-out signal that just came can be meant for this request. */
+	/* Returns whether a time-out signal that just arrived can be meant for this request. */
 	int (*is_overdue)(void *context);
 };
 
@@ -76,13 +76,13 @@ struct howdah_settings {
 	const struct howdah_callbacks *callbacks;
 };
 
-/* howdah_execute's answer, bits. */
+/* Bits of howdah_execute's result. */
 enum {
 	HOWDAH_BROKEN = 1, /* PHP's state cannot be trusted: the process must not run another request */
-	HOWDAH_COLLECTED = 2, /* it was to delete old sessions, and had one of its own */
+	HOWDAH_COLLECTED = 2, /* the request was selected to delete old sessions, and had a session */
 };
 
-/* howdah_opcache's answer. */
+/* Results of howdah_opcache. */
 enum {
 	HOWDAH_OPCACHE_MISSING = -1,
 	HOWDAH_OPCACHE_OFF = 0,

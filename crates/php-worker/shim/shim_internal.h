@@ -1,4 +1,4 @@
-/* What the files of the shim know of each other. */
+/* Declarations shared by the files of the shim. */
 #ifndef HOWDAH_SHIM_INTERNAL_H
 #define HOWDAH_SHIM_INTERNAL_H
 
@@ -8,13 +8,13 @@
 #include "shim.h"
 #include "shim_versions.h"
 
-/* Rust's side, from howdah_start on. */
+/* The callbacks; set by howdah_start. */
 extern const struct howdah_callbacks *rust __attribute__((visibility("hidden")));
 
-/* The request that runs; null between requests. */
+/* The running request; null between requests. */
 extern const struct howdah_request *current __attribute__((visibility("hidden")));
 
-/* Sends what PHP has of a head; not 0 if nobody wants it. */
+/* Sends PHP's present header lines as a head. Returns non-zero if the client has gone. */
 int shim_send_head(sapi_headers_struct *headers, int interim);
 
 extern const zend_function_entry shim_functions[] __attribute__((visibility("hidden")));

@@ -1,6 +1,6 @@
 /*
- * What differs between the versions of PHP that the shim is built against (8.2, 8.3, 8.4). Nothing else in the shim asks
- * for a version.
+ * The differences between the versions of PHP that the shim supports (8.2, 8.3, 8.4). No other file of the shim depends on
+ * the version.
  */
 #ifndef HOWDAH_SHIM_VERSIONS_H
 #define HOWDAH_SHIM_VERSIONS_H

@@ -1,37 +1,40 @@
-//! The content of the request, as the script reads it.
+//! Reading the content of a request for the script.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Content that is there as a whole before the script starts.
+/// The content of a request, which is complete before the script starts.
 #[derive(Debug)]
-pub enum Body<'b> {
-    /// What is left of bytes in memory; empty for a request without content.
+pub enum BodyReader<'b> {
+    /// The remaining bytes in memory; empty for a request without content.
     Inline(&'b [u8]),
-    /// An unlinked file. It is read by position: the descriptor's own offset is shared with whoever
-    /// wrote it.
+    /// An unlinked file. It is read by position, because the descriptor's own offset is shared with
+    /// the process that wrote the file.
     File {
         /// The file.
         file: File,
-        /// Where the next read begins.
+        /// Offset of the next read.
         position: u64,
     },
 }
 
-impl Body<'_> {
-    /// Fills `room` as far as there is content; a shorter answer means the end.
-    pub fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
+impl BodyReader<'_> {
+    /// Fills `into` with content. Returns fewer bytes than fit only at the end of the content.
+    ///
+    /// # Errors
+    /// The file could not be read.
+    pub fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
         match self {
-            Body::Inline(rest) => {
-                let (now, later) = rest.split_at(rest.len().min(room.len()));
-                room[..now.len()].copy_from_slice(now);
+            BodyReader::Inline(rest) => {
+                let (now, later) = rest.split_at(rest.len().min(into.len()));
+                into[..now.len()].copy_from_slice(now);
                 *rest = later;
                 Ok(now.len())
             }
-            Body::File { file, position } => {
+            BodyReader::File { file, position } => {
                 let mut filled = 0;
-                while filled < room.len() {
-                    match file.read_at(&mut room[filled..], *position) {
+                while filled < into.len() {
+                    match file.read_at(&mut into[filled..], *position) {
                         Ok(0) => break,
                         Ok(read) => {
                             filled += read;
@@ -64,18 +67,19 @@ mod tests {
             .unwrap();
         file.write_all(b"0123456789").unwrap(); // The offset stands at the end now.
         std::fs::remove_file(&path).unwrap();
-        for mut body in [Body::Inline(b"0123456789"), Body::File { file, position: 0 }] {
-            let mut room = [0; 4];
+        for mut body in [BodyReader::Inline(b"0123456789"), BodyReader::File { file, position: 0 }]
+        {
+            let mut into = [0; 4];
             let mut all = Vec::new();
             loop {
-                let read = body.read(&mut room).unwrap();
-                all.extend_from_slice(&room[..read]);
-                if read < room.len() {
+                let read = body.read(&mut into).unwrap();
+                all.extend_from_slice(&into[..read]);
+                if read < into.len() {
                     break;
                 }
             }
             assert_eq!(all, b"0123456789");
-            assert_eq!(body.read(&mut room).unwrap(), 0);
+            assert_eq!(body.read(&mut into).unwrap(), 0);
         }
     }
 }

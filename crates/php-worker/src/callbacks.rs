@@ -1,4 +1,5 @@
-//! What the shim calls: thin wrappers around [`Call`] that keep panics and lifetimes on this side.
+//! The callbacks of the shim: thin wrappers around [`PhpRequest`] that stop panics and hold the
+//! lifetimes.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use howdah_ipc::response::HeadKind;
 
-use crate::call::{Call, Gone};
-use crate::head::Head;
+use crate::head::ScriptHead;
 use crate::log::{self, Level};
+use crate::php_request::{ClientGone, PhpRequest};
 use crate::sapi::raw;
 
 impl AsRef<[u8]> for raw::Text {
@@ -20,7 +21,7 @@ impl AsRef<[u8]> for raw::Text {
     }
 }
 
-/// What the shim calls. Each entry is a leaf: it does not call PHP.
+/// The callbacks of the shim. No callback calls PHP.
 pub static CALLBACKS: raw::Callbacks = raw::Callbacks {
     write: on_write,
     flush: on_flush,
@@ -36,14 +37,14 @@ pub static CALLBACKS: raw::Callbacks = raw::Callbacks {
     is_overdue: on_is_overdue,
 };
 
-/// Whether a callback has ever panicked in this process.
+/// Returns whether a callback has panicked in this process.
 pub fn has_panicked() -> bool {
     PANICKED.load(Ordering::Relaxed)
 }
 
 static PANICKED: AtomicBool = AtomicBool::new(false);
 
-/// Keeps a panic from unwinding into C. The process is then not used for another request.
+/// Keeps a panic from unwinding into C. The process runs no further request after a panic.
 fn barrier<T>(fallback: T, action: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(action)).unwrap_or_else(|_| {
         PANICKED.store(true, Ordering::Relaxed);
@@ -51,20 +52,20 @@ fn barrier<T>(fallback: T, action: impl FnOnce() -> T) -> T {
     })
 }
 
-/// The request behind a context.
+/// Returns the request behind a context.
 ///
 /// # Safety
-/// `context` must be what [`crate::sapi::Engine::execute`] gave the shim, during that call, and the
-/// reference must be gone when the callback returns.
-unsafe fn call_of<'a>(context: *mut c_void) -> &'a mut Call<'a> {
+/// `context` must be the pointer that [`crate::sapi::Engine::execute`] gave to the shim, during
+/// that call. The reference must not be used after the callback has returned.
+unsafe fn request_of<'a>(context: *mut c_void) -> &'a mut PhpRequest<'a> {
     // SAFETY: the caller vouches for it. Callbacks do not call PHP, so there are never two of these
     // at a time.
-    unsafe { &mut *context.cast::<Call<'a>>() }
+    unsafe { &mut *context.cast::<PhpRequest<'a>>() }
 }
 
 /// # Safety
-/// `at` must point to `length` readable bytes that do not change for `'a`, or be null with a length
-/// of 0.
+/// `at` must point to `length` readable bytes that do not change during `'a`, or be null with a
+/// length of 0.
 unsafe fn bytes<'a>(at: *const c_char, length: usize) -> &'a [u8] {
     if at.is_null() {
         return &[];
@@ -73,18 +74,18 @@ unsafe fn bytes<'a>(at: *const c_char, length: usize) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(at.cast(), length) }
 }
 
-fn code(result: Result<(), Gone>) -> c_int {
+fn code(result: Result<(), ClientGone>) -> c_int {
     if result.is_ok() { 0 } else { -1 }
 }
 
 unsafe extern "C" fn on_write(context: *mut c_void, at: *const c_char, length: usize) -> c_int {
     // SAFETY: called by the shim during `execute`, with bytes that PHP holds meanwhile.
-    barrier(-1, || unsafe { code(call_of(context).write(bytes(at, length))) })
+    barrier(-1, || unsafe { code(request_of(context).write(bytes(at, length))) })
 }
 
 unsafe extern "C" fn on_flush(context: *mut c_void) -> c_int {
     // SAFETY: called by the shim during `execute`.
-    barrier(-1, || unsafe { code(call_of(context).flush()) })
+    barrier(-1, || unsafe { code(request_of(context).flush()) })
 }
 
 unsafe extern "C" fn on_head(
@@ -100,32 +101,33 @@ unsafe extern "C" fn on_head(
         let status_line =
             (!status_line.is_null()).then(|| unsafe { CStr::from_ptr(status_line) }.to_bytes());
         // SAFETY: `lines` has `count` entries; called by the shim during `execute`.
-        let (call, lines) = unsafe { (call_of(context), std::slice::from_raw_parts(lines, count)) };
+        let (call, lines) =
+            unsafe { (request_of(context), std::slice::from_raw_parts(lines, count)) };
         code(if interim == 0 {
-            call.head(HeadKind::Final, &Head::interpret(status, status_line, lines))
+            call.head(HeadKind::Final, &ScriptHead::interpret(status, status_line, lines))
         } else {
-            call.head(HeadKind::Interim, &Head::interim(status, lines))
+            call.head(HeadKind::Interim, &ScriptHead::interim(status, lines))
         })
     })
 }
 
 unsafe extern "C" fn on_end(context: *mut c_void) -> c_int {
     // SAFETY: called by the shim during `execute`.
-    barrier(0, || unsafe { call_of(context).end() }.into())
+    barrier(0, || unsafe { request_of(context).end() }.into())
 }
 
-unsafe extern "C" fn on_read_body(context: *mut c_void, room: *mut c_char, length: usize) -> usize {
+unsafe extern "C" fn on_read_body(context: *mut c_void, into: *mut c_char, length: usize) -> usize {
     barrier(0, || {
         // SAFETY: called by the shim during `execute`.
-        let call = unsafe { call_of(context) };
+        let call = unsafe { request_of(context) };
         // SAFETY: PHP gives a buffer of that length, which it does not read before it was told how
         // much is filled. It may be uninitialised, so it is zeroed before a reference to it is
         // made.
-        let room = unsafe {
-            ptr::write_bytes(room, 0, length);
-            std::slice::from_raw_parts_mut(room.cast::<u8>(), length)
+        let into = unsafe {
+            ptr::write_bytes(into, 0, length);
+            std::slice::from_raw_parts_mut(into.cast::<u8>(), length)
         };
-        call.read_body(room)
+        call.read_body(into)
     })
 }
 
@@ -134,8 +136,8 @@ unsafe extern "C" fn on_next_variable(
     first: c_int,
     pair: *mut raw::Pair,
 ) -> c_int {
-    // SAFETY: called by the shim during `execute`, with room for a pair.
-    barrier(0, || unsafe { store(call_of(context).next_variable(first != 0), pair) })
+    // SAFETY: called by the shim during `execute`, with into for a pair.
+    barrier(0, || unsafe { store(request_of(context).next_variable(first != 0), pair) })
 }
 
 unsafe extern "C" fn on_next_own_variable(
@@ -143,8 +145,8 @@ unsafe extern "C" fn on_next_own_variable(
     first: c_int,
     pair: *mut raw::Pair,
 ) -> c_int {
-    // SAFETY: called by the shim during `execute`, with room for a pair.
-    barrier(0, || unsafe { store(call_of(context).next_own_variable(first != 0), pair) })
+    // SAFETY: called by the shim during `execute`, with into for a pair.
+    barrier(0, || unsafe { store(request_of(context).next_own_variable(first != 0), pair) })
 }
 
 unsafe extern "C" fn on_variable(
@@ -154,7 +156,7 @@ unsafe extern "C" fn on_variable(
 ) -> *const c_char {
     barrier(ptr::null(), || {
         // SAFETY: called by the shim during `execute`, with a text that PHP holds meanwhile.
-        let value = unsafe { call_of(context).variable(bytes(name, length)) };
+        let value = unsafe { request_of(context).variable(bytes(name, length)) };
         value.map_or(ptr::null(), |value| value.as_ptr().cast())
     })
 }
@@ -164,8 +166,8 @@ unsafe extern "C" fn on_next_ini(
     first: c_int,
     pair: *mut raw::Pair,
 ) -> c_int {
-    // SAFETY: called by the shim during `execute`, with room for a pair.
-    barrier(0, || unsafe { store(call_of(context).next_ini(first != 0), pair) })
+    // SAFETY: called by the shim during `execute`, with into for a pair.
+    barrier(0, || unsafe { store(request_of(context).next_ini(first != 0), pair) })
 }
 
 unsafe extern "C" fn on_user_ini(
@@ -173,8 +175,8 @@ unsafe extern "C" fn on_user_ini(
     seconds_to_live: i64,
     plan: *mut raw::UserIni,
 ) -> c_int {
-    // SAFETY: called by the shim during `execute`, with room for a plan.
-    barrier(0, || unsafe { store(call_of(context).plan_user_ini(seconds_to_live), plan) })
+    // SAFETY: called by the shim during `execute`, with into for a plan.
+    barrier(0, || unsafe { store(request_of(context).plan_user_ini(seconds_to_live), plan) })
 }
 
 unsafe extern "C" fn on_log(context: *mut c_void, level: c_int, message: *const c_char) {
@@ -186,21 +188,21 @@ unsafe extern "C" fn on_log(context: *mut c_void, level: c_int, message: *const 
             log::write(level, message, None);
         } else {
             // SAFETY: called by the shim during `execute`.
-            unsafe { call_of(context) }.log(level, message);
+            unsafe { request_of(context) }.log(level, message);
         }
     });
 }
 
 unsafe extern "C" fn on_is_overdue(context: *mut c_void) -> c_int {
     // SAFETY: called by the shim during `execute`.
-    barrier(0, || unsafe { call_of(context).is_overdue().into() })
+    barrier(0, || unsafe { request_of(context).is_overdue().into() })
 }
 
 /// # Safety
-/// `room` must be good for a write of a `T`.
-unsafe fn store<T>(value: Option<T>, room: *mut T) -> c_int {
+/// `into` must be valid for a write of a `T`.
+unsafe fn store<T>(value: Option<T>, into: *mut T) -> c_int {
     let Some(value) = value else { return 0 };
     // SAFETY: the caller vouches for it.
-    unsafe { room.write(value) };
+    unsafe { into.write(value) };
     1
 }

@@ -1,23 +1,28 @@
-//! What the list of header lines that a script left means as the head of a response.
+//! Converts the header lines that a script has set to the head of a response.
 //!
-//! The rules are php-fpm's, whose output a web server reads as CGI (RFC 3875 §6.3): a status line
-//! given with `header()` wins over a `Status:` field unless it only says 200, a `Status:` field
-//! wins over the bare code, and a 304 has no Content-Type. `header('Content-Type:')` is how a
-//! script says that there is none.
+//! The rules are those of php-fpm, whose output a web server reads as CGI (RFC 3875 §6.3). A status
+//! line set with `header()` takes precedence over a `Status:` field, unless its code is 200. A
+//! `Status:` field takes precedence over the response code. A 304 has no Content-Type. A script
+//! removes the Content-Type with `header('Content-Type:')`.
 
-/// The head that the script asked for.
+/// The response head that a script has set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Head<'h, L> {
-    /// Status code. Not checked any further.
+pub struct ScriptHead<'h, L> {
+    /// Status code, not checked.
     pub status: u16,
-    /// Reason phrase, empty for the usual one.
+    /// Reason phrase, empty for the standard one.
     pub reason: &'h [u8],
     lines: &'h [L],
 }
 
-impl<'h, L: AsRef<[u8]>> Head<'h, L> {
-    /// Reads PHP's response code, its status line if the script gave one, and its header lines.
-    pub fn interpret(code: i32, status_line: Option<&'h [u8]>, lines: &'h [L]) -> Head<'h, L> {
+impl<'h, L: AsRef<[u8]>> ScriptHead<'h, L> {
+    /// Interprets PHP's response code, the status line if the script has set one, and the header
+    /// lines.
+    pub fn interpret(
+        code: i32,
+        status_line: Option<&'h [u8]>,
+        lines: &'h [L],
+    ) -> ScriptHead<'h, L> {
         let code = u16::try_from(code).unwrap_or(500);
         let from_line = status_line.and_then(|line| {
             let (version, rest) =
@@ -36,13 +41,13 @@ impl<'h, L: AsRef<[u8]>> Head<'h, L> {
             Some(line) if code != 200 => line,
             line => from_field().or(line).unwrap_or((code, b"")),
         };
-        Head { status, reason, lines }
+        ScriptHead { status, reason, lines }
     }
 
-    /// An informational head: the code is as given, whatever the lines say about the response's
-    /// own.
-    pub fn interim(code: i32, lines: &'h [L]) -> Head<'h, L> {
-        Head {
+    /// An informational head. Its code is `code`, whatever the header lines say about the final
+    /// response.
+    pub fn interim(code: i32, lines: &'h [L]) -> ScriptHead<'h, L> {
+        ScriptHead {
             status: u16::try_from(code).unwrap_or(103),
             reason: b"",
             lines,
@@ -61,13 +66,13 @@ impl<'h, L: AsRef<[u8]>> Head<'h, L> {
     }
 }
 
-/// Takes a header line apart; `None` for what is not one (no colon, no name).
+/// Splits a header line into name and value; `None` for a line without a colon or without a name.
 fn field(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let colon = line.iter().position(|&byte| byte == b':').filter(|&colon| colon > 0)?;
     Some((&line[..colon], line[colon + 1..].trim_ascii()))
 }
 
-/// `404 Not Found` → 404 and `Not Found`.
+/// Splits `404 Not Found` into 404 and `Not Found`.
 fn number_and_reason(text: &[u8]) -> Option<(u16, &[u8])> {
     let text = text.trim_ascii();
     let (number, reason) = text.split_at_checked(3)?;
@@ -103,7 +108,7 @@ mod tests {
             (99_999, None, &[], 500, ""),
         ];
         for (code, line, lines, status, reason) in cases {
-            let head = Head::interpret(code, line.map(str::as_bytes), lines);
+            let head = ScriptHead::interpret(code, line.map(str::as_bytes), lines);
             assert_eq!(
                 (head.status, head.reason),
                 (status, reason.as_bytes()),
@@ -123,7 +128,7 @@ mod tests {
             "Status: 404 X",
             "Empty:",
         ];
-        let fields: Vec<_> = Head::interpret(200, None, &lines).fields().collect();
+        let fields: Vec<_> = ScriptHead::interpret(200, None, &lines).fields().collect();
         let expected: [(&[u8], &[u8]); 4] =
             [(b"X-A", b"1"), (b"Set-Cookie", b"a=1"), (b"Set-Cookie", b"b=2"), (b"Empty", b"")];
         assert_eq!(fields, expected);
@@ -132,8 +137,8 @@ mod tests {
     #[test]
     fn a_304_has_no_content_type() {
         let lines = ["Content-type: text/html", "ETag: \"a\""];
-        assert_eq!(Head::interpret(304, None, &lines).fields().count(), 1);
-        assert_eq!(Head::interpret(200, None, &lines).fields().count(), 2);
-        assert_eq!(Head::interpret(200, None, &["Content-Type:"]).fields().count(), 0);
+        assert_eq!(ScriptHead::interpret(304, None, &lines).fields().count(), 1);
+        assert_eq!(ScriptHead::interpret(200, None, &lines).fields().count(), 2);
+        assert_eq!(ScriptHead::interpret(200, None, &["Content-Type:"]).fields().count(), 0);
     }
 }

@@ -1,26 +1,26 @@
-//! Ini values of a pool, from its settings to PHP.
+//! Translates a pool's ini settings for PHP.
 
-/// An ini setting and its value, as the configuration gives them.
+/// Name and value of an ini setting, as configured.
 pub type Pair = (String, String);
 
-/// What PHP gets before it starts, and what is done once it runs.
+/// Ini settings to apply before PHP starts, and settings to apply after the start.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct PoolIni {
-    /// Text in php.ini's form that goes before php.ini's own values.
+    /// Text in the syntax of php.ini that precedes php.ini's own values.
     pub entries: Vec<u8>,
-    /// Settings that must exist; if one does not, somebody should be told.
+    /// Settings that must exist. A warning is logged for each that does not.
     pub expected: Vec<String>,
     /// Settings that scripts must not change.
     pub protected: Vec<String>,
-    /// Added to `disable_functions` of php.ini, as php-fpm does.
+    /// Functions added to `disable_functions` of php.ini, as php-fpm does.
     pub disabled_functions: Vec<String>,
-    /// Added to `disable_classes`.
+    /// Classes added to `disable_classes`.
     pub disabled_classes: Vec<String>,
 }
 
 impl PoolIni {
-    /// Sorts out `ini` (scripts may change it as far as PHP lets them) and `admin_ini` (they may
-    /// not).
+    /// Sorts the settings `ini`, which scripts may change as far as PHP permits, and `admin_ini`,
+    /// which they may not.
     pub fn new(ini: &[Pair], admin_ini: &[Pair]) -> PoolIni {
         let mut pool = PoolIni::default();
         for (name, value) in ini {
@@ -47,13 +47,13 @@ impl PoolIni {
     }
 }
 
-/// Whether `given` says nothing of a setting.
+/// Returns whether `given` does not contain the setting.
 fn is_open(name: &str, given: &[&[Pair]]) -> bool {
     !given.iter().any(|pairs| pairs.iter().any(|(known, _)| known == name))
 }
 
-/// The folder of the pool's sessions, if it is its own and nobody else has said when old ones are
-/// to be deleted.
+/// Returns the folder of the pool's sessions. `None` if the pool has no folder of its own for them,
+/// or if the configuration says when old sessions are deleted.
 pub fn own_sessions(state_dir: &str, given: &[&[Pair]]) -> Option<String> {
     let own = ["session.save_path", "session.gc_probability"]
         .iter()
@@ -61,8 +61,8 @@ pub fn own_sessions(state_dir: &str, given: &[&[Pair]]) -> Option<String> {
     (own && !state_dir.is_empty()).then(|| format!("{state_dir}/{SESSIONS}"))
 }
 
-/// The ini values that send a pool's temporary files to its own folders, for those that `given`
-/// leaves open.
+/// Ini settings that place temporary files into the pool's own folders, unless `given` contains the
+/// setting.
 pub fn folders(state_dir: &str, given: &[&[Pair]]) -> Vec<Pair> {
     let mut pairs = Vec::new();
     for (name, folder) in
@@ -78,16 +78,16 @@ pub fn folders(state_dir: &str, given: &[&[Pair]]) -> Vec<Pair> {
     pairs
 }
 
-/// The sessions' folder within a pool's own.
+/// Name of the folder for sessions within the pool's own folder.
 const SESSIONS: &str = "sessions";
 
-/// These load a library and are no settings afterwards.
+/// Returns whether the setting loads a library. Such a setting does not exist after PHP's start.
 fn is_loader(name: &str) -> bool {
     matches!(name, "extension" | "zend_extension")
 }
 
-/// Writes `name=value` so that PHP's ini parser reads back exactly `value`, except that
-/// `error_reporting` may be written with PHP's constants, as everybody does.
+/// Writes `name=value` in a form that PHP's ini parser reads back as exactly `value`. An exception
+/// is `error_reporting`, which may use PHP's constants.
 fn write_entry(out: &mut Vec<u8>, name: &str, value: &str) {
     let is_expression = |byte: u8| {
         byte.is_ascii_uppercase() || byte.is_ascii_digit() || b"_ &|~^()".contains(&byte)
@@ -99,8 +99,8 @@ fn write_entry(out: &mut Vec<u8>, name: &str, value: &str) {
     } else if value.is_empty() {
         out.extend_from_slice(b"\"\"");
     } else {
-        // Text in single quotes is taken as it stands; adjacent quoted texts are one. NUL would end
-        // the whole text.
+        // The ini parser takes text in single quotes literally, and joins adjacent quoted texts. A
+        // NUL would end the whole text.
         for (index, part) in value.replace('\0', "").split('\'').enumerate() {
             if index > 0 {
                 out.extend_from_slice(b"\"'\"");

@@ -1,26 +1,26 @@
-//! Lines for the pool's log, on descriptor 2.
+//! Writes lines to the pool's log, descriptor 2.
 //!
-//! The log is a pipe that all workers of a pool share. A write of up to `PIPE_BUF` bytes arrives in
-//! one piece, so a longer message goes out as several lines.
+//! The log is a pipe that all workers of a pool share. A write of up to `PIPE_BUF` bytes is atomic,
+//! therefore a longer message is written as several lines.
 
 use std::borrow::Cow;
 use std::io::Write;
 
-/// How bad it is.
+/// Severity of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
-    /// A request, or a worker, failed.
+    /// A request or a worker failed.
     Error,
-    /// Something is not as it should be.
+    /// Something is probably wrong.
     Warning,
-    /// Worth knowing.
+    /// A normal event that is worth knowing.
     Notice,
-    /// For those who look closely.
+    /// Details.
     Info,
 }
 
 impl Level {
-    /// From `syslog(3)`'s numbers, which PHP uses.
+    /// Converts a level of `syslog(3)`, which PHP uses.
     pub fn from_syslog(level: i32) -> Level {
         match level {
             ..=3 => Level::Error,
@@ -40,35 +40,35 @@ impl Level {
     }
 }
 
-/// The request that a message is about.
+/// The request that a message belongs to.
 #[derive(Debug, Clone, Copy)]
-pub struct About<'r> {
+pub struct LogContext<'r> {
     /// Path of the script.
     pub script: &'r [u8],
     /// Request method.
     pub method: &'r [u8],
-    /// Name of the site, or nothing.
+    /// Name of the site; empty if unknown.
     pub host: &'r [u8],
     /// Path and query as the client sent them.
     pub uri: &'r [u8],
 }
 
-/// Writes a message. A log that cannot be written to is nobody's reason to fail.
-pub fn write(level: Level, message: &[u8], about: Option<About<'_>>) {
+/// Writes a message. A write error is ignored.
+pub fn write(level: Level, message: &[u8], about: Option<LogContext<'_>>) {
     let mut stderr = std::io::stderr().lock();
     for line in lines(level, message, about) {
         let _ = stderr.write_all(&line);
     }
 }
 
-/// A pipe takes so much in one piece (`PIPE_BUF` of Linux).
+/// Bytes that a pipe accepts atomically (`PIPE_BUF` on Linux).
 const LONGEST_LINE: usize = 4096;
-/// Of a message this much is written; the rest is counted.
+/// Bytes of a message that are written. The remaining bytes are counted.
 const LONGEST_MESSAGE: usize = 64 * 1024;
-/// Of a script's path, a host or a URL this much is shown.
+/// Bytes of a script's path, a host or a URL that are written.
 const LONGEST_PLACE: usize = 512;
 
-fn lines(level: Level, message: &[u8], about: Option<About<'_>>) -> Vec<Vec<u8>> {
+fn lines(level: Level, message: &[u8], about: Option<LogContext<'_>>) -> Vec<Vec<u8>> {
     let mut text = Vec::with_capacity(message.len() + 128);
     escape(&mut text, &message[..message.len().min(LONGEST_MESSAGE)]);
     if message.len() > LONGEST_MESSAGE {
@@ -87,8 +87,8 @@ fn lines(level: Level, message: &[u8], about: Option<About<'_>>) -> Vec<Vec<u8>>
     let mut prefix = format!("{}: ", level.name()).into_bytes();
     let mut rest = text.as_slice();
     loop {
-        let room = LONGEST_LINE - prefix.len() - 1;
-        let (now, later) = rest.split_at(rest.len().min(room));
+        let buffer = LONGEST_LINE - prefix.len() - 1;
+        let (now, later) = rest.split_at(rest.len().min(buffer));
         lines.push([&prefix, now, b"\n"].concat());
         if later.is_empty() {
             return lines;
@@ -105,7 +105,8 @@ fn shortened(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned([&text[..LONGEST_PLACE], b"..."].concat())
 }
 
-/// One line stays one line, and a terminal that shows it stays itself.
+/// Escapes line feeds and control characters: a message remains one line, and cannot send commands
+/// to a terminal that shows the log.
 fn escape(out: &mut Vec<u8>, text: &[u8]) {
     for &byte in text {
         match byte {
@@ -126,7 +127,7 @@ mod tests {
 
     #[test]
     fn a_message_is_one_line_with_its_request() {
-        let about = About {
+        let about = LogContext {
             script: b"/srv/a.php",
             method: b"GET",
             host: b"a.example",

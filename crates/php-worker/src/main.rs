@@ -1,18 +1,16 @@
-//! `howdah-php`: PHP for Howdah.
+//! `howdah-php`: runs PHP for Howdah.
 //!
 //! ```text
 //! howdah-php zygote       what the supervisor starts, once per pool; see `zygote`
 //! howdah-php run SCRIPT   runs a script in a bare loop, without a server; see `run`
 //! howdah-php version      which PHP this is, and whether opcache is on
 //! ```
-//! It is the only program of Howdah's that links PHP. Built where there is no PHP, it says so and
-//! exits with 2.
+//! This is the only program of Howdah that links PHP. If it was built on a machine without PHP, it
+//! prints a message and exits with status 2.
 #![allow(unsafe_code)] // PHP is C, and processes are forked here.
 
 #[cfg(not(no_php))]
 mod body;
-#[cfg(not(no_php))]
-mod call;
 #[cfg(not(no_php))]
 mod callbacks;
 #[cfg(not(no_php))]
@@ -21,6 +19,8 @@ mod head;
 mod ini;
 #[cfg(not(no_php))]
 mod log;
+#[cfg(not(no_php))]
+mod php_request;
 #[cfg(not(no_php))]
 mod process;
 #[cfg(not(no_php))]
@@ -39,7 +39,7 @@ mod zygote;
 
 use std::process::ExitCode;
 
-/// Bad usage, or no PHP.
+/// Exit status for wrong usage, and for a program that was built without PHP.
 const EXIT_USAGE: u8 = 2;
 
 #[cfg(no_php)]

@@ -1,33 +1,37 @@
-//! What a zygote and its workers need of the kernel that nobody else does: forking, and signals
-//! that a script can live with.
+//! Process functions that only zygotes and workers need: forking, and signals that interrupt
+//! scripts safely.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::sapi;
 
-/// Number of a process.
+/// A process id.
 pub type Pid = libc::pid_t;
 
-/// The signal that asks a worker to end its script with a fatal error. SIGKILL follows if it does
-/// not help.
+/// The signal that makes a worker end its script with a fatal error. The front sends SIGKILL if the
+/// script continues.
 pub const TIME_OUT: i32 = libc::SIGUSR1;
 
-/// Set by SIGTERM: end before the next request.
+/// Set by SIGTERM: the worker ends before its next request.
 pub static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Who one is after [`fork`].
+/// The two results of [`fork`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fork {
-    /// The parent, and its child.
+    /// This process is the parent. Contains the child's process id.
     Parent(Pid),
-    /// The child.
+    /// This process is the child.
     Child,
 }
 
-/// Makes a child process.
+/// Creates a child process.
 ///
-/// Only for a process with one thread: the child may then do whatever its parent could.
+/// Call it only while the process has one thread. The child may then do everything that its parent
+/// could do.
+///
+/// # Errors
+/// The error of `fork(2)`.
 pub fn fork() -> io::Result<Fork> {
     // SAFETY: this program never starts a second thread, so no lock can be held by one that the
     // child lacks.
@@ -38,13 +42,16 @@ pub fn fork() -> io::Result<Fork> {
     }
 }
 
-/// This process.
+/// Id of this process.
 pub fn id() -> Pid {
     // SAFETY: no arguments, cannot fail.
     unsafe { libc::getpid() }
 }
 
-/// In a fresh child: be killed when `parent` dies, even if that has happened by now.
+/// Makes the kernel kill this process when `parent` dies. Call it in the child after the fork.
+///
+/// # Errors
+/// The error of `prctl(2)`.
 pub fn die_with(parent: Pid) -> io::Result<()> {
     // SAFETY: no memory arguments.
     if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } == -1 {
@@ -64,7 +71,8 @@ pub fn kill(child: Pid, signal: i32) {
     unsafe { libc::kill(child, signal) };
 }
 
-/// A child that ended, and how as `wait(2)` gives it; `None` when none is left to reap.
+/// Reaps an ended child. Returns its process id and its `wait(2)` status; `None` if no child has
+/// ended.
 pub fn reap() -> Option<(Pid, i32)> {
     let mut status = 0;
     // SAFETY: `status` is a live number.
@@ -72,27 +80,32 @@ pub fn reap() -> Option<(Pid, i32)> {
     (child > 0).then_some((child, status))
 }
 
-/// Whether a status of [`reap`] is that of a process which exited with 0.
+/// Returns whether a status of [`reap`] means exit with 0.
 pub fn is_success(status: i32) -> bool {
     libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
 }
 
-/// Ends this process without a word to anybody: no destructor, no exit handler.
+/// Ends this process at once, without destructors and exit handlers.
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: does not return.
     unsafe { libc::_exit(code) }
 }
 
-/// Installs what signals do in the zygote's workers. Before PHP starts: PHP takes over what it
-/// finds then.
+/// Installs the signal handlers of the zygote's workers. Call it before PHP starts, because PHP
+/// keeps the handlers that it finds then.
 ///
-/// - SIGTERM sets [`STOP`]; a script that runs does not notice (system calls are restarted).
-/// - [`TIME_OUT`] reaches the script, and interrupts the system call that it may be waiting in.
-/// - SIGINT and SIGHUP do nothing: a terminal sends them to every process, and it is the supervisor
-///   who decides. They are not ignored, because what a script executes would inherit that.
-/// - SIGSEGV and SIGBUS end the process and say so to whoever waits for it: the handlers that
-///   Rust's runtime has for them swallow one that was sent, and turn a stack that PHP has
-///   overflowed into an abort.
+/// - SIGTERM sets [`STOP`]. It does not disturb a running script, because system calls are
+///   restarted.
+/// - [`TIME_OUT`] reaches the script and interrupts a blocking system call.
+/// - SIGINT and SIGHUP have no effect. A terminal sends them to every process, and only the
+///   supervisor acts on them. They are not ignored, because programs that a script executes would
+///   inherit that.
+/// - SIGSEGV and SIGBUS end the process with the signal as its exit status. The handlers of Rust's
+///   runtime would swallow a signal that was sent, and would turn a stack overflow of PHP into an
+///   abort.
+///
+/// # Errors
+/// The error of `sigaction(2)`.
 pub fn install_handlers() -> io::Result<()> {
     for signal in [libc::SIGSEGV, libc::SIGBUS] {
         disposition(signal, libc::SIG_DFL, 0)?;
@@ -103,7 +116,10 @@ pub fn install_handlers() -> io::Result<()> {
     handle(libc::SIGHUP, on_nothing, libc::SA_RESTART)
 }
 
-/// In a fresh worker: no signal is held back any more.
+/// Unblocks all signals. Call it in the worker after the fork.
+///
+/// # Errors
+/// The error of `sigprocmask(2)`.
 pub fn unblock_signals() -> io::Result<()> {
     // SAFETY: an all-zero sigset is valid memory; `sigemptyset` initialises it.
     let mut none: libc::sigset_t = unsafe { std::mem::zeroed() };
@@ -119,7 +135,7 @@ pub fn unblock_signals() -> io::Result<()> {
     }
 }
 
-/// Makes the environment just `variables`.
+/// Replaces the environment by `variables`.
 pub fn replace_environment(variables: &[(String, String)]) {
     let names: Vec<_> = std::env::vars_os().map(|(name, _)| name).collect();
     for name in names {
@@ -135,7 +151,7 @@ pub fn replace_environment(variables: &[(String, String)]) {
     }
 }
 
-/// Processor time of this process so far, in seconds.
+/// Processor time that this process has used, in seconds.
 pub fn processor_time() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is live.

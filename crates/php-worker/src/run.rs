@@ -1,7 +1,7 @@
-//! `howdah-php run`: a script in a bare loop, with no server around it.
+//! `howdah-php run`: runs a script in a loop, without a server.
 //!
-//! What it takes per request is the floor under everything that Howdah does for that script, and
-//! how scripts behave here is how they behave in a worker: both go through the same [`Call`].
+//! The time per request is the lower limit for the time that Howdah can reach with the script.
+//! Scripts behave as in a worker, because both use the same [`PhpRequest`].
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -11,22 +11,22 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use howdah_ipc::request::{Encoder, Request};
+use howdah_ipc::request::{DecodedRequest, RequestEncoder};
 use howdah_ipc::response::HeadKind;
 
 use crate::EXIT_USAGE;
-use crate::body::Body;
-use crate::call::{Call, Client, Facts, Field, Gone, HeadRefused};
+use crate::body::BodyReader;
 use crate::ini::{Pair, PoolIni};
+use crate::php_request::{ClientGone, Field, HeadError, PhpRequest, ResponseSink, WorkerFacts};
 use crate::process;
-use crate::sapi::{Engine, Outcome};
+use crate::sapi::{Engine, RequestOutcome};
 
 const USAGE: &str = "\
 usage: howdah-php run SCRIPT [OPTION]...
   --repeat N              run it N times; the time per request goes to stderr
   --discard               throw the output away
   --head                  print status line and fields before the body
-  --close-after BYTES     be a client that goes away after so many bytes of the body
+  --close-after BYTES     be a client that disconnects after BYTES bytes of the body
   --method METHOD         GET
   --uri URI               path and query; the script's own path below the document root
   --path-info TEXT        PATH_INFO
@@ -39,12 +39,12 @@ usage: howdah-php run SCRIPT [OPTION]...
   --admin NAME=VALUE      ini value that scripts cannot change, repeatable
   --ini-file FILE         instead of PHP's own php.ini";
 
-/// What is to be run, how often, and what of it is shown.
+/// The command line: the script, the number of runs, and the parts of the response to print.
 #[derive(Debug, Default)]
-struct Options {
+struct RunOptions {
     script: PathBuf,
     repeat: u64,
-    output: Output,
+    output: OutputOptions,
     method: String,
     uri: Option<String>,
     path_info: String,
@@ -58,18 +58,18 @@ struct Options {
     ini_file: Option<PathBuf>,
 }
 
-/// What becomes of the response.
+/// Prints or discards the response.
 #[derive(Debug, Clone, Default)]
-struct Output {
+struct OutputOptions {
     discard: bool,
     show_head: bool,
     close_after: Option<usize>,
     written: usize,
 }
 
-/// Runs what the arguments say.
+/// Runs the script that the command line names.
 pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
-    let options = match Options::parse(arguments) {
+    let options = match RunOptions::parse(arguments) {
         Ok(options) => options,
         Err(problem) => {
             eprintln!("howdah-php run: {problem}\n{USAGE}");
@@ -85,12 +85,12 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-impl Options {
-    fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<Options, String> {
-        let mut options = Options {
+impl RunOptions {
+    fn parse(mut arguments: impl Iterator<Item = OsString>) -> Result<RunOptions, String> {
+        let mut options = RunOptions {
             repeat: 1,
             method: "GET".to_owned(),
-            ..Options::default()
+            ..RunOptions::default()
         };
         while let Some(argument) = arguments.next() {
             let mut value =
@@ -125,10 +125,10 @@ impl Options {
         }
     }
 
-    /// The request, as the front would send it.
+    /// Encodes the request as the front does.
     fn encode<'e>(
         &self,
-        encoder: &'e mut Encoder,
+        encoder: &'e mut RequestEncoder,
         body: &[u8],
         body_length: u64,
     ) -> Result<&'e [u8], String> {
@@ -204,7 +204,7 @@ impl Options {
     }
 }
 
-fn run(options: &Options) -> Result<(), String> {
+fn run(options: &RunOptions) -> Result<(), String> {
     let mut engine = Engine::start(
         options.ini_file.as_deref(),
         &PoolIni::new(&options.ini, &options.admin_ini),
@@ -218,31 +218,31 @@ fn run(options: &Options) -> Result<(), String> {
             body = std::fs::read(path).map_err(unreadable)?;
         }
     }
-    let mut encoder = Encoder::default();
+    let mut encoder = RequestEncoder::default();
     let encoded = options.encode(&mut encoder, &body, body_length)?;
     let (begun, processor_begun) = (Instant::now(), process::processor_time());
     for served in 0..options.repeat {
-        let request = Request::decode(encoded).ok_or("the request is too long")?;
+        let request = DecodedRequest::decode(encoded).ok_or("the request is too long")?;
         let content = match &options.body {
             Some(path) if !options.inline_body => {
                 let file =
                     File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
-                Body::File { file, position: 0 }
+                BodyReader::File { file, position: 0 }
             }
-            _ => Body::Inline(request.inline_body()),
+            _ => BodyReader::Inline(request.inline_body()),
         };
         let mut output = options.output.clone();
-        let call = Call::new(
+        let call = PhpRequest::new(
             request,
             content,
             &mut output,
-            Facts {
+            WorkerFacts {
                 pool: c"run",
                 served,
                 collects_sessions: false,
             },
         );
-        if engine.execute(call) == Outcome::Broken {
+        if engine.execute(call) == RequestOutcome::Broken {
             return Err("PHP's state is broken, a worker would end here".to_owned());
         }
     }
@@ -260,14 +260,14 @@ fn run(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-impl Client for Output {
+impl ResponseSink for OutputOptions {
     fn head(
         &mut self,
         kind: HeadKind,
         status: u16,
         reason: &[u8],
         fields: &mut dyn Iterator<Item = Field<'_>>,
-    ) -> Result<(), HeadRefused> {
+    ) -> Result<(), HeadError> {
         let mut head = format!("HTTP/1.1 {status} ").into_bytes();
         head.extend_from_slice(reason);
         head.extend_from_slice(b"\r\n");
@@ -279,13 +279,13 @@ impl Client for Output {
         head.extend_from_slice(b"\r\n");
         let _ = kind; // An interim head looks the same, and another follows.
         if self.show_head && !self.discard {
-            self.put(&head).map_err(|Gone| HeadRefused::Gone)
+            self.put(&head).map_err(|ClientGone| HeadError::ClientGone)
         } else {
             Ok(())
         }
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Gone> {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ClientGone> {
         if self.discard {
             return Ok(());
         }
@@ -299,12 +299,12 @@ impl Client for Output {
         }
         self.written = close_after;
         self.put(&bytes[..wanted])?;
-        Err(Gone)
+        Err(ClientGone)
     }
 
-    fn flush(&mut self) -> Result<(), Gone> {
+    fn flush(&mut self) -> Result<(), ClientGone> {
         if self.close_after.is_some_and(|close_after| self.written >= close_after) {
-            Err(Gone)
+            Err(ClientGone)
         } else {
             Ok(())
         }
@@ -313,10 +313,10 @@ impl Client for Output {
     fn end(&mut self) {}
 }
 
-impl Output {
-    fn put(&self, bytes: &[u8]) -> Result<(), Gone> {
+impl OutputOptions {
+    fn put(&self, bytes: &[u8]) -> Result<(), ClientGone> {
         let mut stdout = std::io::stdout().lock();
-        stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(|_| Gone)
+        stdout.write_all(bytes).and_then(|()| stdout.flush()).map_err(|_| ClientGone)
     }
 }
 

@@ -1,15 +1,15 @@
-//! PHP, as Rust sees it: the shim's functions, and [`Engine`], which makes sure that they are
-//! called in order.
+//! PHP for Rust: the functions of the shim, and [`Engine`], which makes sure that they are called
+//! in the right order.
 
 use std::ffi::{CStr, CString, c_char, c_double, c_int, c_void};
 use std::path::Path;
 
-use crate::call::Call;
 use crate::callbacks;
 use crate::ini::PoolIni;
-use crate::user_ini::UserIni;
+use crate::php_request::PhpRequest;
+use crate::user_ini::UserIniCache;
 
-/// The shapes of `shim/shim.h`.
+/// The C structures and functions of `shim/shim.h`.
 pub mod raw {
     use super::*;
 
@@ -106,32 +106,32 @@ pub mod raw {
     }
 }
 
-/// PHP's module, started. There is one per process, and it does not leave the thread that started
-/// it.
+/// A started PHP module. A process has at most one. It must stay on the thread that started it.
 #[derive(Debug)]
 pub struct Engine {
-    user_ini: UserIni,
-    /// PHP keeps pointers to these.
+    user_ini: UserIniCache,
+    /// PHP keeps pointers to this text.
     _ini_file: Option<CString>,
     _ini_entries: CString,
     not_send: std::marker::PhantomData<*mut ()>,
 }
 
-/// What a request left behind.
+/// The state of PHP after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// The next request may come.
+pub enum RequestOutcome {
+    /// PHP can run another request.
     Ready,
-    /// The same, and old sessions were deleted, as the request was told to.
+    /// PHP can run another request, and the request has deleted old sessions.
     Collected,
     /// This process must not run another request.
     Broken,
 }
 
 impl Engine {
-    /// Starts PHP's module. Call it once in a process, before any thread exists.
+    /// Starts the PHP module. Call it once per process, before other threads exist.
     ///
-    /// `Err` is a reason for a person; PHP itself has logged more.
+    /// # Errors
+    /// The reason, as text for a person. PHP has logged details.
     pub fn start(ini_file: Option<&Path>, pool: &PoolIni) -> Result<Engine, String> {
         let ini_file =
             ini_file.map(|path| c_string(path.as_os_str().as_encoded_bytes())).transpose()?;
@@ -144,10 +144,10 @@ impl Engine {
         // SAFETY: the texts live in the engine, the callbacks for ever; `settings` itself is not
         // kept.
         if unsafe { raw::howdah_start(&raw const settings) } != 0 {
-            return Err("PHP did not start; its reasons are in the log".to_owned());
+            return Err("PHP did not start; see the log for its messages".to_owned());
         }
         // SAFETY: the function only frees a table that the shim made.
-        let user_ini = UserIni::new(|table| unsafe { raw::howdah_user_ini_free(table) });
+        let user_ini = UserIniCache::new(|table| unsafe { raw::howdah_user_ini_free(table) });
         let engine = Engine {
             user_ini,
             _ini_file: ini_file,
@@ -172,7 +172,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// For example `8.2.29`.
+    /// Version of PHP, for example `8.2.29`.
     pub fn php_version(&self) -> String {
         // SAFETY: PHP runs; the answer is a NUL-terminated text that lives as long as it does.
         unsafe { CStr::from_ptr(raw::howdah_php_version()) }
@@ -180,7 +180,7 @@ impl Engine {
             .into_owned()
     }
 
-    /// The value of an ini setting; `None` if this PHP has no such setting.
+    /// Returns the value of an ini setting; `None` if this PHP has no such setting.
     pub fn ini_value(&self, name: &str) -> Option<String> {
         let name = CString::new(name).ok()?;
         // SAFETY: PHP runs; the answer is null or a NUL-terminated text, copied before PHP runs
@@ -191,7 +191,7 @@ impl Engine {
         }
     }
 
-    /// `on`, or why opcache is off. Runs a request that no client sees.
+    /// Returns `on`, or the reason why opcache is off. Runs a request that has no client.
     pub fn opcache(&mut self) -> String {
         // SAFETY: PHP runs, and no request is running.
         match unsafe { raw::howdah_opcache() } {
@@ -200,29 +200,29 @@ impl Engine {
             _ if self.ini_value("opcache.enable").as_deref() != Some("1") => {
                 "off: opcache.enable is off".to_owned()
             }
-            _ => "off: it did not start; its reasons are in the log".to_owned(),
+            _ => "off: it did not start; see the log for its messages".to_owned(),
         }
     }
 
-    /// Runs a request from its start to its end.
-    pub fn execute(&mut self, mut call: Call<'_>) -> Outcome {
+    /// Runs a request from start to end.
+    pub fn execute(&mut self, mut call: PhpRequest<'_>) -> RequestOutcome {
         call.user_ini = Some(&raw mut self.user_ini);
         let mut request = call.raw_request();
         request.context = (&raw mut call).cast();
-        // SAFETY: PHP runs and no other request does. `request` and the `Call` behind `context`
-        // outlive the call of the function, and nobody else uses them meanwhile: the callbacks get
-        // at the `Call` through `context` only.
+        // SAFETY: PHP runs and no other request does. `request` and the `PhpRequest` behind
+        // `context` outlive the call of the function, and nobody else uses them meanwhile: the
+        // callbacks get at the `PhpRequest` through `context` only.
         let outcome = unsafe { raw::howdah_execute(&raw const request) };
         if outcome & raw::BROKEN != 0 || callbacks::has_panicked() {
-            Outcome::Broken
+            RequestOutcome::Broken
         } else if outcome & raw::COLLECTED != 0 {
-            Outcome::Collected
+            RequestOutcome::Collected
         } else {
-            Outcome::Ready
+            RequestOutcome::Ready
         }
     }
 
-    /// Ends PHP's module, as a process should before it exits in peace.
+    /// Shuts the PHP module down before the process exits normally.
     pub fn stop(self) {
         let Engine { user_ini, .. } = self;
         drop(user_ini); // Its tables are PHP's memory.
@@ -231,7 +231,7 @@ impl Engine {
     }
 }
 
-/// In a signal handler: asks the script that runs, if any, to end with a fatal error.
+/// Asks the running script, if any, to end with a fatal error. Safe in a signal handler.
 pub fn time_out() {
     // SAFETY: the function only stores to two flags.
     unsafe { raw::howdah_time_out() };

@@ -1,39 +1,40 @@
-//! Which requests delete the sessions that nobody came back for.
+//! Selects the requests that delete expired sessions.
 //!
-//! PHP has one request in so many (`session.gc_probability`) look at every session there is. The
-//! more clients a site has, the more that costs each of its pages. In a pool whose sessions are in
-//! its own folder the time decides: one request in ten minutes does it, with the lifetime
-//! (`session.gc_maxlifetime`) and the save handler that its script has chosen.
+//! PHP selects requests at random (`session.gc_probability`), and each of them examines every
+//! session. The cost per request grows with the number of a site's clients. For a pool with its own
+//! session folder, time decides instead: one request every ten minutes deletes old sessions, with
+//! the lifetime (`session.gc_maxlifetime`) and the save handler of its script.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-/// How often a pool's old sessions are deleted.
+/// Interval between deletions of old sessions in a pool.
 const EVERY: Duration = Duration::from_secs(600);
 
-/// How long the others leave it to the one that has begun. It takes a second for some 100,000
-/// sessions.
+/// Time for which a worker that starts a deletion keeps the other workers from starting one. A
+/// deletion takes one second per 100,000 sessions.
 const CLAIM: Duration = Duration::from_secs(60);
 
-/// How soon it is tried again when the request that was to do it had no session. A worker waits
-/// twice as long each time, up to [`EVERY`], so that a site without sessions is hardly ever
-/// troubled.
+/// Delay before the next attempt if the selected request had no session. A worker doubles its delay
+/// after each such request, up to [`EVERY`]. Therefore the attempts cost almost nothing on a site
+/// without sessions.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// One worker's view of when it is time.
+/// One worker's schedule of deletions.
 #[derive(Debug)]
 pub struct SessionGc {
-    /// The file whose time says when some worker of the pool did it last. `None`: PHP decides by
-    /// itself.
+    /// The file whose modification time is the time of the pool's last deletion. `None`: PHP
+    /// decides on its own.
     stamp: Option<PathBuf>,
     next: Instant,
-    /// How long to wait after a request without a session.
+    /// Delay after a request without a session.
     again: Duration,
 }
 
 impl SessionGc {
-    /// For sessions that are in `folder`. The file stands beside it.
+    /// Creates the schedule for the sessions in `folder`. The file with the time is next to the
+    /// folder.
     pub fn new(folder: Option<&Path>) -> SessionGc {
         SessionGc {
             stamp: folder.map(|folder| folder.with_extension("collected")),
@@ -42,7 +43,8 @@ impl SessionGc {
         }
     }
 
-    /// Whether the next request is to do it. Then the other workers' need not.
+    /// Returns whether the next request should delete old sessions. The other workers skip this
+    /// deletion then.
     pub fn is_due(&mut self) -> bool {
         let Some(stamp) = &self.stamp else {
             return false;
@@ -61,7 +63,8 @@ impl SessionGc {
         true
     }
 
-    /// To be told after a request that was to do it: whether there was a session, so that it did.
+    /// Records the result of a request that was selected: whether it had a session and therefore
+    /// deleted old ones.
     pub fn tried(&mut self, collected: bool) {
         let now = Instant::now();
         if collected {
@@ -69,19 +72,19 @@ impl SessionGc {
             self.next = now + EVERY;
             self.again = AGAIN;
         } else {
-            // Another worker's next request may be one with a session.
+            // The next request of another worker may have a session.
             self.leave_alone_for(AGAIN);
             self.next = now + self.again;
             self.again = EVERY.min(self.again * 2);
         }
     }
 
-    /// For all workers.
+    /// Delays the next attempt of all workers by `time`.
     fn leave_alone_for(&self, time: Duration) {
         let Some(stamp) = &self.stamp else {
             return;
         };
-        // Where nothing can be written, each worker does it for itself.
+        // If the file cannot be written, each worker keeps its own schedule.
         let _ = File::create(stamp)
             .and_then(|stamp| stamp.set_modified(SystemTime::now() + time - EVERY));
     }
@@ -118,7 +121,7 @@ mod tests {
         assert!(!one.is_due() && !other.is_due(), "both know when to look again");
         other.next = Instant::now();
         assert!(other.is_due());
-        // A clock that was put back.
+        // A clock that was set back.
         stamp.set_modified(SystemTime::now() + EVERY * 5).unwrap();
         one.next = Instant::now();
         assert!(one.is_due());

@@ -1,4 +1,4 @@
-//! From a pool's settings to a PHP that runs.
+//! Starts PHP with a pool's settings.
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
@@ -12,11 +12,13 @@ use crate::log::{self, Level};
 use crate::process::{self, Fork};
 use crate::sapi::Engine;
 
-/// PHP looks at these while it starts, and scripts have no use for them.
+/// Environment variables that PHP reads during its start and that scripts do not need.
 const FOR_PHP: [&str; 2] = ["PHPRC", "PHP_INI_SCAN_DIR"];
 
-/// Starts PHP in the zygote. Also answers whether opcache is on, or why not. `Err` is a reason for
-/// a person.
+/// Starts PHP in the zygote. Returns the engine, and `on` or the reason why opcache is off.
+///
+/// # Errors
+/// The reason, as text for a person.
 pub fn php(settings: &PoolSettings) -> Result<(Engine, String), String> {
     let mut given = settings.ini.clone();
     if !settings.state_dir.is_empty() {
@@ -25,7 +27,7 @@ pub fn php(settings: &PoolSettings) -> Result<(Engine, String), String> {
     let pool_ini = PoolIni::new(&given, &settings.admin_ini);
     let ini_file = (!settings.ini_file.is_empty()).then(|| Path::new(&settings.ini_file));
     if let Some(path) = ini_file {
-        // PHP would do without, and without a word.
+        // PHP would start without the file and without a message.
         File::open(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     }
 
@@ -40,26 +42,30 @@ pub fn php(settings: &PoolSettings) -> Result<(Engine, String), String> {
     for name in pool_ini.expected.iter().filter(|name| engine.ini_value(name).is_none()) {
         log::write(
             Level::Warning,
-            format!("this PHP has no ini setting {name:?}").as_bytes(),
+            format!(
+                "an ini setting has no effect: this PHP has no setting {name:?}; \
+                 check the name, or install the extension"
+            )
+            .as_bytes(),
             None,
         );
     }
-    ask_opcache(engine).map_err(|error| format!("cannot ask for opcache's state: {error}"))
+    ask_opcache(engine).map_err(|error| format!("cannot read opcache's state: {error}"))
 }
 
-/// Makes the pool's folders, and the ini values that lead PHP there.
+/// Creates the pool's folders. Returns the ini settings that make PHP use them.
 fn state_folders(settings: &PoolSettings) -> Result<Vec<Pair>, String> {
     let pairs = ini::folders(&settings.state_dir, &[&settings.ini, &settings.admin_ini]);
     for (_, folder) in pairs.iter().filter(|(_, value)| value.starts_with(&settings.state_dir)) {
-        // What is in there is for this pool's user only.
+        // Only the pool's user may read the folder.
         let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        made.map_err(|error| format!("cannot make the folder {folder}: {error}"))?;
+        made.map_err(|error| format!("cannot create the folder {folder}: {error}"))?;
     }
     Ok(pairs)
 }
 
-/// Asks opcache in a child: a request changes PHP's state, and workers should begin with what PHP's
-/// start left.
+/// Reads opcache's state in a child process. A request changes PHP's state, and workers should
+/// start with the state right after PHP's start.
 fn ask_opcache(mut engine: Engine) -> io::Result<(Engine, String)> {
     let (mut answer, mut question) = io::pipe()?;
     match process::fork()? {

@@ -1,49 +1,48 @@
-//! Which `.user.ini` files cover a script, and when to look at them again.
+//! Determines the `.user.ini` files that apply to a script, and when to read them again.
 //!
-//! As php-fpm and php-cgi do it: those in the document root and in every folder from there down to
-//! the script's, or only the script's own folder's if the script lies outside; what was read holds
-//! for `user_ini.cache_ttl` seconds.
+//! The rules are those of php-fpm and php-cgi. The files in the document root and in every folder
+//! down to the script's folder apply. If the script is outside the document root, only the file in
+//! its own folder applies. Files are read again after `user_ini.cache_ttl` seconds.
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_char, c_void};
 use std::ptr;
 
-/// Folders whose configuration is remembered. At the limit all are forgotten and read anew as they
-/// are asked for.
+/// Maximum number of folders whose tables are cached. At the limit the cache is emptied.
 const MOST_FOLDERS: usize = 4096;
 
-/// What was read, per folder.
+/// The cache of the tables read from `.user.ini` files, one per folder.
 #[derive(Debug)]
-pub struct UserIni {
-    folders: HashMap<Box<[u8]>, Folder>,
-    /// Of the last plan; the shim reads it before it asks for another.
+pub struct UserIniCache {
+    folders: HashMap<Box<[u8]>, CachedFolder>,
+    /// Folders of the last plan. The shim reads them before it asks for another plan.
     directories: Vec<CString>,
     pointers: Vec<*const c_char>,
     free: fn(*mut c_void),
 }
 
 #[derive(Debug)]
-struct Folder {
-    /// The shim's table of what it has read.
+struct CachedFolder {
+    /// The shim's table of the values that it has read.
     table: Box<*mut c_void>,
     expires: u64,
 }
 
-/// What the shim is to do before it applies the table.
+/// Work for the shim to do before it applies the table.
 #[derive(Debug)]
-pub struct Plan {
-    /// Where the shim keeps the table.
+pub struct ReadPlan {
+    /// Location of the shim's pointer to the table.
     pub table: *mut *mut c_void,
     /// Folders to read, outermost first.
     pub directories: *const *const c_char,
-    /// How many; none if the table is still good.
+    /// Number of folders; 0 if the table is fresh.
     pub count: usize,
 }
 
-impl UserIni {
-    /// Nothing read yet; `free` gives a table back to the shim.
-    pub fn new(free: fn(*mut c_void)) -> UserIni {
-        UserIni {
+impl UserIniCache {
+    /// Creates an empty cache. `free` returns a table to the shim.
+    pub fn new(free: fn(*mut c_void)) -> UserIniCache {
+        UserIniCache {
             folders: HashMap::new(),
             directories: Vec::new(),
             pointers: Vec::new(),
@@ -51,14 +50,15 @@ impl UserIni {
         }
     }
 
-    /// What to do for `script`, at `now` (seconds since 1970). The plan holds until the next call.
+    /// Returns the plan for `script` at time `now` (seconds since 1970). The plan is valid until
+    /// the next call.
     pub fn plan(
         &mut self,
         document_root: &[u8],
         script: &[u8],
         now: u64,
         seconds_to_live: u64,
-    ) -> Option<Plan> {
+    ) -> Option<ReadPlan> {
         let slash = script.iter().rposition(|&byte| byte == b'/')?;
         let folder = &script[..slash];
         if !self.folders.contains_key(folder) {
@@ -67,7 +67,7 @@ impl UserIni {
             }
             self.folders.insert(
                 folder.into(),
-                Folder {
+                CachedFolder {
                     table: Box::new(ptr::null_mut()),
                     expires: 0,
                 },
@@ -83,7 +83,7 @@ impl UserIni {
             self.pointers = self.directories.iter().map(|path| path.as_ptr()).collect();
             count = self.pointers.len();
         }
-        Some(Plan {
+        Some(ReadPlan {
             table: &raw mut *known.table,
             directories: self.pointers.as_ptr(),
             count,
@@ -99,14 +99,14 @@ impl UserIni {
     }
 }
 
-impl Drop for UserIni {
+impl Drop for UserIniCache {
     fn drop(&mut self) {
         self.forget();
     }
 }
 
-/// The document root and every folder from there down to `folder`, or just `folder` if it is not
-/// inside.
+/// Returns the document root and every folder from there to `folder`, or only `folder` if it is
+/// outside the document root.
 fn directories<'p>(document_root: &[u8], folder: &'p [u8]) -> impl Iterator<Item = &'p [u8]> {
     let root = document_root.strip_suffix(b"/").unwrap_or(document_root);
     let inside =
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_folder_is_read_again_after_its_time() {
-        let mut ini = UserIni::new(|_| ());
+        let mut ini = UserIniCache::new(|_| ());
         let mut count = |now| ini.plan(b"/srv", b"/srv/a/b.php", now, 300).map(|plan| plan.count);
         assert_eq!(count(1000), Some(2));
         assert_eq!(count(1299), Some(0));
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn the_memory_is_bounded() {
-        let mut ini = UserIni::new(|_| ());
+        let mut ini = UserIniCache::new(|_| ());
         for folder in 0..3 * MOST_FOLDERS {
             ini.plan(b"/", format!("/{folder}/x.php").as_bytes(), 1, 300);
             assert!(ini.folders.len() <= MOST_FOLDERS);

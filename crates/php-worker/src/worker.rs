@@ -1,53 +1,54 @@
-//! A worker: one request at a time, out of the pool's shared memory, through PHP, and back.
+//! A worker: takes one request at a time out of the pool's shared memory, runs it in PHP, and
+//! writes the response back.
 
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use howdah_ipc::request::{Body as Place, Request};
+use howdah_ipc::request::{BodyLocation, DecodedRequest};
 use howdah_ipc::response::HeadKind;
-use howdah_ipc::worker::{Attachment, Job, Line, Worker};
+use howdah_ipc::worker::{Attachment, Job, ResponseWriter, Worker};
 
-use crate::body::Body;
-use crate::call::{Call, Client, Facts, Field, Gone, HeadRefused};
+use crate::body::BodyReader;
 use crate::log::{self, Level};
+use crate::php_request::{ClientGone, Field, HeadError, PhpRequest, ResponseSink, WorkerFacts};
 use crate::process::{self, Pid};
-use crate::sapi::{Engine, Outcome};
+use crate::sapi::{Engine, RequestOutcome};
 use crate::session_gc::SessionGc;
 
-/// What a worker is told by its zygote.
+/// The zygote's parameters for a worker.
 #[derive(Debug, Clone, Copy)]
-pub struct Orders<'z> {
-    /// Which worker of the pool this is.
+pub struct WorkerOrders<'z> {
+    /// Index of the worker in the pool.
     pub index: usize,
     /// The pool's name.
     pub pool: &'z CStr,
-    /// End after so many requests; 0: never.
+    /// Number of requests after which the worker ends; 0: never.
     pub max_requests: u64,
-    /// Where the pool's sessions are, if old ones are to be deleted.
+    /// Folder of the pool's sessions, if the workers delete old ones.
     pub sessions: Option<&'z Path>,
-    /// The zygote.
+    /// Process of the zygote.
     pub parent: Pid,
 }
 
-/// A worker's life, in a process that the zygote just forked.
-pub fn main(mut engine: Engine, attachment: Attachment, orders: Orders<'_>) -> ! {
+/// Runs requests until the worker is told to stop. Called in a process that the zygote just forked.
+pub fn main(mut engine: Engine, attachment: Attachment, orders: WorkerOrders<'_>) -> ! {
     let prepared = process::die_with(orders.parent).and_then(|()| process::unblock_signals());
     if prepared.is_err() {
         process::exit_now(1); // The zygote is gone; nobody would ever end us.
     }
     match serve(&mut engine, attachment.worker(orders.index), orders) {
-        Ok(Outcome::Ready | Outcome::Collected) => {
+        Ok(RequestOutcome::Ready | RequestOutcome::Collected) => {
             engine.stop();
             std::process::exit(0)
         }
-        // Whatever PHP would do to end in order relies on a state that is not.
-        Ok(Outcome::Broken) => process::exit_now(1),
+        // PHP's own shutdown needs a consistent state, which PHP does not have any more.
+        Ok(RequestOutcome::Broken) => process::exit_now(1),
         Err(error) => {
             log::write(
                 Level::Error,
-                format!("worker {} ends: {error}", orders.index).as_bytes(),
+                format!("worker {} ends and will be replaced: {error}", orders.index).as_bytes(),
                 None,
             );
             process::exit_now(1)
@@ -55,74 +56,82 @@ pub fn main(mut engine: Engine, attachment: Attachment, orders: Orders<'_>) -> !
     }
 }
 
-fn serve(engine: &mut Engine, mut worker: Worker, orders: Orders<'_>) -> io::Result<Outcome> {
+fn serve(
+    engine: &mut Engine,
+    mut worker: Worker,
+    orders: WorkerOrders<'_>,
+) -> io::Result<RequestOutcome> {
     let mut served = 0;
     let mut session_gc = SessionGc::new(orders.sessions);
     loop {
         let Some(job) = worker.next(&process::STOP)? else {
-            return Ok(Outcome::Ready);
+            return Ok(RequestOutcome::Ready);
         };
-        let facts = Facts {
+        let facts = WorkerFacts {
             pool: orders.pool,
             served,
             collects_sessions: session_gc.is_due(),
         };
         let outcome = run(engine, job, facts);
         if facts.collects_sessions {
-            session_gc.tried(outcome == Outcome::Collected);
+            session_gc.tried(outcome == RequestOutcome::Collected);
         }
         served += 1;
         worker.publish_requests(served);
-        if outcome == Outcome::Broken || served == orders.max_requests {
+        if outcome == RequestOutcome::Broken || served == orders.max_requests {
             return Ok(outcome);
         }
     }
 }
 
-/// Runs one request. A response without a head tells the front that something went wrong here.
-fn run(engine: &mut Engine, job: Job<'_>, facts: Facts<'_>) -> Outcome {
-    let Job { request, mut line } = job;
-    let Some(request) = Request::decode(request) else {
-        log::write(Level::Error, b"a request in the shared memory contradicts itself", None);
-        return Outcome::Ready;
+/// Runs one request. If the worker sends no head, the front answers with an error.
+fn run(engine: &mut Engine, job: Job<'_>, facts: WorkerFacts<'_>) -> RequestOutcome {
+    let Job { request, mut writer } = job;
+    let Some(request) = DecodedRequest::decode(request) else {
+        log::write(
+            Level::Error,
+            b"a request was not run: its encoding in the shared memory is malformed",
+            None,
+        );
+        return RequestOutcome::Ready;
     };
     let body = match request.body {
-        Place::None | Place::Inline => Body::Inline(request.inline_body()),
-        Place::File => match line.take_body() {
-            Ok(file) => Body::File { file: File::from(file), position: 0 },
+        BodyLocation::None | BodyLocation::Inline => BodyReader::Inline(request.inline_body()),
+        BodyLocation::File => match writer.take_body() {
+            Ok(file) => BodyReader::File { file: File::from(file), position: 0 },
             Err(error) => {
                 log::write(Level::Error, error.to_string().as_bytes(), None);
-                return Outcome::Ready;
+                return RequestOutcome::Ready;
             }
         },
     };
-    engine.execute(Call::new(request, body, &mut line, facts))
+    engine.execute(PhpRequest::new(request, body, &mut writer, facts))
 }
 
-impl Client for Line<'_> {
+impl ResponseSink for ResponseWriter<'_> {
     fn head(
         &mut self,
         kind: HeadKind,
         status: u16,
         reason: &[u8],
         fields: &mut dyn Iterator<Item = Field<'_>>,
-    ) -> Result<(), HeadRefused> {
+    ) -> Result<(), HeadError> {
         self.send_head(kind, status, reason, fields).map_err(|refused| match refused {
-            Some(_) => HeadRefused::Gone,
-            None => HeadRefused::TooLong,
+            Some(_) => HeadError::ClientGone,
+            None => HeadError::TooLong,
         })
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<(), Gone> {
-        Line::write(self, bytes).map_err(|_| Gone)
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ClientGone> {
+        ResponseWriter::write(self, bytes).map_err(|_| ClientGone)
     }
 
-    fn flush(&mut self) -> Result<(), Gone> {
-        Line::flush(self);
-        if self.is_aborted() { Err(Gone) } else { Ok(()) }
+    fn flush(&mut self) -> Result<(), ClientGone> {
+        ResponseWriter::flush(self);
+        if self.is_aborted() { Err(ClientGone) } else { Ok(()) }
     }
 
     fn end(&mut self) {
-        Line::end(self);
+        ResponseWriter::end(self);
     }
 }

@@ -1,8 +1,8 @@
-//! The zygote: starts PHP once, and forks the pool's workers from it.
+//! The zygote: starts PHP once, and forks the workers of its pool.
 //!
-//! It has one thread and one loop, over the supervisor's socket (descriptor 3), the front's (4) and
-//! its own signals. It runs no request itself, so what PHP set up at its start is shared by all
-//! workers, page for page.
+//! The zygote has one thread and one event loop, over the supervisor's socket (descriptor 3), the
+//! front's socket (descriptor 4) and its signals. It runs no requests, therefore all workers share
+//! the memory pages that PHP wrote during its start.
 
 use std::collections::VecDeque;
 use std::ffi::CString;
@@ -25,21 +25,21 @@ use crate::log::{self, Level};
 use crate::process::{self, Fork, Pid};
 use crate::sapi::Engine;
 use crate::start;
-use crate::worker::{self, Orders};
+use crate::worker::{self, WorkerOrders};
 
-/// Where the supervisor's socket stands.
+/// Descriptor of the supervisor's socket.
 const SUPERVISOR: i32 = 3;
-/// Where the front's socket stands.
+/// Descriptor of the front's socket.
 const FRONT: i32 = 4;
-/// How long workers may go on when the supervisor or the front is gone.
+/// Time that workers have to finish when the supervisor or the front has gone.
 const ORPHANS_GRACE: Duration = Duration::from_secs(3);
-/// Workers that died of something else than their orders are replaced at once, up to so many per
-/// second. Beyond, they wait: a pool whose workers cannot live must not eat the machine.
+/// Workers that may be replaced at once per second after unexpected deaths. Further ones wait: a
+/// pool whose workers crash must not use up the machine.
 const MOST_REPLACED_PER_SECOND: usize = 100;
-/// A system without room for another process is asked again after this.
+/// Delay before the next fork after the system had no resources for another process.
 const FORK_AGAIN: Duration = Duration::from_secs(1);
 
-/// A zygote's life.
+/// Runs the zygote until the last worker has ended.
 pub fn main() -> ExitCode {
     let sockets = || -> io::Result<_> {
         let supervisor = SeqPacket::from(descriptor::inherited(SUPERVISOR)?);
@@ -48,7 +48,7 @@ pub fn main() -> ExitCode {
     let (supervisor, front) = match sockets() {
         Ok(sockets) => sockets,
         Err(error) => {
-            eprintln!("howdah-php zygote: {error}; it is for howdah to start");
+            eprintln!("howdah-php zygote: {error}; this command is started by howdah only");
             return ExitCode::from(crate::EXIT_USAGE);
         }
     };
@@ -56,7 +56,11 @@ pub fn main() -> ExitCode {
         Ok(zygote) => match zygote.run(supervisor) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                log::write(Level::Error, format!("the zygote ends: {error}").as_bytes(), None);
+                log::write(
+                    Level::Error,
+                    format!("the zygote ends and will be replaced: {error}").as_bytes(),
+                    None,
+                );
                 ExitCode::FAILURE
             }
         },
@@ -68,48 +72,51 @@ pub fn main() -> ExitCode {
 }
 
 struct Zygote {
-    /// Moves into each child with the rest of the memory.
+    /// Each child gets a copy with the rest of the memory.
     engine: Engine,
     front: SeqPacket,
     signals: Signals,
     pool: CString,
     max_requests: u64,
-    /// See [`Orders::sessions`].
+    /// Folder of the pool's sessions; see [`WorkerOrders::sessions`].
     sessions: Option<PathBuf>,
-    region: Region,
+    region: RegionState,
     workers: Vec<Option<Pid>>,
-    /// Workers `0..wanted` are kept alive.
+    /// Number of workers to keep alive: workers `0..wanted`.
     wanted: usize,
-    /// When the last workers were replaced that died against their orders.
+    /// Times of the last replacements of workers that died unexpectedly.
     replaced: VecDeque<Instant>,
-    /// Set once the end has been asked for.
+    /// The workers were told to finish; the zygote ends with the last of them.
     ending: bool,
-    /// When the rest is killed.
+    /// Time at which the remaining workers are killed.
     deadline: Option<Instant>,
 }
 
-/// The pool's shared memory, as it comes in from the front.
-enum Region {
+/// The pool's shared memory. The front sends its descriptors in several packets.
+enum RegionState {
     Awaited { descriptors: Vec<OwnedFd> },
     Attached(Attachment),
 }
 
-/// What came of looking for missing workers.
-enum Staffed {
-    /// None is missing any more.
+/// Result of forking the missing workers.
+enum Staffing {
+    /// All workers are running.
     All,
-    /// Some have to wait.
+    /// Some workers can be forked only after this time.
     Later(Duration),
-    /// This is the child that becomes worker `index`.
+    /// This process is the child that becomes worker `index`.
     Child { index: usize, parent: Pid },
 }
 
 impl Zygote {
-    /// Reads the settings, starts PHP and reports. `Err` is for the supervisor's user to read.
+    /// Reads the settings, starts PHP and reports the result to the supervisor.
+    ///
+    /// # Errors
+    /// The reason, as text for the operator.
     fn start(supervisor: &SeqPacket, front: SeqPacket) -> Result<Zygote, String> {
         let settings = settings(supervisor)?;
         let text = |error: io::Error| error.to_string();
-        // What a library prints belongs to the log as well.
+        // Text that a library prints to standard output belongs to the log as well.
         descriptor::replace(io::stdout().as_fd(), io::stderr().as_fd()).map_err(text)?;
         process::install_handlers().map_err(text)?;
         let signals = Signals::block(&[SIGCHLD, SIGTERM]).map_err(text)?;
@@ -130,7 +137,7 @@ impl Zygote {
             pool: CString::new(settings.pool).map_err(|error| error.to_string())?,
             max_requests: settings.max_requests,
             sessions: sessions.map(PathBuf::from),
-            region: Region::Awaited { descriptors: Vec::new() },
+            region: RegionState::Awaited { descriptors: Vec::new() },
             workers: Vec::new(),
             wanted: 0,
             replaced: VecDeque::new(),
@@ -139,9 +146,10 @@ impl Zygote {
         })
     }
 
-    /// Until the end: reacts to whoever speaks, and keeps the wanted workers alive.
+    /// Runs the event loop until the end: handles messages and signals, and keeps the wanted
+    /// workers alive.
     fn run(mut self, supervisor: SeqPacket) -> io::Result<()> {
-        let mut room = vec![0; MOST_BYTES];
+        let mut buffer = vec![0; MOST_BYTES];
         let mut supervisor = Some(supervisor);
         let mut front_lives = true;
         loop {
@@ -151,15 +159,15 @@ impl Zygote {
                 return Ok(());
             }
             let wait = match self.staff()? {
-                Staffed::All => None,
-                Staffed::Later(wait) => Some(wait),
-                Staffed::Child { index, parent } => {
+                Staffing::All => None,
+                Staffing::Later(wait) => Some(wait),
+                Staffing::Child { index, parent } => {
                     drop(supervisor); // It is not for scripts to find.
                     self.become_worker(index, parent)
                 }
             };
             let mut sources = vec![self.signals.as_fd()];
-            // A socket that has ended would be readable for ever.
+            // A socket at its end would be readable forever.
             sources.extend(supervisor.as_ref().map(AsFd::as_fd));
             sources.extend(front_lives.then(|| self.front.as_fd()));
             let readable = poll::readable(&sources, wait)?;
@@ -173,7 +181,7 @@ impl Zygote {
             let supervisor_spoke = supervisor.is_some() && readable[1];
             let front_spoke = front_lives && readable[readable.len() - 1];
             if let Some(socket) = supervisor.as_ref().filter(|_| supervisor_spoke) {
-                match receive(socket, &mut room)? {
+                match receive(socket, &mut buffer)? {
                     Some((message, descriptors)) => self.obey(message, descriptors)?,
                     None => {
                         supervisor = None;
@@ -182,7 +190,7 @@ impl Zygote {
                 }
             }
             if front_spoke {
-                match receive(&self.front, &mut room)? {
+                match receive(&self.front, &mut buffer)? {
                     Some((message, descriptors)) => self.obey(message, descriptors)?,
                     None => {
                         front_lives = false;
@@ -217,26 +225,26 @@ impl Zygote {
     }
 
     fn attach(&mut self, geometry: Geometry, total: u64, mut more: Vec<OwnedFd>) -> io::Result<()> {
-        let Region::Awaited { descriptors } = &mut self.region else {
+        let RegionState::Awaited { descriptors } = &mut self.region else {
             return Err(unexpected("a second region"));
         };
         descriptors.append(&mut more);
         if descriptors.len() as u64 >= total {
             let descriptors = std::mem::take(descriptors);
-            self.region = Region::Attached(Attachment::new(Attach { geometry, descriptors })?);
+            self.region = RegionState::Attached(Attachment::new(Attach { geometry, descriptors })?);
             self.workers = vec![None; geometry.workers];
         }
         Ok(())
     }
 
-    /// Forks the workers that are missing.
-    fn staff(&mut self) -> io::Result<Staffed> {
+    /// Forks the missing workers.
+    fn staff(&mut self) -> io::Result<Staffing> {
         let now = Instant::now();
         if let Some(deadline) = self.deadline {
             if now >= deadline {
                 self.workers.iter().flatten().for_each(|&child| process::kill(child, SIGKILL));
             }
-            return Ok(Staffed::Later(
+            return Ok(Staffing::Later(
                 deadline.saturating_duration_since(now).max(Duration::from_millis(100)),
             ));
         }
@@ -245,7 +253,7 @@ impl Zygote {
         }
         if self.replaced.len() > MOST_REPLACED_PER_SECOND {
             let oldest = self.replaced[0];
-            return Ok(Staffed::Later(oldest + Duration::from_secs(1) - now));
+            return Ok(Staffing::Later(oldest + Duration::from_secs(1) - now));
         }
         let wanted = if self.ending { 0 } else { self.wanted };
         let parent = process::id();
@@ -260,20 +268,20 @@ impl Zygote {
                         format!("cannot fork a worker: {error}").as_bytes(),
                         None,
                     );
-                    return Ok(Staffed::Later(FORK_AGAIN));
+                    return Ok(Staffing::Later(FORK_AGAIN));
                 }
-                Ok(Fork::Child) => return Ok(Staffed::Child { index, parent }),
+                Ok(Fork::Child) => return Ok(Staffing::Child { index, parent }),
                 Ok(Fork::Parent(child)) => {
                     self.workers[index] = Some(child);
                     self.tell(&FromZygote::Started { worker: index as u64, pid: number(child) })?;
                 }
             }
         }
-        Ok(Staffed::All)
+        Ok(Staffing::All)
     }
 
-    /// In the child: keeps what a worker needs, and nothing that scripts could use against the
-    /// pool.
+    /// Turns the child into a worker: keeps the descriptors and memory that a worker needs, and
+    /// drops everything that a script could use against the pool.
     fn become_worker(self, index: usize, parent: Pid) -> ! {
         let Zygote {
             engine,
@@ -287,13 +295,13 @@ impl Zygote {
         } = self;
         drop(front);
         drop(signals);
-        let Region::Attached(attachment) = region else {
+        let RegionState::Attached(attachment) = region else {
             process::exit_now(1)
         };
         worker::main(
             engine,
             attachment,
-            Orders {
+            WorkerOrders {
                 index,
                 pool: &pool,
                 max_requests,
@@ -303,20 +311,22 @@ impl Zygote {
         )
     }
 
-    /// Takes note of the children that have ended.
+    /// Records the children that have ended.
     fn reap(&mut self) -> io::Result<()> {
         while let Some((child, status)) = process::reap() {
             let Some(index) = self.workers.iter().position(|&worker| worker == Some(child)) else {
                 continue;
             };
             self.workers[index] = None;
-            if let Region::Attached(attachment) = &self.region {
-                attachment.bury(index);
+            if let RegionState::Attached(attachment) = &self.region {
+                attachment.record_death(index);
             }
             if !process::is_success(status) {
                 self.replaced.push_back(Instant::now());
                 if self.replaced.len() == MOST_REPLACED_PER_SECOND {
-                    log::write(Level::Error, b"workers die faster than they are replaced", None);
+                    let message = b"workers die faster than they are replaced; \
+                                    see the messages above for the reason";
+                    log::write(Level::Error, message, None);
                 }
             }
             self.tell(&FromZygote::Died {
@@ -328,15 +338,17 @@ impl Zygote {
         Ok(())
     }
 
-    /// Lets a worker finish what it runs, and end.
+    /// Tells a worker to finish its request and end.
     fn dismiss(&self, index: usize) {
-        if let (Some(child), Region::Attached(attachment)) = (self.workers[index], &self.region) {
+        if let (Some(child), RegionState::Attached(attachment)) =
+            (self.workers[index], &self.region)
+        {
             process::kill(child, SIGTERM);
-            attachment.nudge(index);
+            attachment.wake(index);
         }
     }
 
-    /// Lets every worker finish, and ends with the last.
+    /// Tells every worker to finish. The zygote ends after the last worker.
     fn end(&mut self) {
         self.ending = true;
         for index in 0..self.workers.len() {
@@ -344,13 +356,14 @@ impl Zygote {
         }
     }
 
-    /// Nobody will ever read what the workers write, or nobody looks after this pool any more.
+    /// The supervisor or the front has gone: ends the workers within a short time.
     fn orphaned(&mut self) {
         self.end();
         self.deadline.get_or_insert_with(|| Instant::now() + ORPHANS_GRACE);
     }
 
-    /// Speaks to the front. If it is gone, its socket says so in its own time.
+    /// Sends a message to the front. A failure is ignored: the event loop notices that the front
+    /// has gone.
     fn tell(&self, message: &FromZygote) -> io::Result<()> {
         match self.front.send(&message.encode(), &[]) {
             Err(error)
@@ -367,17 +380,17 @@ impl Zygote {
 }
 
 fn settings(supervisor: &SeqPacket) -> Result<PoolSettings, String> {
-    let mut room = vec![0; MOST_BYTES];
-    match receive(supervisor, &mut room) {
+    let mut buffer = vec![0; MOST_BYTES];
+    match receive(supervisor, &mut buffer) {
         Ok(Some((ToZygote::Settings(settings), _))) => Ok(settings),
         Ok(_) => Err("no settings came from the supervisor".to_owned()),
         Err(error) => Err(format!("cannot read the supervisor's settings: {error}")),
     }
 }
 
-/// A message with its descriptors; `None` at the end.
-fn receive(socket: &SeqPacket, room: &mut [u8]) -> io::Result<Option<(ToZygote, Vec<OwnedFd>)>> {
-    let received = match socket.receive(room) {
+/// Receives a message and its descriptors; `None` at the end of the stream.
+fn receive(socket: &SeqPacket, buffer: &mut [u8]) -> io::Result<Option<(ToZygote, Vec<OwnedFd>)>> {
+    let received = match socket.receive(buffer) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
         other => other?,
     };
@@ -387,7 +400,7 @@ fn receive(socket: &SeqPacket, room: &mut [u8]) -> io::Result<Option<(ToZygote, 
     if received.truncated {
         return Err(unexpected("a message that is too long"));
     }
-    Ok(Some((ToZygote::decode(&room[..received.length])?, received.descriptors)))
+    Ok(Some((ToZygote::decode(&buffer[..received.length])?, received.descriptors)))
 }
 
 fn number(pid: Pid) -> u64 {

@@ -6,8 +6,8 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use howdah_ipc::response::{self, Head, HeadKind};
-use howdah_ipc::{Corrupt, Phase};
+use howdah_ipc::response::{self, HeadKind, ResponseHead};
+use howdah_ipc::{Corrupt, SlotPhase};
 
 use crate::waiters::{Overdue, Waiters};
 use crate::zygote::Lease;
@@ -67,7 +67,10 @@ impl Exchange {
         }
     }
 
-    /// Returns how much of the response has come, and has `context` woken at the next change.
+    /// Returns how much of the response has arrived, and wakes `context` at the next change.
+    ///
+    /// # Errors
+    /// The rest of the response will not arrive.
     pub fn poll_progress(&mut self, context: &mut Context<'_>) -> Result<Progress, ExchangeError> {
         if self.cancelled {
             return Err(ExchangeError::NotBegun);
@@ -93,7 +96,7 @@ impl Exchange {
             }
             if zygote.is_dead() {
                 let untouched =
-                    look.phase == Phase::Queued && zygote.front.cancel(lease.slot_ref());
+                    look.phase == SlotPhase::Queued && zygote.front.cancel(lease.slot_ref());
                 return Err(if untouched {
                     ExchangeError::NotTaken
                 } else {
@@ -101,13 +104,13 @@ impl Exchange {
                 });
             }
             match (overdue, look.phase) {
-                (Some(Overdue::Waiting), Phase::Queued)
+                (Some(Overdue::Waiting), SlotPhase::Queued)
                     if zygote.front.cancel(lease.slot_ref()) =>
                 {
                     self.cancelled = true;
                     return Err(ExchangeError::NotBegun);
                 }
-                (Some(Overdue::Running), Phase::Taken) => {
+                (Some(Overdue::Running), SlotPhase::Taken) => {
                     self.kill = true;
                     return Err(ExchangeError::TimedOut);
                 }
@@ -121,6 +124,9 @@ impl Exchange {
     }
 
     /// Waits for the next response head and copies it to `into`, for [`decode_head`].
+    ///
+    /// # Errors
+    /// The head will not arrive.
     pub async fn head(&mut self, into: &mut Vec<u8>) -> Result<HeadKind, ExchangeError> {
         let (kind, length) = poll_fn(|context| self.poll_head(context)).await?;
         into.clear();
@@ -139,6 +145,9 @@ impl Exchange {
 
     /// Sends `before`, the next `length` bytes and `after` with one system call, straight from the
     /// shared memory. Returns the bytes sent of all three together; consumes nothing.
+    ///
+    /// # Errors
+    /// The error of `writev(2)`.
     pub fn send(
         &self,
         length: usize,
@@ -208,6 +217,6 @@ impl Drop for Exchange {
 ///
 /// # Errors
 /// [`ExchangeError::Malformed`] if the bytes are no response head.
-pub fn decode_head(bytes: &[u8]) -> Result<Head<'_>, ExchangeError> {
-    Head::decode(bytes).map_err(ExchangeError::Malformed)
+pub fn decode_head(bytes: &[u8]) -> Result<ResponseHead<'_>, ExchangeError> {
+    ResponseHead::decode(bytes).map_err(ExchangeError::Malformed)
 }

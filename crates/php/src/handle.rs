@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use howdah_ipc::front::SubmitError;
 
-use crate::Encoder;
+use crate::RequestEncoder;
 use crate::exchange::Exchange;
 use crate::pool::{DispatchError, Pool};
 use crate::waiters::{Deadlines, Waiters};
@@ -54,8 +54,8 @@ impl PoolHandle {
     /// The request was not handed over: the pool has no room for it, or it has no room in a slot.
     pub async fn dispatch(
         &self,
-        encoder: &RefCell<Encoder>,
-        encode: impl Fn(&mut Encoder),
+        encoder: &RefCell<RequestEncoder>,
+        encode: impl Fn(&mut RequestEncoder),
         body: RequestBody<'_>,
     ) -> Result<Exchange, DispatchError> {
         let mut asked = None;

@@ -16,8 +16,8 @@ mod zygote;
 
 pub use exchange::{Exchange, ExchangeError, Progress, decode_head};
 pub use handle::{PoolHandle, RequestBody};
-pub use howdah_ipc::request::{Block, Encoder};
-pub use howdah_ipc::response::{Head, HeadKind};
+pub use howdah_ipc::request::{EntryBlock, RequestEncoder};
+pub use howdah_ipc::response::{HeadKind, ResponseHead};
 pub use pool::{DispatchError, Pool, PoolEvent, PoolLimits, WorkerFacts};
 
 /// Sends the soft time-out: PHP ends the script as if `max_execution_time` were over, and shutdown

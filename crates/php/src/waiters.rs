@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use howdah_ipc::Phase;
+use howdah_ipc::SlotPhase;
 use howdah_sys::readiness::Readable;
 
 use crate::zygote::{Lease, Zygote};
@@ -284,7 +284,7 @@ fn is_over(lease: &mut Lease) -> bool {
     zygote
         .front
         .slot_status(lease.slot())
-        .is_ok_and(|look| look.phase == Phase::Done)
+        .is_ok_and(|look| look.phase == SlotPhase::Done)
 }
 
 /// Wakes the exchanges whose slots have changed whenever the bell rings, until the table is dropped

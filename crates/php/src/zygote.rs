@@ -308,13 +308,13 @@ impl Zygote {
                 Ok(ZygoteEvent::Started)
             }
             FromZygote::Died { worker, pid, status } => {
-                self.bury(worker as usize, pid, status as u32);
+                self.record_death(worker as usize, pid, status as u32);
                 Ok(ZygoteEvent::Died { pid, status: status as u32 })
             }
         }
     }
 
-    fn bury(&self, worker: usize, pid: u64, status: u32) {
+    fn record_death(&self, worker: usize, pid: u64, status: u32) {
         match self.state().workers.get_mut(worker) {
             Some(known) if *known == pid => *known = 0,
             Some(_) => {}

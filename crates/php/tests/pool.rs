@@ -8,8 +8,8 @@ use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use howdah_php::{
-    DispatchError, Encoder, Exchange, ExchangeError, HeadKind, PoolEvent, PoolHandle, RequestBody,
-    decode_head,
+    DispatchError, Exchange, ExchangeError, HeadKind, PoolEvent, PoolHandle, RequestBody,
+    RequestEncoder, decode_head,
 };
 
 use support::{Front, Script, limits};
@@ -25,9 +25,9 @@ async fn ask(handle: &PoolHandle, script: Script) -> Result<(Exchange, u16), Str
 }
 
 async fn dispatch(handle: &PoolHandle, script: Script) -> Result<Exchange, DispatchError> {
-    let encoder = RefCell::new(Encoder::default());
+    let encoder = RefCell::new(RequestEncoder::default());
     let name = script.name();
-    let encode = |encoder: &mut Encoder| {
+    let encode = |encoder: &mut RequestEncoder| {
         encoder.begin(0, [Some(b"GET"), Some(name.as_bytes()), None, None, None, None, None, None]);
     };
     handle.dispatch(&encoder, encode, RequestBody::Memory(b"")).await

@@ -1,5 +1,5 @@
-//! `howdah check`: what is wrong with the configuration and with every `.htaccess` below the sites'
-//! roots.
+//! `howdah check`: finds the mistakes in the configuration and in every `.htaccess` below the
+//! sites' roots.
 
 mod show;
 mod tree;
@@ -9,36 +9,34 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use howdah_config::{Config, RootTemplate};
-use howdah_htaccess::{Complaint, Mistake, MistakeKind, Place, Severity, Surroundings, lint};
+use howdah_htaccess::{CompileContext, Complaint, Mistake, MistakeKind, Place, Severity, lint};
 use howdah_site::{Site, Sites};
 
 pub(crate) use show::{json, text};
 
-/// What has been found.
+/// The mistakes that were found.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// How many `.htaccess` files have been read.
+    /// Number of `.htaccess` files that were read.
     pub(crate) files: usize,
-    /// What is wrong with them, file by file, each in the order of its lines.
+    /// The mistakes, file by file, in the order of their lines.
     pub(crate) remarks: Vec<Mistake>,
 }
 
 impl Findings {
-    /// How many are as bad as that.
+    /// Number of mistakes of this severity.
     pub(crate) fn count(&self, severity: Severity) -> usize {
         self.remarks.iter().filter(|remark| remark.kind.severity() == severity).count()
     }
 }
 
-/// Looks at the directives of all sites.
+/// Checks the `.htaccess` files and the rules of all sites.
 pub(crate) fn directives(config: &Config) -> Findings {
     let mut findings = Findings::default();
     for site in Sites::compile(config).iter() {
         for root in roots(&site.config().root) {
-            if let Some((rules, surroundings)) = site.rules(&with_slash(&root)) {
-                findings
-                    .remarks
-                    .extend(lint::check(rules.as_bytes(), &surroundings, &mut exists));
+            if let Some((rules, context)) = site.rules(&with_slash(&root)) {
+                findings.remarks.extend(lint::check(rules.as_bytes(), &context, &mut exists));
             }
             tree::each_htaccess(&root, |file, content| findings.file(site, file, content));
         }
@@ -50,39 +48,38 @@ impl Findings {
     fn file(&mut self, site: &Site, file: &Path, content: tree::Content) {
         self.files += 1;
         let folder = with_slash(file.parent().unwrap_or(Path::new("/")));
-        let surroundings = site.htaccess_context(&folder);
+        let context = site.htaccess_context(&folder);
         match content {
             Err(why) => {
-                let message = format!("{why}, so what it covers is not served");
+                let message = format!("{why}; requests that it covers are refused");
                 self.remarks.push(about_file(
-                    &surroundings,
+                    &context,
                     MistakeKind::Unreadable,
                     Complaint::new(message),
                 ));
             }
             Ok(content) if site.reads_htaccess() => {
-                self.remarks.extend(lint::check(&content, &surroundings, &mut exists));
+                self.remarks.extend(lint::check(&content, &context, &mut exists));
             }
-            Ok(content) => self.unread(&content, &surroundings),
+            Ok(content) => self.unread(&content, &context),
         }
     }
 
-    /// A file in a site that reads none.
-    fn unread(&mut self, content: &[u8], surroundings: &Surroundings) {
-        let all = Surroundings::new(surroundings.file.clone(), &surroundings.folder);
+    /// Handles a file in a site that reads no `.htaccess` files.
+    fn unread(&mut self, content: &[u8], context: &CompileContext) {
+        let all = CompileContext::new(context.file.clone(), &context.folder);
         let (kind, message) = match lint::protects(content, &all, &mut exists) {
             true => (MistakeKind::Dangerous, "this file keeps people out, and it is not read"),
             false => (MistakeKind::Doubtful, "this file is not read"),
         };
         let hint = "the site's configuration says so: see `htaccess` and `allow_override`";
-        self.remarks
-            .push(about_file(surroundings, kind, Complaint::new(message).hint(hint)));
+        self.remarks.push(about_file(context, kind, Complaint::new(message).hint(hint)));
     }
 }
 
-fn about_file(surroundings: &Surroundings, kind: MistakeKind, complaint: Complaint) -> Mistake {
+fn about_file(context: &CompileContext, kind: MistakeKind, complaint: Complaint) -> Mistake {
     let place = Place {
-        file: surroundings.file.clone(),
+        file: context.file.clone(),
         line: 1,
         column: 1,
     };
@@ -95,7 +92,7 @@ fn about_file(surroundings: &Surroundings, kind: MistakeKind, complaint: Complai
     }
 }
 
-/// The folders that a site serves: one, or one for each host that there is now.
+/// The root folders of a site: one, or one per host that exists now.
 fn roots(root: &RootTemplate) -> Vec<PathBuf> {
     match root {
         RootTemplate::Fixed(path) => vec![path.clone()],

@@ -14,10 +14,10 @@ use crate::explain::{self, Question};
 use crate::supervisor::control::{self, Command};
 use crate::supervisor::environment::Environment;
 use crate::supervisor::generation_plan::GenerationPlan;
-use crate::supervisor::plan::{Options, Plan, Source};
-use crate::supervisor::{self, Refusal};
+use crate::supervisor::plan::{ServeOptions, ServePlan, SiteSource};
+use crate::supervisor::{self, CommandError};
 
-/// Bad usage or configuration.
+/// Exit status for wrong usage and for a mistake in the configuration.
 const EXIT_USAGE: u8 = 2;
 
 /// A server for PHP sites.
@@ -31,25 +31,25 @@ struct CommandLine {
 #[derive(Debug, Subcommand)]
 enum Task {
     /// Serve a folder, or the sites of a configuration file
-    Serve(Serve),
+    Serve(ServeArguments),
     /// Find the mistakes in a configuration and in every .htaccess below its sites; exit status 1 if
     /// there are any
-    Check(Check),
+    Check(CheckArguments),
     /// Show how a request is resolved, and why: each file, directive and condition in the order in
     /// which they act
-    Explain(Explain),
+    Explain(ExplainArguments),
     /// Show the state of the running server
-    Status(Running),
+    Status(ServerArguments),
     /// Make the running server read its configuration again and start PHP anew; no request is lost
-    Reload(Running),
+    Reload(ServerArguments),
     /// Let the running server finish its requests and end
-    Stop(Running),
+    Stop(ServerArguments),
 }
 
 #[derive(Debug, Args)]
-struct Serve {
+struct ServeArguments {
     #[command(flatten)]
-    sites: Sites,
+    sites: SiteArguments,
     // Not a doc comment: rustdoc would take the address in brackets for a link.
     #[arg(
         long,
@@ -58,7 +58,7 @@ struct Serve {
         help = "Address to accept connections on: 127.0.0.1:8080, [::1]:8080, or :80 for every \
                 address; may be repeated"
     )]
-    listen: Vec<Addresses>,
+    listen: Vec<ListenAddresses>,
     /// PHP workers per site: a number, or auto for four per processor
     #[arg(long, value_name = "N|auto", value_parser = count)]
     workers: Option<Count>,
@@ -77,16 +77,16 @@ struct Serve {
 }
 
 #[derive(Debug, Args)]
-struct Check {
+struct CheckArguments {
     #[command(flatten)]
-    sites: Sites,
+    sites: SiteArguments,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, Args)]
-struct Explain {
+struct ExplainArguments {
     /// A method, unless it is GET, and a URL or its path
     #[arg(value_name = "[METHOD] URL", num_args = 1..=2, required = true)]
     asked: Vec<String>,
@@ -108,7 +108,7 @@ struct Explain {
 }
 
 #[derive(Debug, Args)]
-struct Sites {
+struct SiteArguments {
     /// Folder of a single site [default: .]
     #[arg(value_name = "DIR", conflicts_with = "config")]
     folder: Option<PathBuf>,
@@ -118,7 +118,7 @@ struct Sites {
 }
 
 #[derive(Debug, Args)]
-struct Running {
+struct ServerArguments {
     /// The configuration file that the server runs with
     #[arg(long, value_name = "FILE", conflicts_with = "control")]
     config: Option<PathBuf>,
@@ -127,11 +127,11 @@ struct Running {
     control: Option<PathBuf>,
 }
 
-/// The addresses that one `--listen` names.
+/// The addresses of one `--listen` option.
 #[derive(Debug, Clone)]
-struct Addresses(Vec<SocketAddr>);
+struct ListenAddresses(Vec<SocketAddr>);
 
-/// Runs the command of the command line.
+/// Runs the command that the command line names.
 pub(crate) fn main() -> ExitCode {
     let CommandLine { task } = match CommandLine::try_parse() {
         Ok(line) => line,
@@ -150,14 +150,15 @@ pub(crate) fn main() -> ExitCode {
         Err(refusal) => {
             eprintln!("howdah: {refusal}");
             match refusal {
-                Refusal::Config(_) => ExitCode::from(EXIT_USAGE),
-                Refusal::Failed(_) => ExitCode::FAILURE,
+                CommandError::Config(_) => ExitCode::from(EXIT_USAGE),
+                CommandError::Failed(_) => ExitCode::FAILURE,
             }
         }
     }
 }
 
-/// Help and version are printed as answers. Everything else is a mistake, reported like other errors.
+/// Help and version go to standard output. Everything else is a mistake and is reported like other
+/// errors.
 fn usage(mistake: &clap::Error) -> ExitCode {
     if !mistake.use_stderr() {
         say(mistake.render().to_string().trim_end());
@@ -171,9 +172,9 @@ fn usage(mistake: &clap::Error) -> ExitCode {
     ExitCode::from(EXIT_USAGE)
 }
 
-impl Serve {
-    fn run(self) -> Result<(), Refusal> {
-        let Serve {
+impl ServeArguments {
+    fn run(self) -> Result<(), CommandError> {
+        let ServeArguments {
             sites,
             listen,
             workers,
@@ -182,8 +183,8 @@ impl Serve {
             no_htaccess,
             access_log,
         } = self;
-        let listen = listen.into_iter().flat_map(|Addresses(addresses)| addresses).collect();
-        let options = Options {
+        let listen = listen.into_iter().flat_map(|ListenAddresses(addresses)| addresses).collect();
+        let options = ServeOptions {
             listen,
             workers,
             threads,
@@ -191,28 +192,28 @@ impl Serve {
             no_htaccess,
             access_log: access_log.map(absolute_target),
         };
-        let plan = Plan { source: sites.source()?, options };
+        let plan = ServePlan { source: sites.source()?, options };
         supervisor::serve(plan, read_environment()?, crate::front::run)
     }
 }
 
-impl Explain {
-    fn run(mut self) -> Result<(), Refusal> {
+impl ExplainArguments {
+    fn run(mut self) -> Result<(), CommandError> {
         let url = self.asked.pop().unwrap_or_default();
         let method = self.asked.pop().unwrap_or_else(|| "GET".to_owned());
-        let sites = Sites { folder: self.root, config: self.config };
-        let plan = Plan {
+        let sites = SiteArguments { folder: self.root, config: self.config };
+        let plan = ServePlan {
             source: sites.source()?,
-            options: Options::default(),
+            options: ServeOptions::default(),
         };
-        let config = plan.load().map_err(Refusal::Config)?;
+        let config = plan.load().map_err(CommandError::Config)?;
         let question = Question {
             method,
             url,
             fields: self.header,
             from: self.from,
         };
-        let explanation = explain::explain(&config, &question).map_err(Refusal::Failed)?;
+        let explanation = explain::explain(&config, &question).map_err(CommandError::Failed)?;
         let page = match self.json {
             true => explain::json(&explanation),
             false => explain::text(&explanation),
@@ -222,16 +223,16 @@ impl Explain {
     }
 }
 
-impl Sites {
-    fn source(self) -> Result<Source, Refusal> {
+impl SiteArguments {
+    fn source(self) -> Result<SiteSource, CommandError> {
         Ok(match self.config {
-            Some(file) => Source::File(absolute(file)?),
-            None => Source::Folder(absolute(self.folder.unwrap_or_else(|| ".".into()))?),
+            Some(file) => SiteSource::File(absolute(file)?),
+            None => SiteSource::Folder(absolute(self.folder.unwrap_or_else(|| ".".into()))?),
         })
     }
 }
 
-impl Check {
+impl CheckArguments {
     fn run(self) -> ExitCode {
         let json = self.json;
         let (name, config, found) = match self.look() {
@@ -254,28 +255,28 @@ impl Check {
         if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 
-    fn look(self) -> Result<(String, Config, Looked), Refusal> {
-        let plan = Plan {
+    fn look(self) -> Result<(String, Config, PlanResult), CommandError> {
+        let plan = ServePlan {
             source: self.sites.source()?,
-            options: Options::default(),
+            options: ServeOptions::default(),
         };
-        let config = plan.load().map_err(Refusal::Config)?;
+        let config = plan.load().map_err(CommandError::Config)?;
         let found = GenerationPlan::find(config.clone(), &read_environment()?);
         Ok((plan.source.to_string(), config, found))
     }
 }
 
-/// The users, programs and folders that the configuration names, or all errors.
-type Looked = Result<GenerationPlan, Vec<String>>;
+/// The plan of the configuration, or all errors in its users, programs and folders.
+type PlanResult = Result<GenerationPlan, Vec<String>>;
 
-fn report(findings: &Findings, found: &Looked) -> String {
+fn report(findings: &Findings, found: &PlanResult) -> String {
     match found {
         Ok(found) => check::json(findings, &[], &found.warnings),
         Err(errors) => check::json(findings, errors, &[]),
     }
 }
 
-fn tell(name: &str, config: &Config, findings: &Findings, found: &Looked) {
+fn tell(name: &str, config: &Config, findings: &Findings, found: &PlanResult) {
     let text = check::text(findings);
     if !text.is_empty() {
         say(&text);
@@ -298,46 +299,48 @@ fn tell(name: &str, config: &Config, findings: &Findings, found: &Looked) {
     }
 }
 
-impl Running {
-    fn ask(self, command: Command) -> Result<(), Refusal> {
+impl ServerArguments {
+    fn ask(self, command: Command) -> Result<(), CommandError> {
         let path = match self.control {
             Some(path) => path,
             None => self.usual_path()?,
         };
-        say(&control::ask(&path, command).map_err(Refusal::Failed)?);
+        say(&control::ask(&path, command).map_err(CommandError::Failed)?);
         Ok(())
     }
 
-    fn usual_path(self) -> Result<PathBuf, Refusal> {
+    fn usual_path(self) -> Result<PathBuf, CommandError> {
         let environment = read_environment()?;
         let config = match &self.config {
             Some(file) => Config::load(&absolute(file.clone())?)
-                .map_err(|errors| Refusal::Config(errors.to_string()))?,
+                .map_err(|errors| CommandError::Config(errors.to_string()))?,
             None => Config::default(),
         };
         config.control_path(environment.identity.is_root(), environment.runtime.as_deref()).ok_or_else(|| {
             let reason = "no control socket is known: XDG_RUNTIME_DIR is not set; name one with --control, or a configuration \
                           that sets `control` with --config";
-            Refusal::Config(reason.to_owned())
+            CommandError::Config(reason.to_owned())
         })
     }
 }
 
-/// A reader that has read enough, such as `head`, closes the pipe. That is no error.
+/// A closed pipe is not an error: a reader such as `head` has read enough.
 fn say(text: &str) {
     let _ = writeln!(io::stdout(), "{text}");
 }
 
-fn read_environment() -> Result<Environment, Refusal> {
+fn read_environment() -> Result<Environment, CommandError> {
     Environment::read().map_err(|error| {
-        Refusal::Failed(format!("cannot find out who and where this process is: {error}"))
+        CommandError::Failed(format!(
+            "cannot read the user and the program of this process: {error}"
+        ))
     })
 }
 
-/// Relative paths start at the folder where the command was typed.
-fn absolute(path: PathBuf) -> Result<PathBuf, Refusal> {
+/// Makes a path absolute. Relative paths start at the current folder.
+fn absolute(path: PathBuf) -> Result<PathBuf, CommandError> {
     std::path::absolute(&path)
-        .map_err(|error| Refusal::Config(format!("{}: {error}", path.display())))
+        .map_err(|error| CommandError::Config(format!("{}: {error}", path.display())))
 }
 
 fn absolute_target(target: AccessTarget) -> AccessTarget {
@@ -347,10 +350,10 @@ fn absolute_target(target: AccessTarget) -> AccessTarget {
     }
 }
 
-fn listen(text: &str) -> Result<Addresses, String> {
-    // The help is written for the configuration file, where addresses stand in quotes.
+fn listen(text: &str) -> Result<ListenAddresses, String> {
+    // The advice is written for the configuration file, where addresses are in quotes.
     listen_addresses(text)
-        .map(Addresses)
+        .map(ListenAddresses)
         .map_err(|(what, help)| format!("{what}; {}", help.replace(['`', '"'], "")))
 }
 
@@ -376,7 +379,7 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
 
-    fn serve(arguments: &[&str]) -> Result<Serve, String> {
+    fn serve(arguments: &[&str]) -> Result<ServeArguments, String> {
         let line = CommandLine::try_parse_from([&["howdah", "serve"], arguments].concat());
         match line.map_err(|error| error.to_string())?.task {
             Task::Serve(serve) => Ok(serve),
@@ -397,7 +400,7 @@ mod tests {
         let listen: Vec<String> = serve
             .listen
             .iter()
-            .flat_map(|Addresses(all)| all)
+            .flat_map(|ListenAddresses(all)| all)
             .map(SocketAddr::to_string)
             .collect();
         assert_eq!(listen, ["127.0.0.1:1", "0.0.0.0:2", "[::]:2"]);

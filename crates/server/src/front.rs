@@ -28,7 +28,7 @@ pub(crate) use self::thread::{Listener, Thread};
 use self::thread::{Shared, Stage};
 pub(crate) use self::workspace::Workspace;
 use crate::host::Passwords;
-use crate::log::{self, ErrorLog, Level, WaitStatus, Writer};
+use crate::log::{self, ErrorLog, Level, LogWriter, WaitStatus};
 use crate::observe::RecentMessages;
 use crate::supervisor::front_protocol::{
     self, FromFront, FrontStart, PoolChannel, PoolFacts, ToFront,
@@ -50,7 +50,7 @@ pub(crate) fn run(start: FrontStart) -> ExitCode {
     if let Err(error) = &result {
         log.say(Level::Error, None, &format!("the front cannot go on: {error}"));
     }
-    access.iter().for_each(Writer::finish);
+    access.iter().for_each(LogWriter::finish);
     log.finish();
     if result.is_ok() {
         ExitCode::SUCCESS
@@ -60,7 +60,7 @@ pub(crate) fn run(start: FrontStart) -> ExitCode {
 }
 
 /// Starts the threads that write the logs.
-fn log_threads(start: &FrontStart) -> io::Result<(Arc<ErrorLog>, Option<Writer>)> {
+fn log_threads(start: &FrontStart) -> io::Result<(Arc<ErrorLog>, Option<LogWriter>)> {
     let log = Arc::new(start.log.on_thread()?);
     let access = start.access.clone().map(|target| log::access_log(target, &log)).transpose()?;
     Ok((log, access))
@@ -69,7 +69,7 @@ fn log_threads(start: &FrontStart) -> io::Result<(Arc<ErrorLog>, Option<Writer>)
 fn serve(
     start: FrontStart,
     log: Arc<ErrorLog>,
-    access: Option<Writer>,
+    access: Option<LogWriter>,
     threads: usize,
 ) -> io::Result<()> {
     let FrontStart {
@@ -132,7 +132,7 @@ fn share(
     config: Arc<Config>,
     pools: Vec<Option<Arc<Pool>>>,
     log: Arc<ErrorLog>,
-    access: Option<Writer>,
+    access: Option<LogWriter>,
     threads: usize,
 ) -> (Arc<Shared>, Vec<Inbox>) {
     let (inboxes, receivers) = (0..threads).map(|_| mpsc::unbounded_channel()).unzip();
@@ -165,7 +165,7 @@ fn processors() -> usize {
 #[cfg(test)]
 pub(crate) fn thread_for_tests(config: Config) -> io::Result<Rc<Thread>> {
     let pools = vec![None; config.sites.len()];
-    let log = Arc::new(ErrorLog::new(crate::log::Target::stderr()?, Level::Error));
+    let log = Arc::new(ErrorLog::new(crate::log::LogTarget::stderr()?, Level::Error));
     let (shared, _) = share(Arc::new(config), pools, log, None, 1);
     Ok(Rc::new(Thread::new(shared, 0)))
 }
@@ -362,7 +362,7 @@ impl Control {
     }
 
     fn replace_logs(&self, descriptors: Vec<OwnedFd>) {
-        let access = self.shared.access.as_ref().map(Writer::target);
+        let access = self.shared.access.as_ref().map(LogWriter::target);
         let replaced = front_protocol::replace_logs(&self.shared.log, access, descriptors);
         if let Err(error) = replaced {
             self.shared.log.say(

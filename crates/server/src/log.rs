@@ -1,7 +1,8 @@
 //! The error log, and the writing of all logs.
 //!
-//! Supervisor and front add to the same log. The supervisor writes its lines itself. The front has
-//! a thread for each log ([`Writer`]); its event loops hand lines over and never wait.
+//! The supervisor and the front write to the same error log. The supervisor writes its lines
+//! itself. The front has one thread per log ([`LogWriter`]); its event loops hand lines over and
+//! never wait.
 
 mod line;
 mod repeats;
@@ -20,54 +21,56 @@ use howdah_sys::process::Exit;
 use self::line::line;
 pub(crate) use self::line::timestamp;
 use self::repeats::Repeats;
-pub(crate) use self::target::Target;
-pub(crate) use self::writer::Writer;
+pub(crate) use self::target::LogTarget;
+pub(crate) use self::writer::LogWriter;
 
-/// How long the supervisor waits for a log that takes nothing. Beyond, the line is lost and
+/// Time that the supervisor waits for a log that accepts no bytes. Afterwards the line is lost and
 /// counted.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The error log: `2026-11-21T09:40:49.123Z error shop: what happened`.
 #[derive(Debug)]
 pub(crate) struct ErrorLog {
-    /// The least serious lines that are written.
+    /// The least severe level that is written.
     level: Level,
-    output: Output,
+    output: LogOutput,
     repeats: Mutex<Repeats>,
 }
 
-/// How lines get to the log.
+/// The two ways in which lines are written.
 #[derive(Debug)]
-enum Output {
-    /// The supervisor's way. Counts the lines that were lost because the log took nothing.
-    Direct(Target, AtomicU64),
-    /// The front's way.
-    Thread(Writer),
+enum LogOutput {
+    /// Written by the supervisor itself. Counts the lines that were lost because the log accepted
+    /// no bytes.
+    Direct(LogTarget, AtomicU64),
+    /// Written by a thread of the front.
+    Thread(LogWriter),
 }
 
 impl ErrorLog {
-    /// A log that goes to `target` and gets lines of `level` and more serious ones.
-    pub(crate) fn new(target: Target, level: Level) -> ErrorLog {
-        ErrorLog::with(level, Output::Direct(target, AtomicU64::new(0)))
+    /// A log that writes lines of `level` and more severe ones to `target`.
+    pub(crate) fn new(target: LogTarget, level: Level) -> ErrorLog {
+        ErrorLog::with(level, LogOutput::Direct(target, AtomicU64::new(0)))
     }
 
-    fn with(level: Level, output: Output) -> ErrorLog {
+    fn with(level: Level, output: LogOutput) -> ErrorLog {
         ErrorLog { level, output, repeats: Mutex::default() }
     }
 
-    /// The same log, written by a thread of its own from now on.
+    /// The same log, written by its own thread from now on.
     ///
     /// # Errors
-    /// Fails if the thread cannot be started.
+    /// The thread cannot be started.
     pub(crate) fn on_thread(&self) -> io::Result<ErrorLog> {
         let target = self.target().clone();
         let tell = move |lost| target.write(&lost_lines("error log", lost));
-        let writer = Writer::start(self.target().clone(), tell)?;
-        Ok(ErrorLog::with(self.level, Output::Thread(writer)))
+        let writer = LogWriter::start(self.target().clone(), tell)?;
+        Ok(ErrorLog::with(self.level, LogOutput::Thread(writer)))
     }
 
-    /// Adds a line. `site` is the site it is about; `None` for the server as a whole. Beyond ten
-    /// lines of a kind within ten seconds, lines are counted and the count is written.
+    /// Writes a line. `site` is the site that the line is about; `None` for the whole server. After
+    /// ten similar lines within ten seconds, further lines are counted, and their number is written
+    /// later.
     pub(crate) fn say(&self, level: Level, site: Option<&str>, what: &str) {
         if level > self.level {
             return;
@@ -79,36 +82,37 @@ impl ErrorLog {
         }
     }
 
-    /// As [`ErrorLog::say`], with bytes that a pool wrote, whose rate is limited elsewhere.
+    /// As [`ErrorLog::say`], with bytes that a pool wrote. Their rate is limited elsewhere.
     pub(crate) fn quote(&self, level: Level, site: &str, what: &[u8]) {
         if level <= self.level {
             self.write(&line(clock(), level, Some(site), what));
         }
     }
 
-    /// Writes how many lines were counted in the windows that are over.
+    /// Writes the numbers of lines that were counted in windows that have ended.
     pub(crate) fn report_repeats(&self, now: Instant) {
         self.write_reports(now, false);
     }
 
-    /// When [`ErrorLog::report_repeats`] has something to write next; `None` if nothing is counted.
+    /// The time at which [`ErrorLog::report_repeats`] has something to write; `None` if nothing was
+    /// counted.
     pub(crate) fn repeats_due(&self) -> Option<Instant> {
         self.repeats().due()
     }
 
-    /// Writes everything that is left, at the end of the process.
+    /// Writes all remaining lines at the end of the process.
     pub(crate) fn finish(&self) {
         self.write_reports(Instant::now(), true);
-        if let Output::Thread(writer) = &self.output {
+        if let LogOutput::Thread(writer) = &self.output {
             writer.finish();
         }
     }
 
-    /// The log's file or stream.
-    pub(crate) fn target(&self) -> &Target {
+    /// The file or stream of the log.
+    pub(crate) fn target(&self) -> &LogTarget {
         match &self.output {
-            Output::Direct(target, _) => target,
-            Output::Thread(writer) => writer.target(),
+            LogOutput::Direct(target, _) => target,
+            LogOutput::Thread(writer) => writer.target(),
         }
     }
 
@@ -122,8 +126,8 @@ impl ErrorLog {
 
     fn write(&self, line: &[u8]) {
         match &self.output {
-            Output::Thread(writer) => writer.write(line),
-            Output::Direct(target, lost) => {
+            LogOutput::Thread(writer) => writer.write(line),
+            LogOutput::Direct(target, lost) => {
                 let patience = match lost.load(Ordering::Relaxed) {
                     0 => PATIENCE,
                     _ => Duration::ZERO,
@@ -147,24 +151,25 @@ impl ErrorLog {
     }
 }
 
-/// The access log at `target`, written by a thread of its own. `log` is told of lines that were
-/// lost.
+/// The access log at `target`, written by its own thread. Lost lines are reported in `log`.
 ///
 /// # Errors
-/// Fails if the thread cannot be started.
-pub(crate) fn access_log(target: Target, log: &Arc<ErrorLog>) -> io::Result<Writer> {
+/// The thread cannot be started.
+pub(crate) fn access_log(target: LogTarget, log: &Arc<ErrorLog>) -> io::Result<LogWriter> {
     let log = log.clone();
-    Writer::start(target, move |lost| {
+    LogWriter::start(target, move |lost| {
         log.write(&lost_lines("access log", lost));
     })
 }
 
 fn lost_lines(log: &str, lost: u64) -> Vec<u8> {
-    let what = format!("the {log} took nothing for a while: {lost} lines of it are lost");
+    let what = format!(
+        "the {log} lost {lost} lines because it accepted no bytes: its reader or disk is too slow"
+    );
     line(clock(), Level::Warning, None, what.as_bytes())
 }
 
-/// How a process ended, from what `wait(2)` says of it; the end of a sentence.
+/// Formats a `wait(2)` status as the end of a sentence.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WaitStatus(pub(crate) u32);
 
@@ -176,7 +181,7 @@ impl fmt::Display for WaitStatus {
 
 /// Microseconds since 1970.
 fn clock() -> u64 {
-    // A clock before 1970 is wrong anyway.
+    // A clock before 1970 is wrong; 0 is used then.
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(0)
 }

@@ -148,9 +148,8 @@ async fn answer(
 
 /// Replaces the response by an error page if its content cannot be read at all.
 async fn settle(context: &mut RequestContext<'_, '_>, response: &mut Response) {
-    let (budget, cache) = context.thread.compressed();
-    let Err(error) = body::settle(response, &mut context.scratch.content, budget, cache).await
-    else {
+    let cache = context.thread.compressed_cache();
+    let Err(error) = body::settle(response, &mut context.scratch.content, cache).await else {
         return;
     };
     context.phase.set(Phase::Sending);

@@ -1,5 +1,5 @@
 //! The supervisor: binds the listeners; starts, watches, replaces and ends all other processes. It
-//! has one thread, uses `poll(2)`, and touches no request.
+//! has one thread, uses `poll(2)`, and handles no requests.
 //!
 //! ```text
 //!       start, reload, take-over, or the front died
@@ -19,9 +19,9 @@ pub(crate) mod front_protocol;
 mod generation;
 pub(crate) mod generation_plan;
 mod listeners;
-mod loglines;
 pub(crate) mod plan;
 mod pool;
+mod pool_log;
 mod report;
 mod startup;
 mod state;
@@ -35,116 +35,121 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use howdah_sys::poll;
-use howdah_sys::signal::{Arrived, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, Signals};
+use howdah_sys::signal::{ReceivedSignal, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, Signals};
 
 use self::backoff::Backoff;
-use self::change::Change;
-use self::control::{Command, Control};
+use self::change::GenerationChange;
+use self::control::{Command, ControlSocket};
 use self::environment::Environment;
 use self::front_process::RunFront;
-use self::generation::{Generation, Phase};
+use self::generation::{Generation, GenerationPhase};
 use self::generation_plan::GenerationPlan;
 use self::listeners::Listener;
-use self::plan::Plan;
-use self::upgrade::Check;
-use crate::log::{ErrorLog, Level, Target};
+use self::plan::ServePlan;
+use self::upgrade::ConfigCheck;
+use crate::log::{ErrorLog, Level, LogTarget};
 
-pub(crate) use self::startup::{Refusal, serve};
+pub(crate) use self::startup::{CommandError, serve};
 
-/// How long the front may take to report its state. Then `howdah status` answers without it.
+/// Maximum time to wait for the front's status. Afterwards `howdah status` answers without it.
 const STATUS_PATIENCE: Duration = Duration::from_secs(2);
-/// How often the deadlines of the control socket's clients are checked.
+/// Interval at which the deadlines of the control socket's clients are checked.
 const CLIENT_TURN: Duration = Duration::from_millis(500);
-/// The `drain_timeout` of a generation that another program started, whose configuration is not
-/// known.
+/// The `drain_timeout` of a generation that another program started and whose configuration is
+/// unknown.
 const USUAL_DRAIN: Duration = Duration::from_secs(60);
 
 /// The supervisor's state.
 struct Supervisor {
-    plan: Plan,
+    plan: ServePlan,
     environment: Environment,
     run_front: RunFront,
     began: Instant,
     log: Arc<ErrorLog>,
-    access: Option<Target>,
+    access: Option<LogTarget>,
     signals: Signals,
     listeners: Vec<Listener>,
-    control: Option<Control>,
+    control: Option<ControlSocket>,
     pid_file: Option<PathBuf>,
     generations: Vec<Generation>,
     next_number: u64,
     /// The plan of the generation that serves.
     current: Option<GenerationPlan>,
-    /// The change that is in progress.
-    change: Option<Change>,
-    /// Requested while another change was in progress.
+    /// The change of generation in progress.
+    change: Option<GenerationChange>,
+    /// A reload was requested while another change was in progress.
     reload_wanted: bool,
     upgrade_wanted: bool,
-    /// When a new generation is started because the front died.
+    /// Time at which a new generation is started because the front died.
     restart: Option<Instant>,
     backoff: Backoff,
-    /// The new program, which checks the configuration.
-    check: Option<Check>,
+    /// The run of the new program that checks the configuration.
+    check: Option<ConfigCheck>,
     stopping: bool,
-    /// Why the first generation did not start.
-    failure: Option<Refusal>,
+    /// The reason why the first generation did not start.
+    failure: Option<CommandError>,
     announced: bool,
 }
 
 /// A descriptor that the supervisor waits for.
 #[derive(Debug, Clone, Copy)]
-enum Source {
+enum EventSource {
     Signals,
     ControlSocket,
     Client(u64),
-    /// The front of a generation.
+    /// The front of the generation with this number.
     Front(u64),
-    /// The zygote of a generation's pool.
+    /// The zygote of a generation's pool: generation number, pool index.
     Zygote(u64, usize),
-    /// The log of a generation's pool.
+    /// The log of a generation's pool: generation number, pool index.
     Lines(u64, usize),
     Check,
 }
 
 impl Supervisor {
-    /// Runs until it was told to stop and no generation is left.
+    /// Runs until the supervisor was told to stop and no generation is left.
     fn run(&mut self) -> io::Result<()> {
         loop {
             self.reap()?;
-            self.keep_time(Instant::now());
+            self.handle_deadlines(Instant::now());
             self.generations.retain_mut(|generation| !generation.forget_if_gone(&self.log));
             if self.stopping && self.generations.is_empty() {
                 return Ok(());
             }
             for source in self.wait()? {
-                self.hear(source)?;
+                self.handle(source)?;
             }
         }
     }
 
     /// Waits until a source is readable or a deadline has come.
-    fn wait(&self) -> io::Result<Vec<Source>> {
-        let mut sources = vec![(Source::Signals, self.signals.as_fd())];
+    fn wait(&self) -> io::Result<Vec<EventSource>> {
+        let mut sources = vec![(EventSource::Signals, self.signals.as_fd())];
         if let Some(control) = &self.control {
-            sources.extend(control.has_room().then(|| (Source::ControlSocket, control.as_fd())));
-            sources.extend(control.clients().map(|(id, client)| (Source::Client(id), client)));
+            sources.extend(
+                control.can_accept().then(|| (EventSource::ControlSocket, control.as_fd())),
+            );
+            sources.extend(control.clients().map(|(id, client)| (EventSource::Client(id), client)));
         }
-        sources
-            .extend(self.check.as_ref().and_then(|check| Some((Source::Check, check.output()?))));
+        sources.extend(
+            self.check
+                .as_ref()
+                .and_then(|check| Some((EventSource::Check, check.output()?))),
+        );
         for generation in &self.generations {
             let number = generation.number;
             let channel = generation.front.as_ref().and_then(|front| front.channel.as_ref());
-            sources.extend(channel.map(|channel| (Source::Front(number), channel.as_fd())));
+            sources.extend(channel.map(|channel| (EventSource::Front(number), channel.as_fd())));
             for (position, pool) in generation.pools.iter().enumerate() {
                 let socket = pool.zygote.as_ref().and_then(|zygote| zygote.socket.as_ref());
                 sources.extend(
-                    socket.map(|socket| (Source::Zygote(number, position), socket.as_fd())),
+                    socket.map(|socket| (EventSource::Zygote(number, position), socket.as_fd())),
                 );
                 let lines = pool.lines.as_ref().map(AsFd::as_fd);
-                sources.extend(lines.map(|lines| (Source::Lines(number, position), lines)));
+                sources.extend(lines.map(|lines| (EventSource::Lines(number, position), lines)));
             }
         }
-        let (sources, descriptors): (Vec<Source>, Vec<BorrowedFd<'_>>) =
+        let (sources, descriptors): (Vec<EventSource>, Vec<BorrowedFd<'_>>) =
             sources.into_iter().unzip();
         let timeout = self.next_deadline().map(|due| due.saturating_duration_since(Instant::now()));
         let ready = poll::readable(&descriptors, timeout)?;
@@ -161,30 +166,30 @@ impl Supervisor {
         let client = self
             .control
             .as_ref()
-            .is_some_and(Control::is_busy)
+            .is_some_and(ControlSocket::is_busy)
             .then(|| Instant::now() + CLIENT_TURN);
         let due = [self.restart, check, client, self.log.repeats_due()];
         generations.chain(due.into_iter().flatten()).min()
     }
 
-    /// Handles a source that is readable. One that has gone in the meantime is passed over.
-    fn hear(&mut self, source: Source) -> io::Result<()> {
+    /// Handles a readable source. A source that no longer exists is ignored.
+    fn handle(&mut self, source: EventSource) -> io::Result<()> {
         match source {
-            Source::Signals => {
+            EventSource::Signals => {
                 while let Some(arrived) = self.signals.take()? {
                     self.obey(arrived);
                 }
             }
-            Source::ControlSocket => self.control.iter_mut().for_each(Control::accept),
-            Source::Client(id) => {
+            EventSource::ControlSocket => self.control.iter_mut().for_each(ControlSocket::accept),
+            EventSource::Client(id) => {
                 if let Some(command) = self.control.as_mut().and_then(|control| control.listen(id))
                 {
                     self.carry_out(command, id);
                 }
             }
-            Source::Front(number) => self.hear_front(number),
-            Source::Zygote(number, position) => self.hear_zygote(number, position),
-            Source::Lines(number, position) => {
+            EventSource::Front(number) => self.handle_front(number),
+            EventSource::Zygote(number, position) => self.handle_zygote(number, position),
+            EventSource::Lines(number, position) => {
                 let log = self.log.clone();
                 let pool = self
                     .generation(number)
@@ -193,12 +198,12 @@ impl Supervisor {
                     pool.forward_lines(&log);
                 }
             }
-            Source::Check => self.check.iter_mut().for_each(Check::read),
+            EventSource::Check => self.check.iter_mut().for_each(ConfigCheck::read),
         }
         Ok(())
     }
 
-    fn obey(&mut self, Arrived { signal, by_kernel }: Arrived) {
+    fn obey(&mut self, ReceivedSignal { signal, by_kernel }: ReceivedSignal) {
         match signal {
             SIGTERM | SIGINT => self.stop(),
             // From the kernel: the terminal was closed.
@@ -206,7 +211,7 @@ impl Supervisor {
             SIGHUP => self.reload(),
             SIGUSR1 => self.reopen_logs(),
             SIGUSR2 => self.upgrade(),
-            // SIGCHLD: children are looked at in every turn.
+            // SIGCHLD: ended children are reaped in every iteration of the loop.
             _ => {}
         }
     }
@@ -216,13 +221,13 @@ impl Supervisor {
             Command::Status => self.ask_front_for_status(client),
             Command::Reload if self.stopping => self.answer(client, Err("the server is stopping")),
             Command::Reload => self.reload(),
-            // All clients that asked are answered when the server has stopped.
+            // All clients that asked for a stop are answered when the server has stopped.
             Command::Stop if self.stopping => {}
             Command::Stop => self.stop(),
         }
     }
 
-    /// Lets all requests finish. The second call ends everything at once.
+    /// Stops the server after all requests have finished. The second call ends everything at once.
     fn stop(&mut self) {
         if self.stopping {
             self.say(Level::Notice, "told to stop again: ending at once");
@@ -238,11 +243,11 @@ impl Supervisor {
         let fallback = self.usual_drain();
         for generation in &mut self.generations {
             match generation.phase {
-                Phase::Starting { .. } => generation.kill(),
-                Phase::Serving => generation.drain(false, fallback),
-                // It has kept idle connections so far.
-                Phase::Draining { .. } => generation.drain_further(),
-                Phase::Ending { .. } => {}
+                GenerationPhase::Starting { .. } => generation.kill(),
+                GenerationPhase::Serving => generation.drain(false, fallback),
+                // A draining generation may still hold idle connections.
+                GenerationPhase::Draining { .. } => generation.drain_further(),
+                GenerationPhase::Ending { .. } => {}
             }
         }
     }
@@ -250,44 +255,50 @@ impl Supervisor {
     fn reopen_logs(&self) {
         for generation in &self.generations {
             if let Err(error) = generation.reopen_logs() {
-                self.say(Level::Error, &format!("a log cannot be opened again: {error}"));
+                self.say(
+                    Level::Error,
+                    &format!("cannot reopen a log, which stays at its old file: {error}"),
+                );
             }
         }
         self.say(Level::Info, "logs were opened again");
     }
 
-    /// Acts on the deadlines that have passed.
-    fn keep_time(&mut self, now: Instant) {
+    /// Handles the deadlines that have passed.
+    fn handle_deadlines(&mut self, now: Instant) {
         for position in 0..self.generations.len() {
             let generation = &mut self.generations[position];
             let number = generation.number;
             match generation.phase {
-                Phase::Starting { until } if now >= until => {
+                GenerationPhase::Starting { until } if now >= until => {
                     let what = format!("{} was not ready in time", generation.missing());
                     self.abort(number, &what);
                 }
-                Phase::Draining { until } if now >= until => {
+                GenerationPhase::Draining { until } if now >= until => {
                     let remains = generation.remains();
                     generation.kill();
                     self.say(
                         Level::Warning,
-                        &format!("drain_timeout is over; ended by force: {remains}"),
+                        &format!("requests were cut off because `drain_timeout` is over; killed: {remains}"),
                     );
                 }
-                Phase::Ending { until } if now >= until => {
+                GenerationPhase::Ending { until } if now >= until => {
                     let remains = generation.remains();
                     generation.give_up();
-                    self.say(Level::Error, &format!("these processes cannot be killed: {remains}"));
+                    self.say(
+                        Level::Error,
+                        &format!("these processes were killed but have not ended: {remains}"),
+                    );
                 }
-                Phase::Serving => self.replace_zygotes(number, now),
+                GenerationPhase::Serving => self.replace_zygotes(number, now),
                 _ => {}
             }
         }
-        self.keep_time_of_changes(now);
+        self.handle_change_deadlines(now);
         self.log.report_repeats(now);
         if let Some(control) = &mut self.control {
             control.drop_silent(now);
-            for client in control.tired(Command::Status, now, STATUS_PATIENCE) {
+            for client in control.overdue(Command::Status, now, STATUS_PATIENCE) {
                 self.answer_status(client, None);
             }
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use howdah_config::OverrideClass;
-use howdah_htaccess::Surroundings;
+use howdah_htaccess::CompileContext;
 use howdah_htaccess::directive::Overrides;
 
 use crate::sites::Site;
@@ -18,7 +18,7 @@ impl Site {
 
     /// Returns the context of the `.htaccess` file in `folder`, which is absolute and ends in a
     /// slash.
-    pub fn htaccess_context(&self, folder: &[u8]) -> Surroundings {
+    pub fn htaccess_context(&self, folder: &[u8]) -> CompileContext {
         let config = self.config();
         let classes = config.allow_override.classes.iter().map(|class| match class {
             OverrideClass::AuthConfig => Overrides::AUTH_CONFIG,
@@ -28,27 +28,27 @@ impl Site {
             OverrideClass::Options => Overrides::OPTIONS,
         });
         let texts = |texts: &[String]| texts.iter().map(|text| text.as_str().into()).collect();
-        Surroundings {
+        CompileContext {
             file: format!("{}.htaccess", String::from_utf8_lossy(folder)).into(),
             folder: folder.into(),
             overrides: classes.fold(Overrides::NONE, Overrides::or),
             override_list: texts(&config.allow_override_list),
             options: config.allow_override.options.as_deref().map(texts),
             upstreams: Some(self.upstreams()),
-            ..Surroundings::default()
+            ..CompileContext::default()
         }
     }
 
     /// Returns the directives of the configuration itself (`rules`), and their context where
     /// `folder` is the root.
-    pub fn rules(&self, folder: &[u8]) -> Option<(&str, Surroundings)> {
+    pub fn rules(&self, folder: &[u8]) -> Option<(&str, CompileContext)> {
         let rules = self.config().rules.as_deref()?;
-        let context = Surroundings {
+        let context = CompileContext {
             file: Arc::from(format!("rules of site {}", self.name())),
             folder: folder.into(),
             overrides: Overrides::ALL,
             upstreams: Some(self.upstreams()),
-            ..Surroundings::default()
+            ..CompileContext::default()
         };
         Some((rules, context))
     }

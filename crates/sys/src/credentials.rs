@@ -1,25 +1,28 @@
-//! Users and groups: who a process is, and how it becomes somebody with fewer rights, for good.
+//! Users and groups: the identity of a process, and how it permanently gives up rights.
 
 use std::ffi::{CStr, CString};
 use std::io;
 
 use crate::check;
 
-/// Whom a process can run as.
+/// A user and groups that a process can run as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// The user's name, or its number where it has none.
+    /// The user's name, or the user's number if there is no name.
     pub name: String,
-    /// User number.
+    /// User id.
     pub uid: u32,
-    /// Primary group.
+    /// Primary group id.
     pub gid: u32,
-    /// All groups, the primary one among them.
+    /// All group ids, including the primary one.
     pub groups: Vec<u32>,
 }
 
 impl Identity {
-    /// Who this process is.
+    /// The identity of this process.
+    ///
+    /// # Errors
+    /// The kernel or the user database cannot be read.
     pub fn current() -> io::Result<Identity> {
         // SAFETY: these calls have no arguments and cannot fail.
         let (uid, gid) = unsafe { (libc::geteuid(), libc::getegid()) };
@@ -43,8 +46,11 @@ impl Identity {
         Ok(Identity { name, uid, gid, groups })
     }
 
-    /// The user called `name` with the groups that the system gives it, in `group` instead of its
-    /// primary group if given. `Ok(None)`: there is no such user.
+    /// Looks up the user called `name` with the groups of the user database. `group` replaces the
+    /// primary group. `Ok(None)`: there is no such user.
+    ///
+    /// # Errors
+    /// The user database cannot be read.
     pub fn of_user(name: &str, group: Option<u32>) -> io::Result<Option<Identity>> {
         let key = CString::new(name)?;
         let Some((uid, primary)) = look_up(|record, room, length, found| {
@@ -63,13 +69,16 @@ impl Identity {
         }))
     }
 
-    /// Whether this is the superuser.
+    /// Returns whether this is the superuser.
     pub fn is_root(&self) -> bool {
         self.uid == 0
     }
 }
 
-/// The number of the group called `name`.
+/// Looks up the id of the group called `name`. `Ok(None)`: there is no such group.
+///
+/// # Errors
+/// The group database cannot be read.
 pub fn group_number(name: &str) -> io::Result<Option<u32>> {
     let key = CString::new(name)?;
     let found = look_up(|record: *mut libc::group, room, length, found| {
@@ -92,8 +101,8 @@ fn user_by_number(uid: u32) -> io::Result<Option<String>> {
     }))
 }
 
-/// Calls one of the `get…_r` family with as much room as it wants. The record points into the
-/// buffer beside it.
+/// Calls a function of the `get…_r` family with a buffer that grows until it is large enough. The
+/// record points into the returned buffer.
 fn look_up<Record>(
     call: impl Fn(*mut Record, *mut libc::c_char, usize, *mut *mut Record) -> libc::c_int,
 ) -> io::Result<Option<(Record, Vec<libc::c_char>)>> {
@@ -107,7 +116,7 @@ fn look_up<Record>(
             0 => return Ok(Some((record, room))),
             libc::ERANGE if room.len() < 1 << 24 => room.resize(room.len() * 4, 0),
             libc::EINTR => {}
-            // Some databases say so for "not there".
+            // Some databases return these errors for a missing entry.
             libc::ENOENT | libc::ESRCH | libc::EBADF | libc::EPERM => return Ok(None),
             error => return Err(io::Error::from_raw_os_error(error)),
         }
@@ -132,10 +141,10 @@ fn groups_of(user: &CStr, primary: u32) -> io::Result<Vec<u32>> {
     }
 }
 
-/// Becomes `identity` for good: supplementary groups first, the user last, since only root may set
-/// the others. Checks afterwards that it happened and that there is no way back.
+/// Changes this process to `identity` permanently: supplementary groups first, the user last,
+/// because only root may change the groups. Verifies afterwards that there is no way back.
 ///
-/// Async-signal-safe. The error names the step.
+/// Async-signal-safe. The error names the failed step.
 pub(crate) fn assume(identity: &Identity) -> Result<(), (&'static str, io::Error)> {
     let Identity { uid, gid, groups, .. } = identity;
     // SAFETY: `groups` is a live array of that length.

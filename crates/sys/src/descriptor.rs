@@ -1,4 +1,4 @@
-//! File descriptors as such: where they stand, what they survive.
+//! File descriptors: flags, inheritance and replacement.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -6,6 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use crate::check;
 
 /// Makes every later call on this open file return `WouldBlock` instead of waiting.
+///
+/// # Errors
+/// The error of `fcntl(2)`.
 pub fn set_nonblocking(descriptor: impl AsFd) -> io::Result<()> {
     let fd = descriptor.as_fd().as_raw_fd();
     // SAFETY: no memory arguments.
@@ -15,7 +18,10 @@ pub fn set_nonblocking(descriptor: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether `descriptor` stays open when this process executes another program.
+/// Sets whether `descriptor` stays open when this process executes another program.
+///
+/// # Errors
+/// The error of `fcntl(2)`.
 pub fn set_inheritable(descriptor: BorrowedFd<'_>, inheritable: bool) -> io::Result<()> {
     let flags = if inheritable { 0 } else { libc::FD_CLOEXEC };
     // SAFETY: no memory arguments.
@@ -23,10 +29,11 @@ pub fn set_inheritable(descriptor: BorrowedFd<'_>, inheritable: bool) -> io::Res
     Ok(())
 }
 
-/// Takes over a descriptor that this process was started with, and makes it close-on-exec.
+/// Takes ownership of a descriptor that this process was started with, and makes it close-on-exec.
 ///
-/// A number that is close-on-exec already is refused: it was opened by this process, or taken over
-/// before, so it has an owner. The standard ones are refused too.
+/// # Errors
+/// The descriptor is not open, is a standard one, or is already close-on-exec. A close-on-exec
+/// descriptor was opened by this process or taken over before, therefore it has an owner.
 pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: no memory arguments.
     let flags = check(unsafe { libc::fcntl(number, libc::F_GETFD) })?;
@@ -43,8 +50,11 @@ pub fn inherited(number: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Puts the open file `new` behind the descriptor `old`, at one stroke: whoever writes to `old`
-/// meanwhile writes to either the former file or the new one.
+/// Replaces the open file of the descriptor `old` by `new` atomically: a concurrent write to `old`
+/// reaches either the former file or the new one.
+///
+/// # Errors
+/// The error of `dup3(2)`.
 pub fn replace(old: BorrowedFd<'_>, new: BorrowedFd<'_>) -> io::Result<()> {
     if old.as_raw_fd() == new.as_raw_fd() {
         return Ok(());
@@ -54,10 +64,11 @@ pub fn replace(old: BorrowedFd<'_>, new: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Closes every descriptor above the standard ones but those in `keep`.
+/// Closes every descriptor except the standard ones and those in `keep`.
 ///
 /// # Safety
-/// Only for a fresh child process in which no owner of one of the others will ever use or drop it.
+/// Call it only in a new child process in which no owner of a closed descriptor will use or drop
+/// it.
 pub(crate) unsafe fn close_all_but(keep: &[RawFd]) {
     let mut keep: Vec<RawFd> =
         keep.iter().copied().filter(|fd| *fd > libc::STDERR_FILENO).collect();
@@ -77,7 +88,7 @@ pub(crate) fn close_on_exec_from(first: RawFd) {
     close_range(first, RawFd::MAX, libc::CLOSE_RANGE_CLOEXEC);
 }
 
-/// `close_range(2)`, or one by one on kernels before 5.11.
+/// Calls `close_range(2)`, or changes descriptors one by one on kernels before 5.11.
 fn close_range(first: RawFd, last: RawFd, flags: libc::c_uint) {
     // SAFETY: no memory arguments; that the descriptors may be closed is for the callers above to
     // know.

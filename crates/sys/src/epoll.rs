@@ -6,14 +6,14 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use crate::check;
 
-/// Changes the registration of `watched`, which one epoll instance of this process has, to
+/// Changes the registration of `watched` with an epoll instance of this process to
 /// `EPOLLEXCLUSIVE`: of the threads that wait for copies of one socket, each event wakes one.
 ///
-/// The instance belongs to tokio, which tells neither its descriptor nor the data of a
+/// The instance belongs to tokio, which reveals neither its descriptor nor the data of a
 /// registration. The kernel lists both in `/proc/self/fdinfo`.
 ///
 /// # Errors
-/// Fails where `/proc` does not show the registration. The registration is then unchanged.
+/// `/proc` does not show the registration. The registration is unchanged then.
 pub(crate) fn make_exclusive(watched: BorrowedFd<'_>) -> io::Result<()> {
     let Registration { instance, events, data } = registration_of(watched.as_raw_fd())?;
     let kept = events & (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLET).cast_unsigned();
@@ -34,7 +34,7 @@ struct Registration {
 fn registration_of(watched: RawFd) -> io::Result<Registration> {
     for entry in fs::read_dir("/proc/self/fdinfo")? {
         let entry = entry?;
-        // Descriptors of other threads come and go meanwhile.
+        // Other threads open and close descriptors during the iteration.
         let Ok(text) = fs::read_to_string(entry.path()) else {
             continue;
         };

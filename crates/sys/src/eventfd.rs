@@ -1,4 +1,4 @@
-//! `eventfd(2)`: the bell that wakes a sleeping event loop.
+//! `eventfd(2)`: a counter that wakes an event loop.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -8,13 +8,16 @@ use crate::check;
 
 /// A non-blocking event counter.
 ///
-/// An edge-triggered epoll reports each [`EventFd::ring`] anew, so a listener of that kind need not
-/// read it.
+/// An edge-triggered epoll reports every [`EventFd::ring`], therefore its listener does not have to
+/// read the counter.
 #[derive(Debug)]
 pub struct EventFd(File);
 
 impl EventFd {
-    /// A new counter at zero.
+    /// Creates a counter at zero.
+    ///
+    /// # Errors
+    /// The error of `eventfd(2)`.
     pub fn new() -> io::Result<EventFd> {
         // SAFETY: eventfd has no memory arguments.
         let fd = check(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
@@ -22,7 +25,10 @@ impl EventFd {
         Ok(EventFd(unsafe { File::from_raw_fd(fd) }))
     }
 
-    /// Adds one. A counter that is full already says what we want to say, so that is not an error.
+    /// Adds one. A full counter is not an error, because its listener was notified already.
+    ///
+    /// # Errors
+    /// The error of `write(2)`.
     pub fn ring(&self) -> io::Result<()> {
         match (&self.0).write_all(&1u64.to_ne_bytes()) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
@@ -30,7 +36,10 @@ impl EventFd {
         }
     }
 
-    /// Takes the count and sets it to zero; 0 if nobody rang.
+    /// Returns the count and sets it to zero. 0 if [`EventFd::ring`] was not called.
+    ///
+    /// # Errors
+    /// The error of `read(2)`.
     pub fn take(&self) -> io::Result<u64> {
         let mut count = [0; 8];
         match (&self.0).read_exact(&mut count) {

@@ -1,4 +1,4 @@
-//! Folders: their names, and such that belong to one user alone.
+//! Folders: listing names, and creating folders that belong to one user alone.
 
 use std::ffi::CStr;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -9,8 +9,11 @@ use std::path::Path;
 
 use crate::open::{self, Access};
 
-/// The names in an open folder, in no order, without `.` and `..`, at most so many. One opened with
-/// `O_PATH` will do.
+/// Lists at most `most` names in an open folder, in no order, without `.` and `..`. The folder may
+/// be opened with `O_PATH`.
+///
+/// # Errors
+/// The folder cannot be read.
 pub fn names(folder: BorrowedFd<'_>, most: usize) -> io::Result<Vec<Box<[u8]>>> {
     let again = open::step(folder, c".", Access::Read)?;
     // SAFETY: a fresh descriptor, which belongs to the stream from here on.
@@ -37,9 +40,12 @@ pub fn names(folder: BorrowedFd<'_>, most: usize) -> io::Result<Vec<Box<[u8]>>> 
     Ok(names)
 }
 
-/// Makes sure that `path` is a folder of user `uid` that nobody else may enter. One that is there
-/// must belong to that user already, and may not be a symbolic link: who could put it there could
-/// read what is written into it.
+/// Creates a folder at `path` that belongs to user `uid` and that no other user may enter. An
+/// existing folder must belong to that user, and must not be a symbolic link: whoever created it
+/// could otherwise read the files in it.
+///
+/// # Errors
+/// The folder cannot be created, or belongs to another user.
 pub fn make_private(path: &Path, uid: u32, gid: u32) -> io::Result<()> {
     let fresh = match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => true,

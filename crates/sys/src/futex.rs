@@ -4,22 +4,25 @@ use std::io;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-/// Why [`wait`] came back.
+/// The reason why [`wait`] returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
-    /// Somebody called [`wake`], or the kernel woke us for nothing: look at the word again.
+    /// [`wake`] was called, or the kernel woke the thread without a reason. Read the word again.
     Woken,
-    /// The word did not hold the expected value any more.
+    /// The word did not have the expected value.
     Changed,
-    /// The time is over.
+    /// The timeout is over.
     TimedOut,
     /// A signal handler ran.
     Interrupted,
 }
 
-/// Sleeps while `word` holds `expected`, at most for `timeout`.
+/// Sleeps while `word` is `expected`, for at most `timeout`.
 ///
 /// The word may be shared with other processes (no `FUTEX_PRIVATE_FLAG`).
+///
+/// # Errors
+/// Another error of `futex(2)`.
 pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) -> io::Result<Wake> {
     let limit = timeout.map(|timeout| libc::timespec {
         tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
@@ -42,7 +45,7 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) -> io::R
     }
 }
 
-/// Wakes one sleeper on `word`; says whether there was one.
+/// Wakes one thread that sleeps on `word`. Returns whether there was one.
 pub fn wake(word: &AtomicU32) -> bool {
     // SAFETY: FUTEX_WAKE only uses the address as a key.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1) > 0 }

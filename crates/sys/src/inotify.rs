@@ -1,4 +1,4 @@
-//! `inotify(7)`: hearing of changes in folders.
+//! `inotify(7)`: notifications of changes in folders.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -6,36 +6,40 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::{check, check_size};
 
-/// A queue of changes, non-blocking.
+/// A non-blocking queue of changes.
 #[derive(Debug)]
 pub struct Inotify(OwnedFd);
 
-/// A folder that is watched. The kernel gives the same value for the same folder, by whatever path
-/// it was reached, and does not give it to another one later.
+/// A watched folder. The kernel returns the same value for the same folder, whatever path it was
+/// reached by, and never reuses it for another folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Watch(i32);
 
-/// One change.
+/// A change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// Something called `name` in the folder came, went, was written to, or has other rights.
+    /// An entry of the folder was created, removed, written to, or its rights were changed.
     Entry {
         /// The folder.
         folder: Watch,
-        /// What in it.
+        /// The entry's name.
         name: &'a [u8],
     },
-    /// The folder itself has other rights, another place, or is gone.
+    /// The folder itself was moved or removed, or its rights were changed.
     Folder(Watch),
-    /// The folder is not watched any more: it is gone, unmounted, or [`Inotify::remove`] was
+    /// The folder is no longer watched: it was removed or unmounted, or [`Inotify::remove`] was
     /// called.
     Ended(Watch),
-    /// Changes were lost: there were more than the kernel keeps for us. Anything may have changed.
+    /// Changes were lost because the kernel's queue was full. Anything may have changed.
     Overflow,
 }
 
 impl Inotify {
-    /// An empty queue. Fails where the user has too many of them (`fs.inotify.max_user_instances`).
+    /// Creates an empty queue.
+    ///
+    /// # Errors
+    /// The error of `inotify_init1(2)`, for example if the user has too many queues
+    /// (`fs.inotify.max_user_instances`).
     pub fn new() -> io::Result<Inotify> {
         // SAFETY: no memory arguments.
         let fd = check(unsafe { libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC) })?;
@@ -43,25 +47,35 @@ impl Inotify {
         Ok(Inotify(unsafe { OwnedFd::from_raw_fd(fd) }))
     }
 
-    /// Watches an open folder (`O_PATH` will do, yet the folder must be readable). `StorageFull`
-    /// where the user has too many watches (`fs.inotify.max_user_watches`).
+    /// Watches an open folder. It may be opened with `O_PATH`, but must be readable.
     ///
-    /// inotify knows paths only; the descriptor's own in `/proc` is one that no rename can turn to
-    /// something else.
+    /// # Errors
+    /// `StorageFull` if the user has too many watches (`fs.inotify.max_user_watches`), or another
+    /// error of `inotify_add_watch(2)`.
+    ///
+    /// inotify accepts only paths. The path of the descriptor in `/proc` cannot be redirected by a
+    /// rename.
     pub fn watch(&self, folder: BorrowedFd<'_>) -> io::Result<Watch> {
         let path = CString::new(format!("/proc/self/fd/{}", folder.as_raw_fd()))?;
         self.watch_path(&path)
     }
 
-    /// Stops watching. What is still in the queue comes, then [`Event::Ended`].
+    /// Stops watching a folder. Its queued changes are still delivered, followed by
+    /// [`Event::Ended`].
+    ///
+    /// # Errors
+    /// The error of `inotify_rm_watch(2)`.
     pub fn remove(&self, watch: Watch) -> io::Result<()> {
         // SAFETY: no memory arguments.
         check(unsafe { libc::inotify_rm_watch(self.0.as_raw_fd(), watch.0) })?;
         Ok(())
     }
 
-    /// Takes what is in the queue, as much as fits into `buffer` (at least [`LEAST_BUFFER`] bytes);
-    /// nothing if it is empty.
+    /// Reads queued changes, as many as fit into `buffer` (at least [`LEAST_BUFFER`] bytes).
+    /// Returns no changes if the queue is empty.
+    ///
+    /// # Errors
+    /// The error of `read(2)`.
     pub fn read<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Events<'a>> {
         // SAFETY: the buffer is live and as long as we say.
         let read =
@@ -86,7 +100,7 @@ impl AsFd for Inotify {
     }
 }
 
-/// The changes of one [`Inotify::read`], oldest first.
+/// The changes of one call of [`Inotify::read`], oldest first.
 #[derive(Debug)]
 pub struct Events<'a>(&'a [u8]);
 
@@ -100,7 +114,7 @@ impl<'a> Iterator for Events<'a> {
         let mask = u32::from_ne_bytes(word(4));
         let (name, rest) = rest.split_at_checked(u32::from_ne_bytes(word(12)) as usize)?;
         self.0 = rest;
-        // The kernel fills up with NUL.
+        // The kernel pads names with NUL.
         let name = &name[..name.iter().position(|&byte| byte == 0).unwrap_or(name.len())];
         Some(if mask & libc::IN_Q_OVERFLOW != 0 {
             Event::Overflow
@@ -114,15 +128,15 @@ impl<'a> Iterator for Events<'a> {
     }
 }
 
-/// Room for one event with the longest name.
+/// Bytes of one event with the longest possible name.
 pub const LEAST_BUFFER: usize = HEAD + 256;
 
 /// The fixed part of `struct inotify_event`: watch, mask, cookie, length of the name.
 const HEAD: usize = 16;
 
-/// Everything that can change what an open of a name in the folder finds. Not IN_CLOSE_WRITE:
-/// IN_MODIFY was before it. IN_EXCL_UNLINK spares us the writes to files that have no name any
-/// more.
+/// The changes that can affect the result of opening a name in the folder. IN_CLOSE_WRITE is not
+/// needed because IN_MODIFY precedes it. IN_EXCL_UNLINK leaves out writes to files that no longer
+/// have a name.
 const MASK: u32 = libc::IN_MODIFY
     | libc::IN_ATTRIB
     | libc::IN_CREATE

@@ -1,8 +1,8 @@
-//! Every raw system call of the workspace, behind safe functions.
+//! Safe functions for every raw system call of the workspace.
 //!
-//! Each module is one noun of the kernel's. A function here adds no policy: it makes the call,
-//! turns `-1` into an [`std::io::Error`] and hands out owned descriptors. What must hold for the
-//! call to be sound is checked here, so that callers need no `unsafe`.
+//! Each module is one concept of the kernel. A function adds no policy: it makes the call, turns
+//! `-1` into an [`std::io::Error`] and returns owned descriptors. The functions check the
+//! conditions for the call's soundness, therefore callers need no `unsafe`.
 #![allow(unsafe_code)] // This crate is where the system calls live.
 
 pub mod credentials;
@@ -28,7 +28,7 @@ pub mod zone;
 
 use std::io;
 
-/// Turns the C convention "-1 means look at errno" into a `Result`.
+/// Converts the C convention "-1 means an error in errno" to a `Result`.
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result == -1 {
         Err(io::Error::last_os_error())
@@ -37,7 +37,7 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     }
 }
 
-/// As [`check`], for calls that answer with a size.
+/// As [`check`], for calls that return a size.
 fn check_size(result: libc::ssize_t) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }

@@ -6,8 +6,12 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::check;
 
-/// Listens on `address`: non-blocking, close-on-exec, `SO_REUSEADDR`, and IPv6 for itself alone, so
-/// that both families can share a port. Accepted connections inherit `TCP_NODELAY`.
+/// Listens on `address`. The socket is non-blocking, close-on-exec and has `SO_REUSEADDR`. An IPv6
+/// socket accepts only IPv6, which allows both families to share a port. Accepted connections
+/// inherit `TCP_NODELAY`.
+///
+/// # Errors
+/// The error of `socket(2)`, `bind(2)` or `listen(2)`.
 pub fn listen(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
     let family = if address.is_ipv4() {
         libc::AF_INET

@@ -1,4 +1,4 @@
-//! `memfd_create(2)` and `mmap(2)`: memory that two processes share and that no third one can find.
+//! `memfd_create(2)` and `mmap(2)`: memory that processes share and that no other process can find.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -6,10 +6,13 @@ use std::ptr::NonNull;
 
 use crate::{check, check_size};
 
-/// An anonymous file of `length` bytes, all zero, that nobody can shrink or grow any more.
+/// Creates an anonymous file of `length` zero bytes, whose size cannot be changed.
 ///
-/// The seal matters: a peer that could shrink the file would turn the next access of ours into
+/// The seal is necessary: a peer that could shrink the file could make this process fail with
 /// SIGBUS.
+///
+/// # Errors
+/// The error of a system call.
 pub fn sealed_file(name: &std::ffi::CStr, length: usize) -> io::Result<OwnedFd> {
     // SAFETY: `name` is NUL-terminated.
     let fd = check(unsafe {
@@ -26,7 +29,10 @@ pub fn sealed_file(name: &std::ffi::CStr, length: usize) -> io::Result<OwnedFd> 
     Ok(file)
 }
 
-/// Whether `file` is sealed as [`sealed_file`] does it, and holds exactly `length` bytes.
+/// Returns whether `file` is sealed as by [`sealed_file`] and has exactly `length` bytes.
+///
+/// # Errors
+/// The error of a system call.
 pub fn is_sealed(file: BorrowedFd<'_>, length: usize) -> io::Result<bool> {
     // SAFETY: no memory arguments.
     let seals = check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) })?;
@@ -40,8 +46,8 @@ pub fn is_sealed(file: BorrowedFd<'_>, length: usize) -> io::Result<bool> {
 
 /// A shared, writable mapping, unmapped on drop.
 ///
-/// It hands out a pointer only: other processes write to these bytes at any moment, so no reference
-/// to them may exist.
+/// Only a pointer is available: other processes write to these bytes at any time, therefore no
+/// reference to them may exist.
 #[derive(Debug)]
 pub struct Mapping {
     base: NonNull<u8>,
@@ -56,6 +62,9 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps the first `length` bytes of `file`, which must not be shorter (see [`is_sealed`]).
+    ///
+    /// # Errors
+    /// The file is not sealed with this length, or the error of `mmap(2)`.
     pub fn new(file: BorrowedFd<'_>, length: usize) -> io::Result<Mapping> {
         if !is_sealed(file, length)? {
             return Err(io::Error::new(
@@ -82,12 +91,12 @@ impl Mapping {
         Ok(Mapping { base, length })
     }
 
-    /// The first byte.
+    /// Pointer to the first byte.
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }
 
-    /// The number of mapped bytes.
+    /// Number of mapped bytes.
     pub fn length(&self) -> usize {
         self.length
     }
@@ -101,8 +110,11 @@ impl Drop for Mapping {
     }
 }
 
-/// Gives the pages of `[offset, offset+length)` of a memory file back to the kernel; they read as
+/// Releases the pages of `[offset, offset+length)` of a memory file to the kernel. They read as
 /// zero afterwards.
+///
+/// # Errors
+/// The error of `fallocate(2)`.
 pub fn release(file: impl AsFd, offset: usize, length: usize) -> io::Result<()> {
     let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
     let length = libc::off_t::try_from(length).map_err(|_| io::ErrorKind::InvalidInput)?;
@@ -112,11 +124,14 @@ pub fn release(file: impl AsFd, offset: usize, length: usize) -> io::Result<()> 
     Ok(())
 }
 
-/// `writev(2)` from raw parts: the kernel copies, so the bytes may change meanwhile without harm to
-/// us.
+/// Calls `writev(2)` with raw parts. The kernel copies the bytes, therefore they may change during
+/// the call.
+///
+/// # Errors
+/// The error of `writev(2)`.
 ///
 /// # Safety
-/// Every part must be mapped, readable memory for the length of the call.
+/// Every part must be mapped, readable memory during the call.
 pub unsafe fn write_parts(to: BorrowedFd<'_>, parts: &[libc::iovec]) -> io::Result<usize> {
     let count = libc::c_int::try_from(parts.len()).unwrap_or(libc::c_int::MAX);
     // SAFETY: `parts` is a live array of `count` entries; the caller vouches for what they point

@@ -1,4 +1,4 @@
-//! `openat2(2)`: opening below a folder, where no name, link or rename may lead out of it.
+//! `openat2(2)`: opens files below a folder. No name, link or rename can lead out of the folder.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::stat::{FileType, Stat};
 use crate::{check, check_size};
 
-/// What for.
+/// The purpose of opening a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// To read its bytes. Never waits: a pipe without a writer opens at once.
+    /// To read its bytes. Opening never waits: a pipe without a writer is opened at once.
     Read,
-    /// Only to point at it (`O_PATH`), which needs no right to read and touches no device.
+    /// To refer to it (`O_PATH`). This requires no right to read and has no effect on devices.
     Point,
-    /// To point at a folder; `NotADirectory` for anything else.
+    /// To refer to a folder; anything else is `NotADirectory`.
     Folder,
 }
 
@@ -30,7 +30,10 @@ impl Access {
     }
 }
 
-/// Points at the folder that `path` leads to, links followed: for paths that the operator wrote.
+/// Opens the folder at `path` with `O_PATH` and follows links. For paths that the operator wrote.
+///
+/// # Errors
+/// The error of `open(2)`.
 pub fn folder(path: &CStr) -> io::Result<OwnedFd> {
     // SAFETY: `path` is NUL-terminated.
     let fd = check(unsafe { libc::open(path.as_ptr(), Access::Folder.flags()) })?;
@@ -38,8 +41,11 @@ pub fn folder(path: &CStr) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Opens what `path` leads to for reading, links followed: for files that a site's owner names.
+/// Opens the file at `path` for reading and follows links. For files that a site's owner names.
 /// Never waits.
+///
+/// # Errors
+/// The error of `open(2)`.
 pub fn file(path: &CStr) -> io::Result<OwnedFd> {
     // SAFETY: `path` is NUL-terminated.
     let fd = check(unsafe { libc::open(path.as_ptr(), Access::Read.flags()) })?;
@@ -47,12 +53,12 @@ pub fn file(path: &CStr) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Opens the file at `path` for adding to its end, and makes it if it is missing, readable for its
-/// group. For log files that the operator names.
+/// Opens the file at `path` for appending. Creates a missing file, readable for its group. For log
+/// files that the operator names.
 ///
 /// # Errors
-/// Those of `open(2)`. A pipe that nobody reads from is refused (`ENXIO`); opening it would wait
-/// for a reader.
+/// The error of `open(2)`. A pipe without a reader is refused (`ENXIO`), because opening it would
+/// wait for a reader.
 pub fn append(path: &CStr) -> io::Result<OwnedFd> {
     let flags = libc::O_WRONLY | libc::O_APPEND | libc::O_CREAT | libc::O_CLOEXEC | libc::O_NOCTTY;
     let mode: libc::mode_t = 0o640;
@@ -65,16 +71,19 @@ pub fn append(path: &CStr) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// Opens `path` below `folder` if there is no symbolic link on the way, the last component included
-/// (`ELOOP`), and nothing leads out of the folder (`EXDEV`).
+/// Opens `path` below `folder`.
+///
+/// # Errors
+/// `ELOOP` for a symbolic link anywhere in the path, `EXDEV` if the path leads out of the folder,
+/// or another error of `openat2(2)`.
 pub fn beneath(folder: BorrowedFd<'_>, path: &CStr, access: Access) -> io::Result<OwnedFd> {
     if !WITHOUT_OPENAT2.load(Ordering::Relaxed) {
         match openat2(folder, path, access) {
             Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
                 WITHOUT_OPENAT2.store(true, Ordering::Relaxed);
             }
-            // A sandbox's filter written before the call existed; or a file that says so itself,
-            // then it says it again.
+            // Either a sandbox refuses a call that is newer than its rules, or the file itself is
+            // refused, which the next attempt reports again.
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => {}
             other => return other,
         }
@@ -82,9 +91,11 @@ pub fn beneath(folder: BorrowedFd<'_>, path: &CStr, access: Access) -> io::Resul
     beneath_by_steps(folder, path, access)
 }
 
-/// Opens one component in `folder`, never through a link: with [`Access::Point`] the link itself,
-/// else `ELOOP` (`NotADirectory` with [`Access::Folder`]). The name must hold no slash and not be
-/// `..`.
+/// Opens one component in `folder` and never follows a link. The name must not contain a slash and
+/// must not be `..`. With [`Access::Point`] the link itself is opened.
+///
+/// # Errors
+/// `ELOOP` for a link (`NotADirectory` with [`Access::Folder`]), or another error of `openat(2)`.
 pub fn step(folder: BorrowedFd<'_>, name: &CStr, access: Access) -> io::Result<OwnedFd> {
     if name == c".." || name.to_bytes().contains(&b'/') {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -96,7 +107,10 @@ pub fn step(folder: BorrowedFd<'_>, name: &CStr, access: Access) -> io::Result<O
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Where a link leads that was opened with [`Access::Point`].
+/// Returns the target of a link that was opened with [`Access::Point`].
+///
+/// # Errors
+/// The error of `readlinkat(2)`.
 pub fn link_target(link: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
     let mut target = vec![0; LONGEST_TARGET];
     // SAFETY: the empty name means the descriptor itself; the buffer has the length given.
@@ -107,8 +121,8 @@ pub fn link_target(link: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
     Ok(target)
 }
 
-/// What opening can end with, as [`io::Error::raw_os_error`] has it: `io::ErrorKind` does not tell
-/// all of them apart.
+/// Error numbers of opening, as in [`io::Error::raw_os_error`]: `io::ErrorKind` does not
+/// distinguish all of them.
 pub mod errno {
     pub use libc::{
         EACCES, ELOOP, EMFILE, ENAMETOOLONG, ENFILE, ENODEV, ENOENT, ENOTDIR, ENXIO, EPERM, EXDEV,
@@ -135,8 +149,8 @@ fn openat2(folder: BorrowedFd<'_>, path: &CStr, access: Access) -> io::Result<Ow
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// [`beneath`] for kernels before 5.6 and sandboxes without `openat2`: a descriptor for every
-/// folder on the way, none opened through a link.
+/// [`beneath`] for kernels before 5.6 and for sandboxes without `openat2`: opens every folder of
+/// the path, never through a link.
 fn beneath_by_steps(folder: BorrowedFd<'_>, path: &CStr, access: Access) -> io::Result<OwnedFd> {
     let path = path.to_bytes();
     if path.starts_with(b"/") {
@@ -179,10 +193,10 @@ fn loop_error() -> io::Error {
     io::Error::from_raw_os_error(libc::ELOOP)
 }
 
-/// Set once the kernel has said that it does not know the call.
+/// Set once the kernel has refused the call as unknown.
 static WITHOUT_OPENAT2: AtomicBool = AtomicBool::new(false);
 
-/// PATH_MAX, which no link's target passes.
+/// PATH_MAX, the limit for a link's target.
 const LONGEST_TARGET: usize = 4096;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `poll(2)`: waiting for whichever of a few descriptors is ready.
+//! `poll(2)`: waits for the first ready descriptor of several.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use crate::check;
 
-/// Waits until one of `descriptors` is readable, closed by its peer or broken, at most for
-/// `timeout` (`None`: for ever). Returns for each whether it is; none are after the timeout or a
-/// signal.
+/// Waits until one of `descriptors` is readable, closed by its peer or broken, for at most
+/// `timeout` (`None`: forever). Returns the readiness of each descriptor. No descriptor is ready
+/// after the timeout or a signal.
 ///
 /// # Errors
 /// Those of `poll(2)`, except an interruption by a signal.
@@ -19,8 +19,9 @@ pub fn readable(
     wait(descriptors, libc::POLLIN, timeout)
 }
 
-/// Waits at most for `timeout` until `descriptor` takes more bytes. A pipe then takes at least
-/// `PIPE_BUF` bytes; a broken one and a regular file are always ready.
+/// Waits for at most `timeout` until `descriptor` accepts more bytes, and returns whether it does.
+/// A ready pipe accepts at least `PIPE_BUF` bytes. A broken pipe and a regular file are always
+/// ready.
 ///
 /// # Errors
 /// As [`readable`].
@@ -41,7 +42,7 @@ fn wait(
             revents: 0,
         })
         .collect();
-    // Rounded up, so that a deadline has passed when its timeout has.
+    // Rounded up, to make sure that the deadline has passed after the timeout.
     let milliseconds = timeout.map_or(-1, |timeout| {
         i32::try_from(timeout.as_micros().div_ceil(1000)).unwrap_or(i32::MAX)
     });

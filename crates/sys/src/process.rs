@@ -1,4 +1,4 @@
-//! Child processes: forking, starting programs, their end.
+//! Child processes: forking, starting programs, and exit statuses.
 
 mod exec;
 mod program;
@@ -14,29 +14,34 @@ use crate::{check, descriptor, signal};
 pub use exec::execute;
 pub use program::Program;
 
-/// The number of a process, never 0 or 1, which mean something else to `kill(2)`.
+/// A process id. Never 0 or 1, which have another meaning for `kill(2)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Pid(libc::pid_t);
 
 impl Pid {
-    /// The process with that number.
+    /// Converts a number; `None` if no process of this module can have it.
     pub fn from_number(number: u32) -> Option<Pid> {
         libc::pid_t::try_from(number).ok().filter(|pid| *pid > 1).map(Pid)
     }
 
-    /// As a number.
+    /// The process id as a number.
     pub fn number(self) -> u32 {
         self.0.unsigned_abs()
     }
 
-    /// Sends a signal to the process. One that is gone already is no error.
+    /// Sends a signal to the process. A process that has ended is not an error.
+    ///
+    /// # Errors
+    /// Another error of `kill(2)`.
     pub fn signal(self, signal: i32) -> io::Result<()> {
         // SAFETY: no memory arguments.
         gone_is_fine(check(unsafe { libc::kill(self.0, signal) }))
     }
 
-    /// Sends a signal to the whole process group that the process leads. An empty group is no
-    /// error.
+    /// Sends a signal to the process group that the process leads. An empty group is not an error.
+    ///
+    /// # Errors
+    /// Another error of `kill(2)`.
     pub fn signal_group(self, signal: i32) -> io::Result<()> {
         // SAFETY: no memory arguments.
         gone_is_fine(check(unsafe { libc::kill(-self.0, signal) }))
@@ -59,14 +64,14 @@ fn gone_is_fine(result: io::Result<libc::c_int>) -> io::Result<()> {
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// By itself, with this status.
+    /// By itself, with this exit status.
     Status(i32),
     /// By this signal.
     Signal(i32),
 }
 
 impl Exit {
-    /// From what `wait(2)` says.
+    /// Converts a status of `wait(2)`.
     pub fn from_wait(status: i32) -> Exit {
         if libc::WIFSIGNALED(status) {
             Exit::Signal(libc::WTERMSIG(status))
@@ -77,7 +82,7 @@ impl Exit {
 }
 
 impl fmt::Display for Exit {
-    /// The end of a sentence that begins with the process.
+    /// Writes the end of a sentence whose subject is the process.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Exit::Status(status) => write!(f, "ended with status {status}"),
@@ -89,7 +94,7 @@ impl fmt::Display for Exit {
     }
 }
 
-/// The usual name of a signal that ends processes.
+/// The name of a signal that can end processes.
 pub fn signal_name(number: i32) -> Option<&'static str> {
     let name = match number {
         libc::SIGABRT => "SIGABRT",
@@ -113,7 +118,10 @@ pub fn signal_name(number: i32) -> Option<&'static str> {
     Some(name)
 }
 
-/// Takes the end of some child off the kernel's books, if one has ended.
+/// Reaps one ended child, if there is one.
+///
+/// # Errors
+/// The error of `waitpid(2)`.
 pub fn reap() -> io::Result<Option<(Pid, Exit)>> {
     let mut status = 0;
     loop {
@@ -128,7 +136,10 @@ pub fn reap() -> io::Result<Option<(Pid, Exit)>> {
     }
 }
 
-/// Waits for the end of a child.
+/// Waits until a child has ended, and reaps it.
+///
+/// # Errors
+/// The error of `waitpid(2)`.
 pub fn wait(child: Pid) -> io::Result<Exit> {
     let mut status = 0;
     loop {
@@ -141,12 +152,15 @@ pub fn wait(child: Pid) -> io::Result<Exit> {
     }
 }
 
-/// Forks. The child runs `child` in a process group of its own, with default signals, no terminal
-/// on its standard input, and only the standard descriptors and `keep` open; it ends with the
-/// status that `child` answers.
+/// Forks. The child runs `child` in its own process group, with default signals, no terminal on its
+/// standard input, and only the standard descriptors and `keep` open. Its exit status is the result
+/// of `child`.
 ///
-/// Refused in a process of several threads, in whose child locks could stay locked for ever.
-/// `child` must not use, nor drop, a descriptor that is not in `keep`.
+/// `child` must neither use nor drop a descriptor that is not in `keep`.
+///
+/// # Errors
+/// This process has several threads, whose locks could stay locked forever in the child; or the
+/// error of `fork(2)`.
 pub fn fork(keep: &[RawFd], child: impl FnOnce() -> u8) -> io::Result<Pid> {
     if std::fs::read_dir("/proc/self/task")?.count() != 1 {
         return Err(io::Error::other("a process of several threads cannot fork"));
@@ -167,7 +181,7 @@ pub fn fork(keep: &[RawFd], child: impl FnOnce() -> u8) -> io::Result<Pid> {
             Err(_) => 70,
         }
     });
-    // Unwinding must not reach the parent's frames. 101 is what a panicking Rust program ends with.
+    // Unwinding must not reach the parent's frames. A panicking Rust program exits with 101.
     let status = std::panic::catch_unwind(run).unwrap_or(101);
     std::process::exit(status.into());
 }
@@ -179,24 +193,33 @@ fn null_input() -> io::Result<()> {
     Ok(())
 }
 
-/// Becomes `identity` for good, and checks that it happened.
+/// Changes this process to `identity` permanently, and verifies the change.
+///
+/// # Errors
+/// The failed step and its error.
 pub fn become_for_good(identity: &Identity) -> io::Result<()> {
     credentials::assume(identity)
         .map_err(|(step, error)| io::Error::new(error.kind(), format!("{step}: {error}")))
 }
 
-/// From now on no program that this process executes gives it more rights, whatever its set-id bits
-/// say.
+/// Makes sure that no program that this process executes gets more rights, whatever its set-id bits
+/// are.
+///
+/// # Errors
+/// The error of `prctl(2)`.
 pub fn refuse_new_privileges() -> io::Result<()> {
     // SAFETY: no memory arguments.
     check(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) })?;
     Ok(())
 }
 
-/// When `parent` dies this process has so many seconds left. Fails if it is dead already.
+/// Limits the life of this process to `seconds` after the death of `parent`.
 ///
-/// Takes SIGUSR2 and SIGALRM for it. To be called after a change of user, which makes the kernel
-/// forget.
+/// Uses SIGUSR2 and SIGALRM. Call it after a change of user, which resets the setting in the
+/// kernel.
+///
+/// # Errors
+/// `parent` is dead already, or the error of a system call.
 pub fn outlive_parent_by(parent: Pid, seconds: u8) -> io::Result<()> {
     GRACE.store(seconds, std::sync::atomic::Ordering::Relaxed);
     let handler = start_the_alarm as extern "C" fn(libc::c_int);
@@ -218,25 +241,28 @@ extern "C" fn start_the_alarm(_signal: libc::c_int) {
     unsafe { libc::alarm(seconds.into()) };
 }
 
-/// What `ps` and `top` show, cut to 15 bytes by the kernel.
+/// Sets the name that `ps` and `top` show. The kernel cuts it to 15 bytes.
 pub fn set_name(name: &CStr) {
     // SAFETY: a NUL-terminated string. It cannot fail.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
-/// Sets the mode bits that files of this process are made without. Answers with the former ones.
+/// Sets the mode bits that new files of this process do not get. Returns the former ones.
 pub fn set_umask(mask: u32) -> u32 {
     // SAFETY: no memory arguments. It cannot fail.
     unsafe { libc::umask(mask) }
 }
 
-/// The process itself.
+/// The id of this process.
 pub fn own_pid() -> Pid {
     // SAFETY: no arguments.
     Pid(unsafe { libc::getpid() })
 }
 
-/// Soft and hard limit of open descriptors.
+/// Returns the soft and the hard limit of open descriptors.
+///
+/// # Errors
+/// The error of `getrlimit(2)`.
 pub fn descriptor_limit() -> io::Result<(u64, u64)> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is live.
@@ -244,8 +270,11 @@ pub fn descriptor_limit() -> io::Result<(u64, u64)> {
     Ok((limit.rlim_cur, limit.rlim_max))
 }
 
-/// Raises the soft limit of open descriptors to `wanted`, and the hard one if this process may; as
-/// far as it goes. Never lowers it. Answers what it is now.
+/// Raises the soft limit of open descriptors to `wanted`, and the hard limit if this process may.
+/// Never lowers a limit. Returns the present soft limit.
+///
+/// # Errors
+/// The error of `getrlimit(2)` or `setrlimit(2)`.
 pub fn raise_descriptor_limit(wanted: u64) -> io::Result<u64> {
     let (soft, hard) = descriptor_limit()?;
     if soft >= wanted {

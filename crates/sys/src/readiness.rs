@@ -1,4 +1,4 @@
-//! Waiting for a descriptor in the event loop.
+//! Waits for a descriptor in the event loop.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,16 +9,19 @@ use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
 use crate::epoll;
 
-/// A descriptor, registered with the event loop of the thread that made this.
+/// A descriptor that is registered with the event loop of the thread that created this value.
 ///
-/// It is a duplicate of our own, so that nothing can close it while the event loop knows it. Edges
-/// are reported: whoever is woken either reads until there is nothing left, or takes the edge
-/// itself for the message.
+/// The descriptor is a duplicate, therefore it cannot be closed while it is registered. Edges are
+/// reported: a woken task either reads until nothing is left, or uses the edge itself as the
+/// message.
 #[derive(Debug)]
 pub struct Readable(AsyncFd<OwnedFd>);
 
 impl Readable {
     /// Registers a duplicate of `fd`, which should be non-blocking.
+    ///
+    /// # Errors
+    /// The descriptor cannot be duplicated or registered.
     pub fn new(fd: BorrowedFd<'_>) -> io::Result<Readable> {
         let own = fd.try_clone_to_owned()?;
         // SAFETY: the descriptor is owned by the `AsyncFd` itself, and stays open and the same
@@ -28,21 +31,24 @@ impl Readable {
     }
 
     /// As [`Readable::new`], for a socket that several threads or processes watch: each event wakes
-    /// one of those that sleep. On a system that cannot do that, each event wakes all of them.
+    /// one of the sleeping threads. On a system without this option, each event wakes all of them.
     ///
-    /// The thread that is woken reads until there is nothing left. One that stops watching drops
-    /// this first and reads then, because an event that it got no longer wakes another.
+    /// The woken thread reads until nothing is left. A thread that stops watching drops this value
+    /// first and reads afterwards, because its last event has woken no other thread.
     ///
     /// # Errors
     /// As [`Readable::new`].
     pub fn exclusive(fd: BorrowedFd<'_>) -> io::Result<Readable> {
         let readable = Readable::new(fd)?;
-        // A refusal leaves the registration as it is.
+        // After a failure the registration is unchanged.
         let _ = epoll::make_exclusive(readable.0.get_ref().as_fd());
         Ok(readable)
     }
 
-    /// Waits until there may be something to read. The guard clears that state, or keeps it.
+    /// Waits until there may be something to read. The guard clears or keeps that state.
+    ///
+    /// # Errors
+    /// The event loop has been shut down.
     pub async fn ready(&self) -> io::Result<AsyncFdReadyGuard<'_, OwnedFd>> {
         self.0.readable().await
     }

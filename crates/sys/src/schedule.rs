@@ -1,4 +1,4 @@
-//! What the scheduler knows of a process: how long it ran, and how long it waited for a processor.
+//! Scheduler statistics of a process: its time on a processor, and its time waiting for one.
 
 use std::fs::File;
 use std::io;
@@ -8,24 +8,30 @@ use std::os::unix::fs::FileExt;
 #[derive(Debug)]
 pub struct Schedule(File);
 
-/// Times since the process began, in nanoseconds. The kernel brings them up to date every few
+/// Times since the start of the process, in nanoseconds. The kernel updates them every few
 /// milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Spent {
-    /// On a processor.
+pub struct CpuTimes {
+    /// Time on a processor.
     pub running: u64,
-    /// Ready to run, but every processor had something else to do.
+    /// Time ready to run but without a processor.
     pub delayed: u64,
 }
 
 impl Schedule {
-    /// Of this process. To be opened anew after a fork.
+    /// Opens the statistics of this process. Open them again after a fork.
+    ///
+    /// # Errors
+    /// The kernel has no scheduler statistics.
     pub fn of_this_process() -> io::Result<Schedule> {
         Ok(Schedule(File::open("/proc/self/schedstat")?))
     }
 
-    /// The times until now.
-    pub fn spent(&self) -> io::Result<Spent> {
+    /// Reads the present times.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn spent(&self) -> io::Result<CpuTimes> {
         let mut text = [0; 80];
         let length = self.0.read_at(&mut text, 0)?;
         parse(&text[..length])
@@ -33,9 +39,9 @@ impl Schedule {
     }
 }
 
-fn parse(text: &[u8]) -> Option<Spent> {
+fn parse(text: &[u8]) -> Option<CpuTimes> {
     let mut numbers = std::str::from_utf8(text).ok()?.split_ascii_whitespace().map(str::parse);
-    Some(Spent {
+    Some(CpuTimes {
         running: numbers.next()?.ok()?,
         delayed: numbers.next()?.ok()?,
     })
@@ -47,7 +53,10 @@ mod tests {
 
     #[test]
     fn two_numbers_are_needed() {
-        assert_eq!(parse(b"992697 97702 3\n"), Some(Spent { running: 992_697, delayed: 97_702 }));
+        assert_eq!(
+            parse(b"992697 97702 3\n"),
+            Some(CpuTimes { running: 992_697, delayed: 97_702 })
+        );
         assert_eq!(parse(b"992697"), None);
         assert_eq!(parse(b"a b c"), None);
     }

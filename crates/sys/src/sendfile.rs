@@ -1,16 +1,19 @@
-//! `sendfile(2)`: from the page cache into a socket, without a copy through our memory.
+//! `sendfile(2)`: sends from the page cache to a socket without copying through user memory.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::check_size;
 
-/// Sends up to `count` bytes of `file` from `offset` on; answers how many went. The file's own
-/// position stays.
+/// Sends up to `count` bytes of `file` from `offset`. Returns the number of bytes sent. The file's
+/// own position does not change.
 ///
-/// `WouldBlock` where a non-blocking socket takes nothing. 0 for a `count` that is not 0 means that
-/// the file ends at or before `offset`: it is shorter than it was, and what was promised cannot be
-/// sent. A closed peer is `BrokenPipe` where SIGPIPE is ignored, as Rust's runtime does.
+/// Returns 0 for a `count` above 0 if the file ends at or before `offset`: the file has become
+/// shorter, and the promised bytes cannot be sent.
+///
+/// # Errors
+/// `WouldBlock` if a non-blocking socket accepts no bytes. `BrokenPipe` for a closed peer if
+/// SIGPIPE is ignored, which Rust's runtime does.
 pub fn sendfile(
     socket: BorrowedFd<'_>,
     file: BorrowedFd<'_>,
@@ -30,7 +33,7 @@ pub fn sendfile(
     }
 }
 
-/// The kernel sends no more in one call.
+/// Largest number of bytes that the kernel sends in one call.
 const MOST: usize = 0x7fff_f000;
 
 #[cfg(test)]

@@ -1,30 +1,33 @@
-//! `SOCK_SEQPACKET` pairs: whole messages, with descriptors riding along (`SCM_RIGHTS`).
+//! `SOCK_SEQPACKET` pairs: whole messages with attached descriptors (`SCM_RIGHTS`).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::{check, check_size};
 
-/// The most descriptors that the kernel takes in one message (`SCM_MAX_FD`).
+/// Largest number of descriptors in one message (`SCM_MAX_FD`).
 pub const MOST_DESCRIPTORS: usize = 253;
 
 /// One end of a pair of connected message sockets.
 #[derive(Debug)]
 pub struct SeqPacket(OwnedFd);
 
-/// What [`SeqPacket::receive`] found.
+/// The result of [`SeqPacket::receive`].
 #[derive(Debug)]
 pub struct Received {
     /// Bytes of the message, 0 at the end of the stream.
     pub length: usize,
-    /// The descriptors that came with it, close-on-exec.
+    /// The attached descriptors, set to close-on-exec.
     pub descriptors: Vec<OwnedFd>,
-    /// The message, or its list of descriptors, was longer than the room given.
+    /// The message or its list of descriptors was longer than the buffer.
     pub truncated: bool,
 }
 
 impl SeqPacket {
-    /// Two connected ends, close-on-exec, blocking.
+    /// Creates two connected ends, close-on-exec and blocking.
+    ///
+    /// # Errors
+    /// The error of `socketpair(2)`.
     pub fn pair() -> io::Result<(SeqPacket, SeqPacket)> {
         let mut ends: [RawFd; 2] = [-1; 2];
         let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
@@ -36,7 +39,10 @@ impl SeqPacket {
         })
     }
 
-    /// Makes every later call return `WouldBlock` instead of waiting (or wait again).
+    /// Sets whether later calls return `WouldBlock` instead of waiting.
+    ///
+    /// # Errors
+    /// The error of `fcntl(2)`.
     pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
         let fd = self.0.as_raw_fd();
         // SAFETY: no memory arguments.
@@ -51,8 +57,10 @@ impl SeqPacket {
         Ok(())
     }
 
-    /// Sends one message with up to [`MOST_DESCRIPTORS`] descriptors. A closed peer is
-    /// `BrokenPipe`, never SIGPIPE.
+    /// Sends one message with up to [`MOST_DESCRIPTORS`] descriptors.
+    ///
+    /// # Errors
+    /// `BrokenPipe` for a closed peer (never SIGPIPE), or another error of `sendmsg(2)`.
     pub fn send(&self, message: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         if descriptors.len() > MOST_DESCRIPTORS {
             return Err(io::Error::new(
@@ -102,21 +110,26 @@ impl SeqPacket {
         }
     }
 
-    /// Receives one message into `room`.
-    pub fn receive(&self, room: &mut [u8]) -> io::Result<Received> {
-        self.receive_with(room, 0)
+    /// Receives one message into `buffer`.
+    ///
+    /// # Errors
+    /// The error of `recvmsg(2)`.
+    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Received> {
+        self.receive_with(buffer, 0)
     }
 
-    /// Receives one message, or fails with `WouldBlock` at once, even on a socket that another
-    /// process made blocking.
-    pub fn receive_now(&self, room: &mut [u8]) -> io::Result<Received> {
-        self.receive_with(room, libc::MSG_DONTWAIT)
+    /// Receives one message without waiting, even on a socket that another process made blocking.
+    ///
+    /// # Errors
+    /// `WouldBlock` if there is no message, or another error of `recvmsg(2)`.
+    pub fn receive_now(&self, buffer: &mut [u8]) -> io::Result<Received> {
+        self.receive_with(buffer, libc::MSG_DONTWAIT)
     }
 
-    fn receive_with(&self, room: &mut [u8], flags: libc::c_int) -> io::Result<Received> {
+    fn receive_with(&self, buffer: &mut [u8], flags: libc::c_int) -> io::Result<Received> {
         let mut part = libc::iovec {
-            iov_base: room.as_mut_ptr().cast(),
-            iov_len: room.len(),
+            iov_base: buffer.as_mut_ptr().cast(),
+            iov_len: buffer.len(),
         };
         let mut control = ControlBuffer::default();
         // SAFETY: an all-zero `msghdr` is valid.
@@ -167,7 +180,7 @@ impl AsRawFd for SeqPacket {
     }
 }
 
-/// Room for one `SCM_RIGHTS` message of the largest size, aligned as `cmsghdr` wants it.
+/// Space for one `SCM_RIGHTS` message of the largest size, with the alignment of `cmsghdr`.
 struct ControlBuffer([u64; 132]);
 
 impl Default for ControlBuffer {
@@ -176,11 +189,11 @@ impl Default for ControlBuffer {
     }
 }
 
-/// Takes ownership of every descriptor that came with a message.
+/// Takes ownership of every descriptor that is attached to a message.
 ///
 /// # Safety
-/// `header` must be as `recvmsg` left it, with its control buffer alive, and must be handed here
-/// only once.
+/// `header` must be as `recvmsg` left it, with its control buffer alive. Call the function only
+/// once per message.
 unsafe fn passed_descriptors(header: &libc::msghdr) -> Vec<OwnedFd> {
     let mut descriptors = Vec::new();
     // SAFETY: walking the control data with the C macros stays inside msg_controllen; each
@@ -214,9 +227,9 @@ mod tests {
         let mut file = std::fs::File::from(memory);
         file.write_all(b"hello").unwrap();
 
-        let mut room = [0; 16];
-        let mut received = right.receive(&mut room).unwrap();
-        assert_eq!(&room[..received.length], b"here");
+        let mut buffer = [0; 16];
+        let mut received = right.receive(&mut buffer).unwrap();
+        assert_eq!(&buffer[..received.length], b"here");
         let mut theirs = std::fs::File::from(received.descriptors.remove(0));
         theirs.rewind().unwrap();
         let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Signals as messages: `signalfd(2)`, and what a child does with those that it inherits.
+//! Signals as messages (`signalfd(2)`), and the signal handling of child processes.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,22 +8,26 @@ use crate::check;
 
 pub use libc::{SIGCHLD, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
-/// A signal that arrived.
+/// A received signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Arrived {
-    /// Its number.
+pub struct ReceivedSignal {
+    /// Number of the signal.
     pub signal: i32,
-    /// The kernel sent it by itself, as SIGHUP when the terminal is gone; otherwise a process did.
+    /// The kernel sent the signal, for example SIGHUP when the terminal is closed. Otherwise a
+    /// process sent it.
     pub by_kernel: bool,
 }
 
-/// The signals that were blocked for it, one after another.
+/// Receives blocked signals one by one.
 #[derive(Debug)]
 pub struct Signals(File);
 
 impl Signals {
-    /// Blocks `signals` in this thread and receives them here instead. Signals of one kind that
-    /// come together count as one.
+    /// Blocks `signals` in this thread and receives them here instead. Several pending signals of
+    /// one kind count as one.
+    ///
+    /// # Errors
+    /// The error of a system call.
     pub fn block(signals: &[i32]) -> io::Result<Signals> {
         let set = set_of(signals)?;
         // SAFETY: `set` is initialised; the old mask is not asked for.
@@ -35,8 +39,11 @@ impl Signals {
         Ok(Signals(unsafe { File::from_raw_fd(fd) }))
     }
 
-    /// The next signal, if there is one.
-    pub fn take(&self) -> io::Result<Option<Arrived>> {
+    /// Returns the next signal, or `None`.
+    ///
+    /// # Errors
+    /// The error of `read(2)`.
+    pub fn take(&self) -> io::Result<Option<ReceivedSignal>> {
         let mut room = [0; size_of::<libc::signalfd_siginfo>()];
         match (&self.0).read_exact(&mut room) {
             Ok(()) => {}
@@ -47,7 +54,7 @@ impl Signals {
         // makes no demand on alignment.
         let info: libc::signalfd_siginfo =
             unsafe { std::ptr::read_unaligned(room.as_ptr().cast()) };
-        Ok(Some(Arrived {
+        Ok(Some(ReceivedSignal {
             signal: i32::try_from(info.ssi_signo).map_err(|_| io::ErrorKind::InvalidData)?,
             by_kernel: info.ssi_code == libc::SI_KERNEL,
         }))
@@ -60,20 +67,26 @@ impl AsFd for Signals {
     }
 }
 
-/// Ignores a signal from now on; what is exec'ed later ignores it too.
+/// Ignores a signal. Programs that are executed later ignore it as well.
+///
+/// # Errors
+/// The error of `sigaction(2)`.
 pub fn ignore(signal: i32) -> io::Result<()> {
     disposition(signal, libc::SIG_IGN)
 }
 
-/// Gives a signal its default meaning.
+/// Restores the default action of a signal.
+///
+/// # Errors
+/// The error of `sigaction(2)`.
 pub fn restore(signal: i32) -> io::Result<()> {
     disposition(signal, libc::SIG_DFL)
 }
 
-/// Unblocks everything and gives every signal its default meaning, as a fresh process has it.
+/// Unblocks all signals and restores their default actions.
 pub(crate) fn reset() -> io::Result<()> {
-    // 64 is SIGRTMAX; SIGKILL, SIGSTOP and those that libc keeps for itself refuse, which is as
-    // good.
+    // 64 is SIGRTMAX. The calls for SIGKILL, SIGSTOP and libc's own signals fail, which is
+    // harmless.
     for signal in 1..=64 {
         let _ = disposition(signal, libc::SIG_DFL);
     }
@@ -83,7 +96,7 @@ pub(crate) fn reset() -> io::Result<()> {
     Ok(())
 }
 
-/// Sets what a signal does.
+/// Sets the action of a signal.
 pub(crate) fn disposition(signal: i32, handler: libc::sighandler_t) -> io::Result<()> {
     // SAFETY: an all-zero `sigaction` is valid: no flags, empty mask.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };

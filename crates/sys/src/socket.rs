@@ -1,12 +1,15 @@
-//! What the standard library leaves out of sockets.
+//! Socket options that the standard library does not offer.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::check_size;
 
-/// Sends `bytes` and lets the kernel wait with a packet that is not full: more follows at once
-/// (`MSG_MORE`).
+/// Sends `bytes` with `MSG_MORE`: the kernel holds an incomplete packet back because more bytes
+/// follow at once.
+///
+/// # Errors
+/// The error of `send(2)`.
 pub fn send_more(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     let flags = libc::MSG_MORE | libc::MSG_NOSIGNAL;
     // SAFETY: `bytes` is live, readable memory of that length.

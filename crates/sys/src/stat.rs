@@ -1,4 +1,4 @@
-//! `fstat(2)`: what an open file is, and how to notice that it is another one now.
+//! `fstat(2)`: the metadata of a file, which also shows whether the file has changed.
 
 use std::ffi::CStr;
 use std::io;
@@ -6,8 +6,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::check;
 
-/// What is known of a file. Two equal values mean, as far as metadata can tell, the same bytes
-/// under the same rights.
+/// The metadata of a file. Two equal values mean the same bytes and the same rights, as far as
+/// metadata can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
     /// The device of the file system.
@@ -22,13 +22,13 @@ pub struct Stat {
     pub group: u32,
     /// Bytes.
     pub size: u64,
-    /// When its bytes were last changed, or said to be.
+    /// Time of the last change of the bytes. Programs can set it.
     pub modified: Time,
-    /// When its bytes, rights or names were last changed. The kernel sets it, nobody can choose it.
+    /// Time of the last change of the bytes, rights or names. Only the kernel sets it.
     pub changed: Time,
 }
 
-/// A moment: seconds since 1970, and nanoseconds.
+/// A time in seconds since 1970 and nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time {
     /// Whole seconds since 1970, negative before.
@@ -37,10 +37,10 @@ pub struct Time {
     pub nanoseconds: u32,
 }
 
-/// What sort of thing a path names.
+/// The type of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileType {
-    /// Bytes.
+    /// A regular file.
     Regular,
     /// A folder.
     Directory,
@@ -51,7 +51,10 @@ pub enum FileType {
 }
 
 impl Stat {
-    /// Of an open file; one opened with `O_PATH` will do.
+    /// The metadata of an open file, which may be opened with `O_PATH`.
+    ///
+    /// # Errors
+    /// The error of `fstat(2)`.
     pub fn of(file: BorrowedFd<'_>) -> io::Result<Stat> {
         // SAFETY: an all-zero `stat` is a valid value of that plain C struct.
         let mut stat: libc::stat = unsafe { std::mem::zeroed() };
@@ -60,7 +63,10 @@ impl Stat {
         Ok(Stat::from(stat))
     }
 
-    /// Of `name` in `folder`, the link itself where it is one.
+    /// The metadata of `name` in `folder`. Does not follow a link.
+    ///
+    /// # Errors
+    /// The error of `fstatat(2)`.
     pub fn of_name(folder: BorrowedFd<'_>, name: &CStr) -> io::Result<Stat> {
         // SAFETY: an all-zero `stat` is a valid value of that plain C struct.
         let mut stat: libc::stat = unsafe { std::mem::zeroed() };
@@ -70,7 +76,10 @@ impl Stat {
         Ok(Stat::from(stat))
     }
 
-    /// Of whatever `path` leads to, links followed.
+    /// The metadata of the file at `path`. Follows links.
+    ///
+    /// # Errors
+    /// The error of `stat(2)`.
     pub fn of_path(path: &CStr) -> io::Result<Stat> {
         // SAFETY: an all-zero `stat` is a valid value of that plain C struct.
         let mut stat: libc::stat = unsafe { std::mem::zeroed() };
@@ -79,7 +88,10 @@ impl Stat {
         Ok(Stat::from(stat))
     }
 
-    /// Of what stands at `path`, the link itself where it is one.
+    /// The metadata of the file at `path`. Does not follow a link.
+    ///
+    /// # Errors
+    /// The error of `lstat(2)`.
     pub fn of_link(path: &CStr) -> io::Result<Stat> {
         // SAFETY: an all-zero `stat` is a valid value of that plain C struct.
         let mut stat: libc::stat = unsafe { std::mem::zeroed() };
@@ -88,7 +100,7 @@ impl Stat {
         Ok(Stat::from(stat))
     }
 
-    /// What sort of thing it is.
+    /// The type of the file.
     pub fn file_type(&self) -> FileType {
         match self.mode & libc::S_IFMT {
             libc::S_IFREG => FileType::Regular,
@@ -98,7 +110,7 @@ impl Stat {
         }
     }
 
-    /// Device and inode: equal for the same file, however it was reached.
+    /// Device and inode: equal for the same file, whatever path it was reached by.
     pub fn identity(&self) -> (u64, u64) {
         (self.device, self.inode)
     }

@@ -2,8 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-/// Seconds by which the local time is ahead of UTC at that moment, in seconds since 1970; 0 where
-/// it is not known.
+/// Seconds by which local time is ahead of UTC at a time in seconds since 1970; 0 if unknown.
 pub fn offset(seconds: i64) -> i32 {
     let time = seconds as libc::time_t; // 64 bits wide wherever it can matter
     let mut local = MaybeUninit::<libc::tm>::zeroed();

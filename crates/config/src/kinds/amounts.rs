@@ -7,14 +7,14 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{Kind, Problem, quoted, read_string, wrong_type};
-use crate::diagnostic::Report;
+use super::{Problem, ValueKind, quoted, read_string, wrong_type};
+use crate::diagnostic::MistakeCollector;
 use crate::values::Count;
 
-/// A whole number that is at least `MIN`.
+/// A whole number of at least `MIN`.
 pub(crate) struct AtLeast<T, const MIN: u64>(PhantomData<T>);
 
-impl<T: TryFrom<u64> + Display, const MIN: u64> Kind for AtLeast<T, MIN> {
+impl<T: TryFrom<u64> + Display, const MIN: u64> ValueKind for AtLeast<T, MIN> {
     type Value = T;
 
     fn name() -> String {
@@ -29,7 +29,7 @@ impl<T: TryFrom<u64> + Display, const MIN: u64> Kind for AtLeast<T, MIN> {
         value.to_string()
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<T> {
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<T> {
         let expected = Self::name();
         let number = integer(value, report, &expected)?;
         if number < MIN {
@@ -44,10 +44,10 @@ impl<T: TryFrom<u64> + Display, const MIN: u64> Kind for AtLeast<T, MIN> {
     }
 }
 
-/// `"auto"` or a whole number that is at least 1.
+/// `"auto"` or a whole number of at least 1.
 pub(crate) struct Counted;
 
-impl Kind for Counted {
+impl ValueKind for Counted {
     type Value = Count;
 
     fn name() -> String {
@@ -61,7 +61,7 @@ impl Kind for Counted {
         }
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<Count> {
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<Count> {
         let help = "give `\"auto\"` or a whole number, at least 1";
         if value.get_ref().is_integer() {
             return AtLeast::<usize, 1>::read(value, report).map(Count::Exactly);
@@ -81,7 +81,7 @@ pub(crate) struct Size<T>(PhantomData<T>);
 
 const SIZE_UNITS: [(&str, u32); 4] = [("T", 40), ("G", 30), ("M", 20), ("K", 10)];
 
-impl<T: TryFrom<u64> + TryInto<u64> + Copy> Kind for Size<T> {
+impl<T: TryFrom<u64> + TryInto<u64> + Copy> ValueKind for Size<T> {
     type Value = T;
 
     fn name() -> String {
@@ -100,7 +100,7 @@ impl<T: TryFrom<u64> + TryInto<u64> + Copy> Kind for Size<T> {
         bytes.to_string()
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<T> {
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<T> {
         let bytes = if value.get_ref().is_integer() {
             integer(value, report, "a size")?
         } else {
@@ -126,15 +126,16 @@ fn size(text: &str) -> Result<u64, Problem> {
         .ok_or_else(|| Problem::new(format!("`{text}` is too large"), help))
 }
 
-/// A length of time, as `"30s"`. Zero is refused: no limit of time makes sense with it.
+/// A duration, such as `"30s"`. Zero is refused, because no time limit can be zero.
 pub(crate) struct Span;
 
 const SPAN_UNITS: [(&str, u64); 4] = [("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
-/// Longer times are taken for a mistake; it also keeps sums of times far from overflow.
+/// The longest duration. Longer ones are probably mistakes; the limit also prevents overflow of
+/// sums.
 const LONGEST_SPAN: u64 = 30 * 24 * 3_600_000;
 
-impl Kind for Span {
+impl ValueKind for Span {
     type Value = Duration;
 
     fn name() -> String {
@@ -143,7 +144,7 @@ impl Kind for Span {
 
     fn show(value: &Duration) -> String {
         let milliseconds = value.as_millis();
-        // Minutes and hours only from two up: "60s" reads better than "1m".
+        // Minutes and hours are written from two up: "60s" is easier to read than "1m".
         let (unit, factor) = SPAN_UNITS
             .iter()
             .find(|(unit, factor)| {
@@ -156,7 +157,7 @@ impl Kind for Span {
         quoted(&format!("{}{unit}", milliseconds / u128::from(factor)))
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<Duration> {
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<Duration> {
         if let DeValue::Integer(number) = value.get_ref() {
             let help = format!("write the unit: `\"{number}s\"` or `\"{number}ms\"`");
             report.add(value.span(), format!("{number} is a duration without a unit"), Some(help));
@@ -187,7 +188,11 @@ fn split_unit(text: &str) -> (&str, &str) {
     (&text[..end], text[end..].trim_start())
 }
 
-fn integer(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>, expected: &str) -> Option<u64> {
+fn integer(
+    value: &Spanned<DeValue<'_>>,
+    report: &mut MistakeCollector<'_>,
+    expected: &str,
+) -> Option<u64> {
     let Some(number) = value.get_ref().as_integer() else {
         wrong_type(value, value.get_ref(), report, expected);
         return None;
@@ -207,10 +212,10 @@ fn integer(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>, expected: &str
 fn fit<T: TryFrom<u64>>(
     number: u64,
     value: &Spanned<DeValue<'_>>,
-    report: &mut Report<'_>,
+    report: &mut MistakeCollector<'_>,
 ) -> Option<T> {
     let fitted = T::try_from(number).ok();
-    // TOML's own integers are 64-bit and signed; more is a mistake on every machine.
+    // Integers of TOML are 64-bit and signed; larger ones are mistakes on every machine.
     if fitted.is_none() || number > i64::MAX.unsigned_abs() {
         report.add(value.span(), format!("{number} is too large"), None);
         return None;

@@ -1,18 +1,18 @@
-//! Where logs go and how their lines look.
+//! The destinations and formats of logs.
 
 use std::path::PathBuf;
 
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{Kind, Problem, quoted, read_string};
-use crate::diagnostic::Report;
+use super::{Problem, ValueKind, quoted, read_string};
+use crate::diagnostic::MistakeCollector;
 use crate::values::{AccessFormat, AccessTarget, ErrorTarget, LogLevel};
 
 /// `"off"`, `"-"` or a file.
 pub(crate) struct Access;
 
-impl Kind for Access {
+impl ValueKind for Access {
     type Value = AccessTarget;
 
     fn name() -> String {
@@ -27,7 +27,10 @@ impl Kind for Access {
         }
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<AccessTarget> {
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<AccessTarget> {
         read_string(value, report, &Self::name(), |text| {
             AccessTarget::parse(text)
                 .ok_or_else(|| empty("`\"off\"`, `\"-\"` for standard output, or a file"))
@@ -36,7 +39,7 @@ impl Kind for Access {
 }
 
 impl AccessTarget {
-    /// Understands `off`, `-` and a file's path; `None` for an empty text.
+    /// Parses `off`, `-` and a file's path; `None` for an empty text.
     pub fn parse(text: &str) -> Option<AccessTarget> {
         match text {
             "" => None,
@@ -50,7 +53,7 @@ impl AccessTarget {
 /// `"-"` or a file.
 pub(crate) struct Errors;
 
-impl Kind for Errors {
+impl ValueKind for Errors {
     type Value = ErrorTarget;
 
     fn name() -> String {
@@ -64,7 +67,10 @@ impl Kind for Errors {
         }
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<ErrorTarget> {
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<ErrorTarget> {
         read_string(value, report, &Self::name(), |text| match text {
             "" => Err(empty("`\"-\"` for standard error, or a file")),
             "off" => {
@@ -83,7 +89,7 @@ fn empty(help: &str) -> Problem {
 /// `"combined"` or `"json"`.
 pub(crate) struct Format;
 
-impl Kind for Format {
+impl ValueKind for Format {
     type Value = AccessFormat;
 
     fn name() -> String {
@@ -97,7 +103,10 @@ impl Kind for Format {
         })
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<AccessFormat> {
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<AccessFormat> {
         read_string(value, report, &Self::name(), |text| match text {
             "combined" => Ok(AccessFormat::Combined),
             "json" => Ok(AccessFormat::Json),
@@ -112,7 +121,7 @@ impl Kind for Format {
 /// `"error"`, `"warning"`, `"notice"` or `"info"`.
 pub(crate) struct Level;
 
-impl Kind for Level {
+impl ValueKind for Level {
     type Value = LogLevel;
 
     fn name() -> String {
@@ -125,7 +134,7 @@ impl Kind for Level {
         quoted(value.name())
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<LogLevel> {
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<LogLevel> {
         read_string(value, report, &Self::name(), |text| {
             LogLevel::from_name(text.as_bytes()).ok_or_else(|| {
                 Problem::new(

@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{Kind, List, Problem, quoted, read_string};
-use crate::diagnostic::Report;
+use super::{List, Problem, ValueKind, quoted, read_string};
+use crate::diagnostic::MistakeCollector;
 use crate::values::HostPattern;
 
 /// Declares a kind that is a checked string.
@@ -15,7 +15,7 @@ macro_rules! text_kind {
         $(#[$doc])+
         pub(crate) struct $Name;
 
-        impl Kind for $Name {
+        impl ValueKind for $Name {
             type Value = String;
 
             fn name() -> String {
@@ -26,7 +26,7 @@ macro_rules! text_kind {
                 if value.is_empty() { "unset".to_owned() } else { quoted(value) }
             }
 
-            fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<String> {
+            fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<String> {
                 let check: fn(&str) -> Result<(), Problem> = $check;
                 read_string(value, report, $words, |text| check(text).map(|()| text.to_owned()))
             }
@@ -98,7 +98,7 @@ fn is_plain_name(text: &str) -> bool {
 /// Host names and patterns.
 pub(crate) struct Hosts;
 
-impl Kind for Hosts {
+impl ValueKind for Hosts {
     type Value = Vec<HostPattern>;
 
     fn name() -> String {
@@ -109,7 +109,10 @@ impl Kind for Hosts {
         List::<Host>::show(value)
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<Vec<HostPattern>> {
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<Vec<HostPattern>> {
         let hosts = List::<Host>::read(value, report)?;
         if hosts.is_empty() {
             let help = "give at least one name; `\"*\"` is every name that no other site has";
@@ -122,7 +125,7 @@ impl Kind for Hosts {
 
 struct Host;
 
-impl Kind for Host {
+impl ValueKind for Host {
     type Value = HostPattern;
 
     fn name() -> String {
@@ -133,7 +136,10 @@ impl Kind for Host {
         quoted(&value.to_string())
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<HostPattern> {
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<HostPattern> {
         read_string(value, report, "a host name", host_pattern)
     }
 }
@@ -192,9 +198,9 @@ fn host_pattern(text: &str) -> Result<HostPattern, Problem> {
     })
 }
 
-/// Whether `name` is a host name by RFC 1123 §2.1: labels of letters, digits and inner hyphens.
-/// Underscores are let through here, unlike in names that become paths, since some internal
-/// networks have them.
+/// Returns whether `name` is a host name (RFC 1123 §2.1): labels of letters, digits and inner
+/// hyphens. Underscores are permitted because some internal networks use them; they are not
+/// permitted in names that become paths.
 fn check_host_name(name: &str) -> Result<(), &'static str> {
     if name.len() > 253 {
         return Err("is longer than 253 characters");

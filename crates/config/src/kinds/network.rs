@@ -5,13 +5,13 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{Kind, List, Problem, quoted, read_string};
-use crate::diagnostic::Report;
+use super::{List, Problem, ValueKind, quoted, read_string};
+use crate::diagnostic::MistakeCollector;
 
-/// A list of addresses, in which `":80"` stands for two.
+/// A list of addresses. `":80"` is two addresses.
 pub(crate) struct Addresses;
 
-impl Kind for Addresses {
+impl ValueKind for Addresses {
     type Value = Vec<SocketAddr>;
 
     fn name() -> String {
@@ -29,7 +29,10 @@ impl Kind for Addresses {
         )
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<Vec<SocketAddr>> {
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<Vec<SocketAddr>> {
         let addresses: Vec<_> =
             List::<Address>::read(value, report)?.into_iter().flatten().collect();
         if addresses.is_empty() {
@@ -53,7 +56,7 @@ impl Kind for Addresses {
 
 struct Address;
 
-impl Kind for Address {
+impl ValueKind for Address {
     type Value = Vec<SocketAddr>;
 
     fn name() -> String {
@@ -64,16 +67,21 @@ impl Kind for Address {
         String::new()
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<Vec<SocketAddr>> {
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<Vec<SocketAddr>> {
         read_string(value, report, "an address such as `\"127.0.0.1:8080\"`", |text| {
             listen_addresses(text).map_err(|(message, help)| Problem::new(message, help))
         })
     }
 }
 
-/// The addresses that `text` names: `127.0.0.1:8080`, `[::1]:8080`, or `:80` and `*:80` for the
-/// port on both families (the IPv6 socket is then to be bound for IPv6 only). The error is what is
-/// wrong and what to do.
+/// Returns the addresses that `text` names: `127.0.0.1:8080`, `[::1]:8080`, or `:80` and `*:80` for
+/// the port of both address families (the IPv6 socket must then be bound for IPv6 only).
+///
+/// # Errors
+/// The description of the mistake, and advice.
 pub fn listen_addresses(text: &str) -> Result<Vec<SocketAddr>, (String, String)> {
     const FORMS: &str =
         "write `\"127.0.0.1:8080\"`, `\"[::1]:8080\"`, or `\":80\"` for every address";

@@ -1,17 +1,17 @@
-//! What `.htaccess` files may say, and directives within the configuration.
+//! The directives that `.htaccess` files may use, and directives within the configuration.
 
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{Kind, List, Problem, Text, quoted, read_string};
-use crate::diagnostic::Report;
+use super::{List, Problem, Text, ValueKind, quoted, read_string};
+use crate::diagnostic::MistakeCollector;
 use crate::near;
 use crate::values::{AllowOverride, OverrideClass};
 
 /// `"All"`, `"None"`, or the classes of directives that are allowed.
 pub(crate) struct Overrides;
 
-impl Kind for Overrides {
+impl ValueKind for Overrides {
     type Value = AllowOverride;
 
     fn name() -> String {
@@ -36,8 +36,11 @@ impl Kind for Overrides {
         }
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<AllowOverride> {
-        // As in Apache, one string may hold several words.
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<AllowOverride> {
+        // One string may contain several words, as in Apache.
         let texts = List::<Text>::read(value, report)?;
         let mut allowed = AllowOverride::none();
         for word in texts.iter().flat_map(|text| text.split_ascii_whitespace()) {
@@ -101,7 +104,7 @@ fn unknown(word: &str) -> Problem {
 /// The name of one of Apache's directives.
 pub(crate) struct DirectiveName;
 
-impl Kind for DirectiveName {
+impl ValueKind for DirectiveName {
     type Value = String;
 
     fn name() -> String {
@@ -112,7 +115,7 @@ impl Kind for DirectiveName {
         quoted(value)
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<String> {
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<String> {
         read_string(value, report, "the name of a directive", |text| {
             if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
                 return Err(Problem::new(
@@ -125,10 +128,10 @@ impl Kind for DirectiveName {
     }
 }
 
-/// Directives, as they would stand in a file.
+/// Directives, written as in a file.
 pub(crate) struct Rules;
 
-impl Kind for Rules {
+impl ValueKind for Rules {
     type Value = String;
 
     fn name() -> String {
@@ -139,7 +142,7 @@ impl Kind for Rules {
         quoted(value)
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<String> {
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<String> {
         read_string(value, report, "directives in quotes", |text| {
             if text.contains('\0') {
                 return Err(Problem::new("the directives hold a NUL", "remove it"));

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{Kind, List, Problem, quoted, read_string};
-use crate::diagnostic::Report;
+use super::{List, Problem, ValueKind, quoted, read_string};
+use crate::diagnostic::MistakeCollector;
 use crate::values::{RootTemplate, Symlinks, TryStep};
 
 /// The path of a file or folder.
 pub(crate) struct File;
 
-impl Kind for File {
+impl ValueKind for File {
     type Value = PathBuf;
 
     fn name() -> String {
@@ -23,7 +23,7 @@ impl Kind for File {
         quoted(&value.to_string_lossy())
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<PathBuf> {
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<PathBuf> {
         read_string(value, report, "a path", |text| {
             check_path(text)?;
             Ok(PathBuf::from(text))
@@ -47,7 +47,7 @@ fn check_path(text: &str) -> Result<(), Problem> {
 /// A document root, perhaps with `{host}`.
 pub(crate) struct Root;
 
-impl Kind for Root {
+impl ValueKind for Root {
     type Value = RootTemplate;
 
     fn name() -> String {
@@ -61,7 +61,10 @@ impl Kind for Root {
         }
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<RootTemplate> {
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<RootTemplate> {
         read_string(value, report, "a path", root)
     }
 }
@@ -106,7 +109,7 @@ fn root(text: &str) -> Result<RootTemplate, Problem> {
 /// `"owner"`, `"inside"` or `"follow"`.
 pub(crate) struct SymlinkPolicy;
 
-impl Kind for SymlinkPolicy {
+impl ValueKind for SymlinkPolicy {
     type Value = Symlinks;
 
     fn name() -> String {
@@ -121,7 +124,7 @@ impl Kind for SymlinkPolicy {
         })
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<Symlinks> {
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<Symlinks> {
         read_string(value, report, &Self::name(), |text| match text {
             "owner" => Ok(Symlinks::Owner),
             "follow" => Ok(Symlinks::Follow),
@@ -137,7 +140,7 @@ impl Kind for SymlinkPolicy {
 /// What to try for a path, in order.
 pub(crate) struct Try;
 
-impl Kind for Try {
+impl ValueKind for Try {
     type Value = Vec<TryStep>;
 
     fn name() -> String {
@@ -148,7 +151,10 @@ impl Kind for Try {
         List::<Step>::show(value)
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<Vec<TryStep>> {
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<Vec<TryStep>> {
         let steps = List::<Step>::read(value, report)?;
         let Some((_, before_last)) = steps.split_last() else {
             report.add(
@@ -172,7 +178,7 @@ impl Kind for Try {
 
 struct Step;
 
-impl Kind for Step {
+impl ValueKind for Step {
     type Value = TryStep;
 
     fn name() -> String {
@@ -183,7 +189,7 @@ impl Kind for Step {
         quoted(&value.to_string())
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<TryStep> {
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<TryStep> {
         read_string(value, report, "something to try, such as `\"$uri\"` or `\"/index.php\"`", step)
     }
 }

@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Kind, Problem, quoted, wrong_type};
-use crate::diagnostic::Report;
+use super::{Problem, ValueKind, quoted, wrong_type};
+use crate::diagnostic::MistakeCollector;
 use crate::section::Section;
 use crate::settings::{Limits, Log, Php, Site};
 
@@ -34,7 +34,7 @@ impl Headed for Php {
     const HEADING: &'static str = "[site.php]";
 }
 
-impl<S: Headed> Kind for Table<S> {
+impl<S: Headed> ValueKind for Table<S> {
     type Value = S;
 
     fn name() -> String {
@@ -45,7 +45,7 @@ impl<S: Headed> Kind for Table<S> {
         "the defaults below".to_owned()
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<S> {
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<S> {
         match value.get_ref() {
             DeValue::Table(table) => Some(S::read(table, S::HEADING, report)),
             other => {
@@ -59,7 +59,7 @@ impl<S: Headed> Kind for Table<S> {
 /// The `[[site]]` tables.
 pub(crate) struct Sites;
 
-impl Kind for Sites {
+impl ValueKind for Sites {
     type Value = Vec<Site>;
 
     fn name() -> String {
@@ -70,7 +70,7 @@ impl Kind for Sites {
         "must be given".to_owned()
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<Vec<Site>> {
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<Vec<Site>> {
         let DeValue::Array(tables) = value.get_ref() else {
             let help = "begin each site with `[[site]]`, in two pairs of brackets";
             report.add(value.span(), "the sites are not a list of tables", Some(help.to_owned()));
@@ -95,7 +95,7 @@ impl Kind for Sites {
 /// `[site.php]`, `php = true` or `php = false`.
 pub(crate) struct PhpTable;
 
-impl Kind for PhpTable {
+impl ValueKind for PhpTable {
     type Value = Option<Php>;
 
     fn name() -> String {
@@ -111,7 +111,10 @@ impl Kind for PhpTable {
         .to_owned()
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<Option<Php>> {
+    fn read(
+        value: &Spanned<DeValue<'_>>,
+        report: &mut MistakeCollector<'_>,
+    ) -> Option<Option<Php>> {
         match value.get_ref() {
             DeValue::Boolean(true) => Some(Some(Php::default())),
             DeValue::Boolean(false) => Some(None),
@@ -123,7 +126,7 @@ impl Kind for PhpTable {
 /// php.ini values.
 pub(crate) struct Ini;
 
-impl Kind for Ini {
+impl ValueKind for Ini {
     type Value = Vec<(String, String)>;
 
     fn name() -> String {
@@ -136,7 +139,7 @@ impl Kind for Ini {
 
     fn read(
         value: &Spanned<DeValue<'_>>,
-        report: &mut Report<'_>,
+        report: &mut MistakeCollector<'_>,
     ) -> Option<Vec<(String, String)>> {
         read_pairs(value, report, &Self::name(), |name| {
             let plain =
@@ -155,7 +158,7 @@ impl Kind for Ini {
 /// Environment variables.
 pub(crate) struct Environment;
 
-impl Kind for Environment {
+impl ValueKind for Environment {
     type Value = Vec<(String, String)>;
 
     fn name() -> String {
@@ -168,7 +171,7 @@ impl Kind for Environment {
 
     fn read(
         value: &Spanned<DeValue<'_>>,
-        report: &mut Report<'_>,
+        report: &mut MistakeCollector<'_>,
     ) -> Option<Vec<(String, String)>> {
         read_pairs(value, report, &Self::name(), |name| {
             let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
@@ -198,7 +201,7 @@ fn show_pairs(pairs: &[(String, String)]) -> String {
 /// Reads a table of scalars in the order of the file.
 fn read_pairs(
     value: &Spanned<DeValue<'_>>,
-    report: &mut Report<'_>,
+    report: &mut MistakeCollector<'_>,
     expected: &str,
     check_name: impl Fn(&str) -> Result<(), Problem>,
 ) -> Option<Vec<(String, String)>> {
@@ -218,7 +221,7 @@ fn read_pairs(
 fn collect_pairs(
     table: &DeTable<'_>,
     prefix: &str,
-    report: &mut Report<'_>,
+    report: &mut MistakeCollector<'_>,
     check_name: &impl Fn(&str) -> Result<(), Problem>,
     pairs: &mut Vec<(usize, String, String)>,
     sound: &mut bool,
@@ -241,7 +244,7 @@ fn collect_pairs(
     }
 }
 
-fn scalar(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<String> {
+fn scalar(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<String> {
     let text = match value.get_ref() {
         DeValue::String(text) => text.to_string(),
         // PHP reads decimal, and 0x and 0o as in TOML; decimal is what everything that looks at the

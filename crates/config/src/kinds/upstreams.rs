@@ -5,14 +5,14 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::{Kind, Problem, quoted, read_string};
-use crate::diagnostic::Report;
+use super::{Problem, ValueKind, quoted, read_string};
+use crate::diagnostic::MistakeCollector;
 use crate::values::Upstream;
 
 /// `http://127.0.0.1:3000`, `unix:/run/app.sock|http://app`.
 pub(crate) struct UpstreamUrl;
 
-impl Kind for UpstreamUrl {
+impl ValueKind for UpstreamUrl {
     type Value = Upstream;
 
     fn name() -> String {
@@ -23,7 +23,7 @@ impl Kind for UpstreamUrl {
         quoted(&value.to_string())
     }
 
-    fn read(value: &Spanned<DeValue<'_>>, report: &mut Report<'_>) -> Option<Upstream> {
+    fn read(value: &Spanned<DeValue<'_>>, report: &mut MistakeCollector<'_>) -> Option<Upstream> {
         read_string(value, report, "a URL such as `\"http://127.0.0.1:3000\"`", parse)
     }
 }

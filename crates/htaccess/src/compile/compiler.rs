@@ -9,12 +9,12 @@ use crate::language::{Item, Parsed};
 use crate::mistake::{Complaint, Mistake, MistakeKind, Place, Severity};
 use crate::near::nearest;
 use crate::registry::{self, Registered};
-use crate::scope::{Scope, Surroundings};
+use crate::scope::{CompileContext, Scope};
 use crate::settings::Settings;
 
 pub(super) struct Compiler<'c> {
     excerpt: Excerpt<'c>,
-    surroundings: &'c Surroundings,
+    surroundings: &'c CompileContext,
     mistake: Option<Box<Mistake>>,
     remarks: Vec<Mistake>,
 }
@@ -37,7 +37,7 @@ impl<'c> Context<'c> {
 }
 
 impl<'c> Compiler<'c> {
-    pub(super) fn new(source: &'c [u8], surroundings: &'c Surroundings) -> Compiler<'c> {
+    pub(super) fn new(source: &'c [u8], surroundings: &'c CompileContext) -> Compiler<'c> {
         let excerpt = Excerpt::new(source, surroundings.file.clone());
         Compiler {
             excerpt,

@@ -9,14 +9,14 @@ use super::unsupported::server_directive;
 use crate::language::{Conditions, Item, word, words};
 use crate::pattern::Pattern;
 use crate::registry;
-use crate::scope::Surroundings;
+use crate::scope::CompileContext;
 
 /// The version of Apache that `<IfVersion>` compares with: the one whose behaviour is followed.
 pub const VERSION: (u32, u32, u32) = (2, 4, 71);
 
 /// Answers to the questions of [`language::parse`](crate::language::parse).
 pub(crate) struct ConditionAnswers<'a> {
-    surroundings: &'a Surroundings,
+    surroundings: &'a CompileContext,
     exists: &'a mut dyn FnMut(&[u8]) -> bool,
     pub(super) asked: Vec<(Box<[u8]>, bool)>,
     /// The `<IfModule>`s whose module there is not, with line and column.
@@ -25,7 +25,7 @@ pub(crate) struct ConditionAnswers<'a> {
 
 impl<'a> ConditionAnswers<'a> {
     pub(crate) fn new(
-        surroundings: &'a Surroundings,
+        surroundings: &'a CompileContext,
         exists: &'a mut dyn FnMut(&[u8]) -> bool,
     ) -> ConditionAnswers<'a> {
         ConditionAnswers {

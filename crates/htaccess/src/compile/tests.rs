@@ -1,15 +1,15 @@
-use super::{Surroundings, compile, compile_asking};
+use super::{CompileContext, compile, compile_asking};
 use crate::directive::Overrides;
 use crate::mistake::MistakeKind;
 use crate::settings::Names;
 use crate::settings::Settings;
 
-fn surroundings() -> Surroundings {
-    Surroundings::new("f", b"/site/")
+fn surroundings() -> CompileContext {
+    CompileContext::new("f", b"/site/")
 }
 
 /// The first mistake, without where and what to do.
-fn mistake_with(text: &str, surroundings: &Surroundings) -> Option<String> {
+fn mistake_with(text: &str, surroundings: &CompileContext) -> Option<String> {
     compile(text.as_bytes(), surroundings).mistake.map(|mistake| mistake.message)
 }
 
@@ -236,7 +236,7 @@ fn how_many_arguments() {
 
 #[test]
 fn what_is_not_allowed() {
-    let with = |overrides: Overrides, list: &[&str]| Surroundings {
+    let with = |overrides: Overrides, list: &[&str]| CompileContext {
         overrides,
         override_list: list.iter().map(|&name| name.into()).collect(),
         ..surroundings()
@@ -266,7 +266,7 @@ fn what_is_not_allowed() {
     ] {
         assert_eq!(mistake_with(text, &surroundings).as_deref(), message, "{text}");
     }
-    let mut lenient = Surroundings {
+    let mut lenient = CompileContext {
         nonfatal_override: true,
         ..with(limit, &[])
     };

@@ -4,7 +4,7 @@
 use super::{Conditions, Item, parse, word};
 use crate::lint;
 use crate::mistake::{Mistake, Severity};
-use crate::{Surroundings, compile};
+use crate::{CompileContext, compile};
 
 #[cfg(test)]
 mod smoke;
@@ -15,7 +15,7 @@ pub fn file(data: &[u8]) {
     let parsed = parse(data, &mut Coin(data.len()));
     let lines: Vec<&[u8]> = data.split(|&byte| byte == b'\n').collect();
     each(&parsed.items, &mut |item| begins_there(item, &lines));
-    let surroundings = Surroundings::new("f", b"/site/");
+    let surroundings = CompileContext::new("f", b"/site/");
     let compiled = compile(data, &surroundings);
     compiled.remarks.iter().for_each(|remark| stands_there(remark, &lines));
     if let Some(mistake) = &compiled.mistake {

@@ -1,11 +1,11 @@
 use super::check;
 use super::regex::is_explosive;
 use crate::mistake::MistakeKind;
-use crate::scope::Surroundings;
+use crate::scope::CompileContext;
 
 /// The remarks, as `line:column kind message` up to the first colon or comma.
 fn said(text: &str) -> Vec<String> {
-    let surroundings = Surroundings::new("f", b"/site/");
+    let surroundings = CompileContext::new("f", b"/site/");
     check(text.as_bytes(), &surroundings, &mut |path| path == b"/site/home.html")
         .iter()
         .map(|remark| {
@@ -213,7 +213,7 @@ fn patterns_that_try_for_ages() {
 
 #[test]
 fn mistakes_and_remarks_come_in_the_order_of_lines() {
-    let surroundings = Surroundings::new("f", b"/site/");
+    let surroundings = CompileContext::new("f", b"/site/");
     let text = b"php_flag display_errors on\nBogus\nDefaultType a/b\n";
     let kinds: Vec<MistakeKind> = check(text, &surroundings, &mut |_| false)
         .iter()
@@ -239,7 +239,7 @@ fn servers_that_the_configuration_lacks() {
         let text = format!("RewriteEngine On\nRewriteRule ^x/(.*)$ {rule}\n");
         let upstreams =
             ["http://127.0.0.1:3000", "http://127.0.0.1", "unix:/run/a.sock|http://app"];
-        let mut surroundings = Surroundings::new("f", b"/site/");
+        let mut surroundings = CompileContext::new("f", b"/site/");
         assert!(check(text.as_bytes(), &surroundings, &mut |_| true).is_empty(), "{rule}");
         surroundings.upstreams = Some(upstreams.map(Box::from).to_vec());
         let found = check(text.as_bytes(), &surroundings, &mut |_| true);

@@ -1,57 +1,67 @@
-//! What the front does when a worker is dead.
+//! The front's response to the death of a worker.
 
-use super::{Front, Ledger};
+use super::{Front, FrontState};
 use crate::Corrupt;
-use crate::layout::{self, LIVES, Phase, State};
+use crate::layout::{self, INCARNATIONS, SlotPhase, SlotState};
 
 impl Front {
-    /// The zygote said that a worker is dead. Enters requests anew that no worker has begun, since
-    /// the dead one may have taken one of them from the queue, or slept through a wake-up meant for
-    /// it. Answers with the slots that died with it.
+    /// Handles the zygote's report that a worker is dead, and returns the slots that the worker had
+    /// taken.
     ///
-    /// Must be called once for each death, in order: the zygote may have put a successor in the
-    /// dead one's place long ago, and what that one runs is told apart by the number of deaths
-    /// before it.
+    /// Enters all Queued requests into the queue again: the dead worker may have removed the entry
+    /// of one of them, or may have been woken for one of them.
+    ///
+    /// Must be called once for each death, in order. The zygote may already have started a
+    /// successor at the same index. The number of earlier deaths tells the slots of the two apart.
+    ///
+    /// # Errors
+    /// The region is corrupt, or the zygote named a worker that does not exist.
     pub fn worker_died(&self, worker: usize) -> Result<Vec<usize>, Corrupt> {
         let mut lost = Vec::new();
         let mut untold = Vec::new();
         let mut queued = 0;
-        let mut ledger = self.ledger();
-        let Ledger { producer, lives, slots, .. } = &mut *ledger;
-        let known = lives.get_mut(worker);
-        let life = known.ok_or(Corrupt("a worker died that does not exist"))?;
-        let dead = std::mem::replace(life, (*life + 1) % LIVES);
+        let mut state = self.state();
+        let FrontState { producer, incarnations, slots, .. } = &mut *state;
+        let known = incarnations.get_mut(worker);
+        let incarnation = known
+            .ok_or(Corrupt("the zygote reported the death of a worker that does not exist"))?;
+        let dead = std::mem::replace(incarnation, (*incarnation + 1) % INCARNATIONS);
         for (index, entry) in slots.iter_mut().enumerate().filter(|(_, entry)| entry.submitted) {
             let state = self.region.slot(index).state.load();
             match state.filter(|state| state.generation == entry.generation) {
-                Some(State { phase: Phase::Queued, .. }) => {
+                Some(SlotState { phase: SlotPhase::Queued, .. }) => {
                     producer.enter(&self.region.queue(), index)?;
                     queued += 1;
                 }
-                Some(State {
-                    phase: Phase::Taken, worker: by, life, ..
+                Some(SlotState {
+                    phase: SlotPhase::Taken,
+                    worker: by,
+                    incarnation,
+                    ..
                 }) if usize::from(by) == worker
-                    && !layout::is_later_life(life, dead)
+                    && !layout::is_later_incarnation(incarnation, dead)
                     && !entry.lost =>
                 {
                     entry.lost = true;
                     lost.push(index);
                 }
-                // It may have died between the last word of its response and the mark; a mark too
-                // many does no harm.
-                Some(State { phase: Phase::Done, .. }) => untold.push((index, entry.thread)),
+                // The worker may have died between the end of its response and the mark. A
+                // superfluous mark does no harm.
+                Some(SlotState { phase: SlotPhase::Done, .. }) => {
+                    untold.push((index, entry.thread))
+                }
                 _ => {}
             }
         }
-        drop(ledger);
+        drop(state);
         for _ in 0..queued {
             self.wake_worker();
         }
         for (slot, thread) in untold {
             self.region.doorbell(thread).mark(slot);
         }
-        // It may have died after it took `sleeping` from a thread and before it rang; then nobody
-        // else would ever ring.
+        // The worker may have died after it cleared `sleeping` of a thread and before it rang the
+        // doorbell. No other worker would ring it then.
         (0..self.geometry().threads).for_each(|thread| self.ring(thread));
         Ok(lost)
     }

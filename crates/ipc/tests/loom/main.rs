@@ -10,8 +10,8 @@
 #![allow(clippy::unwrap_used)] // A test's helpers fail the test.
 
 mod bell;
+mod flow_control;
 mod pool;
-mod room;
 
 use loom::sync::atomic::{AtomicU32, Ordering, fence};
 use loom::sync::{Arc, Condvar, Mutex};

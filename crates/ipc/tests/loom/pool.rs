@@ -3,7 +3,7 @@
 
 use std::convert::Infallible;
 
-use howdah_ipc::layout::{Phase, State};
+use howdah_ipc::layout::{SlotPhase, SlotState};
 use howdah_ipc::queue::{IdleSet, Producer, Queue};
 use howdah_ipc::slot::StateWord;
 use loom::cell::UnsafeCell;
@@ -63,7 +63,7 @@ impl Pool {
     /// As `Front::worker_died`, for its Queued slots.
     fn worker_died(&self, producer: &mut Producer) {
         for slot in 0..self.states.len() {
-            if self.state(slot).load().unwrap().phase == Phase::Queued {
+            if self.state(slot).load().unwrap().phase == SlotPhase::Queued {
                 producer.enter(&self.queue(), slot).unwrap();
                 self.wake_worker();
             }
@@ -77,8 +77,8 @@ impl Pool {
         }
     }
 
-    /// As `Attachment::bury`.
-    fn bury(&self, worker: usize) {
+    /// As `Attachment::record_death`.
+    fn record_death(&self, worker: usize) {
         self.idle().withdraw(worker);
         self.wake[worker].store(0, Ordering::Release);
     }
@@ -92,7 +92,7 @@ impl Pool {
     }
 
     /// One look at the queue.
-    fn try_take(&self, worker: usize) -> Option<State> {
+    fn try_take(&self, worker: usize) -> Option<SlotState> {
         let slot = self.queue().pop()?;
         self.state(slot as usize).take(worker as u16, 0)
     }
@@ -111,7 +111,7 @@ impl Pool {
     }
 
     /// What is still to be had, after everybody else has ended.
-    fn rest(&self) -> Vec<State> {
+    fn rest(&self) -> Vec<SlotState> {
         let mut taken = Vec::new();
         while let Some(slot) = self.queue().pop() {
             taken.extend(self.state(slot as usize).take(1, 0));
@@ -169,7 +169,7 @@ fn a_request_whose_consumer_died_before_it_took_it_is_taken_once() {
         dying.join().unwrap();
         pool.worker_died(&mut producer);
         let taken = living.join().unwrap().into_iter().flatten().count();
-        assert_eq!(taken + pool.rest().len(), 1);
+        assert_eq!(taken + pool.sleep_surplus().len(), 1);
     });
 }
 
@@ -189,7 +189,7 @@ fn a_request_entered_twice_is_taken_once() {
             .collect();
         pool.worker_died(&mut producer);
         let taken = workers.into_iter().filter_map(|worker| worker.join().unwrap()).count();
-        assert_eq!(taken + pool.rest().len(), 1);
+        assert_eq!(taken + pool.sleep_surplus().len(), 1);
     });
 }
 
@@ -209,8 +209,8 @@ fn a_request_in_the_place_of_a_cancelled_one_is_not_forgotten() {
         if cancelled {
             pool.submit(&mut producer, 0, 2);
         }
-        let mut taken: Vec<State> = worker.join().unwrap().into_iter().collect();
-        taken.extend(pool.rest());
+        let mut taken: Vec<SlotState> = worker.join().unwrap().into_iter().collect();
+        taken.extend(pool.sleep_surplus());
         let generations: Vec<_> = taken.iter().map(|state| state.generation).collect();
         assert_eq!(generations, [1 + u32::from(cancelled)]);
     });
@@ -240,7 +240,7 @@ fn request_and_response_are_seen_whole() {
         pool.state(0).submit(1);
         // Else loom does not see that the worker may be through by now.
         thread::yield_now();
-        if pool.state(0).load().unwrap().phase == Phase::Done {
+        if pool.state(0).load().unwrap().phase == SlotPhase::Done {
             areas.1.with(|_response| ());
         }
         worker.join().unwrap();
@@ -301,14 +301,14 @@ fn a_wake_up_that_a_dead_worker_slept_through_is_given_to_another() {
         let mut producer = Producer::new(1);
         pool.submit(&mut producer, 0, 1);
         dying.join().unwrap();
-        pool.bury(0);
+        pool.record_death(0);
         pool.worker_died(&mut producer);
         assert_eq!(living.join().unwrap(), 0);
     });
 }
 
 /// The zygote nudges a worker to stop while the front hands it work: it stops, and what it leaves
-/// is entered for others. Guards: no single line; that a nudge and a claim do not get into each
+/// is entered for others. Guards: no single line; that a wake and a claim do not get into each
 /// other's way.
 #[test]
 fn a_worker_told_to_stop_stops_and_loses_nothing() {
@@ -340,9 +340,9 @@ fn a_worker_told_to_stop_stops_and_loses_nothing() {
         pool.submit(&mut producer, 0, 1);
         let taken = worker.join().unwrap();
         zygote.join().unwrap();
-        pool.bury(0);
+        pool.record_death(0);
         pool.worker_died(&mut producer);
-        assert_eq!(taken + pool.rest().len(), 1);
+        assert_eq!(taken + pool.sleep_surplus().len(), 1);
     });
 }
 
@@ -362,7 +362,8 @@ fn one_of_two_stays_awake(resting: usize) {
                         pool.beds[worker].wait(word, 0);
                         Ok::<_, Infallible>(())
                     };
-                    let Ok(()) = pool.idle().rest(worker, &pool.wake[worker], still, stop, wait);
+                    let Ok(()) =
+                        pool.idle().sleep_surplus(worker, &pool.wake[worker], still, stop, wait);
                 }
                 while !stop() {
                     if pool.try_take(worker).is_some() {

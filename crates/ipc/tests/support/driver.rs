@@ -7,9 +7,9 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use howdah_ipc::front::{Front, Slot, SubmitError};
-use howdah_ipc::request::Encoder;
-use howdah_ipc::response::{self, Head};
-use howdah_ipc::{Corrupt, Phase};
+use howdah_ipc::request::RequestEncoder;
+use howdah_ipc::response::{self, ResponseHead};
+use howdah_ipc::{Corrupt, SlotPhase};
 use howdah_sys::eventfd::EventFd;
 
 use super::Order;
@@ -28,7 +28,7 @@ pub struct Driver<'f> {
     front: &'f Front,
     thread: usize,
     bell: EventFd,
-    encoder: Encoder,
+    encoder: RequestEncoder,
     exchanges: Vec<Option<Exchange>>,
     /// Slots that died with their worker, as the test's zygote tells.
     pub lost: &'f Mutex<Vec<usize>>,
@@ -82,7 +82,7 @@ impl<'f> Driver<'f> {
             front,
             thread,
             bell: EventFd::from(front.bell(thread).try_clone_to_owned().unwrap()),
-            encoder: Encoder::default(),
+            encoder: RequestEncoder::default(),
             exchanges: (0..front.geometry().slots).map(|_| None).collect(),
             lost,
             files: 0,
@@ -209,7 +209,7 @@ impl<'f> Driver<'f> {
         if exchange.ended && exchange.received != exchange.order.size as usize {
             return Err(Corrupt("an answer is too short"));
         }
-        if look.phase != Phase::Done {
+        if look.phase != SlotPhase::Done {
             return Ok(false);
         }
         let exchange = self.exchanges[index].take().expect("looked at above");
@@ -261,7 +261,7 @@ impl Exchange {
         }
         let mut bytes = vec![0; length];
         front.copy(&self.slot, prefix.len() as u64, &mut bytes);
-        let head = Head::decode(&bytes)?;
+        let head = ResponseHead::decode(&bytes)?;
         let size = self.order.size.to_string();
         let fields: Vec<_> = head.fields().collect();
         if (head.status, fields.as_slice()) != (200, &[(&b"Size"[..], size.as_bytes())][..]) {

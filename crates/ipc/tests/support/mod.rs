@@ -12,9 +12,9 @@ use std::sync::atomic::AtomicBool;
 
 use howdah_ipc::Geometry;
 use howdah_ipc::control::Attach;
-use howdah_ipc::request::{Body, Encoder, Request};
+use howdah_ipc::request::{BodyLocation, DecodedRequest, RequestEncoder};
 use howdah_ipc::response::HeadKind;
-use howdah_ipc::worker::{Attachment, Gone, Job, Line, Worker};
+use howdah_ipc::worker::{Attachment, Job, ResponseAborted, ResponseWriter, Worker};
 
 /// A small region, so that every edge is near.
 pub fn small_geometry(workers: usize, threads: usize) -> Geometry {
@@ -95,7 +95,7 @@ impl Order {
     }
 
     /// The request, encoded.
-    pub fn encode<'e>(&self, encoder: &'e mut Encoder, file: bool) -> &'e [u8] {
+    pub fn encode<'e>(&self, encoder: &'e mut RequestEncoder, file: bool) -> &'e [u8] {
         encoder.begin(0, [None; 8]);
         encoder.entries().variable(b"REQUEST_METHOD", b"POST");
         if file {
@@ -177,12 +177,12 @@ pub fn serve(mut worker: Worker, stop: &AtomicBool) {
 }
 
 fn answer(job: Job<'_>) {
-    let Job { request, mut line } = job;
-    let request = Request::decode(request).expect("a front encodes well");
+    let Job { request, mut writer } = job;
+    let request = DecodedRequest::decode(request).expect("a front encodes well");
     let order = match request.body {
-        Body::File => {
+        BodyLocation::File => {
             let mut bytes = [0; Order::LENGTH];
-            match line.take_body() {
+            match writer.take_body() {
                 Ok(file) => File::from(file).read_exact(&mut bytes).unwrap(),
                 // The client is gone meanwhile, and the front took the file back.
                 Err(_) => return,
@@ -192,22 +192,23 @@ fn answer(job: Job<'_>) {
         _ => Order::from_bytes(request.inline_body()),
     };
     // A client that is gone is no error.
-    let _ = respond(&mut line, order);
+    let _ = respond(&mut writer, order);
 }
 
-fn respond(line: &mut Line<'_>, order: Order) -> Result<(), Gone> {
+fn respond(writer: &mut ResponseWriter<'_>, order: Order) -> Result<(), ResponseAborted> {
     let size = order.size.to_string();
     let fields = [(&b"Size"[..], size.as_bytes())];
-    line.send_head(HeadKind::Final, 200, b"", fields.into_iter())
+    writer
+        .send_head(HeadKind::Final, 200, b"", fields.into_iter())
         .map_err(|error| error.expect("a short head"))?;
     for chunk in order.answer().chunks(order.chunk as usize) {
-        line.write(chunk)?;
+        writer.write(chunk)?;
         if order.extra == Extra::Flush {
-            line.flush();
+            writer.flush();
         }
     }
     if order.extra == Extra::EndEarly {
-        line.end();
+        writer.end();
         std::thread::yield_now();
     }
     Ok(())

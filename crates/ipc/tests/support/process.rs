@@ -47,7 +47,7 @@ impl Children {
 
     /// Buries a worker that is dead, and puts another in its place. The front is still to be told.
     pub fn replace(&mut self, worker: usize) {
-        self.attachment.bury(worker);
+        self.attachment.record_death(worker);
         self.pids[worker] = self.fork_worker(worker);
     }
 

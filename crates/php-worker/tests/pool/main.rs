@@ -242,7 +242,9 @@ fn the_pool_has_folders_and_an_environment_of_its_own() {
         format!(r#"["{state}/tmp","{state}/sessions","/elsewhere","live","live",false,false]"#);
     assert_eq!(pool.get(&site, "a.php").text(), expected);
     assert_eq!(std::fs::read_dir(site.root.join("state/sessions")).unwrap().count(), 1);
-    assert_eq!(pool.stop(), "warning: this PHP has no ini setting \"no.such\"\n");
+    let warning = "warning: an ini setting has no effect: this PHP has no setting \"no.such\"; \
+                   check the name, or install the extension\n";
+    assert_eq!(pool.stop(), warning);
 }
 
 #[test]

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use howdah_ipc::control::{FromZygote, MOST_BYTES, PoolSettings, ToZygote};
 use howdah_ipc::front::{Front, Slot};
-use howdah_ipc::request::Encoder;
-use howdah_ipc::response::{Head, HeadKind, PREFIX, decode_prefix};
-use howdah_ipc::{Geometry, Phase};
+use howdah_ipc::request::RequestEncoder;
+use howdah_ipc::response::{HeadKind, PREFIX, ResponseHead, decode_prefix};
+use howdah_ipc::{Geometry, SlotPhase};
 use howdah_sys::poll;
 use howdah_sys::process::{Pid, Program};
 use howdah_sys::seqpacket::SeqPacket;
@@ -55,7 +55,7 @@ pub struct Pool {
     front: Front,
     log: std::io::PipeReader,
     workers: Vec<Option<u64>>,
-    encoder: Encoder,
+    encoder: RequestEncoder,
     /// Ini values for the next requests.
     pub ini: Vec<(&'static str, String)>,
     pub php_version: String,
@@ -143,7 +143,7 @@ impl Pool {
             front,
             log,
             workers: vec![None; workers],
-            encoder: Encoder::default(),
+            encoder: RequestEncoder::default(),
             ini: Vec::new(),
             php_version: String::new(),
             opcache: String::new(),
@@ -251,7 +251,7 @@ impl Pool {
             // The state first: what is there when it says Done is all.
             let phase = self.front.slot_status(&mut slot).unwrap().phase;
             let length = self.take(&mut slot, &mut received);
-            if length == 0 && phase == Phase::Done {
+            if length == 0 && phase == SlotPhase::Done {
                 break;
             }
             self.pause(begun, length);
@@ -275,7 +275,7 @@ impl Pool {
     /// Waits for the end of the response; the script still runs.
     pub fn wait_for_response_end(&mut self, slot: &mut Slot) {
         wait_until(PATIENCE, || self.front.slot_status(slot).unwrap().ended);
-        assert_eq!(self.front.slot_status(slot).unwrap().phase, Phase::Taken);
+        assert_eq!(self.front.slot_status(slot).unwrap().phase, SlotPhase::Taken);
     }
 
     /// The client is gone.
@@ -412,7 +412,7 @@ fn split(mut received: &[u8]) -> Answer {
         };
         let (kind, length) = decode_prefix(*prefix).unwrap();
         let (head, rest) = rest.split_at(length);
-        let head = Head::decode(head).unwrap();
+        let head = ResponseHead::decode(head).unwrap();
         if kind == HeadKind::Final {
             return Answer { status: head.status, body: rest.to_vec() };
         }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use howdah_ipc::control::{Attach, FromZygote, ToZygote};
-use howdah_ipc::request::{Fixed, Request};
+use howdah_ipc::request::{DecodedRequest, FixedText};
 use howdah_ipc::response::HeadKind;
 use howdah_ipc::worker::{Attachment, Job};
 use howdah_php::{Pool, PoolEvent, PoolHandle, PoolLimits};
@@ -252,7 +252,7 @@ fn copy(attach: &Attach) -> Attach {
 /// The region for a worker in whose place so many have died.
 fn buried(attach: &Attach, worker: usize, deaths: usize) -> Attachment {
     let attachment = Attachment::new(copy(attach)).unwrap();
-    (0..deaths).for_each(|_| attachment.bury(worker));
+    (0..deaths).for_each(|_| attachment.record_death(worker));
     attachment
 }
 
@@ -291,9 +291,11 @@ fn live(
 
 /// Runs one request. `Some`: the worker dies with this status, its slot as it is.
 fn run(attach: &Attach, job: Job<'_>) -> Option<u64> {
-    let Job { request, mut line } = job;
-    let request = Request::decode(request).unwrap();
-    let name = std::str::from_utf8(request.fixed(Fixed::Script).unwrap()).unwrap().to_owned();
+    let Job { request, mut writer } = job;
+    let request = DecodedRequest::decode(request).unwrap();
+    let name = std::str::from_utf8(request.fixed(FixedText::Script).unwrap())
+        .unwrap()
+        .to_owned();
     let (what, number) = name.split_once(' ').unwrap();
     let number: u64 = number.parse().unwrap();
     let pause = || {
@@ -303,25 +305,25 @@ fn run(attach: &Attach, job: Job<'_>) -> Option<u64> {
         std::thread::sleep(Duration::from_millis(number));
     };
     if what == "die" {
-        std::mem::forget(line);
+        std::mem::forget(writer);
         return Some(number);
     }
     if what == "sleep" {
         pause();
     }
-    let _ = line.send_head(HeadKind::Final, 200, b"", std::iter::empty());
+    let _ = writer.send_head(HeadKind::Final, 200, b"", std::iter::empty());
     match what {
-        "bytes" => drop(line.write(&vec![b'x'; number as usize])),
+        "bytes" => drop(writer.write(&vec![b'x'; number as usize])),
         "bytes-then-die" => {
-            let _ = line.write(&vec![b'x'; number as usize]);
-            line.flush();
+            let _ = writer.write(&vec![b'x'; number as usize]);
+            writer.flush();
             std::thread::sleep(Duration::from_millis(20));
-            std::mem::forget(line);
+            std::mem::forget(writer);
             return Some(11);
         }
         "end-then-sleep" => {
-            let _ = line.write(b"early");
-            line.end();
+            let _ = writer.write(b"early");
+            writer.end();
             pause();
         }
         _ => {}

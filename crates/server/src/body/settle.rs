@@ -4,7 +4,7 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use howdah_files::{CompressedBudget, CompressedCache};
+use howdah_files::CompressedCache;
 use howdah_htaccess::modules::filter::Filter;
 
 use super::filters::{Chain, coding};
@@ -28,7 +28,6 @@ const STEP: usize = 32 * 1024;
 pub(crate) async fn settle(
     response: &mut Response,
     buffer: &mut Vec<u8>,
-    budget: &CompressedBudget,
     cache: &CompressedCache,
 ) -> Result<(), PumpError> {
     if let Body::Script(_) = response.body {
@@ -51,21 +50,18 @@ pub(crate) async fn settle(
         response.filters.clear();
         return Ok(());
     };
-    let content = match representation.compressed(coding) {
+    let content = match cache.find(representation, coding) {
         Some(content) => content,
         None => {
             let plain = read(&mut response.body)?;
-            let key = cache.key(&plain, coding);
-            let content = match cache.find(key) {
+            match cache.share(representation, coding, &plain) {
                 Some(content) => content,
                 None => {
                     let content = filtered(&plain, &response.filters).await?.into();
-                    cache.keep(key, &content);
+                    cache.keep(representation, coding, &content);
                     content
                 }
-            };
-            budget.keep(representation, coding, &content);
-            content
+            }
         }
     };
     response.body = Body::shared(content);

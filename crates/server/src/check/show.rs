@@ -1,4 +1,4 @@
-//! How findings are told: to people, and to programs.
+//! Formats findings, as text for people and as JSON for programs.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::Findings;
 
-/// All findings as text, each with its line and a caret; empty where there are no files.
+/// All findings as text, each with its line and a caret. Empty if there are no files.
 pub(crate) fn text(findings: &Findings) -> String {
     let mut page = String::new();
     for remark in &findings.remarks {
@@ -44,7 +44,7 @@ fn one(remark: &Mistake, page: &mut String) {
     page.push('\n');
 }
 
-/// White space as wide as what stands before the caret: tabs stay tabs.
+/// White space with the width of the text before the caret. Tabs remain tabs.
 fn before_caret(line: &str, bytes: usize) -> String {
     let mut end = bytes.min(line.len());
     while !line.is_char_boundary(end) {
@@ -56,7 +56,7 @@ fn before_caret(line: &str, bytes: usize) -> String {
         .collect()
 }
 
-/// Nothing that a file holds may steer the terminal.
+/// Replaces control characters, to keep a file's content from controlling the terminal.
 fn visible(character: char) -> char {
     match character {
         '\t' => '\t',
@@ -69,7 +69,7 @@ fn plural(number: usize, name: &str) -> String {
     format!("{number} {name}{}", if number == 1 { "" } else { "s" })
 }
 
-/// All findings for programs; `refusals` is what is wrong with the configuration.
+/// All findings as JSON. `refusals` are the errors in the configuration.
 pub(crate) fn json(findings: &Findings, refusals: &[String], warnings: &[String]) -> String {
     let remarks: Vec<Value> = findings
         .remarks

@@ -6,15 +6,15 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Larger files are a mistake to the server, too.
+/// Maximum bytes of a file. The server refuses larger files, too.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// The content of a file, or why there is none.
+/// The content of a file, or the reason why it cannot be read.
 pub(super) type Content = Result<Vec<u8>, String>;
 
-/// Calls `take` with each `.htaccess` in `root` and below, folder by folder in the order of their
-/// names, and its content or why there is none. Links to folders are followed; a folder is seen
-/// once, however many ways lead there.
+/// Calls `take` with each `.htaccess` in `root` and below, and its content. Folders are visited in
+/// the order of their names. Links to folders are followed; each folder is visited once, however
+/// many links lead there.
 pub(super) fn each_htaccess(root: &Path, mut take: impl FnMut(&Path, Content)) {
     let mut seen: HashSet<(u64, u64)> = HashSet::new();
     let mut waiting = vec![root.to_owned()];
@@ -32,7 +32,7 @@ pub(super) fn each_htaccess(root: &Path, mut take: impl FnMut(&Path, Content)) {
     }
 }
 
-/// The folders in a folder, the last in order first.
+/// The folders in a folder, in reverse order.
 fn folders(folder: &Path) -> Vec<PathBuf> {
     let is_folder = |entry: &fs::DirEntry| match entry.file_type() {
         Ok(kind) => kind.is_dir() || (kind.is_symlink() && entry.path().is_dir()),
@@ -46,7 +46,7 @@ fn folders(folder: &Path) -> Vec<PathBuf> {
 
 fn read(file: &Path) -> Content {
     let cannot = |error: std::io::Error| format!("it cannot be read: {error}");
-    // Reading anything else might never end, or wait for a writer.
+    // Only regular files are read: reading another file could wait for a writer, or never end.
     let found = fs::metadata(file).map_err(cannot)?;
     if !found.is_file() {
         return Err("it is not a regular file".to_owned());

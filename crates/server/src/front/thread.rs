@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use howdah_config::Config;
-use howdah_files::{CompressedBudget, CompressedCache, DirectiveCache, Store};
+use howdah_files::{CompressedCache, DirectiveCache, Store};
 use howdah_http::{Limits, Status};
-use howdah_php::{Encoder, Pool, PoolHandle};
+use howdah_php::{Pool, PoolHandle, RequestEncoder};
 use howdah_site::{ResolutionCache, Site, Sites};
 use howdah_sys::readiness::Readable;
 use tokio::runtime::{Builder, LocalOptions};
@@ -43,7 +43,7 @@ pub(crate) struct Shared {
     /// zygotes, is the last to end.
     pub(crate) others: AtomicUsize,
     pub(crate) log: Arc<ErrorLog>,
-    pub(crate) access: Option<crate::log::Writer>,
+    pub(crate) access: Option<crate::log::LogWriter>,
     /// Connections by thread.
     pub(crate) loads: Vec<AtomicUsize>,
     /// Where each thread takes connections that another accepted.
@@ -76,9 +76,8 @@ pub(crate) struct Thread {
     spool: SpoolLimits,
     store: RefCell<Store>,
     resolution_cache: RefCell<ResolutionCache<Prepared>>,
-    compressed: CompressedBudget,
     handles: Vec<Option<Rc<PoolHandle>>>,
-    encoder: RefCell<Encoder>,
+    encoder: RefCell<RequestEncoder>,
     watches: Watches,
     clock: Clock,
     access: Option<AccessLog>,
@@ -89,8 +88,8 @@ pub(crate) struct Thread {
     stage: Cell<Stage>,
 }
 
-/// The most bytes of compressed content that the files of a thread hold, and that the threads share.
-pub(crate) const MOST_COMPRESSED: usize = 8 << 20;
+/// The most bytes of compressed content of files.
+pub(crate) const MOST_COMPRESSED: usize = 32 << 20;
 /// The most unused workspaces that a thread keeps.
 const WORKSPACES: usize = 64;
 /// The most connections of a thread that keep their buffers while they wait for the next request. A
@@ -173,9 +172,8 @@ impl Thread {
                 Arc::clone(&shared.directives),
             )),
             resolution_cache: RefCell::default(),
-            compressed: CompressedBudget::new(MOST_COMPRESSED),
             handles,
-            encoder: RefCell::new(Encoder::default()),
+            encoder: RefCell::new(RequestEncoder::default()),
             watches: Watches::new(),
             clock: Clock::new(),
             access,
@@ -221,10 +219,9 @@ impl Thread {
         self.resolution_cache.borrow_mut()
     }
 
-    /// The budget for compressed content of this thread's files, and the content that all threads
-    /// share.
-    pub(crate) fn compressed(&self) -> (&CompressedBudget, &CompressedCache) {
-        (&self.compressed, &self.shared.compressed)
+    /// The compressed content of files, which all threads share.
+    pub(crate) fn compressed_cache(&self) -> &CompressedCache {
+        &self.shared.compressed
     }
 
     pub(crate) fn passwords(&self) -> &Passwords {
@@ -241,7 +238,7 @@ impl Thread {
         self.handles.get(site)?.as_ref()
     }
 
-    pub(crate) fn encoder(&self) -> &RefCell<Encoder> {
+    pub(crate) fn encoder(&self) -> &RefCell<RequestEncoder> {
         &self.encoder
     }
 

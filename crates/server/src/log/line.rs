@@ -1,8 +1,8 @@
-//! A line of the error log.
+//! Formats a line of the error log.
 
 use super::Level;
 
-/// ISO 8601 in UTC, to the millisecond, from microseconds since 1970.
+/// Formats microseconds since 1970 as ISO 8601 in UTC with milliseconds.
 pub(crate) fn timestamp(microseconds: u64) -> String {
     let (seconds, milliseconds) = (microseconds / 1_000_000, microseconds / 1000 % 1000);
     let (days, second) = (seconds / 86_400, seconds % 86_400);
@@ -25,11 +25,11 @@ fn date(days: u64) -> (u64, u64, u64) {
     (era * 400 + year + next_year, month, day_of_month)
 }
 
-/// Bytes of a line, its end included. A longer line is cut and ends with [`CUT`].
+/// Maximum bytes of a line with its line feed. A longer line is cut and ends with [`CUT`].
 const LONGEST_LINE: usize = super::target::ONE_PIECE;
 const CUT: &[u8] = b" [cut]\n";
 
-/// `TIME LEVEL SITE: TEXT`, with the end of the line.
+/// Formats `TIME LEVEL SITE: TEXT` with a line feed.
 pub(super) fn line(microseconds: u64, level: Level, site: Option<&str>, what: &[u8]) -> Vec<u8> {
     let mut line = format!("{} {} ", timestamp(microseconds), level.name()).into_bytes();
     if let Some(site) = site {
@@ -50,7 +50,7 @@ pub(super) fn line(microseconds: u64, level: Level, site: Option<&str>, what: &[
     line
 }
 
-/// Replaces what would end the line or control a terminal that shows it.
+/// Escapes line feeds and characters that control a terminal.
 fn escape(out: &mut Vec<u8>, text: &[u8]) {
     for chunk in text.utf8_chunks() {
         for character in chunk.valid().chars() {

@@ -1,4 +1,4 @@
-//! The rate limit of the error log: lines that are alike are written a few times, then counted.
+//! The rate limit of the error log: a few similar lines are written, and the rest is counted.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
@@ -6,49 +6,50 @@ use std::time::{Duration, Instant};
 
 use super::Level;
 
-/// How long lines of one kind are counted together, from the first one on.
+/// Duration in which similar lines are counted together, from the first one.
 const WINDOW: Duration = Duration::from_secs(10);
-/// Lines of one kind that are written within a window. Further ones are counted.
+/// Similar lines that are written within a window. Further ones are counted.
 const WRITTEN: u32 = 10;
-/// Kinds that are remembered at once. Beyond, lines of new kinds are counted together by level.
+/// Maximum number of kinds of lines at a time. Lines of further kinds are counted together by
+/// level.
 const MOST_KINDS: usize = 256;
-/// Bytes of a counted line that are kept for its report.
+/// Bytes of a counted line that are kept for the report.
 const LONGEST_TEXT: usize = 1024;
 
-/// The kinds of lines that came lately.
+/// The kinds of recent lines.
 ///
-/// Two lines are of one kind if level and site are the same, and so are all their words but those
-/// that contain a digit or a slash: numbers, addresses, paths, URLs.
+/// Two lines are of the same kind if their level, their site and their words are equal. Words with
+/// a digit or a slash are ignored: numbers, addresses, paths, URLs.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
     state: RandomState,
-    kinds: HashMap<u64, Count>,
+    kinds: HashMap<u64, RepeatCount>,
 }
 
-/// What is known of one kind.
+/// The count of one kind.
 #[derive(Debug)]
-struct Count {
+struct RepeatCount {
     since: Instant,
     written: u32,
     counted: u64,
     level: Level,
     site: Option<String>,
-    /// The first line that was not written.
+    /// The first line that was counted instead of written.
     text: String,
-    /// Whether lines of several kinds are counted here.
+    /// Lines of several kinds are counted together.
     mixed: bool,
 }
 
-/// A line in the place of several.
+/// A line that reports counted lines.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Report {
+pub(super) struct RepeatReport {
     pub(super) level: Level,
     pub(super) site: Option<String>,
     pub(super) text: String,
 }
 
 impl Repeats {
-    /// Whether a line is to be written. Otherwise it is counted.
+    /// Returns whether a line is written. Otherwise the line is counted.
     pub(super) fn admits(
         &mut self,
         level: Level,
@@ -66,7 +67,7 @@ impl Repeats {
         if mixed {
             kind = self.hash(|hasher| level.hash(hasher));
         }
-        let count = self.kinds.entry(kind).or_insert_with(|| Count {
+        let count = self.kinds.entry(kind).or_insert_with(|| RepeatCount {
             since: now,
             written: 0,
             counted: 0,
@@ -86,14 +87,16 @@ impl Repeats {
         false
     }
 
-    /// Forgets the kinds whose window is over, or all of them, and returns what was counted.
-    pub(super) fn take(&mut self, now: Instant, all: bool) -> Vec<Report> {
-        let is_over = |count: &Count| all || now.saturating_duration_since(count.since) >= WINDOW;
+    /// Removes the kinds whose window has ended, or all of them, and returns the reports of their
+    /// counts.
+    pub(super) fn take(&mut self, now: Instant, all: bool) -> Vec<RepeatReport> {
+        let is_over =
+            |count: &RepeatCount| all || now.saturating_duration_since(count.since) >= WINDOW;
         let over = self.kinds.extract_if(|_, count| is_over(count));
         over.filter_map(|(_, count)| count.report(now)).collect()
     }
 
-    /// When there is something to [`Repeats::take`]; `None` if nothing is counted.
+    /// The time at which [`Repeats::take`] has a report; `None` if nothing was counted.
     pub(super) fn due(&self) -> Option<Instant> {
         let counted = self.kinds.values().filter(|count| count.counted > 0);
         counted.map(|count| count.since + WINDOW).min()
@@ -106,9 +109,9 @@ impl Repeats {
     }
 }
 
-impl Count {
-    fn report(self, now: Instant) -> Option<Report> {
-        let Count { counted, mixed, text, level, .. } = self;
+impl RepeatCount {
+    fn report(self, now: Instant) -> Option<RepeatReport> {
+        let RepeatCount { counted, mixed, text, level, .. } = self;
         let seconds = now.saturating_duration_since(self.since).as_secs().max(1);
         let text = match counted {
             0 => return None,
@@ -118,7 +121,7 @@ impl Count {
             1 => text,
             _ => format!("{text} (repeated {counted} times in the last {seconds} s)"),
         };
-        Some(Report { level, site: self.site, text })
+        Some(RepeatReport { level, site: self.site, text })
     }
 }
 
@@ -143,7 +146,7 @@ mod tests {
         assert_eq!(admitted, 10);
         assert_eq!(repeats.due(), Some(now + WINDOW));
         assert_eq!(repeats.take(now + WINDOW / 2, false), []);
-        let report = Report {
+        let report = RepeatReport {
             level: Level::Info,
             site: None,
             text: format!("{} (repeated 990 times in the last 10 s)", line(10)),
@@ -176,7 +179,7 @@ mod tests {
             .count();
         assert!(admitted <= 10 * (MOST_KINDS + 1), "{admitted}");
         assert!(repeats.kinds.len() <= MOST_KINDS + 4);
-        // What is worse is still written.
+        // More severe lines are still written.
         assert!(repeats.admits(Level::Error, None, "another", now));
         let reports = repeats.take(now, true);
         assert!(reports.iter().any(|report| report.text.contains("lines of many kinds")));

@@ -1,4 +1,4 @@
-//! The files and streams that logs go to.
+//! The files and streams that logs are written to.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -11,51 +11,51 @@ use std::time::Duration;
 
 use howdah_sys::{descriptor, open, poll};
 
-/// Bytes that a pipe takes in one piece (`PIPE_BUF` of Linux).
+/// Bytes that a pipe accepts atomically (`PIPE_BUF` on Linux).
 pub(super) const ONE_PIECE: usize = 4096;
 
-/// A log's place: a standard stream, or the end of a file. Its clones share one descriptor, so that
-/// all follow when the file is changed.
+/// The destination of a log: a standard stream, or the end of a file. Clones share one descriptor;
+/// replacing the file affects all of them.
 #[derive(Debug, Clone)]
-pub(crate) struct Target {
+pub(crate) struct LogTarget {
     /// `None` for a standard stream.
     path: Option<PathBuf>,
     file: Arc<File>,
 }
 
-impl Target {
-    /// The end of the file at `path`, which is made if it is missing.
-    pub(crate) fn file(path: &Path) -> io::Result<Target> {
+impl LogTarget {
+    /// The end of the file at `path`. A missing file is created.
+    pub(crate) fn file(path: &Path) -> io::Result<LogTarget> {
         let file = append(path)?;
-        Ok(Target {
+        Ok(LogTarget {
             path: Some(path.to_owned()),
             file: Arc::new(file.into()),
         })
     }
 
     /// Standard error.
-    pub(crate) fn stderr() -> io::Result<Target> {
-        Target::stream(io::stderr().as_fd())
+    pub(crate) fn stderr() -> io::Result<LogTarget> {
+        LogTarget::stream(io::stderr().as_fd())
     }
 
     /// Standard output.
-    pub(crate) fn stdout() -> io::Result<Target> {
-        Target::stream(io::stdout().as_fd())
+    pub(crate) fn stdout() -> io::Result<LogTarget> {
+        LogTarget::stream(io::stdout().as_fd())
     }
 
-    pub(super) fn stream(stream: BorrowedFd<'_>) -> io::Result<Target> {
-        Ok(Target {
+    pub(super) fn stream(stream: BorrowedFd<'_>) -> io::Result<LogTarget> {
+        Ok(LogTarget {
             path: None,
             file: Arc::new(stream.try_clone_to_owned()?.into()),
         })
     }
 
-    /// Adds whole lines, and waits until they are taken. An error is passed over: a log that cannot
-    /// be written to is no reason to stop serving.
+    /// Writes whole lines and waits until they are written. Errors are ignored, because a log that
+    /// cannot be written to is no reason to stop serving.
     ///
-    /// A file gets all lines with one `write(2)`. Anything else, such as a pipe, gets as many whole
-    /// lines at once as it takes in one piece. Lines of several processes never mix, except those
-    /// longer than [`ONE_PIECE`].
+    /// Lines for a file are written with one `write(2)`. Lines for a pipe or another stream are
+    /// written in groups that are accepted atomically. Lines of several processes never mix, except
+    /// lines longer than [`ONE_PIECE`].
     pub(super) fn write(&self, mut lines: &[u8]) {
         if self.file.metadata().is_ok_and(|file| file.is_file()) {
             let _ = (&*self.file).write_all(lines);
@@ -68,17 +68,17 @@ impl Target {
         }
     }
 
-    /// Whether the log takes a line within `patience`. A file always does.
+    /// Returns whether the log accepts a line within `patience`. A file always does.
     pub(super) fn takes_a_line(&self, patience: Duration) -> bool {
         poll::writable(self.file.as_fd(), patience).unwrap_or(true)
     }
 
-    /// The file, if it is one.
+    /// The path of the file; `None` for a stream.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// Opens the file anew, after somebody moved it away.
+    /// Opens the path again, after the file was renamed.
     pub(crate) fn reopen(&self) -> io::Result<()> {
         match &self.path {
             None => Ok(()),
@@ -86,25 +86,26 @@ impl Target {
         }
     }
 
-    /// Goes on with `file`, which a process with more rights has opened.
+    /// Uses `file` from now on, which a process with more rights has opened.
     pub(crate) fn replace(&self, file: OwnedFd) -> io::Result<()> {
         descriptor::replace(self.file.as_fd(), file.as_fd())
     }
 }
 
-impl AsFd for Target {
+impl AsFd for LogTarget {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 }
 
-/// Opens a log, readable for the group that administrators give its folder to.
+/// Opens a log file, readable for its group.
 fn append(path: &Path) -> io::Result<OwnedFd> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     open::append(&path)
 }
 
-/// The end of the last line that ends within [`ONE_PIECE`]; of the first one if none does.
+/// The end of the last line within the first [`ONE_PIECE`] bytes; the end of the first line if that
+/// line is longer.
 fn end_of_piece(lines: &[u8]) -> usize {
     if lines.len() <= ONE_PIECE {
         return lines.len();
@@ -143,7 +144,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("howdah-log-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let (path, moved) = (folder.join("log"), folder.join("log.1"));
-        let target = Target::file(&path).unwrap();
+        let target = LogTarget::file(&path).unwrap();
         let clone = target.clone();
         clone.write(b"one\n");
         std::fs::rename(&path, &moved).unwrap();

@@ -1,52 +1,54 @@
-//! The front's log threads: one per log, so that no event loop waits for a disk or a pipe.
+//! The front's log threads, one per log: no event loop waits for a disk or a pipe.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{io, thread};
 
-use super::Target;
+use super::LogTarget;
 
-/// Bytes that may wait for a log thread. Beyond, lines are lost and counted.
+/// Maximum bytes that wait for a log thread. Further lines are lost and counted.
 const MOST_WAITING: usize = 1 << 20;
-/// How long a log thread gathers lines after it has written some. A busy server wakes it a hundred
-/// times per second, not at every request.
+/// Time that a log thread collects lines after a write. A busy server wakes the thread a hundred
+/// times per second, and not for every request.
 const GATHER: Duration = Duration::from_millis(10);
-/// How long the end of the process waits for lines to be written.
+/// Maximum time that the end of the process waits for the log to be written.
 const LAST_PATIENCE: Duration = Duration::from_secs(2);
-/// A buffer that has grown beyond this is given back after use.
+/// Maximum capacity of a buffer that is kept after use.
 const KEPT_BUFFER: usize = 128 << 10;
 
-/// A log whose lines a thread of its own writes. Clones share the thread.
+/// A log that is written by its own thread. Clones share the thread.
 ///
-/// Lines of one thread are written in the order in which they came. They are lost only while
-/// [`MOST_WAITING`] bytes wait, or at the end of the process if the log takes nothing for
-/// [`LAST_PATIENCE`].
+/// Lines of one thread are written in their order. Lines are lost only while [`MOST_WAITING`] bytes
+/// wait, or at the end of the process if the log accepts no bytes for [`LAST_PATIENCE`].
 #[derive(Debug, Clone)]
-pub(crate) struct Writer(Arc<Shared>);
+pub(crate) struct LogWriter(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    target: Target,
-    queue: Mutex<Queue>,
+    target: LogTarget,
+    queue: Mutex<LineQueue>,
     filled: Condvar,
     emptied: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct LineQueue {
     lines: Vec<u8>,
-    /// Lines for which there was no room since the last were written.
+    /// Number of lines that were lost since the last write.
     lost: u64,
     /// The thread has written everything and sleeps.
     idle: bool,
 }
 
-impl Writer {
-    /// Starts the thread. `tell` is called there with the number of lines that were lost, once the
-    /// log takes lines again.
+impl LogWriter {
+    /// Starts the thread. The thread calls `tell` with the number of lost lines once the log
+    /// accepts lines again.
     ///
-    /// Only for a process that forks no more.
-    pub(super) fn start(target: Target, tell: impl Fn(u64) + Send + 'static) -> io::Result<Writer> {
+    /// Call it only in a process that does not fork afterwards.
+    pub(super) fn start(
+        target: LogTarget,
+        tell: impl Fn(u64) + Send + 'static,
+    ) -> io::Result<LogWriter> {
         let shared = Arc::new(Shared {
             target,
             queue: Mutex::default(),
@@ -57,7 +59,7 @@ impl Writer {
         thread::Builder::new()
             .name("front-log".to_owned())
             .spawn(move || own.run(&tell))?;
-        Ok(Writer(shared))
+        Ok(LogWriter(shared))
     }
 
     /// Hands over whole lines. Never waits for the log.
@@ -74,23 +76,23 @@ impl Writer {
         }
     }
 
-    /// Waits for everything to be written, at most for [`LAST_PATIENCE`].
+    /// Waits until everything is written, at most for [`LAST_PATIENCE`].
     pub(crate) fn finish(&self) {
         let queue = self.0.queue();
-        // A log that takes nothing is left.
+        // Lines that the log does not accept in this time are lost.
         let _ = self.0.emptied.wait_timeout_while(queue, LAST_PATIENCE, |queue| {
             !queue.idle || !queue.lines.is_empty()
         });
     }
 
-    /// Where the lines go.
-    pub(crate) fn target(&self) -> &Target {
+    /// The destination of the log.
+    pub(crate) fn target(&self) -> &LogTarget {
         &self.0.target
     }
 }
 
 impl Shared {
-    /// The thread's work; ends with the process.
+    /// Runs the thread until the process ends.
     fn run(&self, tell: &impl Fn(u64)) {
         let mut batch = Vec::new();
         loop {
@@ -116,7 +118,7 @@ impl Shared {
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, LineQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -128,15 +130,15 @@ mod tests {
     use std::os::fd::AsFd;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    fn piped() -> (io::PipeReader, Writer, Arc<AtomicU64>) {
+    fn piped() -> (io::PipeReader, LogWriter, Arc<AtomicU64>) {
         let (reader, writer) = io::pipe().unwrap();
-        let target = Target::stream(writer.as_fd()).unwrap();
+        let target = LogTarget::stream(writer.as_fd()).unwrap();
         let lost = Arc::new(AtomicU64::new(0));
         let told = lost.clone();
         let tell = move |count| {
             told.fetch_add(count, Ordering::Relaxed);
         };
-        (reader, Writer::start(target, tell).unwrap(), lost)
+        (reader, LogWriter::start(target, tell).unwrap(), lost)
     }
 
     #[test]

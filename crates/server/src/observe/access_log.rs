@@ -37,11 +37,11 @@ pub(crate) struct Record<'r> {
 pub(crate) struct AccessLog {
     format: AccessFormat,
     lines: RefCell<Vec<u8>>,
-    log: crate::log::Writer,
+    log: crate::log::LogWriter,
 }
 
 impl AccessLog {
-    pub(crate) fn new(format: AccessFormat, log: crate::log::Writer) -> AccessLog {
+    pub(crate) fn new(format: AccessFormat, log: crate::log::LogWriter) -> AccessLog {
         AccessLog {
             format,
             lines: RefCell::new(Vec::new()),

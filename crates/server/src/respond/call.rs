@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 
 use howdah_http::{Fields, Status};
-use howdah_php::{Block, Encoder};
+use howdah_php::{EntryBlock, RequestEncoder};
 use howdah_site::{
     Client, Environment, Ruled, Script, common_variables, own_variables, server_variables,
 };
@@ -23,16 +23,16 @@ pub(crate) struct Call<'c> {
 #[derive(Debug)]
 pub(crate) struct CommonCall {
     /// The server's variables that do not depend on the single request.
-    first: Block,
+    first: EntryBlock,
     /// The variables and ini values that directives set. A variable with the name of one of the
     /// server's is left out.
-    last: Block,
+    last: EntryBlock,
 }
 
 impl CommonCall {
     fn of(call: &Call<'_>, ruled: &Ruled) -> CommonCall {
         let mut environment = Environment::of(ruled);
-        let (mut first, mut last) = (Block::default(), Block::default());
+        let (mut first, mut last) = (EntryBlock::default(), EntryBlock::default());
         common_variables(&call.client, call.script, Some(ruled), &mut |name, value| {
             environment.leave_out(name);
             first.variable(name, value);
@@ -49,7 +49,7 @@ impl Call<'_> {
     /// is taken from `prepared`.
     pub(crate) fn encode(
         &self,
-        encoder: &mut Encoder,
+        encoder: &mut RequestEncoder,
         ruled: Option<&Rc<Ruled>>,
         prepared: Option<&Prepared>,
     ) {
@@ -65,7 +65,7 @@ impl Call<'_> {
 
     /// Encodes `common` and the request's own variables. `false`: one of them has a name that a
     /// directive has set, and the call must be encoded again without `common`.
-    fn encode_own(&self, encoder: &mut Encoder, ruled: &Ruled, common: &CommonCall) -> bool {
+    fn encode_own(&self, encoder: &mut RequestEncoder, ruled: &Ruled, common: &CommonCall) -> bool {
         let environment = Environment::of(ruled);
         let mut is_apart = true;
         self.begin(encoder, Some(ruled));
@@ -79,7 +79,7 @@ impl Call<'_> {
         is_apart
     }
 
-    fn encode_all(&self, encoder: &mut Encoder, ruled: Option<&Ruled>) {
+    fn encode_all(&self, encoder: &mut RequestEncoder, ruled: Option<&Ruled>) {
         self.begin(encoder, ruled);
         let entries = encoder.entries();
         let count = server_variables(&self.client, self.script, ruled, &mut |name, value| {
@@ -91,7 +91,7 @@ impl Call<'_> {
         }
     }
 
-    fn begin(&self, encoder: &mut Encoder, ruled: Option<&Ruled>) {
+    fn begin(&self, encoder: &mut RequestEncoder, ruled: Option<&Ruled>) {
         let request = self.client.request();
         let state = ruled.map(|ruled| &ruled.state);
         let fields =
@@ -120,7 +120,7 @@ impl Call<'_> {
 }
 
 /// The ini values that directives set.
-fn add_ini(block: &mut Block, ruled: &Ruled) {
+fn add_ini(block: &mut EntryBlock, ruled: &Ruled) {
     for (name, value) in ruled.settings.php.iter().flat_map(|php| &php.values) {
         block.ini(name, value);
     }

@@ -102,7 +102,8 @@ fn adjusted(
         !is_error_page && !fields.contains(b"if-none-match") && !fields.contains(b"range");
     let prepared = context.prepared.clone().filter(|_| is_plain);
     let known = prepared.as_ref().and_then(|prepared| {
-        prepared.file(&document, ruled, context.request, second, || body.clone().into())
+        let cache = context.thread.compressed_cache();
+        prepared.file(&document, ruled, context.request, second, cache, || body.clone().into())
     });
     if let Some(response) = known {
         return Ok(response);
@@ -124,7 +125,8 @@ fn adjusted(
     let response = adjust(context, site, Some(ruled), response)?;
     // A head for compressed content is kept only once the compressed content is kept, too.
     let coding = coding(&response.filters);
-    let compressed = coding.and_then(|coding| document.compressed(coding));
+    let cache = context.thread.compressed_cache();
+    let compressed = coding.and_then(|coding| cache.find(&document, coding));
     let is_settled = response.filters.is_empty() || compressed.is_some();
     let (head, body) = match (response.head, prepared.zip(conditions).filter(|_| is_settled)) {
         (Head::Own(head), Some((prepared, conditions))) => {

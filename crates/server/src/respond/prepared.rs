@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
-use howdah_files::{Coding, Representation};
+use howdah_files::{Coding, CompressedCache, Representation};
 use howdah_htaccess::State;
 use howdah_htaccess::response::passes_filters;
 use howdah_http::{Request, ResponseHead, SharedHead};
@@ -83,6 +83,7 @@ impl Prepared {
         ruled: &Ruled,
         request: &Request,
         second: u64,
+        cache: &CompressedCache,
         body: impl FnOnce() -> Body,
     ) -> Option<Response> {
         let prepared = self.head.borrow();
@@ -92,7 +93,7 @@ impl Prepared {
         })?;
         let body = match prepared.coding {
             None => body(),
-            Some(coding) => Body::shared(representation.compressed(coding)?),
+            Some(coding) => Body::shared(cache.find(representation, coding)?),
         };
         Some(Response::new(Head::Shared(Rc::clone(&prepared.head)), body))
     }

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use howdah_htaccess::modules::filter;
 use howdah_htaccess::response;
 use howdah_http::{Fields, ResponseHead, Status};
-use howdah_php::{Encoder, Exchange, ExchangeError, HeadKind, RequestBody, decode_head};
+use howdah_php::{Exchange, ExchangeError, HeadKind, RequestBody, RequestEncoder, decode_head};
 use howdah_site::{DocumentHost, Ruled, Script, Site};
 
 use super::call::Call;
@@ -42,7 +42,8 @@ pub(crate) async fn respond(
         };
         let call = Call { client: context.client(), script };
         let prepared = context.prepared.as_deref();
-        let encode = |encoder: &mut Encoder| call.encode(encoder, ruled.as_deref(), prepared);
+        let encode =
+            |encoder: &mut RequestEncoder| call.encode(encoder, ruled.as_deref(), prepared);
         // A request that still waits is given up as soon as the client closes its side: that makes
         // room in the queue.
         let dispatch = pool.dispatch(thread.encoder(), encode, input);

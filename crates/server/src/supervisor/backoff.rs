@@ -1,21 +1,21 @@
-//! How long to wait before something that keeps dying is started again.
+//! The delay before a process that keeps dying is started again.
 
 use std::time::Duration;
 
-/// What lived this long did not die of its start.
+/// A process that lived this long did not die because of its start.
 const HEALTHY: Duration = Duration::from_secs(10);
 const FIRST: Duration = Duration::from_millis(250);
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// Counts the deaths that followed each other quickly.
+/// Counts deaths in quick succession.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Backoff {
     deaths: u32,
 }
 
 impl Backoff {
-    /// How long to wait after something died that had lived for so long. The first death costs no
-    /// time.
+    /// Returns the delay before the next start, after a process that lived for `lived` has died.
+    /// The delay after the first death is zero.
     pub(super) fn after_death(&mut self, lived: Duration) -> Duration {
         if lived >= HEALTHY {
             self.deaths = 0;

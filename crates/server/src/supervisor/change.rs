@@ -1,54 +1,54 @@
-//! From one generation to the next: prepared, started, and put in the place of the former; or
-//! refused, and the former goes on.
+//! A change of generation: the new generation is prepared and started, and then replaces the former
+//! one. If the start fails, the former generation continues.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use howdah_config::{AccessTarget, Config, ErrorTarget};
 
-use super::control::{Command, Control};
-use super::generation::{Generation, Phase};
+use super::control::{Command, ControlSocket};
+use super::generation::{Generation, GenerationPhase};
 use super::generation_plan::GenerationPlan;
 use super::listeners::{self, Listener};
-use super::{Refusal, Supervisor};
-use crate::log::{ErrorLog, Level, Target};
+use super::{CommandError, Supervisor};
+use crate::log::{ErrorLog, Level, LogTarget};
 
 /// The cause of a new generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Cause {
-    /// The first one.
+pub(super) enum ChangeCause {
+    /// The start of the server.
     Start,
     /// A signal or `howdah reload`.
     Reload,
-    /// The front of the former one died.
+    /// The front of the former generation died.
     FrontDied,
-    /// This program has replaced another, whose generation goes on until now.
+    /// This program has replaced another program, whose generation serves until the new one does.
     TakeOver,
 }
 
 /// A change in progress.
 #[derive(Debug)]
-pub(super) struct Change {
-    cause: Cause,
+pub(super) struct GenerationChange {
+    cause: ChangeCause,
     /// Number of the generation that is starting.
     generation: u64,
     generation_plan: GenerationPlan,
     listeners: Vec<Listener>,
-    control: Socket,
+    control: NextSocket,
     log: Arc<ErrorLog>,
-    access: Option<Target>,
+    access: Option<LogTarget>,
 }
 
-/// The control socket of the new configuration.
+/// The control socket after the change.
 #[derive(Debug)]
-enum Socket {
+enum NextSocket {
     Same,
-    Another(Control),
+    Another(ControlSocket),
     None,
 }
 
 impl Supervisor {
-    /// Starts a new generation, now or once the present change is through.
+    /// Starts a new generation, now or after the present change has finished.
     pub(super) fn reload(&mut self) {
         if self.stopping {
             return;
@@ -58,11 +58,11 @@ impl Supervisor {
             return;
         }
         self.say(Level::Notice, &format!("reloading {}", self.plan.source));
-        self.begin(Cause::Reload);
+        self.begin(ChangeCause::Reload);
     }
 
     /// Prepares and starts a new generation.
-    pub(super) fn begin(&mut self, cause: Cause) {
+    pub(super) fn begin(&mut self, cause: ChangeCause) {
         self.restart = None;
         if let Err(refusal) = self.try_to_begin(cause) {
             self.refuse(cause, refusal);
@@ -71,23 +71,23 @@ impl Supervisor {
         }
     }
 
-    fn try_to_begin(&mut self, cause: Cause) -> Result<(), Refusal> {
+    fn try_to_begin(&mut self, cause: ChangeCause) -> Result<(), CommandError> {
         let generation_plan = match &self.current {
-            // Nobody asked for the present content of the file.
-            Some(current) if cause == Cause::FrontDied => current.clone(),
+            // The configuration file is not read again, because no reload was requested.
+            Some(current) if cause == ChangeCause::FrontDied => current.clone(),
             _ => {
-                let config = self.plan.load().map_err(Refusal::Config)?;
+                let config = self.plan.load().map_err(CommandError::Config)?;
                 let found = GenerationPlan::find(config, &self.environment);
-                found.map_err(|errors| Refusal::Config(errors.join("\n")))?
+                found.map_err(|errors| CommandError::Config(errors.join("\n")))?
             }
         };
         let (listeners, left_out) =
             listeners::prepare(&generation_plan.config.listen, &self.listeners)
-                .map_err(Refusal::Failed)?;
-        let (log, access) = self.logs_for(&generation_plan.config).map_err(Refusal::Failed)?;
+                .map_err(CommandError::Failed)?;
+        let (log, access) = self.logs_for(&generation_plan.config).map_err(CommandError::Failed)?;
         let (control, no_control) =
-            self.control_for(&generation_plan.config).map_err(Refusal::Failed)?;
-        if cause != Cause::FrontDied {
+            self.control_for(&generation_plan.config).map_err(CommandError::Failed)?;
+        if cause != ChangeCause::FrontDied {
             for warning in generation_plan.warnings.iter().chain(&left_out).chain(&no_control) {
                 log.say(Level::Warning, None, warning);
             }
@@ -98,8 +98,8 @@ impl Supervisor {
         let (generation, started) =
             Generation::start(number, &generation_plan, logs, &self.environment);
         self.generations.push(generation);
-        started.map_err(Refusal::Failed)?;
-        let change = Change {
+        started.map_err(CommandError::Failed)?;
+        let change = GenerationChange {
             cause,
             generation: number,
             generation_plan,
@@ -112,8 +112,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// The next step of the present change, if it is time for it: PHP first, then the front, then
-    /// the former generation goes.
+    /// Performs the next step of the present change if it is due: start PHP, then start the front,
+    /// then drain the former generation.
     pub(super) fn advance(&mut self) {
         let Some(change) = self.change.take() else {
             return;
@@ -123,23 +123,23 @@ impl Supervisor {
             return;
         };
         if generation.is_ready() {
-            generation.phase = Phase::Serving;
+            generation.phase = GenerationPhase::Serving;
             return self.commit(change);
         }
-        let mut trouble = None;
+        let mut failure = None;
         if generation.front.is_none() && generation.has_php() {
-            trouble = generation
+            failure = generation
                 .start_front(&change.generation_plan, &change.listeners, run_front)
                 .err();
         }
         self.change = Some(change);
-        if let Some(error) = trouble {
+        if let Some(error) = failure {
             self.abort(number, &format!("cannot start the front: {error}"));
         }
     }
 
-    fn commit(&mut self, change: Change) {
-        let Change {
+    fn commit(&mut self, change: GenerationChange) {
+        let GenerationChange {
             cause,
             generation,
             generation_plan,
@@ -149,18 +149,18 @@ impl Supervisor {
             access,
         } = change;
         let fallback = self.usual_drain();
-        // An address that is served no longer must have no owner left but the former front, which
-        // closes it.
+        // Listeners that the new generation does not use are closed here. The former front has the
+        // last descriptor and closes it.
         self.listeners = listeners;
         for former in &mut self.generations {
-            if former.phase == Phase::Serving && former.number != generation {
+            if former.phase == GenerationPhase::Serving && former.number != generation {
                 former.drain(true, fallback);
             }
         }
         match control {
-            Socket::Same => {}
-            Socket::None => self.control = None,
-            Socket::Another(mut another) => {
+            NextSocket::Same => {}
+            NextSocket::None => self.control = None,
+            NextSocket::Another(mut another) => {
                 if let Some(former) = self.control.take() {
                     another.succeed(former);
                 }
@@ -181,29 +181,31 @@ impl Supervisor {
         self.change_is_over();
     }
 
-    /// The generation that is starting will not do.
+    /// Ends the generation that is starting. The former generation continues.
     pub(super) fn abort(&mut self, number: u64, reason: &str) {
         if let Some(generation) = self.generation(number) {
             generation.kill();
         }
         if let Some(change) = self.change.take_if(|change| change.generation == number) {
-            self.refuse(change.cause, Refusal::Failed(reason.to_owned()));
+            self.refuse(change.cause, CommandError::Failed(reason.to_owned()));
         }
     }
 
-    fn refuse(&mut self, cause: Cause, refusal: Refusal) {
+    fn refuse(&mut self, cause: ChangeCause, refusal: CommandError) {
         let reason = refusal.to_string();
         match cause {
-            Cause::Start => {
+            ChangeCause::Start => {
                 self.failure = Some(refusal);
                 self.stopping = true;
             }
-            Cause::Reload => {
+            ChangeCause::Reload => {
                 self.say_lines("the reload is refused, and what was served goes on", &reason);
                 self.answer_all(Command::Reload, Err(&reason));
             }
-            Cause::TakeOver => self.say_lines("what the former program serves goes on", &reason),
-            Cause::FrontDied => self.say_lines("there is no front", &reason),
+            ChangeCause::TakeOver => {
+                self.say_lines("what the former program serves goes on", &reason)
+            }
+            ChangeCause::FrontDied => self.say_lines("there is no front", &reason),
         }
         self.change_is_over();
     }
@@ -219,27 +221,31 @@ impl Supervisor {
         }
     }
 
-    /// Starts a new generation if none serves.
-    pub(super) fn keep_time_of_changes(&mut self, now: Instant) {
+    /// Starts a new generation if none serves and the delay is over.
+    pub(super) fn handle_change_deadlines(&mut self, now: Instant) {
         self.keep_time_of_upgrade(now);
         if self.stopping || self.change.is_some() {
             return;
         }
         match self.restart {
-            Some(due) if now >= due => self.begin(Cause::FrontDied),
+            Some(due) if now >= due => self.begin(ChangeCause::FrontDied),
             Some(_) => {}
             None => {
-                if !self.generations.iter().any(|generation| generation.phase == Phase::Serving) {
+                if !self
+                    .generations
+                    .iter()
+                    .any(|generation| generation.phase == GenerationPhase::Serving)
+                {
                     self.restart = Some(now + self.backoff.after_death(Duration::ZERO));
                 }
             }
         }
     }
 
-    fn logs_for(&self, config: &Config) -> Result<(Arc<ErrorLog>, Option<Target>), String> {
+    fn logs_for(&self, config: &Config) -> Result<(Arc<ErrorLog>, Option<LogTarget>), String> {
         let file = |path: &std::path::Path| {
-            Target::file(path).map_err(|error| {
-                format!("cannot open the log {}: {error}; make its folder", path.display())
+            LogTarget::file(path).map_err(|error| {
+                format!("cannot open the log {}: {error}; create its folder", path.display())
             })
         };
         let stream = |error: std::io::Error| format!("cannot write a log: {error}");
@@ -248,13 +254,13 @@ impl Supervisor {
                 self.log.target().clone()
             }
             ErrorTarget::File(path) => file(path)?,
-            ErrorTarget::Stderr => Target::stderr().map_err(stream)?,
+            ErrorTarget::Stderr => LogTarget::stderr().map_err(stream)?,
         };
         let log = Arc::new(ErrorLog::new(log, config.log.level));
         let present = self.access.as_ref();
         let access = match &config.log.access {
             AccessTarget::Off => None,
-            AccessTarget::Stdout => Some(Target::stdout().map_err(stream)?),
+            AccessTarget::Stdout => Some(LogTarget::stdout().map_err(stream)?),
             AccessTarget::File(path) => {
                 Some(match present.filter(|target| target.path() == Some(path)) {
                     Some(present) => present.clone(),
@@ -265,21 +271,22 @@ impl Supervisor {
         Ok((log, access))
     }
 
-    /// The control socket, and why there is none although there could be.
-    fn control_for(&self, config: &Config) -> Result<(Socket, Option<String>), String> {
+    /// Binds the control socket of the new configuration. Also returns a warning if there is no
+    /// control socket although none was refused by the configuration.
+    fn control_for(&self, config: &Config) -> Result<(NextSocket, Option<String>), String> {
         let Some(path) = config
             .control_path(self.environment.identity.is_root(), self.environment.runtime.as_deref())
         else {
-            return Ok((Socket::None, None));
+            return Ok((NextSocket::None, None));
         };
         if self.control.as_ref().is_some_and(|control| control.path == path) {
-            return Ok((Socket::Same, None));
+            return Ok((NextSocket::Same, None));
         }
-        match Control::bind(&path) {
-            Ok(control) => Ok((Socket::Another(control), None)),
+        match ControlSocket::bind(&path) {
+            Ok(control) => Ok((NextSocket::Another(control), None)),
             Err(error) if config.control.is_some() => Err(error),
-            // It was nobody's wish to have it just there.
-            Err(error) => Ok((Socket::None, Some(format!("no control socket: {error}")))),
+            // The path is a default, therefore the failure is a warning.
+            Err(error) => Ok((NextSocket::None, Some(format!("no control socket: {error}")))),
         }
     }
 

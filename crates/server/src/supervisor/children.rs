@@ -1,4 +1,4 @@
-//! What front and zygotes say, and what happens when one of them dies.
+//! Handles the messages of fronts and zygotes, and their deaths.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -7,11 +7,11 @@ use howdah_sys::process::{self, Exit, Pid};
 
 use super::Supervisor;
 use super::front_protocol::{FromFront, ToFront};
-use super::generation::{Part, Phase, is_orderly};
+use super::generation::{GenerationPhase, GenerationProcess, is_orderly};
 use crate::log::Level;
 
 impl Supervisor {
-    pub(super) fn hear_front(&mut self, number: u64) {
+    pub(super) fn handle_front(&mut self, number: u64) {
         loop {
             let Some(front) =
                 self.generation(number).and_then(|generation| generation.front.as_mut())
@@ -23,7 +23,12 @@ impl Supervisor {
                 Ok(None) => return,
                 Err(error) => {
                     front.kill();
-                    return self.say(Level::Error, &format!("the front is ended: {error}"));
+                    return self.say(
+                        Level::Error,
+                        &format!(
+                            "the front was killed because its message cannot be read: {error}"
+                        ),
+                    );
                 }
             };
             match message {
@@ -38,11 +43,11 @@ impl Supervisor {
         }
     }
 
-    pub(super) fn hear_zygote(&mut self, number: u64, position: usize) {
+    pub(super) fn handle_zygote(&mut self, number: u64, position: usize) {
         let Some(generation) = self.generation(number) else {
             return;
         };
-        let serving = generation.phase == Phase::Serving;
+        let serving = generation.phase == GenerationPhase::Serving;
         let Some(pool) = generation.pools.get_mut(position) else {
             return;
         };
@@ -57,7 +62,7 @@ impl Supervisor {
             return self.say_of(
                 Level::Error,
                 &name,
-                &format!("its zygote {pid} is ended: {error}"),
+                &format!("its zygote {pid} was killed because its message cannot be read: {error}"),
             );
         }
         if is_ready && !was_ready {
@@ -77,12 +82,12 @@ impl Supervisor {
         if let Some(pool) = pool {
             pool.kill();
             let (name, what) =
-                (pool.name.clone(), format!("its pool is ended and replaced: {reason}"));
+                (pool.name.clone(), format!("its pool was killed and will be replaced: {reason}"));
             self.say_of(Level::Error, &name, &what);
         }
     }
 
-    /// Looks at every child that has ended.
+    /// Handles every child that has ended.
     pub(super) fn reap(&mut self) -> io::Result<()> {
         while let Some((pid, exit)) = process::reap()? {
             if self.check.as_mut().is_some_and(|check| check.ended(pid, exit)) {
@@ -90,11 +95,12 @@ impl Supervisor {
             }
             let found = self.generations.iter().find_map(|one| Some((one.number, one.part(pid)?)));
             match found {
-                Some((number, Part::Front)) => self.front_died(number, pid, exit),
-                Some((number, Part::Zygote(position))) => {
+                Some((number, GenerationProcess::Front)) => self.front_died(number, pid, exit),
+                Some((number, GenerationProcess::Zygote(position))) => {
                     self.zygote_died(number, position, pid, exit)
                 }
-                // Somebody's grandchild, if we are the first process of a container.
+                // An orphan that was reparented to this process because it is process 1 of a
+                // container.
                 None => {}
             }
         }
@@ -102,39 +108,40 @@ impl Supervisor {
     }
 
     fn front_died(&mut self, number: u64, pid: Pid, exit: Exit) {
-        // What it said last.
-        self.hear_front(number);
+        // Messages that the front sent before its end.
+        self.handle_front(number);
         let fallback = self.usual_drain();
         let Some(generation) = self.generation(number) else {
             return;
         };
         let lived = generation.front.take().map_or(Duration::ZERO, |front| front.started.elapsed());
         match generation.phase {
-            Phase::Starting { .. } => {
+            GenerationPhase::Starting { .. } => {
                 self.abort(number, &format!("the front {pid} {exit} while it started"))
             }
-            Phase::Serving => {
-                // Its region is gone with it, so the pools have nothing to serve.
+            GenerationPhase::Serving => {
+                // The region of shared memory ended with the front, therefore the pools are
+                // useless.
                 generation.drain(false, fallback);
                 let wait = self.backoff.after_death(lived);
                 self.restart = Some(Instant::now() + wait);
                 self.say(Level::Error, &format!("the front {pid} {exit}; {}", another(wait)));
             }
-            Phase::Draining { .. } => {
+            GenerationPhase::Draining { .. } => {
                 generation.stop_pools();
                 if !is_orderly(exit) {
                     self.say(
                         Level::Error,
-                        &format!("the front {pid} {exit} before it had drained"),
+                        &format!("the front {pid} {exit} before all its requests had finished"),
                     );
                 }
             }
-            Phase::Ending { .. } => {}
+            GenerationPhase::Ending { .. } => {}
         }
     }
 
     fn zygote_died(&mut self, number: u64, position: usize, pid: Pid, exit: Exit) {
-        self.hear_zygote(number, position);
+        self.handle_zygote(number, position);
         let log = self.log.clone();
         let Some(generation) = self.generation(number) else {
             return;
@@ -149,14 +156,14 @@ impl Supervisor {
         let now = Instant::now();
         pool.zygote_died(now);
         match phase {
-            Phase::Starting { .. } => {
+            GenerationPhase::Starting { .. } => {
                 let what = match failed {
                     Some(reason) => format!("site {name}: PHP does not start: {reason}"),
                     None => format!("site {name}: the zygote {pid} {exit} while PHP started"),
                 };
                 self.abort(number, &what);
             }
-            Phase::Serving if pool.can_start() => {
+            GenerationPhase::Serving if pool.can_start() => {
                 let wait = pool.due.map_or(Duration::ZERO, |due| due - now);
                 let what = match failed {
                     Some(reason) => format!("PHP does not start: {reason}; {}", another(wait)),
@@ -164,29 +171,31 @@ impl Supervisor {
                 };
                 self.say_of(Level::Error, &name, &what);
             }
-            // The generation that replaces this one is on its way.
-            Phase::Serving | Phase::Draining { .. } | Phase::Ending { .. } => {
+            // The new generation that replaces this one is already starting.
+            GenerationPhase::Serving
+            | GenerationPhase::Draining { .. }
+            | GenerationPhase::Ending { .. } => {
                 pool.due = None;
-                if phase == Phase::Serving
-                    || (matches!(phase, Phase::Draining { .. }) && !is_orderly(exit))
+                if phase == GenerationPhase::Serving
+                    || (matches!(phase, GenerationPhase::Draining { .. }) && !is_orderly(exit))
                 {
                     self.say_of(
                         Level::Error,
                         &name,
-                        &format!("its zygote {pid} {exit} before it was done"),
+                        &format!("its zygote {pid} {exit} before its workers had finished"),
                     );
                 }
             }
         }
     }
 
-    /// Starts the zygotes that are due, and tells the front of them.
+    /// Starts the zygotes that are due, and sends their sockets to the front.
     pub(super) fn replace_zygotes(&mut self, number: u64, now: Instant) {
         let environment = self.environment.clone();
         let Some(generation) = self.generations.iter_mut().find(|one| one.number == number) else {
             return;
         };
-        let mut troubles = Vec::new();
+        let mut errors = Vec::new();
         for (position, pool) in generation.pools.iter_mut().enumerate() {
             if pool.due.is_none_or(|due| now < due) {
                 continue;
@@ -200,20 +209,19 @@ impl Supervisor {
             if let Err(error) = told {
                 pool.kill();
                 pool.start_failed(now);
-                troubles
-                    .push((pool.name.clone(), format!("its zygote cannot be started: {error}")));
+                errors.push((pool.name.clone(), format!("its zygote cannot be started: {error}")));
             }
         }
-        for (name, what) in troubles {
+        for (name, what) in errors {
             self.say_of(Level::Error, &name, &what);
         }
     }
 }
 
-/// The end of a message on something that died.
+/// Returns the end of a message about a process that died.
 fn another(wait: Duration) -> String {
     match wait {
         Duration::ZERO => "another takes its place".to_owned(),
-        wait => format!("it keeps dying, so another is started in {} s only", wait.as_secs_f32()),
+        wait => format!("another one starts in {} s, because it keeps dying", wait.as_secs_f32()),
     }
 }

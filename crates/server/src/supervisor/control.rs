@@ -1,7 +1,7 @@
 //! The control socket, through which `howdah status`, `reload` and `stop` reach the supervisor.
 //!
-//! A client sends one word and a line feed. The answer is `ok` or `refused` on a line of its own,
-//! then text for a person, up to the end of the stream.
+//! A client sends one word and a line feed. The answer is a line with `ok` or `refused`, followed
+//! by text for a person up to the end of the stream.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -13,26 +13,26 @@ use std::time::{Duration, Instant};
 
 use howdah_sys::process;
 
-/// Clients at a time. More have to wait until one is answered.
+/// Maximum number of clients at a time. Further clients wait in the listen queue.
 const MOST_CLIENTS: usize = 32;
-/// No command is longer.
+/// Maximum bytes of a command.
 const LONGEST_COMMAND: usize = 16;
-/// How long a client may take to say what it wants.
+/// Time in which a client must send its command.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a client can ask for.
+/// The commands of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Command {
-    /// Say how the server is.
+    /// Report the state of the server.
     Status,
-    /// Read the configuration again, and start PHP anew.
+    /// Read the configuration again, and start a new generation.
     Reload,
-    /// Finish, and end.
+    /// Finish all requests, and end.
     Stop,
 }
 
 impl Command {
-    /// The word on the wire, and on the command line.
+    /// The command as it is sent and as it is written on the command line.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Command::Status => "status",
@@ -48,34 +48,37 @@ impl Command {
     }
 }
 
-/// The socket and whoever has connected to it.
+/// The control socket and its connected clients.
 #[derive(Debug)]
-pub(super) struct Control {
+pub(super) struct ControlSocket {
     pub(super) path: PathBuf,
     pub(super) listener: UnixListener,
-    clients: Vec<Client>,
+    clients: Vec<ControlClient>,
     next_id: u64,
 }
 
-/// Somebody who wants something.
+/// A connected client.
 #[derive(Debug)]
-struct Client {
+struct ControlClient {
     id: u64,
     stream: UnixStream,
     received: Vec<u8>,
-    /// Set once it is known.
+    /// `None` until the client has sent its command.
     command: Option<Command>,
     since: Instant,
 }
 
-impl Control {
-    /// Makes the socket at `path`, for its owner alone. One that nobody listens to any more is
-    /// replaced.
-    pub(super) fn bind(path: &Path) -> Result<Control, String> {
+impl ControlSocket {
+    /// Creates the socket at `path`, accessible for its owner only. Replaces a socket that no
+    /// process listens on.
+    ///
+    /// # Errors
+    /// The reason, as text for the operator.
+    pub(super) fn bind(path: &Path) -> Result<ControlSocket, String> {
         let told = |error: io::Error| {
             let path = path.display();
             format!(
-                "cannot make the control socket {path}: {error}; set `control` to a place that can be written to"
+                "cannot create the control socket {path}: {error}; set `control` to a place that can be written to"
             )
         };
         if UnixStream::connect(path).is_ok() {
@@ -86,20 +89,23 @@ impl Control {
         }
         match fs::symlink_metadata(path) {
             Ok(found) if found.file_type().is_socket() => fs::remove_file(path).map_err(told)?,
-            Ok(_) => return Err(told(io::Error::other("something else is there"))),
+            Ok(_) => return Err(told(io::Error::other("the path exists and is not a socket"))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(told(error)),
         }
         let former = process::set_umask(0o177);
         let bound = UnixListener::bind(path);
         process::set_umask(former);
-        Control::of(path.to_owned(), bound.map_err(told)?).map_err(told)
+        ControlSocket::of(path.to_owned(), bound.map_err(told)?).map_err(told)
     }
 
-    /// From a socket that is bound already.
-    pub(super) fn of(path: PathBuf, listener: UnixListener) -> io::Result<Control> {
+    /// Uses a socket that is already bound.
+    ///
+    /// # Errors
+    /// The socket cannot be set to non-blocking.
+    pub(super) fn of(path: PathBuf, listener: UnixListener) -> io::Result<ControlSocket> {
         listener.set_nonblocking(true)?;
-        Ok(Control {
+        Ok(ControlSocket {
             path,
             listener,
             clients: Vec::new(),
@@ -107,9 +113,9 @@ impl Control {
         })
     }
 
-    /// Takes over those who wait at another socket, which is closed, and goes away unless it is at
-    /// the same place.
-    pub(super) fn succeed(&mut self, former: Control) {
+    /// Takes over the clients of a former socket. Closes the former socket, and removes it unless
+    /// it has the same path.
+    pub(super) fn succeed(&mut self, former: ControlSocket) {
         self.next_id = former.next_id;
         self.clients = former.clients;
         if former.path != self.path {
@@ -117,7 +123,7 @@ impl Control {
         }
     }
 
-    /// Lets those in who wait at the door.
+    /// Accepts the clients that have connected.
     pub(super) fn accept(&mut self) {
         while self.clients.len() < MOST_CLIENTS {
             let Ok((stream, _)) = self.listener.accept() else {
@@ -126,7 +132,7 @@ impl Control {
             if stream.set_nonblocking(true).is_ok() {
                 let (id, since) = (self.next_id, Instant::now());
                 self.next_id += 1;
-                self.clients.push(Client {
+                self.clients.push(ControlClient {
                     id,
                     stream,
                     received: Vec::new(),
@@ -137,25 +143,25 @@ impl Control {
         }
     }
 
-    /// Whether there is room for another client.
-    pub(super) fn has_room(&self) -> bool {
+    /// Returns whether another client can be accepted.
+    pub(super) fn can_accept(&self) -> bool {
         self.clients.len() < MOST_CLIENTS
     }
 
-    /// Everybody, with what to wait for them by.
+    /// All clients, with the descriptors to wait for.
     pub(super) fn clients(&self) -> impl Iterator<Item = (u64, BorrowedFd<'_>)> {
         self.clients.iter().map(|client| (client.id, client.stream.as_fd()))
     }
 
-    /// Reads what a client says. `Some` once it has said what it wants. Whoever leaves, or talks
-    /// nonsense, is forgotten.
+    /// Reads from a client. Returns its command once it is complete. A client that disconnects or
+    /// sends an unknown command is dropped.
     pub(super) fn listen(&mut self, id: u64) -> Option<Command> {
         let position = self.clients.iter().position(|client| client.id == id)?;
         let client = &mut self.clients[position];
-        let mut room = [0; LONGEST_COMMAND];
-        match client.stream.read(&mut room) {
+        let mut buffer = [0; LONGEST_COMMAND];
+        match client.stream.read(&mut buffer) {
             Ok(length) if length > 0 && client.command.is_none() => {
-                client.received.extend_from_slice(&room[..length])
+                client.received.extend_from_slice(&buffer[..length])
             }
             Err(error)
                 if matches!(
@@ -182,7 +188,7 @@ impl Control {
         client.command
     }
 
-    /// Answers a client and lets it go.
+    /// Answers a client and closes its connection.
     pub(super) fn answer(&mut self, id: u64, answer: Result<&str, &str>) {
         let Some(position) = self.clients.iter().position(|client| client.id == id) else {
             return;
@@ -192,11 +198,11 @@ impl Control {
             Ok(text) => ("ok", text),
             Err(text) => ("refused", text),
         };
-        // A client that has gone, or does not read, misses its answer.
+        // A client that has disconnected or does not read gets no answer.
         let _ = client.stream.write_all(format!("{first}\n{text}\n").as_bytes());
     }
 
-    /// Answers everybody who asked for `command`.
+    /// Answers all clients that asked for `command`.
     pub(super) fn answer_all(&mut self, command: Command, answer: Result<&str, &str>) {
         let all: Vec<u64> = self
             .clients
@@ -209,35 +215,40 @@ impl Control {
         }
     }
 
-    /// Those who have been asking for `command` for longer than `patience`.
-    pub(super) fn tired(&self, command: Command, now: Instant, patience: Duration) -> Vec<u64> {
-        let tired =
-            |client: &&Client| client.command == Some(command) && now - client.since >= patience;
-        self.clients.iter().filter(tired).map(|client| client.id).collect()
+    /// Clients that have waited for the answer to `command` for longer than `patience`.
+    pub(super) fn overdue(&self, command: Command, now: Instant, patience: Duration) -> Vec<u64> {
+        let overdue = |client: &&ControlClient| {
+            client.command == Some(command) && now - client.since >= patience
+        };
+        self.clients.iter().filter(overdue).map(|client| client.id).collect()
     }
 
-    /// Forgets those who never say what they want.
+    /// Drops clients that have not sent a command in time.
     pub(super) fn drop_silent(&mut self, now: Instant) {
         self.clients
             .retain(|client| client.command.is_some() || now - client.since < PATIENCE);
     }
 
-    /// Whether somebody is there, so that time matters.
+    /// Returns whether a client is connected, which requires checks of its deadline.
     pub(super) fn is_busy(&self) -> bool {
         !self.clients.is_empty()
     }
 }
 
-impl AsFd for Control {
+impl AsFd for ControlSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.listener.as_fd()
     }
 }
 
-/// How long `status` and `reload` wait for an answer: a reload starts PHP, which may take a minute.
+/// Time that `status` and `reload` wait for an answer. A reload starts PHP, which may take a
+/// minute.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// The client's part: asks the server at `path`. `Err` is what went wrong, for a person.
+/// Client side: sends `command` to the server at `path` and returns the answer.
+///
+/// # Errors
+/// The reason, as text for the operator.
 pub(crate) fn ask(path: &Path, command: Command) -> Result<String, String> {
     let place = path.display();
     let mut stream = UnixStream::connect(path).map_err(|error| match error.kind() {
@@ -246,7 +257,8 @@ pub(crate) fn ask(path: &Path, command: Command) -> Result<String, String> {
         }
         _ => format!("cannot reach the control socket {place}: {error}"),
     })?;
-    let lost = |error: io::Error| format!("lost the server at {place}: {error}");
+    let lost =
+        |error: io::Error| format!("the connection to the server at {place} was lost: {error}");
     if command != Command::Stop {
         stream.set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(lost)?;
     }
@@ -256,7 +268,9 @@ pub(crate) fn ask(path: &Path, command: Command) -> Result<String, String> {
     match answer.split_once('\n') {
         Some(("ok", text)) => Ok(text.trim_end().to_owned()),
         Some(("refused", text)) => Err(text.trim_end().to_owned()),
-        _ => Err(format!("the server at {place} went away without an answer; its log may say why")),
+        _ => Err(format!(
+            "the server at {place} closed the connection without an answer; see its log"
+        )),
     }
 }
 
@@ -268,8 +282,8 @@ mod tests {
         std::env::temp_dir().join(format!("howdah-control-{}-{name}", std::process::id()))
     }
 
-    /// Serves until a client has said what it wants.
-    fn next_command(control: &mut Control) -> (u64, Command) {
+    /// Serves until a client has sent its command.
+    fn next_command(control: &mut ControlSocket) -> (u64, Command) {
         loop {
             control.accept();
             let ids: Vec<u64> = control.clients().map(|(id, _)| id).collect();
@@ -285,7 +299,7 @@ mod tests {
     #[test]
     fn a_question_is_answered() {
         let path = place("answer");
-        let mut control = Control::bind(&path).unwrap();
+        let mut control = ControlSocket::bind(&path).unwrap();
         for (answer, expected) in [(Ok("all is well"), Ok("all is well")), (Err("no"), Err("no"))] {
             let asked = {
                 let path = path.clone();
@@ -304,7 +318,7 @@ mod tests {
     fn only_its_owner_may_connect() {
         use std::os::unix::fs::PermissionsExt;
         let path = place("mode");
-        let _control = Control::bind(&path).unwrap();
+        let _control = ControlSocket::bind(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         fs::remove_file(&path).unwrap();
     }
@@ -312,10 +326,10 @@ mod tests {
     #[test]
     fn a_living_server_is_not_pushed_aside_and_a_dead_one_is() {
         let path = place("twice");
-        let first = Control::bind(&path).unwrap();
-        assert!(Control::bind(&path).unwrap_err().contains("another howdah listens"));
+        let first = ControlSocket::bind(&path).unwrap();
+        assert!(ControlSocket::bind(&path).unwrap_err().contains("another howdah listens"));
         drop(first);
-        Control::bind(&path).unwrap();
+        ControlSocket::bind(&path).unwrap();
         fs::remove_file(&path).unwrap();
         assert!(ask(&path, Command::Stop).unwrap_err().contains("no howdah runs"));
     }
@@ -324,7 +338,7 @@ mod tests {
     fn what_is_no_socket_is_left_alone() {
         let path = place("file");
         fs::write(&path, "precious").unwrap();
-        assert!(Control::bind(&path).unwrap_err().contains("something else is there"));
+        assert!(ControlSocket::bind(&path).unwrap_err().contains("something else is there"));
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
         fs::remove_file(&path).unwrap();
     }
@@ -332,7 +346,7 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         let path = place("nonsense");
-        let mut control = Control::bind(&path).unwrap();
+        let mut control = ControlSocket::bind(&path).unwrap();
         for nonsense in [&b"dance\n"[..], b"statusstatusstatusstatus", b"\n"] {
             let mut client = UnixStream::connect(&path).unwrap();
             client.write_all(nonsense).unwrap();
@@ -344,7 +358,7 @@ mod tests {
                 assert_eq!(control.listen(id), None);
             }
             let mut answer = String::new();
-            // What was not read makes the end abrupt; the answer came all the same.
+            // Unread bytes reset the connection. The answer was sent before.
             let _ = client.read_to_string(&mut answer);
             assert!(answer.is_empty() || answer.starts_with("refused\n"), "{answer}");
         }

@@ -1,4 +1,4 @@
-//! What the supervisor knows of its process and its machine: user, paths, environment variables.
+//! The process and machine that the supervisor runs on: user, paths, environment variables.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
@@ -12,7 +12,7 @@ use howdah_sys::process;
 #[derive(Debug, Clone)]
 pub(crate) struct Environment {
     pub(crate) identity: Identity,
-    /// The file that was started, by the name that leads to its successor after an upgrade.
+    /// The path of this program's file. After an upgrade the path leads to the new program.
     pub(crate) executable: PathBuf,
     /// The folder for temporary files.
     pub(crate) temporary: PathBuf,
@@ -21,7 +21,7 @@ pub(crate) struct Environment {
     /// `$XDG_RUNTIME_DIR`.
     pub(crate) runtime: Option<PathBuf>,
     pub(crate) processors: usize,
-    /// Soft and hard limit of open descriptors, as we found them.
+    /// Soft and hard limit of open descriptors at the start of the process.
     pub(crate) descriptor_limit: (u64, u64),
     /// The folder for the state of pools that have no `state_dir`. It is removed when the server
     /// ends.
@@ -30,16 +30,16 @@ pub(crate) struct Environment {
     pub(crate) variables: Vec<(OsString, OsString)>,
 }
 
-/// Where programs are searched for if `PATH` is not set.
+/// The search path for programs if `PATH` is not set.
 const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// What PHP reads from its environment while it starts; scripts do not see it.
+/// Environment variables that PHP reads during its start. Scripts do not see them.
 const FOR_PHP: [&str; 2] = ["PHPRC", "PHP_INI_SCAN_DIR"];
 
 impl Environment {
-    /// Reads everything.
+    /// Reads the environment of this process.
     ///
     /// # Errors
-    /// The user or the executable of this process cannot be found out.
+    /// The user or the executable of this process cannot be determined.
     pub(crate) fn read() -> io::Result<Environment> {
         let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
         let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
@@ -59,7 +59,7 @@ impl Environment {
         })
     }
 
-    /// Where a program that belongs to this one may be, best first.
+    /// Paths at which a program that belongs to this one may be, the preferred one first.
     pub(crate) fn places_of(&self, program: &str) -> Vec<PathBuf> {
         let beside = |executable: &Path| {
             let folder = executable.parent()?.to_owned();
@@ -74,7 +74,7 @@ impl Environment {
         folders.iter().map(|folder| folder.join(program)).collect()
     }
 
-    /// What scripts find in their environment: `PATH`, and what is configured.
+    /// The environment of scripts: `PATH` and the configured variables.
     pub(crate) fn script_environment(
         &self,
         configured: &[(String, String)],
@@ -98,13 +98,13 @@ impl Environment {
     }
 }
 
-/// A line of an environment as `execve` wants it.
+/// Encodes an environment variable for `execve`.
 pub(super) fn variable(name: &OsStr, value: &OsStr) -> io::Result<CString> {
     Ok(CString::new([name.as_bytes(), b"=", value.as_bytes()].concat())?)
 }
 
-/// The file that the first argument names, as the shell found it. `/proc/self/exe` would name the
-/// file that was replaced by an upgrade, not the one that replaced it.
+/// The file that the first argument names, searched for as a shell does. `/proc/self/exe` would
+/// lead to the old file after an upgrade has replaced it.
 fn executable(first_argument: Option<OsString>, path: &OsStr) -> io::Result<PathBuf> {
     let real = std::env::current_exe()?;
     let Some(name) = first_argument.map(OsStringExt::into_vec) else {
@@ -119,7 +119,7 @@ fn executable(first_argument: Option<OsString>, path: &OsStr) -> io::Result<Path
             .find(|place| place.is_file());
         found.unwrap_or_else(|| real.clone())
     };
-    // Who started us may call us as it likes.
+    // The first argument may name anything.
     Ok(if named.canonicalize().is_ok_and(|named| named == real) {
         named
     } else {

@@ -1,4 +1,4 @@
-//! The front as the supervisor sees it: a child that was forked, and a channel to it.
+//! The supervisor's side of a front: a forked child and the channel to it.
 
 use std::ffi::CStr;
 use std::io;
@@ -14,29 +14,30 @@ use howdah_sys::signal::{self, SIGHUP, SIGINT, SIGKILL, SIGPIPE, SIGTERM, SIGUSR
 use super::front_protocol::{FromFront, FrontStart, PoolFacts, ToFront};
 use crate::log::Level;
 
-/// The longest message of a front.
+/// Maximum bytes of a front's message.
 const MOST_BYTES: usize = 256 * 1024;
-/// Seconds that the front may live on when the supervisor is dead: what it takes for itself, and
-/// one more.
+/// Seconds that the front may continue after the supervisor has died: the time that the front
+/// allows for requests, plus one.
 const ORPHAN_SECONDS: u8 = 6;
 const NAME: &CStr = c"howdah-front";
 
-/// A front's main function.
+/// The main function of a front.
 pub(crate) type RunFront = fn(FrontStart) -> ExitCode;
 
 /// A running front.
 #[derive(Debug)]
 pub(super) struct FrontProcess {
     pub(super) pid: Pid,
-    /// `None` once it has closed its end.
+    /// `None` once the front has closed its end.
     pub(super) channel: Option<SeqPacket>,
     pub(super) started: Instant,
-    /// The facts of its pools, once it serves.
+    /// Facts about the front's pools, once the front serves.
     pub(super) ready: Option<Vec<PoolFacts>>,
 }
 
 impl FrontProcess {
-    /// Forks the front. `start.channel` is its end of the channel, `channel` is ours.
+    /// Forks the front. `start.channel` is the front's end of the channel, `channel` is the
+    /// supervisor's.
     pub(super) fn fork(
         start: FrontStart,
         channel: SeqPacket,
@@ -65,7 +66,8 @@ impl FrontProcess {
         }
     }
 
-    /// Sends a message. A front that has closed its end gets none; its death is noticed elsewhere.
+    /// Sends a message. A front that has closed its end gets none; its death is handled when it is
+    /// reaped.
     ///
     /// # Errors
     /// The channel is full because the front does not read.
@@ -77,18 +79,21 @@ impl FrontProcess {
         channel.send(&message.encode(), &descriptors)
     }
 
-    /// Receives the next message, if there is one.
+    /// Receives the next message. `None` if there is none.
+    ///
+    /// # Errors
+    /// The message is malformed.
     pub(super) fn listen(&mut self) -> io::Result<Option<FromFront>> {
         let Some(channel) = &self.channel else {
             return Ok(None);
         };
-        let mut room = vec![0; MOST_BYTES];
-        match channel.receive(&mut room) {
+        let mut buffer = vec![0; MOST_BYTES];
+        match channel.receive(&mut buffer) {
             Ok(received) if received.length > 0 => {
-                Ok(Some(FromFront::decode(&room[..received.length])?))
+                Ok(Some(FromFront::decode(&buffer[..received.length])?))
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            // Its end, or an error that will not go away.
+            // The end of the stream, or a permanent error.
             Ok(_) | Err(_) => {
                 self.channel = None;
                 Ok(None)
@@ -98,7 +103,8 @@ impl FrontProcess {
 
     /// Kills the front.
     pub(super) fn kill(&self) {
-        // Not reaped yet, so no other process has its number. A failure changes nothing.
+        // The front was not reaped yet, therefore no other process has its id. A failure changes
+        // nothing.
         let _ = self.pid.signal_group(SIGKILL);
     }
 }
@@ -115,21 +121,21 @@ fn descriptors_of(start: &FrontStart) -> Vec<RawFd> {
         .collect()
 }
 
-/// The child's part.
+/// Runs the front in the child.
 fn child(start: FrontStart, identity: Option<&Identity>, parent: Pid, run: RunFront) -> u8 {
     let log = start.log.clone();
     process::set_name(NAME);
     if let Err(error) = settle(&start, identity, parent) {
-        log.say(Level::Error, None, &format!("the front cannot be set up: {error}"));
+        log.say(Level::Error, None, &format!("cannot start the front: {error}"));
         return 1;
     }
     u8::from(run(start) != ExitCode::SUCCESS)
 }
 
-/// Gives the process its limits, its user, and what signals mean to it.
+/// Sets the limits, the user and the signal handling of the front's process.
 fn settle(start: &FrontStart, identity: Option<&Identity>, parent: Pid) -> io::Result<()> {
-    // Service managers and terminals send these to all processes, but it is the supervisor who
-    // decides.
+    // Service managers and terminals send these signals to all processes, but only the supervisor
+    // acts on them.
     for signal in [SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGUSR1] {
         signal::ignore(signal)?;
     }
@@ -155,7 +161,7 @@ fn settle(start: &FrontStart, identity: Option<&Identity>, parent: Pid) -> io::R
 /// pools' sockets.
 const OWN_DESCRIPTORS: u64 = 1024;
 
-/// A connection holds its socket, and at times a file.
+/// A connection has its socket, and at times a file.
 fn descriptors_for(connections: u64, pools: u64) -> u64 {
     connections
         .saturating_mul(2)

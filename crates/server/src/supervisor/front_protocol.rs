@@ -1,9 +1,9 @@
-//! The messages between supervisor and front, and what a front starts with.
+//! The messages between the supervisor and the front, and the values that a front starts with.
 //!
-//! One message per packet: a kind byte, then numbers as 8 bytes and texts as an 8-byte length and
-//! their bytes, in the order of the variant's fields. Both ends come from the same program, or,
-//! after a take-over, from two versions of it; then only [`ToFront::Drain`] and
-//! [`FromFront::Drained`] are spoken, whose encoding must not change.
+//! Each packet is one message: a kind byte, followed by the fields of the variant in order. A
+//! number takes 8 bytes. A text is an 8-byte length and its bytes. Both ends are the same program,
+//! except after a take-over, when they may be two versions of it. Then only [`ToFront::Drain`] and
+//! [`FromFront::Drained`] are sent; their encoding must not change.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -13,97 +13,97 @@ use std::sync::Arc;
 use howdah_config::Config;
 use howdah_sys::seqpacket::SeqPacket;
 
-use crate::log::{ErrorLog, Target};
+use crate::log::{ErrorLog, LogTarget};
 
-/// Everything that a front starts with.
+/// The values that a front starts with.
 #[derive(Debug)]
 pub(crate) struct FrontStart {
     pub(crate) config: Arc<Config>,
-    /// Non-blocking, with the addresses that they really have.
+    /// The listeners, set to non-blocking, with their actual addresses.
     pub(crate) listeners: Vec<(TcpListener, SocketAddr)>,
-    /// To the supervisor.
+    /// The channel to the supervisor.
     pub(crate) channel: SeqPacket,
     pub(crate) pools: Vec<PoolChannel>,
     pub(crate) log: Arc<ErrorLog>,
-    /// The access log, unless it is off.
-    pub(crate) access: Option<Target>,
+    /// The access log; `None` if it is off.
+    pub(crate) access: Option<LogTarget>,
 }
 
 /// The channel to a pool's zygote.
 #[derive(Debug)]
 pub(crate) struct PoolChannel {
-    /// Position of its site in the configuration.
+    /// Index of the pool's site in the configuration.
     pub(crate) site: usize,
     pub(crate) name: String,
     pub(crate) zygote: SeqPacket,
 }
 
-/// Supervisor to front.
+/// A message from the supervisor to the front.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ToFront {
-    /// Accept nothing more, finish what is in flight, stop the zygotes, say [`FromFront::Drained`]
-    /// and end.
+    /// Accept no more connections, finish all requests, stop the zygotes, send
+    /// [`FromFront::Drained`] and end.
     Drain {
-        /// Whether connections without a request may stay for one more: somebody else serves the
-        /// address from now on.
+        /// Connections without a request may wait for one more request, because another front
+        /// serves the address from now on.
         keep_idle: bool,
     },
-    /// A pool has a new zygote, whose socket comes along.
+    /// A pool has a new zygote, whose socket is attached to the message.
     PoolReplaced {
-        /// Position among [`FrontStart::pools`].
+        /// Index in [`FrontStart::pools`].
         pool: usize,
     },
-    /// Report your state, for `howdah status`.
+    /// Report the front's state for `howdah status`.
     Status {
         /// Repeated in the answer.
         id: u64,
     },
-    /// Go on with new log files. They come along: first the error log's if it is a file, then the
-    /// access log's if it is one.
+    /// Use new log files. Their descriptors are attached: first the error log if it is a file, then
+    /// the access log if it is a file.
     ReopenLogs,
 }
 
-/// Front to supervisor.
+/// A message from the front to the supervisor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FromFront {
-    /// A request that arrives now is answered. Once.
+    /// The front answers requests from now on. Sent once.
     Ready {
         /// In the order of [`FrontStart::pools`].
         pools: Vec<PoolFacts>,
     },
-    /// Nothing is in flight any more.
+    /// All requests have finished.
     Drained,
     /// The answer to [`ToFront::Status`].
     Status {
-        /// As in the question.
+        /// The number from the question.
         id: u64,
-        /// Lines for a person.
+        /// Text for a person.
         text: String,
     },
-    /// A pool does what no honest pool does. It is killed and replaced.
+    /// A worker of the pool has violated the protocol. The pool must be killed and replaced.
     PoolBroken {
-        /// Position among [`FrontStart::pools`].
+        /// Index in [`FrontStart::pools`].
         pool: usize,
-        /// For the log.
+        /// The violation, for the log.
         reason: String,
     },
 }
 
-/// What a pool reported when it was ready.
+/// Facts that a pool reported when it was ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PoolFacts {
-    /// For example `8.2.29`.
+    /// Version of PHP, for example `8.2.29`.
     pub(crate) php_version: String,
-    /// `on`, or why opcache is off.
+    /// `on`, or the reason why opcache is off.
     pub(crate) opcache: String,
-    /// Workers that are ready.
+    /// Number of workers that are ready.
     pub(crate) workers: usize,
 }
 
-/// Replaces the present log files with those that come with [`ToFront::ReopenLogs`].
+/// Replaces the log files by those attached to [`ToFront::ReopenLogs`].
 pub(crate) fn replace_logs(
     log: &ErrorLog,
-    access: Option<&Target>,
+    access: Option<&LogTarget>,
     descriptors: Vec<OwnedFd>,
 ) -> io::Result<()> {
     let files = [Some(log.target()), access].into_iter().flatten();
@@ -115,7 +115,7 @@ pub(crate) fn replace_logs(
 }
 
 impl ToFront {
-    /// As bytes of one packet.
+    /// Encodes the message as one packet.
     pub(crate) fn encode(&self) -> Vec<u8> {
         match self {
             ToFront::Drain { keep_idle } => Writer::kind(1).number(u64::from(*keep_idle)).0,
@@ -125,7 +125,10 @@ impl ToFront {
         }
     }
 
-    /// From the bytes of one packet.
+    /// Decodes one packet.
+    ///
+    /// # Errors
+    /// The packet is malformed.
     pub(crate) fn decode(bytes: &[u8]) -> io::Result<ToFront> {
         let (kind, mut input) = Reader::kind(bytes)?;
         Ok(match kind {
@@ -139,7 +142,7 @@ impl ToFront {
 }
 
 impl FromFront {
-    /// As bytes of one packet.
+    /// Encodes the message as one packet.
     pub(crate) fn encode(&self) -> Vec<u8> {
         match self {
             FromFront::Ready { pools } => {
@@ -157,7 +160,10 @@ impl FromFront {
         }
     }
 
-    /// From the bytes of one packet.
+    /// Decodes one packet.
+    ///
+    /// # Errors
+    /// The packet is malformed.
     pub(crate) fn decode(bytes: &[u8]) -> io::Result<FromFront> {
         let (kind, mut input) = Reader::kind(bytes)?;
         Ok(match kind {

@@ -1,5 +1,5 @@
-//! A generation: one front and the pools that it was started with. A reload starts another, and
-//! lets the former end.
+//! A generation: one front and the pools that were started with it. A reload starts a new
+//! generation and drains the former one.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -15,57 +15,61 @@ use super::front_process::{FrontProcess, RunFront};
 use super::front_protocol::{FrontStart, PoolChannel, ToFront};
 use super::generation_plan::GenerationPlan;
 use super::listeners::Listener;
-use super::pool::Pool;
-use crate::log::{ErrorLog, Target};
+use super::pool::PoolProcesses;
+use crate::log::{ErrorLog, LogTarget};
 
-/// PHP with all its extensions, and the front, have to be up within this time.
+/// Time in which PHP with all its extensions, and the front, must be ready.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// What is left of a generation that was ended by force has this long to disappear before it is
-/// said to be stuck.
+/// Time in which the processes of a killed generation must end. Afterwards they are reported as
+/// stuck.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A front and its pools.
 #[derive(Debug)]
 pub(super) struct Generation {
     pub(super) number: u64,
-    /// Missing if it was taken over from another program.
+    /// `None` if the generation was taken over from another program.
     pub(super) config: Option<Arc<Config>>,
-    /// The error log and the access log that its front writes to; missing likewise.
-    pub(super) logs: Option<(Arc<ErrorLog>, Option<Target>)>,
+    /// The error log and the access log that the front writes to. `None` if the generation was
+    /// taken over.
+    pub(super) logs: Option<(Arc<ErrorLog>, Option<LogTarget>)>,
     pub(super) front: Option<FrontProcess>,
-    pub(super) pools: Vec<Pool>,
-    /// For the front that is not forked yet.
+    pub(super) pools: Vec<PoolProcesses>,
+    /// The zygotes' channels for the front, which is not forked yet.
     pub(super) links: Vec<PoolChannel>,
-    pub(super) phase: Phase,
+    pub(super) phase: GenerationPhase,
 }
 
-/// How far a generation is.
+/// The phase of a generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum GenerationPhase {
     /// Not every process is ready.
     Starting { until: Instant },
-    /// It answers requests.
+    /// The front answers requests.
     Serving,
-    /// It finishes what it has begun.
+    /// The front finishes its requests and accepts no new connections.
     Draining { until: Instant },
-    /// It was killed.
+    /// The processes were killed.
     Ending { until: Instant },
 }
 
-/// What a dead process was.
+/// A process of a generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum GenerationProcess {
     Front,
-    /// The zygote of the pool at this position.
+    /// The zygote of the pool at this index.
     Zygote(usize),
 }
 
 impl Generation {
-    /// Starts the pools. If one cannot be started, those that were are ended again.
+    /// Starts the pools. If one pool cannot be started, the others are ended.
+    ///
+    /// # Errors
+    /// The reason, as text for the operator.
     pub(super) fn start(
         number: u64,
         generation_plan: &GenerationPlan,
-        logs: (Arc<ErrorLog>, Option<Target>),
+        logs: (Arc<ErrorLog>, Option<LogTarget>),
         environment: &Environment,
     ) -> (Generation, Result<(), String>) {
         let mut generation = Generation {
@@ -75,10 +79,10 @@ impl Generation {
             front: None,
             pools: Vec::new(),
             links: Vec::with_capacity(generation_plan.pools.len()),
-            phase: Phase::Starting { until: Instant::now() + START_TIMEOUT },
+            phase: GenerationPhase::Starting { until: Instant::now() + START_TIMEOUT },
         };
         for plan in &generation_plan.pools {
-            match Pool::start(plan, environment) {
+            match PoolProcesses::start(plan, environment) {
                 Ok((pool, zygote)) => {
                     generation.links.push(PoolChannel {
                         site: plan.site,
@@ -96,9 +100,11 @@ impl Generation {
         (generation, Ok(()))
     }
 
-    /// Forks the front, once PHP has started. Not before: it accepts connections from its first
-    /// moment on, and whoever connects should neither wait for PHP nor be lost if PHP does not
-    /// start.
+    /// Forks the front. Call it after PHP has started in all pools: the front accepts connections
+    /// at once, and clients should not wait for PHP, nor be lost if PHP does not start.
+    ///
+    /// # Errors
+    /// The front cannot be forked.
     pub(super) fn start_front(
         &mut self,
         generation_plan: &GenerationPlan,
@@ -106,7 +112,7 @@ impl Generation {
         run: RunFront,
     ) -> io::Result<()> {
         let (Some(config), Some((log, access))) = (&self.config, &self.logs) else {
-            return Err(io::Error::other("it was taken over from another program"));
+            return Err(io::Error::other("the generation was taken over from another program"));
         };
         let (channel, theirs) = SeqPacket::pair()?;
         let copies = listeners
@@ -124,80 +130,83 @@ impl Generation {
         Ok(())
     }
 
-    /// Whether PHP has started in every pool.
+    /// Returns whether PHP has started in every pool.
     pub(super) fn has_php(&self) -> bool {
         self.pools
             .iter()
             .all(|pool| pool.zygote.as_ref().is_some_and(|zygote| zygote.ready.is_some()))
     }
 
-    /// Whether every process has said that it is ready.
+    /// Returns whether every process is ready.
     pub(super) fn is_ready(&self) -> bool {
         self.has_php() && self.front.as_ref().is_some_and(|front| front.ready.is_some())
     }
 
-    /// What is not ready yet.
+    /// Describes the first process that is not ready.
     pub(super) fn missing(&self) -> String {
-        let starting =
-            |pool: &&Pool| pool.zygote.as_ref().is_none_or(|zygote| zygote.ready.is_none());
+        let starting = |pool: &&PoolProcesses| {
+            pool.zygote.as_ref().is_none_or(|zygote| zygote.ready.is_none())
+        };
         match self.pools.iter().find(starting) {
             Some(pool) => format!("PHP for site {}", pool.name),
             None => "the front".to_owned(),
         }
     }
 
-    /// Accepts nothing more, and ends when all is done, or when its time is over.
+    /// Drains the generation: the front accepts no more connections, and ends when all requests
+    /// have finished or the time is over.
     pub(super) fn drain(&mut self, keep_idle: bool, fallback: Duration) {
         let timeout = self.config.as_ref().map_or(fallback, |config| config.limits.drain_timeout);
-        self.phase = Phase::Draining { until: Instant::now() + timeout };
+        self.phase = GenerationPhase::Draining { until: Instant::now() + timeout };
         let told = self.front.as_ref().map(|front| front.tell(&ToFront::Drain { keep_idle }, &[]));
         if !matches!(told, Some(Ok(()))) {
-            // Nobody is there to stop the zygotes when their time has come.
+            // Without a front, the supervisor must stop the zygotes.
             self.stop_pools();
         }
         self.pools.iter_mut().for_each(|pool| pool.due = None);
     }
 
-    /// As [`Generation::drain`] with `keep_idle` false, within the time that is left.
+    /// Ends idle connections as well, as [`Generation::drain`] with `keep_idle` false. The deadline
+    /// remains.
     pub(super) fn drain_further(&mut self) {
         if let Some(front) = &self.front {
-            // Otherwise the idle connections end with the time that is left.
+            // After a failure the idle connections end at the deadline.
             let _ = front.tell(&ToFront::Drain { keep_idle: false }, &[]);
         }
     }
 
-    /// Lets the workers finish, once no front has work for them.
+    /// Tells the workers to finish. Call it when the front sends no more requests.
     pub(super) fn stop_pools(&mut self) {
-        self.pools.iter_mut().for_each(Pool::stop);
+        self.pools.iter_mut().for_each(PoolProcesses::stop);
     }
 
-    /// Ends all of it at once.
+    /// Kills all processes.
     pub(super) fn kill(&mut self) {
-        self.phase = Phase::Ending { until: Instant::now() + KILL_TIMEOUT };
-        // The front first: it has nothing to say any more about workers that die.
+        self.phase = GenerationPhase::Ending { until: Instant::now() + KILL_TIMEOUT };
+        // The front is killed first; otherwise it would report the deaths of the workers.
         if let Some(front) = &self.front {
             front.kill();
         }
-        self.pools.iter_mut().for_each(Pool::kill);
+        self.pools.iter_mut().for_each(PoolProcesses::kill);
     }
 
-    /// Whether none of its processes is left. Then its pools have said their last.
+    /// Returns whether all processes have ended. Then the rest of the pools' logs is written.
     pub(super) fn forget_if_gone(&mut self, log: &ErrorLog) -> bool {
         let gone = self.front.is_none() && self.pools.iter().all(|pool| pool.zygote.is_none());
-        if gone && self.phase != Phase::Serving {
+        if gone && self.phase != GenerationPhase::Serving {
             self.pools.iter_mut().for_each(|pool| pool.flush_lines(log));
             return true;
         }
         false
     }
 
-    /// Leaves to the kernel what cannot be killed.
+    /// Stops waiting for processes that cannot be killed.
     pub(super) fn give_up(&mut self) {
         self.front = None;
         self.pools.iter_mut().for_each(|pool| pool.zygote = None);
     }
 
-    /// Goes on with new log files, of which the front could not open its own.
+    /// Reopens the log files, and sends them to the front, which may not be allowed to open them.
     pub(super) fn reopen_logs(&self) -> io::Result<()> {
         let Some((log, access)) = &self.logs else {
             return Ok(());
@@ -214,27 +223,28 @@ impl Generation {
             .map_or(Ok(()), |front| front.tell(&ToFront::ReopenLogs, &files))
     }
 
-    /// Which of its parts a process is.
-    pub(super) fn part(&self, pid: Pid) -> Option<Part> {
+    /// Returns the part of the generation that the process is.
+    pub(super) fn part(&self, pid: Pid) -> Option<GenerationProcess> {
         if self.front.as_ref().is_some_and(|front| front.pid == pid) {
-            return Some(Part::Front);
+            return Some(GenerationProcess::Front);
         }
-        let is_it = |pool: &Pool| pool.zygote.as_ref().is_some_and(|zygote| zygote.pid == pid);
-        self.pools.iter().position(is_it).map(Part::Zygote)
+        let is_it =
+            |pool: &PoolProcesses| pool.zygote.as_ref().is_some_and(|zygote| zygote.pid == pid);
+        self.pools.iter().position(is_it).map(GenerationProcess::Zygote)
     }
 
-    /// When something is to be done though nobody says anything.
+    /// The next time at which the generation needs attention without an event.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let until = match self.phase {
-            Phase::Starting { until } | Phase::Draining { until } | Phase::Ending { until } => {
-                Some(until)
-            }
-            Phase::Serving => None,
+            GenerationPhase::Starting { until }
+            | GenerationPhase::Draining { until }
+            | GenerationPhase::Ending { until } => Some(until),
+            GenerationPhase::Serving => None,
         };
         self.pools.iter().filter_map(|pool| pool.due).chain(until).min()
     }
 
-    /// The processes that are left, for a message.
+    /// Lists the remaining processes for a message.
     pub(super) fn remains(&self) -> String {
         let front = self.front.iter().map(|front| format!("front {}", front.pid));
         let zygotes = self.pools.iter().filter_map(|pool| {
@@ -245,7 +255,7 @@ impl Generation {
     }
 }
 
-/// Whether an end is what was asked for.
+/// Returns whether the exit is the one that was asked for.
 pub(super) fn is_orderly(exit: Exit) -> bool {
     exit == Exit::Status(0)
 }

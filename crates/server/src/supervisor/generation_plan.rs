@@ -1,4 +1,4 @@
-//! The plan of a generation: a configuration, and the users, programs and folders that it names.
+//! The plan of a generation: a configuration with the users, programs and folders that it names.
 
 use std::fs::Metadata;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -15,20 +15,20 @@ use super::environment::Environment;
 #[derive(Debug, Clone)]
 pub(crate) struct GenerationPlan {
     pub(crate) config: Arc<Config>,
-    /// The user that the front becomes; `None` for the supervisor's own.
+    /// The user that the front runs as; `None` for the supervisor's user.
     pub(crate) front: Option<Identity>,
     pub(crate) pools: Vec<PoolPlan>,
-    /// Messages for the log about what is probably a mistake.
+    /// Warnings for the log about probable mistakes.
     pub(crate) warnings: Vec<String>,
 }
 
-/// How to start a pool.
+/// The parameters for starting a pool.
 #[derive(Debug, Clone)]
 pub(crate) struct PoolPlan {
-    /// Position of its site in the configuration.
+    /// Index of the pool's site in the configuration.
     pub(crate) site: usize,
     pub(crate) program: PathBuf,
-    /// The user that the zygote becomes; `None` for the supervisor's own.
+    /// The user that the zygote runs as; `None` for the supervisor's user.
     pub(crate) identity: Option<Identity>,
     pub(crate) workers: usize,
     pub(crate) settings: PoolSettings,
@@ -86,7 +86,7 @@ impl Finder<'_> {
         let name = config.user.as_deref().or(usual.as_deref()).unwrap_or(NOBODY);
         let known = self.look_up(name, config.group.as_deref(), "`user`");
         let identity = match known {
-            // Nobody asked for it by name, so the next best will do.
+            // The configuration does not name this user, therefore another default is tried.
             None if config.user == usual && self.errors.pop().is_some() => {
                 self.look_up(NOBODY, config.group.as_deref(), "`user`")
             }
@@ -154,13 +154,13 @@ impl Finder<'_> {
         if identity.is_root() {
             if php.user.is_none() {
                 let error = format!(
-                    "site {name}: its PHP would run as root, because the front does; give it a `user` in [site.php]"
+                    "site {name}: PHP would run as root, as the front does; set `user` in [site.php]"
                 );
                 self.errors.push(error);
                 return None;
             }
             let warning = format!(
-                "site {name}: PHP runs as root, as `php.user` asks for: every script owns this machine"
+                "site {name}: PHP runs as root because of `php.user`: every script can change everything on this machine"
             );
             self.warnings.push(warning);
         }
@@ -174,7 +174,7 @@ impl Finder<'_> {
                 Ok(Some(number)) => Some(number),
                 Ok(None) => {
                     self.errors.push(format!(
-                        "{what}: there is no group {group} on this machine; make it, or name another"
+                        "{what}: there is no group {group} on this machine; create it, or name another"
                     ));
                     return None;
                 }
@@ -187,7 +187,7 @@ impl Finder<'_> {
         match Identity::of_user(user, group) {
             Ok(Some(identity)) => return Some(identity),
             Ok(None) => self.errors.push(format!(
-                "{what}: there is no user {user} on this machine; make it, or name another"
+                "{what}: there is no user {user} on this machine; create it, or name another"
             )),
             Err(error) => {
                 self.errors.push(format!("{what}: cannot look up the user {user}: {error}"))
@@ -203,7 +203,7 @@ impl Finder<'_> {
                 return Some(program.clone());
             }
             let error = format!(
-                "site {name}: `php.program`: {} is no program that can be run",
+                "site {name}: `php.program`: {} is not an executable file",
                 program.display()
             );
             self.errors.push(error);
@@ -234,8 +234,8 @@ impl Finder<'_> {
         text
     }
 
-    /// A root that is missing, or that the front may not enter, is the usual reason for a site full
-    /// of 404 and 403.
+    /// Warns about a root that is missing or that the front may not enter. Such a site answers with
+    /// 404 or 403.
     fn look_at_root(&mut self, site: &Site, front: Option<&Identity>) {
         let RootTemplate::Fixed(root) = &site.root else {
             return;
@@ -275,7 +275,8 @@ fn is_program(path: &Path) -> bool {
         .is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
-/// By the mode bits. Access control lists may say otherwise, so this is good for a warning only.
+/// Checks the mode bits. Access control lists may grant other rights, therefore the result is used
+/// for a warning only.
 fn may_enter(who: &Identity, folder: &Metadata) -> bool {
     let shift = match () {
         () if who.is_root() => return true,

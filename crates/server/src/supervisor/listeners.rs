@@ -1,4 +1,4 @@
-//! The sockets that clients connect to. The supervisor keeps them open while fronts come and go.
+//! The listening sockets. The supervisor keeps them open when fronts are replaced.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -6,21 +6,24 @@ use std::rc::Rc;
 
 use howdah_sys::listen;
 
-/// Connections that may wait to be accepted, as far as `net.core.somaxconn` lets them.
+/// Maximum number of connections that wait to be accepted, limited by `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
 /// One listening socket.
 #[derive(Debug, Clone)]
 pub(super) struct Listener {
-    /// As configured, perhaps with port 0.
+    /// The configured address. Its port may be 0.
     pub(super) configured: SocketAddr,
-    /// As it really is.
+    /// The actual address.
     pub(super) actual: SocketAddr,
     pub(super) socket: Rc<TcpListener>,
 }
 
 impl Listener {
-    /// From a socket that listens already.
+    /// Uses a socket that is already listening.
+    ///
+    /// # Errors
+    /// The socket's address cannot be read.
     pub(super) fn of(configured: SocketAddr, socket: TcpListener) -> io::Result<Listener> {
         Ok(Listener {
             configured,
@@ -30,8 +33,11 @@ impl Listener {
     }
 }
 
-/// The sockets for `addresses`: those of `present` where there is one, new ones otherwise. Also
-/// says what was left out.
+/// Returns the listeners for `addresses`, and warnings about addresses that were left out.
+/// Listeners in `present` are reused, others are created.
+///
+/// # Errors
+/// The reason, as text for the operator.
 pub(super) fn prepare(
     addresses: &[SocketAddr],
     present: &[Listener],
@@ -54,7 +60,7 @@ pub(super) fn prepare(
     Ok((prepared, warnings))
 }
 
-/// `:80` stands for both families, also where there is no IPv6.
+/// `:80` means both address families. IPv6 may be missing on the machine.
 fn is_spare(address: SocketAddr, all: &[SocketAddr], error: &io::Error) -> bool {
     let both = SocketAddr::from(([0, 0, 0, 0], address.port()));
     let no_family = matches!(error.raw_os_error(), Some(EAFNOSUPPORT))
@@ -62,7 +68,7 @@ fn is_spare(address: SocketAddr, all: &[SocketAddr], error: &io::Error) -> bool 
     address.is_ipv6() && address.ip().is_unspecified() && all.contains(&both) && no_family
 }
 
-/// Linux's number on every architecture.
+/// Linux's number for this error on every architecture.
 const EAFNOSUPPORT: i32 = 97;
 
 fn refusal(address: SocketAddr, error: &io::Error) -> String {
@@ -71,7 +77,7 @@ fn refusal(address: SocketAddr, error: &io::Error) -> String {
             "another program listens there; stop it, or choose another port with --listen or `listen`"
         }
         io::ErrorKind::PermissionDenied => {
-            "ports below 1024 are for root; choose another, or start as root"
+            "only root may use ports below 1024; choose another port, or start howdah as root"
         }
         io::ErrorKind::AddrNotAvailable => "this machine has no such address; see `ip address`",
         _ => "choose another address with --listen or `listen`",

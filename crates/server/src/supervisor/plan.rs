@@ -1,30 +1,31 @@
-//! What the command line asked to serve, from which the configuration is made anew at each reload.
+//! The command line of `howdah serve`. The configuration is made from it at the start and at each
+//! reload.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use howdah_config::{AccessTarget, Config, Count, DirectoryOptions};
 
-/// What to serve, and what the command line says about it.
+/// The source of the sites, and the options of the command line.
 #[derive(Debug, Clone)]
-pub(crate) struct Plan {
-    pub(crate) source: Source,
-    pub(crate) options: Options,
+pub(crate) struct ServePlan {
+    pub(crate) source: SiteSource,
+    pub(crate) options: ServeOptions,
 }
 
-/// Where the sites come from.
+/// The source of the sites.
 #[derive(Debug, Clone)]
-pub(crate) enum Source {
-    /// One site, this folder.
+pub(crate) enum SiteSource {
+    /// One site in this folder.
     Folder(PathBuf),
     /// A configuration file.
     File(PathBuf),
 }
 
-/// What the command line says in place of the configuration.
+/// Options of the command line that replace settings of the configuration.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Options {
-    /// Empty: as configured.
+pub(crate) struct ServeOptions {
+    /// The addresses to listen on; empty for those of the configuration.
     pub(crate) listen: Vec<SocketAddr>,
     pub(crate) workers: Option<Count>,
     pub(crate) threads: Option<Count>,
@@ -33,13 +34,15 @@ pub(crate) struct Options {
     pub(crate) access_log: Option<AccessTarget>,
 }
 
-impl Plan {
-    /// The configuration as it is now. An error is for the operator to read, with file, line and
-    /// column.
+impl ServePlan {
+    /// Reads the present configuration.
+    ///
+    /// # Errors
+    /// The mistakes with file, line and column, as text for the operator.
     pub(crate) fn load(&self) -> Result<Config, String> {
         match &self.source {
-            Source::Folder(folder) => self.of_folder(folder),
-            Source::File(file) => {
+            SiteSource::Folder(folder) => self.of_folder(folder),
+            SiteSource::File(file) => {
                 let mut config = Config::load(file).map_err(|errors| errors.to_string())?;
                 self.options.overrule(&mut config);
                 Ok(config)
@@ -75,25 +78,25 @@ impl Plan {
     }
 }
 
-impl Source {
-    /// As arguments of `howdah check`.
+impl SiteSource {
+    /// The source as arguments of `howdah check`.
     pub(crate) fn arguments(&self) -> Vec<&std::ffi::OsStr> {
         match self {
-            Source::Folder(folder) => vec![folder.as_os_str()],
-            Source::File(file) => vec!["--config".as_ref(), file.as_os_str()],
+            SiteSource::Folder(folder) => vec![folder.as_os_str()],
+            SiteSource::File(file) => vec!["--config".as_ref(), file.as_os_str()],
         }
     }
 }
 
-impl std::fmt::Display for Source {
+impl std::fmt::Display for SiteSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Source::Folder(path) | Source::File(path) => path.display().fmt(f),
+            SiteSource::Folder(path) | SiteSource::File(path) => path.display().fmt(f),
         }
     }
 }
 
-impl Options {
+impl ServeOptions {
     fn overrule(&self, config: &mut Config) {
         if !self.listen.is_empty() {
             config.listen.clone_from(&self.listen);
@@ -126,11 +129,11 @@ mod tests {
     fn the_command_line_overrules_the_file() {
         let text = "listen = [\"127.0.0.1:1\"]\nthreads = 3\n[[site]]\nroot = \"/srv/a\"\n[site.php]\nworkers = 5\n";
         let mut config = Config::parse(text, "howdah.toml").unwrap();
-        Options::default().overrule(&mut config);
+        ServeOptions::default().overrule(&mut config);
         assert_eq!(config.threads, Count::Exactly(3));
         assert_eq!(config.sites[0].php.as_ref().unwrap().workers, Count::Exactly(5));
 
-        let options = Options {
+        let options = ServeOptions {
             listen: vec!["127.0.0.1:2".parse().unwrap()],
             workers: Some(Count::Exactly(1)),
             threads: Some(Count::Auto),
@@ -145,7 +148,7 @@ mod tests {
         assert!(config.sites[0].htaccess);
         assert_eq!(config.sites[0].php.as_ref().unwrap().workers, Count::Exactly(1));
 
-        Options {
+        ServeOptions {
             no_php: true,
             no_htaccess: true,
             ..options
@@ -157,9 +160,9 @@ mod tests {
     #[test]
     fn a_folder_that_is_none_is_refused() {
         for (path, why) in [("/no/such/folder", "No such file"), ("/etc/passwd", "not a folder")] {
-            let plan = Plan {
-                source: Source::Folder(path.into()),
-                options: Options::default(),
+            let plan = ServePlan {
+                source: SiteSource::Folder(path.into()),
+                options: ServeOptions::default(),
             };
             let error = plan.load().unwrap_err();
             assert!(error.contains(path) && error.contains(why), "{error}");

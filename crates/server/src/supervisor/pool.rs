@@ -1,4 +1,4 @@
-//! A pool as the supervisor sees it: a zygote to start, to listen to, and to start again.
+//! The supervisor's side of a pool: starts its zygote, reads its messages, and replaces it.
 
 use std::ffi::CString;
 use std::io;
@@ -14,57 +14,60 @@ use howdah_sys::signal::{SIGKILL, SIGTERM};
 use super::backoff::Backoff;
 use super::environment::Environment;
 use super::generation_plan::PoolPlan;
-use super::loglines::LogLines;
+use super::pool_log::PoolLog;
 use super::state;
-use super::takeover::HeirPool;
+use super::takeover::InheritedPool;
 use crate::log::ErrorLog;
 
-/// One site's pool.
+/// A site's pool.
 #[derive(Debug)]
-pub(super) struct Pool {
+pub(super) struct PoolProcesses {
     pub(super) name: String,
-    /// Missing for a pool that was taken over: such a one only has to end.
+    /// `None` for a pool that was taken over from another program; such a pool is only ended.
     plan: Option<PoolPlan>,
-    /// Writing end of the log, for the next zygote.
+    /// Writing end of the log pipe, for the next zygote.
     log: Option<OwnedFd>,
-    /// `None` once the last writer is gone.
-    pub(super) lines: Option<LogLines>,
-    pub(super) zygote: Option<Zygote>,
+    /// `None` once all writers have closed the pipe.
+    pub(super) lines: Option<PoolLog>,
+    pub(super) zygote: Option<ZygoteProcess>,
     backoff: Backoff,
-    /// When the next zygote is due.
+    /// Time at which the next zygote is started.
     pub(super) due: Option<Instant>,
 }
 
 /// A running zygote.
 #[derive(Debug)]
-pub(super) struct Zygote {
+pub(super) struct ZygoteProcess {
     pub(super) pid: Pid,
-    /// `None` once it has closed its end.
+    /// `None` once the zygote has closed its end.
     pub(super) socket: Option<SeqPacket>,
     pub(super) started: Instant,
-    /// PHP's version and the state of opcache, once it has started.
+    /// PHP's version and opcache's state, once PHP has started.
     pub(super) ready: Option<(String, String)>,
-    /// Why PHP did not start.
+    /// The reason why PHP did not start.
     pub(super) failed: Option<String>,
 }
 
-impl Pool {
-    /// A pool with its first zygote. Answers also with the front's end of the zygote's socket.
+impl PoolProcesses {
+    /// Starts a pool with its first zygote. Also returns the front's end of the zygote's socket.
+    ///
+    /// # Errors
+    /// The reason, as text for the operator.
     pub(super) fn start(
         plan: &PoolPlan,
         environment: &Environment,
-    ) -> Result<(Pool, SeqPacket), String> {
+    ) -> Result<(PoolProcesses, SeqPacket), String> {
         let name = plan.settings.pool.clone();
         let told = |error: io::Error| format!("site {name}: cannot start its pool: {error}");
         let owner = plan.identity.as_ref().unwrap_or(&environment.identity);
         state::prepare(plan.settings.state_dir.as_ref(), owner, &environment.identity)
             .map_err(|error| format!("site {name}: {error}"))?;
         let (reader, writer) = io::pipe().map_err(told)?;
-        let mut pool = Pool {
+        let mut pool = PoolProcesses {
             name: name.clone(),
             plan: Some(plan.clone()),
             log: Some(writer.into()),
-            lines: Some(LogLines::new(reader).map_err(told)?),
+            lines: Some(PoolLog::new(reader).map_err(told)?),
             zygote: None,
             backoff: Backoff::default(),
             due: None,
@@ -74,14 +77,14 @@ impl Pool {
     }
 
     /// A pool that another program started.
-    pub(super) fn adopt(heir: HeirPool) -> io::Result<Pool> {
-        let HeirPool { name, zygote, socket, log } = heir;
-        Ok(Pool {
+    pub(super) fn adopt(inherited: InheritedPool) -> io::Result<PoolProcesses> {
+        let InheritedPool { name, zygote, socket, log } = inherited;
+        Ok(PoolProcesses {
             name,
             plan: None,
             log: None,
-            lines: Some(LogLines::new(log)?),
-            zygote: Some(Zygote {
+            lines: Some(PoolLog::new(log)?),
+            zygote: Some(ZygoteProcess {
                 pid: zygote,
                 socket: Some(socket),
                 started: Instant::now(),
@@ -93,10 +96,13 @@ impl Pool {
         })
     }
 
-    /// Starts a zygote. Answers with the front's end of its socket.
+    /// Starts a zygote. Returns the front's end of its socket.
+    ///
+    /// # Errors
+    /// The program cannot be started, or its settings cannot be sent.
     pub(super) fn start_zygote(&mut self, environment: &Environment) -> io::Result<SeqPacket> {
         let (Some(plan), Some(log)) = (&self.plan, &self.log) else {
-            return Err(io::Error::other("it was taken over from another howdah"));
+            return Err(io::Error::other("the pool was taken over from another howdah"));
         };
         self.due = None;
         let (socket, theirs) = SeqPacket::pair()?;
@@ -105,7 +111,7 @@ impl Pool {
         let null = std::fs::File::open("/dev/null")?;
         let program = Program {
             path: CString::new(plan.program.as_os_str().as_bytes())?,
-            // The name is for people who look at `ps`.
+            // The name appears in `ps`.
             arguments: [&b"howdah-php"[..], b"zygote", self.name.as_bytes()]
                 .into_iter()
                 .map(CString::new)
@@ -121,7 +127,8 @@ impl Pool {
             identity: plan.identity.clone(),
             umask: 0o022,
             descriptor_limit: Some(descriptor_limit(plan.workers, environment)?),
-            // It lets its workers finish if we die; see `outlive_parent_by` for the front.
+            // The zygote lets its workers finish if the supervisor dies; see `outlive_parent_by`
+            // for the front.
             death_signal: Some(SIGTERM),
         };
         let pid = program.start().map_err(|error| {
@@ -129,11 +136,11 @@ impl Pool {
         })?;
         let settings = ToZygote::Settings(plan.settings.clone()).encode();
         let sent = socket.send(&settings, &[]).or_else(|error| match error.kind() {
-            // It is dead, which is noticed as that.
+            // The zygote has died already. Its death is handled when it is reaped.
             io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Ok(()),
             _ => Err(io::Error::new(error.kind(), format!("its settings cannot be sent: {error}"))),
         });
-        self.zygote = Some(Zygote {
+        self.zygote = Some(ZygoteProcess {
             pid,
             socket: Some(socket),
             started: Instant::now(),
@@ -143,13 +150,13 @@ impl Pool {
         sent.map(|()| front)
     }
 
-    /// Who the pool runs as.
+    /// The user that the pool runs as.
     pub(super) fn user<'p>(&'p self, environment: &'p Environment) -> &'p str {
         let identity = self.plan.as_ref().and_then(|plan| plan.identity.as_ref());
         &identity.unwrap_or(&environment.identity).name
     }
 
-    /// Logs what the pool has written.
+    /// Logs the lines that the pool has written.
     pub(super) fn forward_lines(&mut self, log: &ErrorLog) {
         if let Some(lines) = &mut self.lines
             && !lines.forward(log, &self.name)
@@ -158,7 +165,7 @@ impl Pool {
         }
     }
 
-    /// Logs the rest of it, at the end of the pool.
+    /// Logs an unfinished line. Called at the end of the pool.
     pub(super) fn flush_lines(&mut self, log: &ErrorLog) {
         self.forward_lines(log);
         if let Some(mut lines) = self.lines.take() {
@@ -166,49 +173,52 @@ impl Pool {
         }
     }
 
-    /// Whether a dead zygote can be replaced.
+    /// Returns whether a dead zygote can be replaced.
     pub(super) fn can_start(&self) -> bool {
         self.plan.is_some()
     }
 
-    /// Takes note of the zygote's death, and of when the next one is due.
+    /// Records the zygote's death, and schedules the next zygote.
     pub(super) fn zygote_died(&mut self, now: Instant) {
         if let Some(zygote) = self.zygote.take() {
             self.due = Some(now + self.backoff.after_death(now - zygote.started));
         }
     }
 
-    /// As [`Pool::zygote_died`], for one that could not be started at all.
+    /// As [`PoolProcesses::zygote_died`], for a zygote that could not be started.
     pub(super) fn start_failed(&mut self, now: Instant) {
         self.due = Some(now + self.backoff.after_death(std::time::Duration::ZERO));
     }
 
-    /// Lets the workers finish, and end.
+    /// Tells the workers to finish and end.
     pub(super) fn stop(&mut self) {
         self.due = None;
-        if let Some(Zygote { socket: Some(socket), .. }) = &self.zygote {
-            // If it is not listening, it is ending already, or will be killed.
+        if let Some(ZygoteProcess { socket: Some(socket), .. }) = &self.zygote {
+            // A zygote that does not read is ending already, or will be killed.
             let _ = socket.send(&ToZygote::Stop.encode(), &[]);
         }
     }
 
-    /// Ends the zygote, its workers, and what they started.
+    /// Kills the zygote, its workers and their children.
     pub(super) fn kill(&mut self) {
         self.due = None;
         if let Some(zygote) = &self.zygote {
-            // Not reaped yet, so the number is still its own. There is nothing to be done about a
-            // failure.
+            // The zygote was not reaped yet, therefore no other process has its id. A failure
+            // changes nothing.
             let _ = zygote.pid.signal_group(SIGKILL);
         }
     }
 }
 
-impl Zygote {
-    /// Reads what it says.
+impl ZygoteProcess {
+    /// Reads the zygote's messages.
+    ///
+    /// # Errors
+    /// A message is malformed.
     pub(super) fn listen(&mut self) -> io::Result<()> {
-        let mut room = vec![0; MOST_BYTES];
+        let mut buffer = vec![0; MOST_BYTES];
         while let Some(socket) = &self.socket {
-            let received = match socket.receive(&mut room) {
+            let received = match socket.receive(&mut buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
                     self.socket = None;
@@ -220,7 +230,7 @@ impl Zygote {
                 self.socket = None;
                 return Ok(());
             }
-            match FromZygote::decode(&room[..received.length])? {
+            match FromZygote::decode(&buffer[..received.length])? {
                 FromZygote::Ready { php_version, opcache } => {
                     self.ready = Some((php_version, opcache))
                 }
@@ -232,7 +242,8 @@ impl Zygote {
     }
 }
 
-/// Room for the pool's bells and sockets beside what PHP opens.
+/// The limit of open descriptors for a zygote: those of the pool's doorbells and sockets, and those
+/// that PHP opens.
 fn descriptor_limit(workers: usize, environment: &Environment) -> io::Result<(u64, u64)> {
     let (soft, hard) = environment.descriptor_limit;
     let ours = (workers as u64)

@@ -1,22 +1,22 @@
-//! What the supervisor says of itself: at the start, and when asked.
+//! The supervisor's reports: in the log at the start, and for `howdah status`.
 
 use std::fmt::Write;
 use std::time::Duration;
 
 use howdah_config::Site;
 
-use super::change::Cause;
+use super::change::ChangeCause;
 use super::front_protocol::{PoolFacts, ToFront};
-use super::generation::{Generation, Phase};
+use super::generation::{Generation, GenerationPhase};
 use super::{STATUS_PATIENCE, Supervisor};
 use crate::log::Level;
 
-/// Of so many sites each is named in the log; a host of thousands is not.
+/// Maximum number of sites that are named in the log.
 const MOST_SITES: usize = 50;
 
 impl Supervisor {
-    /// Says what is served, by which PHP.
-    pub(super) fn report_start(&self, number: u64, cause: Cause) {
+    /// Logs the sites that are served, with their versions of PHP.
+    pub(super) fn report_start(&self, number: u64, cause: ChangeCause) {
         let Some(current) = &self.current else { return };
         let Some(generation) =
             self.generations.iter().find(|generation| generation.number == number)
@@ -25,10 +25,10 @@ impl Supervisor {
         };
         let sites = &current.config.sites;
         let what = match cause {
-            Cause::Start => "serving",
-            Cause::Reload => "reloaded; serving",
-            Cause::FrontDied => "started anew; serving",
-            Cause::TakeOver => "taken over; serving",
+            ChangeCause::Start => "serving",
+            ChangeCause::Reload => "reloaded; serving",
+            ChangeCause::FrontDied => "started anew; serving",
+            ChangeCause::TakeOver => "taken over; serving",
         };
         let addresses: Vec<String> =
             self.listeners.iter().map(|listener| listener.actual.to_string()).collect();
@@ -82,10 +82,13 @@ impl Supervisor {
         }
     }
 
-    /// Asks the front what only it knows. The answer comes, or time passes; see
-    /// [`Supervisor::answer_status`].
+    /// Asks the front for its status. [`Supervisor::answer_status`] is called when the answer
+    /// arrives or the time is over.
     pub(super) fn ask_front_for_status(&mut self, client: u64) {
-        let serving = self.generations.iter().find(|generation| generation.phase == Phase::Serving);
+        let serving = self
+            .generations
+            .iter()
+            .find(|generation| generation.phase == GenerationPhase::Serving);
         let asked = serving
             .and_then(|generation| generation.front.as_ref())
             .filter(|front| front.channel.is_some())
@@ -95,7 +98,7 @@ impl Supervisor {
         }
     }
 
-    /// Tells a client how everything is.
+    /// Sends the state of the server to a client.
     pub(super) fn answer_status(&mut self, client: u64, front: Option<&str>) {
         let text = self.status(front);
         self.answer(client, Ok(&text));
@@ -108,7 +111,7 @@ impl Supervisor {
             std::process::id(),
             duration(self.began.elapsed())
         );
-        // Writing to a String does not fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(text, "serves {}", self.plan.source);
         for listener in &self.listeners {
             let _ = writeln!(text, "listens on http://{}", listener.actual);
@@ -131,10 +134,10 @@ impl Supervisor {
 
     fn describe(&self, generation: &Generation, text: &mut String) {
         let phase = match generation.phase {
-            Phase::Starting { .. } => "starting",
-            Phase::Serving => "serving",
-            Phase::Draining { .. } => "draining",
-            Phase::Ending { .. } => "ending",
+            GenerationPhase::Starting { .. } => "starting",
+            GenerationPhase::Serving => "serving",
+            GenerationPhase::Draining { .. } => "draining",
+            GenerationPhase::Ending { .. } => "ending",
         };
         let front = generation
             .front

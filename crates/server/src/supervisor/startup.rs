@@ -1,4 +1,4 @@
-//! The beginning and the end of the supervisor.
+//! The start and the end of the supervisor.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -14,60 +14,60 @@ use howdah_sys::signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR
 
 use super::Supervisor;
 use super::backoff::Backoff;
-use super::change::Cause;
-use super::control::{Command, Control};
+use super::change::ChangeCause;
+use super::control::{Command, ControlSocket};
 use super::environment::Environment;
 use super::front_process::RunFront;
 use super::listeners::Listener;
-use super::plan::{Plan, Source};
+use super::plan::{ServePlan, SiteSource};
 use super::state;
 use super::takeover::Inheritance;
-use crate::log::{ErrorLog, Level, Target};
+use crate::log::{ErrorLog, Level, LogTarget};
 
-/// Why nothing is served.
+/// The reason why the server did not start or a command failed.
 #[derive(Debug, Clone)]
-pub(crate) enum Refusal {
-    /// The configuration, or the command line, asks for what cannot be.
+pub(crate) enum CommandError {
+    /// The configuration or the command line has a mistake.
     Config(String),
-    /// Something else went wrong.
+    /// Another failure.
     Failed(String),
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::Config(reason) | Refusal::Failed(reason) => f.write_str(reason),
+            CommandError::Config(reason) | CommandError::Failed(reason) => f.write_str(reason),
         }
     }
 }
 
-/// Serves what `plan` asks for until it is told to stop. `run_front` is what a front does.
+/// Serves `plan` until the server is told to stop. `run_front` is the main function of a front.
 pub(crate) fn serve(
-    plan: Plan,
+    plan: ServePlan,
     mut environment: Environment,
     run_front: RunFront,
-) -> Result<(), Refusal> {
-    let failed = |error: io::Error| Refusal::Failed(format!("cannot start: {error}"));
-    // Whoever started us may have ignored them, and then they would not even arrive. SIGHUP and
-    // SIGINT stay as `nohup` and shells have left them.
+) -> Result<(), CommandError> {
+    let failed = |error: io::Error| CommandError::Failed(format!("cannot start: {error}"));
+    // The parent process may have set these signals to be ignored; ignored signals are never
+    // delivered. SIGHUP and SIGINT keep the settings of `nohup` and of shells.
     for signal in [SIGCHLD, SIGTERM, SIGUSR1, SIGUSR2] {
         signal::restore(signal).map_err(failed)?;
     }
     let signals =
         Signals::block(&[SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2]).map_err(failed)?;
     let inheritance = Inheritance::claim().map_err(failed)?;
-    // Each pool takes a few descriptors; what pools themselves may have was noted before.
+    // Each pool uses a few descriptors. The limit for the pools' own processes was recorded before.
     process::raise_descriptor_limit(environment.descriptor_limit.1).map_err(failed)?;
     environment.state = match &inheritance {
         Some(inheritance) => inheritance.state.clone(),
-        // Nobody said where the state of a folder's site should go, so it does not stay.
-        None if matches!(plan.source, Source::Folder(_)) && !plan.options.no_php => Some(
+        // A folder's site has no configured place for its state, therefore the state is temporary.
+        None if matches!(plan.source, SiteSource::Folder(_)) && !plan.options.no_php => Some(
             state::fresh(&environment.temporary)
                 .map_err(|error| no_state(&environment.temporary, &error))?,
         ),
         None => None,
     };
-    let log = Arc::new(ErrorLog::new(Target::stderr().map_err(failed)?, Level::Info));
+    let log = Arc::new(ErrorLog::new(LogTarget::stderr().map_err(failed)?, Level::Info));
     let mut supervisor = Supervisor {
         plan,
         environment,
@@ -94,24 +94,27 @@ pub(crate) fn serve(
     };
     let result = match inheritance {
         None => {
-            supervisor.begin(Cause::Start);
+            supervisor.begin(ChangeCause::Start);
             supervisor.run()
         }
         Some(inheritance) => supervisor.adopt(inheritance).and_then(|()| {
-            supervisor.begin(Cause::TakeOver);
+            supervisor.begin(ChangeCause::TakeOver);
             supervisor.run()
         }),
     };
-    supervisor.clear_up();
+    supervisor.clean_up();
     match (result, supervisor.failure) {
         (_, Some(refusal)) => Err(refusal),
-        (Err(error), None) => Err(Refusal::Failed(format!("the supervisor cannot go on: {error}"))),
+        (Err(error), None) => {
+            Err(CommandError::Failed(format!("the supervisor cannot go on: {error}")))
+        }
         (Ok(()), None) => Ok(()),
     }
 }
 
-/// Makes a file that replaces whatever is at `path`, a link as well, and never writes through it.
-fn write_anew(path: &Path, text: &str) -> io::Result<()> {
+/// Writes a new file and renames it to `path`. A link at `path` is replaced, and never written
+/// through.
+fn replace_file(path: &Path, text: &str) -> io::Result<()> {
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(format!(".{}", id()));
     let written = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&fresh);
@@ -119,15 +122,15 @@ fn write_anew(path: &Path, text: &str) -> io::Result<()> {
     fs::rename(&fresh, path)
 }
 
-fn no_state(temporary: &Path, error: &io::Error) -> Refusal {
+fn no_state(temporary: &Path, error: &io::Error) -> CommandError {
     let folder = temporary.display();
-    Refusal::Failed(format!(
-        "cannot make a folder for sessions and uploads in {folder}: {error}; set TMPDIR to one that can be written to"
+    CommandError::Failed(format!(
+        "cannot create a folder for sessions and uploads in {folder}: {error}; set TMPDIR to a writable folder"
     ))
 }
 
 impl Supervisor {
-    /// Takes over what another program left.
+    /// Takes over the processes and sockets of the program that this one replaces.
     fn adopt(&mut self, inheritance: Inheritance) -> io::Result<()> {
         let Inheritance {
             next_number,
@@ -141,25 +144,25 @@ impl Supervisor {
             self.listeners.push(Listener::of(configured, socket)?);
         }
         if let Some((listener, path)) = control {
-            self.control = Some(Control::of(path, listener)?);
+            self.control = Some(ControlSocket::of(path, listener)?);
         }
-        for heir in generations {
-            self.generations.push(heir.into_generation()?);
+        for inherited in generations {
+            self.generations.push(inherited.into_generation()?);
         }
         Ok(())
     }
 
-    /// Says on standard output that the first request will be answered.
+    /// Prints the addresses on standard output. Requests to them are answered from now on.
     pub(super) fn announce(&self) {
         let mut out = io::stdout().lock();
         for listener in &self.listeners {
-            // Who started us and does not listen needs no such line.
+            // A closed standard output is not an error.
             let _ = writeln!(out, "howdah: listening on http://{}", listener.actual);
         }
         let _ = out.flush();
     }
 
-    /// Writes our number where it is wanted, and nowhere else.
+    /// Writes the process id to the wanted file, and removes the former file.
     pub(super) fn write_pid_file(&mut self, wanted: Option<&Path>) {
         if self.pid_file.as_deref() == wanted {
             return;
@@ -168,15 +171,15 @@ impl Supervisor {
             let _ = fs::remove_file(former);
         }
         let Some(path) = wanted else { return };
-        match write_anew(path, &format!("{}\n", id())) {
+        match replace_file(path, &format!("{}\n", id())) {
             Ok(()) => self.pid_file = Some(path.to_owned()),
             Err(error) => self
                 .say(Level::Error, &format!("cannot write `pid_file` {}: {error}", path.display())),
         }
     }
 
-    /// Leaves nothing behind.
-    fn clear_up(&mut self) {
+    /// Removes the files and folders that the supervisor has created.
+    fn clean_up(&mut self) {
         self.answer_all(Command::Stop, Ok("stopped"));
         let control = self.control.take().map(|control| control.path);
         for file in control.into_iter().chain(self.pid_file.take()) {
@@ -188,7 +191,7 @@ impl Supervisor {
         {
             self.say(
                 Level::Warning,
-                &format!("the folder {} could not be removed: {error}", state.display()),
+                &format!("cannot remove the folder {}: {error}", state.display()),
             );
         }
         self.log.finish();

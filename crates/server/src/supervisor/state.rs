@@ -1,4 +1,4 @@
-//! The folders in which pools keep temporary files, uploads and sessions.
+//! The folders for the pools' temporary files, uploads and sessions.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -9,7 +9,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use howdah_sys::credentials::Identity;
 use howdah_sys::folder;
 
-/// Makes sure that `path` is there for `owner` alone; `ours` is who we are.
+/// Makes sure that `path` is a folder of `owner` that no other user may enter. `ours` is this
+/// process's user.
+///
+/// # Errors
+/// The reason, as text for the operator.
 pub(super) fn prepare(path: &Path, owner: &Identity, ours: &Identity) -> Result<(), String> {
     let refused = |path: &Path, error: &io::Error| {
         format!(
@@ -22,7 +26,7 @@ pub(super) fn prepare(path: &Path, owner: &Identity, ours: &Identity) -> Result<
         let shared = DirBuilder::new().recursive(true).mode(0o755).create(parent);
         shared.map_err(|error| refused(parent, &error))?;
         let found = fs::symlink_metadata(parent).map_err(|error| refused(parent, &error))?;
-        // Whoever owns the folder above can exchange ours at any time.
+        // The owner of the parent folder can replace the folder at any time.
         if ![0, ours.uid, owner.uid].contains(&found.uid()) {
             let error = io::Error::other(format!("it belongs to user {}", found.uid()));
             return Err(refused(parent, &error));
@@ -31,7 +35,10 @@ pub(super) fn prepare(path: &Path, owner: &Identity, ours: &Identity) -> Result<
     folder::make_private(path, owner.uid, owner.gid).map_err(|error| refused(path, &error))
 }
 
-/// A fresh folder below `temporary` that pools of other users can pass through, but not look into.
+/// Creates a new folder in `temporary` that other users can traverse but not list.
+///
+/// # Errors
+/// The error of `mkdir(2)`.
 pub(crate) fn fresh(temporary: &Path) -> io::Result<PathBuf> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut number = since.as_nanos() & 0xFFFF_FFFF;
@@ -64,7 +71,7 @@ mod tests {
         };
         let error = prepare(&state, &stranger, &ours).unwrap_err();
         assert!(error.contains("give it to stranger"), "{error}");
-        // A parent that somebody else could exchange.
+        // A parent folder that another user could replace.
         let made = prepare(&state.join("deeper"), &stranger, &stranger);
         assert_eq!(made.is_err(), ours.uid != 0, "{made:?}");
         fs::remove_dir_all(&folder).unwrap();

@@ -1,9 +1,9 @@
-//! Handing everything over to another program: the new version of this one, by `exec` in the same
-//! process.
+//! Hands everything over to another program: the new version of this one, executed with `exec` in
+//! the same process.
 //!
-//! What the successor must know stands as lines of text in a memory file, whose descriptor is named
-//! by an environment variable. A line that the successor does not know is skipped, so that versions
-//! can differ.
+//! The state for the successor is text in a memory file, whose descriptor is named by an
+//! environment variable. The successor ignores lines that it does not know; this allows versions to
+//! differ.
 //!
 //! ```text
 //! next 4                              number of the next generation
@@ -31,46 +31,46 @@ use howdah_sys::seqpacket::SeqPacket;
 
 use super::environment::{Environment, variable};
 
-/// Names the descriptor of the memory file.
+/// The environment variable with the number of the memory file's descriptor.
 const VARIABLE: &str = "HOWDAH_TAKE_OVER";
 
-/// What is handed over.
+/// Everything that the former program has handed over.
 #[derive(Debug, Default)]
 pub(super) struct Inheritance {
     pub(super) next_number: u64,
     pub(super) state: Option<PathBuf>,
     pub(super) control: Option<(UnixListener, PathBuf)>,
     pub(super) listeners: Vec<(TcpListener, SocketAddr)>,
-    pub(super) generations: Vec<Heir>,
+    pub(super) generations: Vec<InheritedGeneration>,
 }
 
-/// A generation that goes on under the successor.
+/// A generation that continues under the successor.
 #[derive(Debug)]
-pub(super) struct Heir {
+pub(super) struct InheritedGeneration {
     pub(super) number: u64,
     pub(super) serving: bool,
     pub(super) front: Option<(Pid, SeqPacket)>,
-    pub(super) pools: Vec<HeirPool>,
+    pub(super) pools: Vec<InheritedPool>,
 }
 
-/// A pool that goes on under the successor.
+/// A pool that continues under the successor.
 #[derive(Debug)]
-pub(super) struct HeirPool {
+pub(super) struct InheritedPool {
     pub(super) name: String,
     pub(super) zygote: Pid,
     pub(super) socket: SeqPacket,
     pub(super) log: OwnedFd,
 }
 
-/// Collects the lines, and the descriptors that they name.
+/// Builds the lines of the memory file, and collects the descriptors that they name.
 #[derive(Debug, Default)]
-pub(super) struct Testament<'d> {
+pub(super) struct Handover<'d> {
     text: Vec<u8>,
     descriptors: Vec<BorrowedFd<'d>>,
 }
 
-impl<'d> Testament<'d> {
-    /// Adds a line: words, descriptors, and at the end a text that may have spaces.
+impl<'d> Handover<'d> {
+    /// Adds a line: words, descriptors, and a final text that may contain spaces.
     pub(super) fn line(
         &mut self,
         words: &[&str],
@@ -78,7 +78,8 @@ impl<'d> Testament<'d> {
         rest: &OsStr,
     ) -> io::Result<()> {
         if rest.as_bytes().contains(&b'\n') {
-            let error = format!("{}: a line feed in a name cannot be handed over", rest.display());
+            let error =
+                format!("cannot hand over {:?}: the name contains a line feed", rest.display());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, error));
         }
         let numbers = descriptors.iter().map(|descriptor| descriptor.as_raw_fd().to_string());
@@ -93,8 +94,8 @@ impl<'d> Testament<'d> {
         Ok(())
     }
 
-    /// Executes the program that is now at the path of this one. Returns only if that failed;
-    /// nothing has changed then.
+    /// Executes the program at the path of this one. Returns only if that failed; nothing has
+    /// changed then.
     pub(super) fn execute(self, environment: &Environment) -> io::Error {
         let file = match self.file() {
             Ok(file) => file,
@@ -112,7 +113,7 @@ impl<'d> Testament<'d> {
             Err(error) => error,
         };
         for descriptor in all() {
-            // It worked the other way round, so there is nothing that could fail.
+            // The opposite call has succeeded before, therefore this one cannot fail.
             let _ = descriptor::set_inheritable(descriptor, false);
         }
         error
@@ -127,7 +128,11 @@ impl<'d> Testament<'d> {
 }
 
 impl Inheritance {
-    /// What the program that we replace left us, if there was one.
+    /// Reads what the former program has handed over; `None` if this program does not replace
+    /// another one.
+    ///
+    /// # Errors
+    /// The variable or the memory file is malformed.
     pub(super) fn claim() -> io::Result<Option<Inheritance>> {
         let Some(number) = std::env::var_os(VARIABLE) else {
             return Ok(None);
@@ -149,7 +154,7 @@ impl Inheritance {
             b"state" => self.state = Some(words.rest().into()),
             b"control" => self.control = Some((words.descriptor()?.into(), words.rest().into())),
             b"listener" => self.listeners.push((words.descriptor()?.into(), words.parse()?)),
-            b"generation" => self.generations.push(Heir {
+            b"generation" => self.generations.push(InheritedGeneration {
                 number: words.parse()?,
                 serving: words.next() == b"serving",
                 front: None,
@@ -160,7 +165,7 @@ impl Inheritance {
                 self.generations.last_mut().ok_or_else(malformed)?.front = Some(front);
             }
             b"pool" => {
-                let pool = HeirPool {
+                let pool = InheritedPool {
                     zygote: words.pid()?,
                     socket: words.descriptor()?.into(),
                     log: words.descriptor()?,
@@ -174,7 +179,7 @@ impl Inheritance {
     }
 }
 
-/// The environment variables for another copy of this program.
+/// The environment variables for another run of this program.
 pub(super) fn variables(
     environment: &Environment,
     inheritance: Option<&File>,
@@ -189,14 +194,14 @@ pub(super) fn variables(
     Ok(variables)
 }
 
-/// Our own arguments.
+/// The arguments of this process.
 fn arguments() -> io::Result<Vec<CString>> {
     std::env::args_os()
         .map(|argument| Ok(CString::new(argument.as_bytes())?))
         .collect()
 }
 
-/// A line, word by word.
+/// Reads the words of a line.
 struct Words<'l>(&'l [u8]);
 
 impl<'l> Words<'l> {
@@ -226,7 +231,7 @@ impl<'l> Words<'l> {
 }
 
 fn malformed() -> io::Error {
-    let error = format!("{VARIABLE} is set, but not by a howdah that hands over; unset it");
+    let error = format!("{VARIABLE} is set, but howdah has not set it; unset it");
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
@@ -235,10 +240,10 @@ mod tests {
     use super::*;
     use std::os::fd::IntoRawFd;
 
-    /// As after `exec`: the descriptors have no owner in this program yet.
-    fn inherit(testament: Testament<'_>) -> io::Result<Inheritance> {
-        let text = String::from_utf8(testament.text).unwrap();
-        for descriptor in &testament.descriptors {
+    /// The situation after `exec`: the descriptors have no owner in this program yet.
+    fn inherit(handover: Handover<'_>) -> io::Result<Inheritance> {
+        let text = String::from_utf8(handover.text).unwrap();
+        for descriptor in &handover.descriptors {
             descriptor::set_inheritable(*descriptor, true).unwrap();
         }
         let mut inheritance = Inheritance::default();
@@ -254,24 +259,24 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let (channel, peer) = SeqPacket::pair().unwrap();
         let (log, _writer) = io::pipe().unwrap();
-        // Their owners are leaked below, as `exec` does it.
+        // The owners are leaked below, because `exec` drops none.
         let (listener, channel, log) =
             (OwnedFd::from(listener), OwnedFd::from(channel), OwnedFd::from(log));
-        let mut testament = Testament::default();
+        let mut handover = Handover::default();
         let none = OsStr::new("");
-        testament.line(&["next", "4"], &[], none).unwrap();
-        testament.line(&["state"], &[], OsStr::new("/tmp/with spaces")).unwrap();
-        testament.line(&["news"], &[], OsStr::new("of a later version")).unwrap();
-        testament
+        handover.line(&["next", "4"], &[], none).unwrap();
+        handover.line(&["state"], &[], OsStr::new("/tmp/with spaces")).unwrap();
+        handover.line(&["news"], &[], OsStr::new("of a later version")).unwrap();
+        handover
             .line(&["listener"], &[listener.as_fd()], OsStr::new("127.0.0.1:0"))
             .unwrap();
-        testament.line(&["generation", "2", "draining"], &[], none).unwrap();
-        testament.line(&["generation", "3", "serving"], &[], none).unwrap();
-        testament.line(&["front", "77"], &[channel.as_fd()], none).unwrap();
-        testament
+        handover.line(&["generation", "2", "draining"], &[], none).unwrap();
+        handover.line(&["generation", "3", "serving"], &[], none).unwrap();
+        handover.line(&["front", "77"], &[channel.as_fd()], none).unwrap();
+        handover
             .line(&["pool", "78"], &[peer.as_fd(), log.as_fd()], OsStr::new("shop"))
             .unwrap();
-        let found = inherit(testament).unwrap();
+        let found = inherit(handover).unwrap();
         let _ = (listener.into_raw_fd(), channel.into_raw_fd(), log.into_raw_fd());
         let _ = OwnedFd::from(peer).into_raw_fd();
 

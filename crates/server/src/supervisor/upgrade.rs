@@ -1,5 +1,5 @@
-//! Replacing the program itself: the new one looks at the configuration first, and only if it likes
-//! it is everything handed over.
+//! Replaces the running program by a new version. The new program checks the configuration first.
+//! Everything is handed over only if the check succeeds.
 
 use std::ffi::{CString, OsStr};
 use std::fs::File;
@@ -13,30 +13,30 @@ use howdah_sys::process::{Exit, Pid, Program};
 use howdah_sys::signal::SIGKILL;
 
 use super::front_process::FrontProcess;
-use super::generation::{Generation, Phase};
-use super::pool::Pool;
-use super::takeover::{self, Heir, Testament};
+use super::generation::{Generation, GenerationPhase};
+use super::pool::PoolProcesses;
+use super::takeover::{self, Handover, InheritedGeneration};
 use super::{Supervisor, USUAL_DRAIN};
 use crate::log::Level;
 
-/// The new program has so long to look at the configuration.
+/// Time in which the new program must check the configuration.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
-/// Of what it says so much is kept.
+/// Maximum bytes of its output that are kept.
 const LONGEST_OUTPUT: usize = 64 * 1024;
 
-/// The new program, run as `howdah check`.
+/// A run of the new program's `howdah check`.
 #[derive(Debug)]
-pub(super) struct Check {
+pub(super) struct ConfigCheck {
     pid: Pid,
     pub(super) until: Instant,
-    /// `None` at its end.
+    /// `None` at the end of the output.
     pipe: Option<File>,
     output: Vec<u8>,
     exit: Option<Exit>,
 }
 
-impl Check {
-    fn start(supervisor: &Supervisor) -> io::Result<Check> {
+impl ConfigCheck {
+    fn start(supervisor: &Supervisor) -> io::Result<ConfigCheck> {
         let environment = &supervisor.environment;
         let (reader, writer) = io::pipe()?;
         descriptor::set_nonblocking(&reader)?;
@@ -60,7 +60,7 @@ impl Check {
             descriptor_limit: None,
             death_signal: Some(SIGKILL),
         };
-        Ok(Check {
+        Ok(ConfigCheck {
             pid: program.start()?,
             until: Instant::now() + CHECK_TIMEOUT,
             pipe: Some(File::from(std::os::fd::OwnedFd::from(reader))),
@@ -69,19 +69,19 @@ impl Check {
         })
     }
 
-    /// What to wait for.
+    /// The descriptor of the output, to wait for.
     pub(super) fn output(&self) -> Option<BorrowedFd<'_>> {
         self.pipe.as_ref().map(AsFd::as_fd)
     }
 
-    /// Reads what it says.
+    /// Reads the output.
     pub(super) fn read(&mut self) {
-        let mut room = [0; 4096];
+        let mut buffer = [0; 4096];
         while let Some(pipe) = &mut self.pipe {
-            match pipe.read(&mut room) {
+            match pipe.read(&mut buffer) {
                 Ok(length) if length > 0 => {
                     let wanted = LONGEST_OUTPUT.saturating_sub(self.output.len()).min(length);
-                    self.output.extend_from_slice(&room[..wanted]);
+                    self.output.extend_from_slice(&buffer[..wanted]);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -90,7 +90,7 @@ impl Check {
         }
     }
 
-    /// Takes note of its end; `false` if it is somebody else's.
+    /// Records the exit of the check. Returns `false` if `pid` is another process.
     pub(super) fn ended(&mut self, pid: Pid, exit: Exit) -> bool {
         let ours = self.pid == pid;
         if ours {
@@ -101,17 +101,17 @@ impl Check {
     }
 }
 
-impl Drop for Check {
+impl Drop for ConfigCheck {
     fn drop(&mut self) {
         if self.exit.is_none() {
-            // It is reaped as somebody unknown.
+            // It is reaped later as an unknown process.
             let _ = self.pid.signal(SIGKILL);
         }
     }
 }
 
 impl Supervisor {
-    /// Lets the program that is now in the place of ours take over, if it can.
+    /// Starts the upgrade: lets the program at this program's path check the configuration.
     pub(super) fn upgrade(&mut self) {
         if self.stopping || self.check.is_some() {
             return;
@@ -121,12 +121,12 @@ impl Supervisor {
             return;
         }
         let program = self.environment.executable.display().to_string();
-        self.say(Level::Notice, &format!("asking {program} to look at the configuration"));
-        match Check::start(self) {
+        self.say(Level::Notice, &format!("upgrade: {program} checks the configuration"));
+        match ConfigCheck::start(self) {
             Ok(check) => self.check = Some(check),
             Err(error) => self.say(
                 Level::Error,
-                &format!("{program} cannot be run, so this program goes on: {error}"),
+                &format!("the server was not upgraded: cannot run {program}: {error}; the present program continues"),
             ),
         }
     }
@@ -137,7 +137,8 @@ impl Supervisor {
         let program = self.environment.executable.display();
         let why = match check.exit {
             Some(Exit::Status(0)) if self.change.is_some() => {
-                // A reload came between. The next look is at what it brings.
+                // A reload happened during the check. Another check is made with the new
+                // configuration.
                 self.upgrade_wanted = true;
                 return;
             }
@@ -157,54 +158,56 @@ impl Supervisor {
         }
         self.say(
             Level::Error,
-            &format!("{program} cannot take over, so this program goes on: {why}"),
+            &format!(
+                "the server was not upgraded: {program}: {why}; the present program continues"
+            ),
         );
     }
 
     fn hand_over(&self) -> io::Result<std::convert::Infallible> {
-        let mut testament = Testament::default();
+        let mut handover = Handover::default();
         let none = OsStr::new("");
-        testament.line(&["next", &self.next_number.to_string()], &[], none)?;
+        handover.line(&["next", &self.next_number.to_string()], &[], none)?;
         if let Some(state) = &self.environment.state {
-            testament.line(&["state"], &[], state.as_os_str())?;
+            handover.line(&["state"], &[], state.as_os_str())?;
         }
         if let Some(control) = &self.control {
-            testament.line(&["control"], &[control.as_fd()], control.path.as_os_str())?;
+            handover.line(&["control"], &[control.as_fd()], control.path.as_os_str())?;
         }
         for listener in &self.listeners {
-            testament.line(
+            handover.line(
                 &["listener"],
                 &[listener.socket.as_fd()],
                 listener.configured.to_string().as_ref(),
             )?;
         }
         for generation in &self.generations {
-            generation.bequeath(&mut testament)?;
+            generation.bequeath(&mut handover)?;
         }
-        Err(testament.execute(&self.environment))
+        Err(handover.execute(&self.environment))
     }
 }
 
 impl Generation {
-    fn bequeath<'d>(&'d self, testament: &mut Testament<'d>) -> io::Result<()> {
+    fn bequeath<'d>(&'d self, handover: &mut Handover<'d>) -> io::Result<()> {
         let none = OsStr::new("");
-        let phase = if self.phase == Phase::Serving {
+        let phase = if self.phase == GenerationPhase::Serving {
             "serving"
         } else {
             "draining"
         };
-        testament.line(&["generation", &self.number.to_string(), phase], &[], none)?;
+        handover.line(&["generation", &self.number.to_string(), phase], &[], none)?;
         if let Some(front) = &self.front
             && let Some(channel) = &front.channel
         {
-            testament.line(&["front", &front.pid.to_string()], &[channel.as_fd()], none)?;
+            handover.line(&["front", &front.pid.to_string()], &[channel.as_fd()], none)?;
         }
         for pool in &self.pools {
             if let (Some(zygote), Some(lines)) = (&pool.zygote, &pool.lines)
                 && let Some(socket) = &zygote.socket
             {
                 let descriptors = [socket.as_fd(), lines.as_fd()];
-                testament.line(
+                handover.line(
                     &["pool", &zygote.pid.to_string()],
                     &descriptors,
                     OsStr::new(&pool.name),
@@ -215,11 +218,11 @@ impl Generation {
     }
 }
 
-impl Heir {
-    /// As a generation of this program, which can only let it end.
+impl InheritedGeneration {
+    /// The generation as a part of this program, which can only drain it.
     pub(super) fn into_generation(self) -> io::Result<Generation> {
-        let draining = Phase::Draining { until: Instant::now() + USUAL_DRAIN };
-        let pools = self.pools.into_iter().map(Pool::adopt).collect::<io::Result<_>>()?;
+        let draining = GenerationPhase::Draining { until: Instant::now() + USUAL_DRAIN };
+        let pools = self.pools.into_iter().map(PoolProcesses::adopt).collect::<io::Result<_>>()?;
         Ok(Generation {
             number: self.number,
             config: None,
@@ -227,7 +230,11 @@ impl Heir {
             front: self.front.map(|(pid, channel)| FrontProcess::adopt(pid, channel)),
             pools,
             links: Vec::new(),
-            phase: if self.serving { Phase::Serving } else { draining },
+            phase: if self.serving {
+                GenerationPhase::Serving
+            } else {
+                draining
+            },
         })
     }
 }

@@ -176,7 +176,7 @@ fn a_program_that_runs_no_php() {
     let file = config(&folder, "", "[site.php]\nprogram = \"/etc/passwd\"");
     let (status, _, told) = Setup::config(&file).run();
     assert_eq!(status, Some(2));
-    assert!(told.contains("/etc/passwd is no program that can be run"), "{told}");
+    assert!(told.contains("/etc/passwd is not an executable file"), "{told}");
 }
 
 #[test]

@@ -90,19 +90,19 @@ fn a_program_that_does_not_like_the_configuration_does_not_take_over() {
     });
     server.signal(SIGUSR2);
     server.wait_for_log(
-        "cannot take over, so this program goes on: its check of the configuration ended with status 3",
+        "its check of the configuration ended with status 3; the present program continues",
     );
     assert!(server.log().contains("no, check of --config fails"), "{}", server.log());
 
     replace(&program, |fresh| fs::write(fresh, "this is no program").unwrap());
     server.signal(SIGUSR2);
-    server.wait_for_log("cannot be run, so this program goes on");
+    server.wait_for_log("the server was not upgraded: cannot run ");
 
     // Accepts the configuration, but fails when it is executed as the supervisor.
     let trap = format!("#!/bin/sh\nrm -f {}\nexit 0\n", program.display());
     replace(&program, |fresh| fs::write(fresh, trap).unwrap());
     server.signal(SIGUSR2);
-    server.wait_for_log("cannot take over, so this program goes on: No such file");
+    server.wait_for_log(": No such file or directory (os error 2); the present program continues");
 
     assert_eq!(server.get("/a.txt").text(), "hello");
     assert_eq!(server.supervisor().children(), children);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use howdah_htaccess::Unrepeatable;
 use howdah_htaccess::host::{Host, Probe, ProbeKind, Verified};
-use howdah_htaccess::{Client, Surroundings, compile};
+use howdah_htaccess::{Client, CompileContext, compile};
 use howdah_http::{Method, Request};
 
 use super::{check, check_path, one_root};
@@ -72,7 +72,7 @@ struct Ruled {
 impl Ruled {
     fn new(root: &[u8], folder: &[u8]) -> Ruled {
         let compiled = |content: &[u8], folder: &[u8]| {
-            Arc::new(compile(content, &Surroundings::new("test", folder)))
+            Arc::new(compile(content, &CompileContext::new("test", folder)))
         };
         let root = Rules::below(None, compiled(root, b"/srv/www/"));
         let folder = Rules::below(Some(&root), compiled(folder, b"/srv/www/a/"));

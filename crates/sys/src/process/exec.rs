@@ -1,12 +1,12 @@
-//! Becoming another program.
+//! Replaces this process by another program.
 
 use std::ffi::{CString, OsStr};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Replaces this process by `program`; comes back only to say why not. Signals that are blocked
-/// stay blocked, and wait for the new program, which `std` would not leave so.
+/// Replaces this process by `program`. Returns only after a failure. Blocked signals stay blocked
+/// and wait for the new program; `std` would unblock them.
 pub fn execute(program: &Path, arguments: &[CString], environment: &[CString]) -> io::Error {
     let program = match CString::new(OsStr::new(program).as_bytes()) {
         Ok(program) => program,
@@ -18,7 +18,7 @@ pub fn execute(program: &Path, arguments: &[CString], environment: &[CString]) -
     io::Error::last_os_error()
 }
 
-/// The array that `execve` wants.
+/// The array of pointers for `execve`.
 pub(super) fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
     strings.iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect()
 }

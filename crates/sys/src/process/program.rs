@@ -1,4 +1,4 @@
-//! Starting a program with everything about it said beforehand.
+//! Starts a program with a fully specified process state.
 
 use std::ffi::CString;
 use std::io::{self, Read};
@@ -9,35 +9,37 @@ use super::{Pid, own_pid, set_descriptor_limit};
 use crate::credentials::{self, Identity};
 use crate::{check, descriptor, signal};
 
-/// A program to start, and the process that it is to run in.
+/// A program to start, and the state of its process.
 #[derive(Debug)]
 pub struct Program {
-    /// The file to execute.
+    /// Path of the file to execute.
     pub path: CString,
-    /// Its arguments, the name that it goes by first.
+    /// Arguments, starting with the program's name.
     pub arguments: Vec<CString>,
-    /// The whole environment, as `NAME=value`.
+    /// The complete environment, as `NAME=value`.
     pub environment: Vec<CString>,
-    /// The descriptors 0, 1, 2, … that it finds; it gets no others.
+    /// The descriptors 0, 1, 2, … of the program. It gets no others.
     pub descriptors: Vec<OwnedFd>,
-    /// Who it runs as; `None`: as this process.
+    /// The user and groups of the program; `None`: those of this process.
     pub identity: Option<Identity>,
     /// File mode creation mask.
     pub umask: u32,
-    /// Soft and hard limit of open descriptors; `None`: as this process.
+    /// Soft and hard limit of open descriptors; `None`: those of this process.
     pub descriptor_limit: Option<(u64, u64)>,
-    /// What the kernel sends it when this process dies.
+    /// Signal that the kernel sends to the program when this process dies.
     pub death_signal: Option<i32>,
 }
 
 impl Program {
-    /// Starts it, in a process group of its own, with default signals. An error names the step that
-    /// failed.
+    /// Starts the program in its own process group, with default signals.
+    ///
+    /// # Errors
+    /// The failed step and its error.
     pub fn start(&self) -> io::Result<Pid> {
         let (mut failure, writer) = io::pipe()?;
         let arguments = pointers(&self.arguments);
         let environment = pointers(&self.environment);
-        // Above every number that is about to be given out, so that none overwrites another.
+        // Duplicates above all target numbers, to make sure that no descriptor overwrites another.
         let first_free =
             RawFd::try_from(self.descriptors.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
         let mut moved = Vec::with_capacity(self.descriptors.len());
@@ -76,7 +78,7 @@ impl Program {
         }
     }
 
-    /// The child's part. Comes back only with the step that failed. Allocates nothing.
+    /// Runs in the child. Returns only after a failure, with the failed step. Allocates no memory.
     fn run(
         &self,
         arguments: &[*const libc::c_char],

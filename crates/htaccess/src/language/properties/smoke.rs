@@ -101,7 +101,7 @@ fn time_grows_with_the_length() {
         };
         let took = |source: &[u8]| {
             let begin = Instant::now();
-            lint::check(source, &Surroundings::new("f", b"/site/"), &mut |_| false);
+            lint::check(source, &CompileContext::new("f", b"/site/"), &mut |_| false);
             begin.elapsed()
         };
         let (short, long) = (source(30_000), source(120_000));

@@ -4,7 +4,7 @@ use crate::directive::Call;
 use crate::language::words;
 use crate::merge::{Shared, edit};
 use crate::mistake::Complaint;
-use crate::scope::Surroundings;
+use crate::scope::CompileContext;
 
 use super::Config;
 
@@ -183,7 +183,7 @@ fn check_all_or_none(index: usize, relative: bool, shown: &str) -> Result<(), Co
     Ok(())
 }
 
-fn allowed_options(surroundings: &Surroundings) -> Options {
+fn allowed_options(surroundings: &CompileContext) -> Options {
     match &surroundings.options {
         None => Options(u8::MAX),
         Some(names) => names

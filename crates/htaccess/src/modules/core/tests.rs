@@ -2,7 +2,7 @@ use howdah_http::Status;
 
 use super::*;
 use crate::testing::{settings, try_settings};
-use crate::{Surroundings, compile};
+use crate::{CompileContext, compile};
 
 fn config(text: &str) -> Config {
     settings(text).core.map(|config| (*config).clone()).unwrap_or_default()
@@ -64,9 +64,9 @@ fn options_that_cannot_be_meant_are_mistakes() {
 
 #[test]
 fn allow_override_may_name_the_options() {
-    let surroundings = Surroundings {
+    let surroundings = CompileContext {
         options: Some(vec!["Indexes".into(), "MultiViews".into()]),
-        ..Surroundings::new("test", b"/srv/")
+        ..CompileContext::new("test", b"/srv/")
     };
     for (text, is_allowed) in [
         ("Options Indexes", true),

@@ -12,7 +12,7 @@ use crate::host::{Host, Probe, ProbeKind};
 use crate::trace::Trace;
 use crate::transaction::{Found, State, Transaction};
 use crate::world::{Lookup, World};
-use crate::{Surroundings, compile};
+use crate::{CompileContext, compile};
 
 /// A file of directives, a path, a query and a request field's value, with zero bytes between them.
 /// The rules end within a second or two, with results of bounded size, of which nothing can forge a
@@ -22,7 +22,7 @@ pub fn rewriting(data: &[u8]) {
     let mut next = || parts.next().unwrap_or_default();
     let (lines, path, query, value) = (next(), next(), next(), next());
     let rules = [b"RewriteEngine On\n", lines].concat();
-    let compiled = compile(&rules, &Surroundings::new("test", b"/srv/"));
+    let compiled = compile(&rules, &CompileContext::new("test", b"/srv/"));
     if compiled.mistake.is_some() {
         return;
     }

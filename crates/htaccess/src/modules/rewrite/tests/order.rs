@@ -3,11 +3,11 @@
 use super::{ask, evaluate};
 use crate::Settings;
 use crate::testing::{settings, try_settings};
-use crate::{Surroundings, compile};
+use crate::{CompileContext, compile};
 
 /// The settings of `/srv` and `/srv/sub` together, for a request below `/srv/sub`.
 fn merged(upper: &str, lower: &str) -> Settings {
-    let lower = compile(lower.as_bytes(), &Surroundings::new("test", b"/srv/sub/"));
+    let lower = compile(lower.as_bytes(), &CompileContext::new("test", b"/srv/sub/"));
     assert!(lower.mistake.is_none(), "{:?}", lower.mistake);
     settings(upper).merge(&lower.settings)
 }

@@ -3,7 +3,7 @@
 use super::{Asked, Site, USERS_OF, code, merged, run};
 use crate::phases::access::check;
 use crate::testing::try_settings;
-use crate::{Surroundings, compile};
+use crate::{CompileContext, compile};
 
 #[test]
 fn what_needs_no_user() {
@@ -267,7 +267,7 @@ fn what_apache_has_and_howdah_has_not_is_refused() {
         "SSLVerifyClient require",
         "SSLOptions +FakeBasicAuth",
     ] {
-        let compiled = compile(text.as_bytes(), &Surroundings::new("test", b"/srv/"));
+        let compiled = compile(text.as_bytes(), &CompileContext::new("test", b"/srv/"));
         assert!(compiled.settings.refused.is_some(), "{text}");
     }
 }

@@ -1,13 +1,13 @@
 //! A worker that waits for room in its ring, and the front that gives it or wants nothing more.
 
-use howdah_ipc::room::Room;
+use howdah_ipc::flow_control::FlowControl;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use loom::thread;
 
 use crate::{Futex, model};
 
-/// The words of a [`Room`], and the futex.
+/// The words of a [`FlowControl`], and the futex.
 struct Ring {
     consumed: AtomicU64,
     starved: AtomicU32,
@@ -25,37 +25,38 @@ impl Ring {
         })
     }
 
-    fn room(&self) -> Room<'_> {
-        Room {
+    fn room(&self) -> FlowControl<'_> {
+        FlowControl {
             consumed: &self.consumed,
             starved: &self.starved,
             aborted: &self.aborted,
         }
     }
 
-    /// As `Line::write` with a ring of one byte: waits until `wanted` bytes are consumed. `false`:
-    /// nobody wants more.
+    /// As `ResponseWriter::write` with a ring of one byte: waits until `wanted` bytes are consumed.
+    /// `false`: nobody wants more.
     fn wait_for(&self, wanted: u64) -> bool {
         loop {
-            if self.room().is_aborted() {
+            if self.flow_control().is_aborted() {
                 return false;
             }
             let seen = self.consumed.load(Ordering::Acquire);
             if seen >= wanted {
                 return true;
             }
-            self.room().wait(seen, || {}, |word| self.bed.wait(word, 1));
+            self.flow_control().wait(seen, || {}, |word| self.bed.wait(word, 1));
         }
     }
 
     fn give_back(&self, consumed: u64, worth_waking: bool) {
-        if self.room().give_back(consumed, worth_waking) {
+        if self.flow_control().give_back(consumed, worth_waking) {
             self.bed.wake();
         }
     }
 }
 
-/// Guards: the fences of `Room::wait` and `give_back`, and the look at `consumed` between them.
+/// Guards: the fences of `FlowControl::wait` and `give_back`, and the look at `consumed` between
+/// them.
 #[test]
 fn a_worker_that_waits_for_room_is_woken_each_time() {
     model(4, || {
@@ -86,7 +87,8 @@ fn a_worker_sleeps_until_there_is_room_worth_waking_for() {
     });
 }
 
-/// Guards: the fence of `Room::abort`, the look at `aborted` after the fence of `Room::wait`.
+/// Guards: the fence of `FlowControl::abort`, the look at `aborted` after the fence of
+/// `FlowControl::wait`.
 #[test]
 fn a_worker_that_waits_for_room_hears_that_nobody_wants_more() {
     model(4, || {
@@ -96,7 +98,7 @@ fn a_worker_that_waits_for_room_hears_that_nobody_wants_more() {
             thread::spawn(move || ring.wait_for(2))
         };
         ring.give_back(1, true);
-        ring.room().abort();
+        ring.flow_control().abort();
         ring.bed.wake();
         assert!(!worker.join().unwrap());
     });

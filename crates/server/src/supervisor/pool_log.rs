@@ -9,46 +9,49 @@ use howdah_sys::descriptor;
 
 use crate::log::{ErrorLog, Level};
 
-/// Bytes of a line. The rest of a longer one becomes another line.
+/// Maximum bytes of a line. The rest of a longer line is logged as another line.
 const LONGEST_LINE: usize = 4096;
-/// Lines that a pool may write at once, and per second in the long run. Further ones are only
-/// counted.
+/// Lines that a pool may write at once, and lines per second in the long run. Further lines are
+/// counted and dropped.
 const BURST: f64 = 2000.0;
 const PER_SECOND: f64 = 200.0;
-/// Reads in one turn. The supervisor serves its other sources between turns.
+/// Reads per call. Other sources of the supervisor are served between calls.
 const READS: usize = 16;
 
-/// The reading end of a pool's log.
+/// The reading end of a pool's log pipe.
 #[derive(Debug)]
-pub(super) struct LogLines {
+pub(super) struct PoolLog {
     pipe: File,
     pending: Vec<u8>,
-    flood: Flood,
+    flood: TokenBucket,
 }
 
-impl LogLines {
+impl PoolLog {
     /// Reads from `pipe`.
-    pub(super) fn new(pipe: impl Into<OwnedFd>) -> io::Result<LogLines> {
+    ///
+    /// # Errors
+    /// The pipe cannot be set to non-blocking.
+    pub(super) fn new(pipe: impl Into<OwnedFd>) -> io::Result<PoolLog> {
         let pipe = File::from(pipe.into());
         descriptor::set_nonblocking(&pipe)?;
-        Ok(LogLines {
+        Ok(PoolLog {
             pipe,
             pending: Vec::new(),
-            flood: Flood::new(Instant::now()),
+            flood: TokenBucket::new(Instant::now()),
         })
     }
 
-    /// Logs the lines that have come. Returns `false` at the end of the pipe.
+    /// Logs the lines that have arrived. Returns `false` at the end of the pipe.
     pub(super) fn forward(&mut self, log: &ErrorLog, pool: &str) -> bool {
-        let mut room = [0; 16 * 1024];
+        let mut buffer = [0; 16 * 1024];
         for _ in 0..READS {
-            match self.pipe.read(&mut room) {
+            match self.pipe.read(&mut buffer) {
                 Ok(0) => {
                     self.flush(log, pool);
                     return false;
                 }
                 Ok(length) => {
-                    self.pending.extend_from_slice(&room[..length]);
+                    self.pending.extend_from_slice(&buffer[..length]);
                     self.log_whole_lines(log, pool);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,
@@ -59,7 +62,7 @@ impl LogLines {
         true
     }
 
-    /// Logs the rest, at the end of a pool.
+    /// Logs an unfinished line. Called at the end of a pool.
     pub(super) fn flush(&mut self, log: &ErrorLog, pool: &str) {
         let rest = std::mem::take(&mut self.pending);
         if !rest.is_empty() {
@@ -88,7 +91,7 @@ impl LogLines {
     }
 }
 
-impl AsFd for LogLines {
+impl AsFd for PoolLog {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.pipe.as_fd()
     }
@@ -98,7 +101,7 @@ fn too_long(rest: &[u8]) -> Option<usize> {
     (rest.len() >= LONGEST_LINE).then_some(LONGEST_LINE)
 }
 
-/// The level that a worker puts before its lines. Lines of extensions and libraries have none.
+/// Splits the level from a worker's line. Lines of extensions and libraries have no level.
 fn level_of(line: &[u8]) -> (Level, &[u8]) {
     let told = line.iter().position(|&byte| byte == b':').and_then(|end| {
         let message = line[end..].strip_prefix(b": ")?;
@@ -107,19 +110,19 @@ fn level_of(line: &[u8]) -> (Level, &[u8]) {
     told.unwrap_or((Level::Notice, line))
 }
 
-/// A bucket of lines that fills with time.
+/// A token bucket: each line takes a token, and tokens are added as time passes.
 #[derive(Debug)]
-struct Flood {
+struct TokenBucket {
     admitted_from: Instant,
-    room: f64,
+    tokens: f64,
     dropped: u64,
 }
 
-impl Flood {
-    fn new(now: Instant) -> Flood {
-        Flood {
+impl TokenBucket {
+    fn new(now: Instant) -> TokenBucket {
+        TokenBucket {
             admitted_from: now,
-            room: BURST,
+            tokens: BURST,
             dropped: 0,
         }
     }
@@ -127,12 +130,12 @@ impl Flood {
     fn admits(&mut self, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.admitted_from).as_secs_f64();
         self.admitted_from = now;
-        self.room = (self.room + passed * PER_SECOND).min(BURST);
-        if self.room < 1.0 {
+        self.tokens = (self.tokens + passed * PER_SECOND).min(BURST);
+        if self.tokens < 1.0 {
             self.dropped += 1;
             return false;
         }
-        self.room -= 1.0;
+        self.tokens -= 1.0;
         true
     }
 
@@ -140,7 +143,7 @@ impl Flood {
         let dropped = std::mem::take(&mut self.dropped);
         if dropped > 0 {
             let what = format!(
-                "{dropped} lines were left out: it logs more than {PER_SECOND} lines a second"
+                "{dropped} lines were dropped: the site logs more than {PER_SECOND} lines per second"
             );
             log.say(Level::Warning, Some(pool), &what);
         }
@@ -150,7 +153,7 @@ impl Flood {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::Target;
+    use crate::log::LogTarget;
     use std::io::Write;
     use std::time::Duration;
 
@@ -159,9 +162,9 @@ mod tests {
         let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let path =
             std::env::temp_dir().join(format!("howdah-lines-{}-{number}", std::process::id()));
-        let log = ErrorLog::new(Target::file(&path).unwrap(), Level::Info);
+        let log = ErrorLog::new(LogTarget::file(&path).unwrap(), Level::Info);
         let (reader, mut writer) = io::pipe().unwrap();
-        let mut lines = LogLines::new(reader).unwrap();
+        let mut lines = PoolLog::new(reader).unwrap();
         for part in written.chunks(30_000) {
             writer.write_all(part).unwrap();
             assert!(lines.forward(&log, "shop"));
@@ -170,7 +173,7 @@ mod tests {
         assert!(!lines.forward(&log, "shop"));
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
-        // Without the time.
+        // The line without its time.
         text.lines().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect()
     }
 
@@ -203,13 +206,13 @@ mod tests {
             "{}",
             lines.len()
         );
-        assert!(lines.last().unwrap().contains("lines were left out"));
+        assert!(lines.last().unwrap().contains("lines were dropped"));
     }
 
     #[test]
     fn after_a_flood_there_is_room_again() {
         let start = Instant::now();
-        let mut flood = Flood::new(start);
+        let mut flood = TokenBucket::new(start);
         assert_eq!((0..5000).filter(|_| flood.admits(start)).count(), BURST as usize);
         let later = start + Duration::from_secs(1);
         assert_eq!((0..5000).filter(|_| flood.admits(later)).count(), PER_SECOND as usize);

@@ -1,32 +1,34 @@
-//! Room in a response ring: how a worker waits for it, and how the front gives it.
+//! Flow control of a response ring: how a worker waits for space, and how the front gives space
+//! back.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, clear, fence};
 
-/// The words of a slot that say how much the front has taken, and whether anybody waits for more.
+/// The words of a slot that say how much the front has consumed, and whether the worker waits.
 #[derive(Debug, Clone, Copy)]
-pub struct Room<'r> {
-    /// Bytes given back so far, counted from the start of the response. Written by the front.
+pub struct FlowControl<'r> {
+    /// Bytes that the front has given back, counted from the start of the response. Written by the
+    /// front.
     pub consumed: &'r AtomicU64,
-    /// 1 while the worker waits for room, or is about to: the futex it sleeps on. Either side
-    /// clears it.
+    /// 1 while the worker waits for space or is about to: the futex that the worker sleeps on.
+    /// Either side clears it.
     pub starved: &'r AtomicU32,
-    /// 1 once nobody wants the rest. Written by the front.
+    /// 1 once the rest of the response is not wanted. Written by the front.
     pub aborted: &'r AtomicU32,
 }
 
-impl Room<'_> {
-    /// Front, while the slot is free.
+impl FlowControl<'_> {
+    /// Front: resets the words. The slot must be free.
     pub fn reset(&self) {
         self.consumed.store(0, Ordering::Relaxed);
         self.starved.store(0, Ordering::Relaxed);
         self.aborted.store(0, Ordering::Relaxed);
     }
 
-    /// Worker: waits until more than `seen` bytes are consumed, or nobody wants the rest, or
-    /// `sleep` has enough of it.
+    /// Worker: waits until more than `seen` bytes are consumed, the response is aborted, or `sleep`
+    /// returns.
     ///
-    /// `tell` must bring the front to look at the ring. `sleep` must sleep only while the word it
-    /// is given is 1.
+    /// `tell` must make the front look at the ring. `sleep` must sleep only while the word it is
+    /// given is 1.
     pub fn wait(&self, seen: u64, tell: impl FnOnce(), sleep: impl FnOnce(&AtomicU32)) {
         self.starved.store(1, Ordering::Release);
         tell();
@@ -37,14 +39,14 @@ impl Room<'_> {
         self.starved.store(0, Ordering::Release);
     }
 
-    /// Worker: whether nobody wants the rest.
+    /// Worker: returns whether the rest of the response is not wanted.
     pub fn is_aborted(&self) -> bool {
         self.aborted.load(Ordering::Acquire) != 0
     }
 
-    /// Front: says how much it has consumed. `true`: the worker waits for that, and the caller must
-    /// wake it; not asked for if `worth_waking` is false, and then the worker sleeps on until it
-    /// is.
+    /// Front: stores the number of consumed bytes. Returns `true` if the worker waits; the caller
+    /// must wake it then. With `worth_waking` false, the worker is left asleep and the result is
+    /// `false`.
     #[must_use = "a worker that waits must be woken"]
     pub fn give_back(&self, consumed: u64, worth_waking: bool) -> bool {
         self.consumed.store(consumed, Ordering::Release);
@@ -52,11 +54,11 @@ impl Room<'_> {
         worth_waking && self.starved.load(Ordering::Relaxed) == 1 && clear(self.starved)
     }
 
-    /// Front: nobody wants the rest. The caller must wake whoever sleeps on `starved`.
+    /// Front: aborts the response. The caller must wake the worker that may sleep on `starved`.
     pub fn abort(&self) {
         self.aborted.store(1, Ordering::Release);
-        // A worker that sets `starved` after we cleared it looks at `aborted` after that, and must
-        // see it.
+        // A worker that sets `starved` after the front cleared it reads `aborted` afterwards, and
+        // must see the new value.
         fence(Ordering::SeqCst);
         self.starved.store(0, Ordering::Release);
     }
@@ -70,7 +72,7 @@ mod tests {
     fn only_who_waits_is_woken() {
         let (consumed, starved, aborted) =
             (AtomicU64::new(0), AtomicU32::new(0), AtomicU32::new(0));
-        let room = Room {
+        let room = FlowControl {
             consumed: &consumed,
             starved: &starved,
             aborted: &aborted,

@@ -1,0 +1,376 @@
+//! One PHP request: passes the request to PHP, and PHP's response to a [`ResponseSink`].
+
+use std::ffi::CStr;
+use std::io;
+use std::ptr;
+use std::time::{Duration, Instant};
+
+use howdah_ipc::request::{DecodedRequest, FixedText, Pairs};
+use howdah_ipc::response::HeadKind;
+
+use crate::body::BodyReader;
+use crate::head::ScriptHead;
+use crate::log::{self, Level, LogContext};
+use crate::sapi::raw;
+use crate::user_ini::UserIniCache;
+
+/// The client has gone; the rest of the response is not wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientGone;
+
+/// The reason why a head was not sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeadError {
+    /// The client has gone.
+    ClientGone,
+    /// The head is longer than the limit.
+    TooLong,
+}
+
+/// Name and value of a header field.
+pub type Field<'f> = (&'f [u8], &'f [u8]);
+
+/// Receiver of a response.
+pub trait ResponseSink {
+    /// Sends a head: any number of interim heads, then one final head before the first byte of the
+    /// body.
+    ///
+    /// # Errors
+    /// The head was not sent.
+    fn head(
+        &mut self,
+        kind: HeadKind,
+        status: u16,
+        reason: &[u8],
+        fields: &mut dyn Iterator<Item = Field<'_>>,
+    ) -> Result<(), HeadError>;
+    /// Sends bytes of the body.
+    ///
+    /// # Errors
+    /// The client has gone.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), ClientGone>;
+    /// Sends everything written until now to the client.
+    ///
+    /// # Errors
+    /// The client has gone.
+    fn flush(&mut self) -> Result<(), ClientGone>;
+    /// Marks the response as complete.
+    fn end(&mut self);
+}
+
+/// WorkerFacts about the worker that PHP and the script need.
+#[derive(Debug, Clone, Copy)]
+pub struct WorkerFacts<'f> {
+    /// `HOWDAH_POOL` in `$_SERVER`.
+    pub pool: &'f CStr,
+    /// `HOWDAH_WORKER_REQUESTS` in `$_SERVER`: number of requests that this worker has served
+    /// before.
+    pub served: u64,
+    /// A session that the script starts deletes old sessions.
+    pub collects_sessions: bool,
+}
+
+/// A PHP request that is about to run or is running.
+pub struct PhpRequest<'c> {
+    request: DecodedRequest<'c>,
+    body: BodyReader<'c>,
+    client: &'c mut dyn ResponseSink,
+    facts: WorkerFacts<'c>,
+    stage: ResponseStage,
+    begun: Instant,
+    variables: VariableCursor<'c>,
+    own_variables: Option<Pairs<'c>>,
+    ini: Option<Pairs<'c>>,
+    /// Buffer for the text of `PHP_SELF`.
+    php_self: Vec<u8>,
+    served: [u8; 24],
+    /// Set by the engine, which owns the cache and outlives the request.
+    pub(crate) user_ini: Option<*mut UserIniCache>,
+}
+
+/// Progress of the response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ResponseStage {
+    /// The final head was not sent yet.
+    Head,
+    /// The final head was sent; the body is sent as the script writes it.
+    Body,
+    /// The head was replaced by an error response; the script's body is discarded.
+    Discard,
+    /// The response is complete.
+    Ended,
+}
+
+/// The next entry in an iteration over `$_SERVER`.
+enum VariableCursor<'c> {
+    Sent(Pairs<'c>),
+    PhpSelf,
+    Requests,
+    Pool,
+    Done,
+}
+
+impl<'c> PhpRequest<'c> {
+    /// Creates a PHP request from an encoded request, its content, and the receiver of its
+    /// response.
+    pub fn new(
+        request: DecodedRequest<'c>,
+        body: BodyReader<'c>,
+        client: &'c mut dyn ResponseSink,
+        facts: WorkerFacts<'c>,
+    ) -> PhpRequest<'c> {
+        PhpRequest {
+            request,
+            body,
+            client,
+            facts,
+            stage: ResponseStage::Head,
+            begun: Instant::now(),
+            variables: VariableCursor::Done,
+            own_variables: None,
+            ini: None,
+            php_self: Vec::new(),
+            served: [0; 24],
+            user_ini: None,
+        }
+    }
+
+    /// The request as the shim's C structure, except for its context, which the caller sets.
+    pub(crate) fn raw_request(&self) -> raw::Request {
+        let text = |which| {
+            self.request
+                .fixed(which)
+                .map_or(ptr::null(), |text: &[u8]| text.as_ptr().cast())
+        };
+        raw::Request {
+            context: ptr::null_mut(),
+            method: text(FixedText::Method),
+            script: text(FixedText::Script),
+            uri: text(FixedText::RequestUri),
+            query_string: text(FixedText::QueryString),
+            content_type: text(FixedText::ContentType),
+            cookie: text(FixedText::Cookie),
+            authorization: text(FixedText::Authorization),
+            content_length: i64::try_from(self.request.body_length).unwrap_or(i64::MAX),
+            time: self.request.time as f64 / 1e6,
+            ini: raw_bytes(self.request.ini_bytes()),
+            status: self.request.status.into(),
+            collects_sessions: self.facts.collects_sessions.into(),
+        }
+    }
+
+    pub(crate) fn log(&self, level: Level, message: &[u8]) {
+        let text = |which| self.request.fixed(which).unwrap_or_default();
+        let about = LogContext {
+            script: text(FixedText::Script),
+            method: text(FixedText::Method),
+            host: self.variable(b"HTTP_HOST").unwrap_or_default(),
+            uri: text(FixedText::RequestUri),
+        };
+        log::write(level, message, Some(about));
+    }
+
+    pub(crate) fn variable(&self, wanted: &[u8]) -> Option<&'c [u8]> {
+        self.request
+            .variables()
+            .find(|(name, _)| *name == wanted)
+            .map(|(_, value)| value)
+    }
+
+    pub(crate) fn head(
+        &mut self,
+        kind: HeadKind,
+        head: &ScriptHead<'_, raw::Text>,
+    ) -> Result<(), ClientGone> {
+        if self.stage != ResponseStage::Head {
+            return Err(ClientGone);
+        }
+        match self.client.head(kind, head.status, head.reason, &mut head.fields()) {
+            Ok(()) if kind == HeadKind::Interim => Ok(()),
+            Ok(()) => {
+                self.stage = ResponseStage::Body;
+                Ok(())
+            }
+            Err(HeadError::ClientGone) => Err(ClientGone),
+            Err(HeadError::TooLong) => {
+                self.log(
+                    Level::Error,
+                    b"the response was replaced by an error: the script's header fields are \
+                      too long; \
+                      send fewer or shorter fields",
+                );
+                if kind == HeadKind::Final {
+                    self.stage = ResponseStage::Discard;
+                    let _ = self.client.head(kind, 500, b"", &mut std::iter::empty());
+                }
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), ClientGone> {
+        match self.stage {
+            ResponseStage::Body => self.client.write(bytes),
+            // php-fpm lets a script continue after fastcgi_finish_request() while it prints little,
+            // and ends it in the middle of a longer output. A half-run script serves no purpose,
+            // therefore all output is accepted and discarded here.
+            ResponseStage::Discard | ResponseStage::Ended => Ok(()),
+            ResponseStage::Head => Err(ClientGone),
+        }
+    }
+
+    pub(crate) fn flush(&mut self) -> Result<(), ClientGone> {
+        if self.stage == ResponseStage::Ended {
+            Ok(())
+        } else {
+            self.client.flush()
+        }
+    }
+
+    /// Completes the response. Returns whether it was not complete before.
+    pub(crate) fn end(&mut self) -> bool {
+        if self.stage == ResponseStage::Ended {
+            return false;
+        }
+        self.stage = ResponseStage::Ended;
+        self.client.end();
+        true
+    }
+
+    pub(crate) fn next_variable(&mut self, first: bool) -> Option<raw::Pair> {
+        if first {
+            self.variables = VariableCursor::Sent(self.request.variables());
+        }
+        if let VariableCursor::Sent(pairs) = &mut self.variables {
+            if let Some(pair) = pairs.next() {
+                return Some(raw_pair(pair));
+            }
+            self.variables = VariableCursor::PhpSelf;
+        }
+        let (name, value, next) = match self.variables {
+            VariableCursor::PhpSelf => (c"PHP_SELF", self.php_self(), VariableCursor::Requests),
+            VariableCursor::Requests => {
+                let length = write_number(&mut self.served, self.facts.served);
+                (c"HOWDAH_WORKER_REQUESTS", raw_text(&self.served[..length]), VariableCursor::Pool)
+            }
+            VariableCursor::Pool => {
+                (c"HOWDAH_POOL", raw_text(self.facts.pool.to_bytes()), VariableCursor::Done)
+            }
+            VariableCursor::Sent(_) | VariableCursor::Done => return None,
+        };
+        self.variables = next;
+        Some(raw::Pair { name: raw_text(name.to_bytes()), value })
+    }
+
+    pub(crate) fn next_own_variable(&mut self, first: bool) -> Option<raw::Pair> {
+        if first {
+            self.own_variables = Some(self.request.own_variables());
+        }
+        self.own_variables.as_mut()?.next().map(raw_pair)
+    }
+
+    /// SCRIPT_NAME followed by PATH_INFO.
+    fn php_self(&mut self) -> raw::Text {
+        let script_name = self.variable(b"SCRIPT_NAME").unwrap_or(c"".to_bytes());
+        let Some(path_info) = self.variable(b"PATH_INFO") else {
+            return raw_text(script_name);
+        };
+        self.php_self = [script_name, path_info, b"\0"].concat();
+        raw_text(&self.php_self[..self.php_self.len() - 1])
+    }
+
+    /// Returns whether a time-out signal that just arrived can be meant for this request.
+    pub(crate) fn is_overdue(&self) -> bool {
+        self.begun.elapsed() >= YOUNGEST_OVERDUE
+    }
+
+    /// Fills `into` with content of the request. Returns the number of bytes; 0 at the end and
+    /// after an error.
+    pub(crate) fn read_body(&mut self, buffer: &mut [u8]) -> usize {
+        self.body.read(buffer).unwrap_or_else(|error: io::Error| {
+            self.log(
+                Level::Error,
+                format!("cannot read the request's content: {error}").as_bytes(),
+            );
+            0
+        })
+    }
+
+    pub(crate) fn next_ini(&mut self, first: bool) -> Option<raw::Pair> {
+        if first {
+            self.ini = Some(self.request.ini());
+        }
+        self.ini.as_mut()?.next().map(raw_pair)
+    }
+
+    pub(crate) fn plan_user_ini(&mut self, seconds_to_live: i64) -> Option<raw::UserIni> {
+        let script = self.request.fixed(FixedText::Script)?;
+        let root = self.request.fixed(FixedText::DocumentRoot).unwrap_or_default();
+        let now = self.request.time / 1_000_000;
+        // SAFETY: the engine set it to its own field for the time of this request, and does not
+        // touch it meanwhile.
+        let user_ini = unsafe { &mut *self.user_ini? };
+        let plan = user_ini.plan(root, script, now, u64::try_from(seconds_to_live).unwrap_or(0))?;
+        Some(raw::UserIni {
+            table: plan.table,
+            directories: plan.directories,
+            directory_count: plan.count,
+        })
+    }
+}
+
+/// Minimum age of a request that the front's time-out signal can be meant for. A signal that
+/// reaches a younger request was sent for the previous request and arrived late.
+const YOUNGEST_OVERDUE: Duration = Duration::from_millis(100);
+
+fn raw_pair((name, value): (&[u8], &[u8])) -> raw::Pair {
+    raw::Pair {
+        name: raw_text(name),
+        value: raw_text(value),
+    }
+}
+
+/// `text` must be followed by a NUL, which is the case for all texts of a request.
+fn raw_text(text: &[u8]) -> raw::Text {
+    raw_bytes(text)
+}
+
+fn raw_bytes(bytes: &[u8]) -> raw::Text {
+    raw::Text {
+        at: bytes.as_ptr().cast(),
+        length: bytes.len(),
+    }
+}
+
+/// Writes `number` in decimal and a NUL into `buffer`. Returns the number of digits.
+fn write_number(buffer: &mut [u8; 24], mut number: u64) -> usize {
+    let mut digits = [0; 20];
+    let mut first = digits.len();
+    loop {
+        first -= 1;
+        digits[first] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    let length = digits.len() - first;
+    buffer[..length].copy_from_slice(&digits[first..]);
+    buffer[length] = 0;
+    length
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_with_their_nul() {
+        for number in [0, 7, 10, 1234, u64::MAX] {
+            let mut buffer = [b'x'; 24];
+            let length = write_number(&mut buffer, number);
+            assert_eq!(&buffer[..length], number.to_string().as_bytes());
+            assert_eq!(buffer[length], 0);
+        }
+    }
+}
