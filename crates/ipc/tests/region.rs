@@ -352,7 +352,7 @@ fn a_slot_is_lost_once_however_often_its_workers_place_dies() {
     std::mem::forget(job);
     assert_eq!(front.slot_status(&mut slot).unwrap().phase, SlotPhase::Taken);
     assert_eq!(front.worker_died(0).unwrap(), [slot.index()]);
-    // Who was told has taken the slot back, and may use it anew at any time.
+    // The test has taken the slot back and may use it again at any time.
     assert!(front.worker_died(0).unwrap().is_empty());
     front.release(slot);
 }

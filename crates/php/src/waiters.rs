@@ -206,7 +206,7 @@ impl Waiters {
                     drop(over);
                     self.open.set(self.open.get() - 1);
                 } else {
-                    // Nobody reads the rest of the response; the worker must not wait for room.
+                    // The rest of the response is not wanted; the worker must not wait for space.
                     if self.zygote.front.slot_status(lease.slot()).is_ok() {
                         self.zygote.front.consume(lease.slot(), u64::MAX >> 1);
                     }

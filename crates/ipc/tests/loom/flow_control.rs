@@ -25,7 +25,7 @@ impl Ring {
         })
     }
 
-    fn room(&self) -> FlowControl<'_> {
+    fn flow_control(&self) -> FlowControl<'_> {
         FlowControl {
             consumed: &self.consumed,
             starved: &self.starved,

@@ -169,7 +169,7 @@ fn a_request_whose_consumer_died_before_it_took_it_is_taken_once() {
         dying.join().unwrap();
         pool.worker_died(&mut producer);
         let taken = living.join().unwrap().into_iter().flatten().count();
-        assert_eq!(taken + pool.sleep_surplus().len(), 1);
+        assert_eq!(taken + pool.rest().len(), 1);
     });
 }
 
@@ -189,7 +189,7 @@ fn a_request_entered_twice_is_taken_once() {
             .collect();
         pool.worker_died(&mut producer);
         let taken = workers.into_iter().filter_map(|worker| worker.join().unwrap()).count();
-        assert_eq!(taken + pool.sleep_surplus().len(), 1);
+        assert_eq!(taken + pool.rest().len(), 1);
     });
 }
 
@@ -210,7 +210,7 @@ fn a_request_in_the_place_of_a_cancelled_one_is_not_forgotten() {
             pool.submit(&mut producer, 0, 2);
         }
         let mut taken: Vec<SlotState> = worker.join().unwrap().into_iter().collect();
-        taken.extend(pool.sleep_surplus());
+        taken.extend(pool.rest());
         let generations: Vec<_> = taken.iter().map(|state| state.generation).collect();
         assert_eq!(generations, [1 + u32::from(cancelled)]);
     });
@@ -342,7 +342,7 @@ fn a_worker_told_to_stop_stops_and_loses_nothing() {
         zygote.join().unwrap();
         pool.record_death(0);
         pool.worker_died(&mut producer);
-        assert_eq!(taken + pool.sleep_surplus().len(), 1);
+        assert_eq!(taken + pool.rest().len(), 1);
     });
 }
 

@@ -338,7 +338,11 @@ mod tests {
     fn what_is_no_socket_is_left_alone() {
         let path = place("file");
         fs::write(&path, "precious").unwrap();
-        assert!(ControlSocket::bind(&path).unwrap_err().contains("something else is there"));
+        assert!(
+            ControlSocket::bind(&path)
+                .unwrap_err()
+                .contains("the path exists and is not a socket")
+        );
         assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
         fs::remove_file(&path).unwrap();
     }

@@ -366,7 +366,7 @@ mod tests {
         let errors = GenerationPlan::find(wrong.clone(), &as_user(0)).unwrap_err();
         assert!(errors[0].contains("no user no-such-user"), "{errors:?}");
         let errors = GenerationPlan::find(wrong, &as_user(1)).unwrap_err();
-        assert!(errors[0].contains("/etc/passwd is no program"), "{errors:?}");
+        assert!(errors[0].contains("/etc/passwd is not an executable"), "{errors:?}");
     }
 
     #[test]

@@ -104,7 +104,7 @@ fn unfinished_requests_are_cut_off_after_the_drain_timeout() {
     assert!(
         began.elapsed() >= Duration::from_millis(500) && began.elapsed() < Duration::from_secs(10)
     );
-    assert!(server.log().contains("drain_timeout is over"), "{}", server.log());
+    assert!(server.log().contains("`drain_timeout` is over"), "{}", server.log());
     assert!(!processes.iter().any(Process::lives), "{processes:?}");
 }
 
