@@ -7,7 +7,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use howdah_htaccess::modules::filter::{Broken, Filter};
 use tokio::time::{Sleep, sleep};
@@ -96,6 +96,7 @@ pub(crate) async fn send(
         spool: Spool::new(limits),
         copy: Vec::new(),
         filtering: (!filters.is_empty()).then(|| Box::new(Filtering::new(filters))),
+        failure: None,
     };
     let result = poll_fn(|context| pump.poll(sink, context)).await;
     (pump.sent, result)
@@ -114,6 +115,8 @@ struct Pump<'b> {
     /// Bytes on their way to the spool.
     copy: Vec<u8>,
     filtering: Option<Box<Filtering>>,
+    /// The reason why the content has ended before its end.
+    failure: Option<PumpError>,
 }
 
 /// Content that passes filters.
@@ -149,15 +152,19 @@ impl Pump<'_> {
                 if !is_clear {
                     return Poll::Pending;
                 }
-                return sink.poll_finish(context).map_err(PumpError::from);
-            }
-            let step = match self.filtering.take() {
-                None => self.step_plainly(sink, is_clear, context)?,
-                Some(mut filtering) => {
-                    let step = self.step_filtered(&mut filtering, sink, is_clear, context)?;
-                    self.filtering = Some(filtering);
-                    step
+                if self.failure.is_none() {
+                    return sink.poll_finish(context).map_err(PumpError::from);
                 }
+                ready!(sink.poll_flush(context))?;
+                return Poll::Ready(self.failure.take().map_or(Ok(()), Err));
+            }
+            let step = match self.step(sink, is_clear, context) {
+                Ok(step) => step,
+                Err(error @ (PumpError::Source(_) | PumpError::Short)) => {
+                    self.fail(error)?;
+                    Step::Again
+                }
+                Err(error) => return Poll::Ready(Err(error)),
             };
             if matches!(step, Step::Wait) {
                 let is_lost = !self.body.is_stored() && sink.poll_broken(context);
@@ -177,7 +184,7 @@ impl Pump<'_> {
         context: &mut Context<'_>,
     ) -> Result<bool, PumpError> {
         while let Some(piece) = self.spool.next() {
-            let is_last = self.has_ended && self.spool.is_one_piece();
+            let is_last = self.has_ended && self.failure.is_none() && self.spool.is_one_piece();
             match sink.poll_send(piece, is_last, context) {
                 Poll::Ready(count) => {
                     let count = count?;
@@ -188,6 +195,32 @@ impl Pump<'_> {
             }
         }
         Ok(true)
+    }
+
+    fn step(
+        &mut self,
+        sink: &mut impl Sink,
+        is_clear: bool,
+        context: &mut Context<'_>,
+    ) -> Result<Step, PumpError> {
+        let Some(mut filtering) = self.filtering.take() else {
+            return self.step_plainly(sink, is_clear, context);
+        };
+        let step = self.step_filtered(&mut filtering, sink, is_clear, context);
+        self.filtering = Some(filtering);
+        step
+    }
+
+    /// The content breaks off. The client gets what has come so far, and then no end.
+    fn fail(&mut self, error: PumpError) -> Result<(), PumpError> {
+        if let Some(mut filtering) = self.filtering.take() {
+            filtering.chain.flush(&mut filtering.output)?;
+            self.spool_output(&mut filtering)?;
+        }
+        self.failure = Some(error);
+        self.has_ended = true;
+        self.body.release();
+        Ok(())
     }
 
     /// One step of content that passes no filter.

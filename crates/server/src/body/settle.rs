@@ -75,7 +75,12 @@ fn settle_script(
     buffer: &mut Vec<u8>,
     available: Available,
 ) -> Result<(), PumpError> {
-    if !available.is_last || available.bytes > SCRIPT {
+    if !available.is_last {
+        return Ok(());
+    }
+    if available.bytes > SCRIPT {
+        // A script's own Content-Length may be wrong; the bytes that are there are not.
+        response.body.set_length(available.bytes as u64);
         return Ok(());
     }
     let mut content = std::mem::take(buffer);

@@ -132,6 +132,13 @@ impl Body {
         }
     }
 
+    /// Sets the length of a script's output, which has ended.
+    pub(super) fn set_length(&mut self, length: u64) {
+        if let Body::Script(script) = self {
+            script.declared = Some(length);
+        }
+    }
+
     /// Returns a script's slot: all of its output was taken.
     pub(super) fn release(&mut self) {
         if let Body::Script(script) = self {

@@ -21,7 +21,7 @@ use howdah_site::{Client, Ruled, Site};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::script;
-use crate::body::{Body, Received};
+use crate::body::{Body, Received, Source};
 use crate::observe::{Phase, RequestError, RespondError};
 use crate::pipeline::{Head, RequestContext, Response, adjust};
 use reply::{Duplex, Failure, Reply};
@@ -79,7 +79,7 @@ pub(crate) async fn respond(
         None => Err(RequestError::gone(context.situation()).into()),
         Some(Err(error)) => Err(RequestError::upstream(context.situation(), &error).into()),
         Some(Ok((head, reply))) => {
-            let length_hint = head.content_length();
+            let length_hint = head.content_length().or(reply.length());
             let body = Body::Stream(Box::new(reply));
             let response = Response {
                 length_hint,

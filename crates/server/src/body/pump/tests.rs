@@ -211,6 +211,7 @@ fn urgent_content_is_taken_from_the_source_while_the_client_takes_nothing() {
             spool: Spool::new(SpoolLimits { memory: 4, file: 1000 }),
             copy: Vec::new(),
             filtering: None,
+            failure: None,
         };
         let mut context = Context::from_waker(Waker::noop());
         for _ in 0..5 {
@@ -243,6 +244,17 @@ fn a_source_that_breaks_off_is_no_end() {
     let pumped = pump(Scripted::body(&[Turn::Say(b"abc"), Turn::Break]), &[], None, 0);
     assert!(matches!(pumped.result, Err(PumpError::Source(_))), "{:?}", pumped.result);
     assert!(!pumped.sink.is_finished);
+}
+
+#[test]
+fn what_came_before_a_break_is_sent() {
+    let turns = [Turn::Say(b"abc"), Turn::Break];
+    for filters in [&[][..], &[Filter::Deflate, Filter::Inflate]] {
+        let pumped = pump(Scripted::body(&turns), filters, None, 0);
+        assert_eq!((pumped.text().as_str(), pumped.bytes), ("abc", 3));
+        assert!(matches!(pumped.result, Err(PumpError::Source(_))), "{:?}", pumped.result);
+        assert!(!pumped.sink.is_finished && pumped.sink.flushes > 0);
+    }
 }
 
 #[test]

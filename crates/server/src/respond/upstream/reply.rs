@@ -84,6 +84,8 @@ pub(super) struct Reply {
     /// Bytes of content at the beginning of `input`, and bytes of framing behind them.
     ready: (usize, usize),
     left: Left,
+    /// The request was a HEAD: the content's length is in the head alone.
+    is_head: bool,
     patience: Duration,
     /// Runs while nothing is received.
     silence: Option<Pin<Box<Sleep>>>,
@@ -116,6 +118,7 @@ impl Reply {
             input: Buffer::default(),
             ready: (0, 0),
             left: Left::All,
+            is_head: false,
             patience,
             silence: None,
         }
@@ -166,6 +169,7 @@ impl Reply {
 
     /// Reads the final head, and notes which content follows it. Interim responses are skipped.
     pub(super) async fn read_head(&mut self, is_head: bool) -> Result<ResponseHead, Failure> {
+        self.is_head = is_head;
         let mut interim = 0;
         loop {
             match parse_head(self.input.bytes())? {
@@ -266,8 +270,8 @@ impl Source for Reply {
 
     fn length(&self) -> Option<u64> {
         match self.left {
-            Left::Length(length) => Some(length + self.ready.0 as u64),
-            Left::Chunks(_) | Left::All => None,
+            Left::Length(length) if !self.is_head => Some(length + self.ready.0 as u64),
+            Left::Length(_) | Left::Chunks(_) | Left::All => None,
         }
     }
 

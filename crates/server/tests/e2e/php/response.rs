@@ -57,6 +57,24 @@ fn sizes_around_every_buffer_arrive_byte_for_byte() {
 }
 
 #[test]
+fn a_page_that_is_complete_at_once_has_a_length_whatever_its_script_declared() {
+    if !has_php() {
+        return;
+    }
+    let site = script(
+        "if (isset($_GET['cl'])) header('Content-Length: ' . $_GET['cl']); echo str_repeat('x', $_GET['n']);",
+    );
+    let mut wire = site.connect();
+    for size in [4096, 65_536, 65_537, 100_000] {
+        for declared in ["".to_owned(), format!("&cl={}", size + 1), "&cl=1".to_owned()] {
+            let reply = wire.get(&format!("/?n={size}{declared}"));
+            assert_eq!(reply.body.len(), size, "{size}{declared}");
+            assert_eq!(reply.framing, Framing::Length, "{size}{declared}");
+        }
+    }
+}
+
+#[test]
 fn a_large_page_for_http_1_0_ends_with_the_connection() {
     if !has_php() {
         return;
