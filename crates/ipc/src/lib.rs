@@ -16,7 +16,7 @@
 //!
 //! # The phases of a slot
 //! `state` is one 64-bit word: the generation, the worker, the worker's incarnation (which process
-//! in that worker's place), and the [`SlotPhase`](layout::SlotPhase). The generation grows with
+//! in that worker's place), and the [`SlotPhase`]. The generation grows with
 //! each use of the slot, therefore a late write of an earlier user never matches. A queue entry
 //! only says where to look: a worker that takes an entry takes the request if the slot is Queued,
 //! and otherwise nothing. [`queue`] explains why no slot is in the queue twice.
