@@ -18,7 +18,7 @@ use howdah_site::{Client, DocumentHost, DocumentPath, Host, PathKind, Scratch, S
 fn main() {
     let folder = Folder::new();
     fs::create_dir_all(folder.0.join("assets/css")).expect("a temporary folder can be written");
-    fs::write(folder.0.join("HelloWorld.txt"), "Hello, World!\n").expect("as above");
+    fs::write(folder.0.join("HelloWorld.txt"), "Hello, EvaluationContext!\n").expect("as above");
     fs::write(folder.0.join("assets/css/large.css"), vec![b' '; 100_000]).expect("as above");
     for number in 0..FILES {
         fs::write(folder.0.join(format!("assets/css/{number}.css")), vec![b' '; 2000])

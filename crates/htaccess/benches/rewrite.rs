@@ -9,7 +9,9 @@ use std::time::Instant;
 
 use howdah_htaccess::modules::{alias, rewrite};
 use howdah_htaccess::transaction::Found;
-use howdah_htaccess::{Client, CompileContext, Host, Settings, State, Transaction, World, compile};
+use howdah_htaccess::{
+    Client, CompileContext, EvaluationContext, Host, Settings, State, Transaction, compile,
+};
 use howdah_http::Request;
 
 fn main() {
@@ -113,7 +115,7 @@ struct Nothing;
 
 impl Host for Nothing {}
 
-impl World for Nothing {
+impl EvaluationContext for Nothing {
     fn host(&mut self) -> &mut dyn Host {
         self
     }

@@ -41,25 +41,25 @@ pub struct Compiled {
 pub const MOST_REMARKS: usize = 1000;
 
 /// Compiles a file of directives. For `<IfFile>`, no file exists.
-pub fn compile(source: &[u8], surroundings: &CompileContext) -> Compiled {
-    compile_asking(source, surroundings, &mut |_| false)
+pub fn compile(source: &[u8], context: &CompileContext) -> Compiled {
+    compile_asking(source, context, &mut |_| false)
 }
 
 /// Compiles a file of directives. `exists` tells `<IfFile>` whether there is a file at an absolute
 /// path.
 pub fn compile_asking(
     source: &[u8],
-    surroundings: &CompileContext,
+    context: &CompileContext,
     exists: &mut dyn FnMut(&[u8]) -> bool,
 ) -> Compiled {
-    let mut conditions = conditional::ConditionAnswers::new(surroundings, exists);
+    let mut conditions = conditional::ConditionAnswers::new(context, exists);
     let parsed = crate::language::parse(source, &mut conditions);
     let asked = conditions.asked;
-    let mut compiler = compiler::Compiler::new(source, surroundings);
+    let mut compiler = compiler::Compiler::new(source, context);
     let settings = compiler.run(&parsed);
     let (mistake, remarks) = compiler.finish();
     Compiled {
-        file: Arc::clone(&surroundings.file),
+        file: Arc::clone(&context.file),
         settings,
         mistake,
         remarks,

@@ -9,9 +9,9 @@
 //! looked up; the log's identifiers are empty; an empty `-U` does not hold; HANDLER is empty where
 //! no directive has set one.
 
+use crate::evaluation_context::EvaluationContext;
 use crate::pattern::Captures;
 use crate::transaction::Transaction;
-use crate::world::World;
 use evaluate::Evaluation;
 pub use text::Text;
 use tree::{Condition, Word};
@@ -106,7 +106,7 @@ impl Expression {
     pub fn holds(
         &self,
         transaction: &mut Transaction<'_>,
-        world: &mut dyn World,
+        context: &mut dyn EvaluationContext,
         captures: &mut Captures,
     ) -> Result<bool, String> {
         let Root::Condition(condition) = &self.root else {
@@ -114,7 +114,7 @@ impl Expression {
         };
         let mut evaluation = Evaluation {
             transaction,
-            world,
+            context,
             captures,
             vary: self.varies.then(Vec::new),
         };
@@ -132,13 +132,18 @@ impl Expression {
     pub fn render(
         &self,
         transaction: &mut Transaction<'_>,
-        world: &mut dyn World,
+        context: &mut dyn EvaluationContext,
         captures: &mut Captures,
     ) -> Result<Vec<u8>, String> {
         let Root::String(word) = &self.root else {
             return Err("a condition is no string".to_owned());
         };
-        let mut evaluation = Evaluation { transaction, world, captures, vary: None };
+        let mut evaluation = Evaluation {
+            transaction,
+            context,
+            captures,
+            vary: None,
+        };
         let mut out = Vec::new();
         evaluation.append(word, 0, &mut out)?;
         Ok(out)

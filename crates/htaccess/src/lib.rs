@@ -7,16 +7,16 @@
 //! Transaction + Settings ── modules, phases, response ──> Transaction     changed, or an answer
 //! ```
 //!
-//! The crate does no I/O and asks no clock. It asks the caller, through [`World`], for what is on
-//! disk, for the result of a sub-request and whether a password fits. `howdah-site` has the order of
-//! the phases, the walk down the folders, internal redirects and sub-requests; it calls the phase
-//! functions of the [modules] in Apache's order.
+//! The crate does no I/O and asks no clock. It asks the caller, through [`EvaluationContext`], for
+//! what is on disk, for the result of a sub-request and whether a password fits. `howdah-site` has
+//! the order of the phases, the walk down the folders, internal redirects and sub-requests; it
+//! calls the phase functions of the [modules] in Apache's order.
 //!
 //! The layers, from below; `scripts/check-dependencies` checks that there is no cycle among them:
 //!
 //! ```text
 //! leaves          language, pattern, mistake, merge, network, fields, number, escape …
-//! the request     client, transaction, world, variables, expression
+//! the request     client, transaction, context, variables, expression
 //! a directive     overrides, scope, directive
 //! modules::…      one each; a module names no other module
 //! the list        modules, and what is generated from it: settings, registry
@@ -30,6 +30,7 @@ pub mod compile;
 mod description;
 pub mod directive;
 mod escape;
+pub mod evaluation_context;
 mod excerpt;
 pub mod expression;
 mod fields;
@@ -65,13 +66,12 @@ pub mod transaction;
 pub mod transform;
 mod variables;
 pub mod wildcard;
-pub mod world;
 
 pub use client::{Answers, Client, Reads, Unrepeatable};
 pub use compile::{Compiled, compile};
+pub use evaluation_context::EvaluationContext;
 pub use host::Host;
 pub use mistake::{Complaint, Mistake, MistakeKind, Place, Severity};
 pub use scope::CompileContext;
 pub use settings::Settings;
 pub use transaction::{State, Transaction};
-pub use world::World;

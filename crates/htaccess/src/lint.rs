@@ -25,16 +25,16 @@ use crate::scope::CompileContext;
 /// tells whether there is a file at an absolute path.
 pub fn check(
     source: &[u8],
-    surroundings: &CompileContext,
+    context: &CompileContext,
     exists: &mut dyn FnMut(&[u8]) -> bool,
 ) -> Vec<Mistake> {
-    let mut remarks = compile_asking(source, surroundings, exists).remarks;
-    let mut answers = ConditionAnswers::new(surroundings, exists);
+    let mut remarks = compile_asking(source, context, exists).remarks;
+    let mut answers = ConditionAnswers::new(context, exists);
     let parsed = parse(source, &mut answers);
     let missing = answers.missing;
-    let file = File::new(&parsed.items, surroundings);
+    let file = File::new(&parsed.items, context);
     let mut report = Report {
-        excerpt: Excerpt::new(source, surroundings.file.clone()),
+        excerpt: Excerpt::new(source, context.file.clone()),
         remarks: Vec::new(),
     };
     values::check(&file, &mut report);
@@ -52,12 +52,12 @@ pub fn check(
 /// Whether a file has directives that deny access.
 pub fn protects(
     source: &[u8],
-    surroundings: &CompileContext,
+    context: &CompileContext,
     exists: &mut dyn FnMut(&[u8]) -> bool,
 ) -> bool {
-    let mut answers = ConditionAnswers::new(surroundings, exists);
+    let mut answers = ConditionAnswers::new(context, exists);
     let parsed = parse(source, &mut answers);
-    let file = File::new(&parsed.items, surroundings);
+    let file = File::new(&parsed.items, context);
     file.uses.iter().any(|directive| match &*directive.name {
         "deny" | "authtype" => true,
         "require" => !(directive.says(0, "all") && directive.says(1, "granted")),
@@ -75,7 +75,7 @@ struct File<'f> {
     uses: Vec<Use<'f>>,
     /// The scopes; the first is the file itself.
     scopes: Vec<Scope<'f>>,
-    surroundings: &'f CompileContext,
+    context: &'f CompileContext,
 }
 
 /// A directive that is in force.
@@ -107,7 +107,7 @@ struct Report<'s> {
 }
 
 impl<'f> File<'f> {
-    fn new(items: &'f [Item], surroundings: &'f CompileContext) -> File<'f> {
+    fn new(items: &'f [Item], context: &'f CompileContext) -> File<'f> {
         let top = Scope {
             item: None,
             name: String::new(),
@@ -117,7 +117,7 @@ impl<'f> File<'f> {
         let mut file = File {
             uses: Vec::new(),
             scopes: vec![top],
-            surroundings,
+            context,
         };
         file.add(items, 0);
         file

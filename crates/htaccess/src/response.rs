@@ -15,12 +15,12 @@ use std::sync::Arc;
 use howdah_http::{ResponseHead, Status, members};
 
 use crate::Settings;
+use crate::evaluation_context::EvaluationContext;
 use crate::modules::core::DefaultCharset;
 use crate::modules::filter::{Filter, InForce};
 use crate::modules::{expires, filter, headers};
 use crate::transaction::{State, Transaction};
 use crate::transform::ContentFilter;
-use crate::world::World;
 
 /// Properties of a response besides its head.
 #[derive(Clone, Copy, Debug, Default)]
@@ -45,20 +45,20 @@ pub struct About {
 pub fn respond(
     tx: &mut Transaction<'_>,
     settings: &Settings,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
     head: &mut ResponseHead,
     about: About,
 ) -> Result<Vec<Filter>, Status> {
     gather(tx, head, about.is_error);
     let filters = match about.is_error {
         true => Vec::new(),
-        false => choose_filters(tx, settings, world, head, about.length),
+        false => choose_filters(tx, settings, context, head, about.length),
     };
     if let Some(config) = &settings.expires {
-        expires::response(tx, config, world, head, about.modified);
+        expires::response(tx, config, context, head, about.modified);
     }
     if let Some(config) = &settings.headers {
-        headers::response(tx, config, world, head, about.is_error)?;
+        headers::response(tx, config, context, head, about.is_error)?;
     }
     join(tx, settings, head, about.is_error);
     Ok(filters)
@@ -69,7 +69,7 @@ pub fn respond(
 pub(crate) fn choose_filters(
     tx: &mut Transaction<'_>,
     settings: &Settings,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
     head: &mut ResponseHead,
     length: Option<u64>,
 ) -> Vec<Filter> {
@@ -81,7 +81,7 @@ pub(crate) fn choose_filters(
         chain: settings.filter.as_deref(),
         substitutions: substitutions.as_ref(),
     };
-    filter::choose(tx, &in_force, world, head, length)
+    filter::choose(tx, &in_force, context, head, length)
 }
 
 /// Whether directives change nothing in any response to this request, except its media type.

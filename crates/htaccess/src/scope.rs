@@ -1,4 +1,4 @@
-//! The place of a directive, as the directive sees it: the file's surroundings and the sections
+//! The place of a directive, as the directive sees it: the file's context and the sections
 //! around it.
 
 mod methods;
@@ -10,7 +10,7 @@ use crate::overrides::Overrides;
 pub use methods::Methods;
 pub(crate) use methods::limit;
 
-/// The surroundings of a file of directives.
+/// The context of a file of directives.
 #[derive(Clone, Debug, Default)]
 pub struct CompileContext {
     /// The name of the file in messages.
@@ -44,7 +44,7 @@ pub struct CompileContext {
 pub type Variable = (Box<[u8]>, Box<[u8]>);
 
 impl CompileContext {
-    /// Returns the surroundings of a file in a folder where everything is allowed.
+    /// Returns the context of a file in a folder where everything is allowed.
     pub fn new(file: impl Into<Arc<str>>, folder: &[u8]) -> CompileContext {
         CompileContext {
             file: file.into(),
@@ -57,8 +57,8 @@ impl CompileContext {
 /// The sections around a directive.
 #[derive(Clone, Debug)]
 pub struct Scope<'c> {
-    /// The surroundings of the file.
-    pub surroundings: &'c CompileContext,
+    /// The context of the file.
+    pub context: &'c CompileContext,
     /// The methods of `<Limit>`; `None` is all.
     pub methods: Option<Methods>,
     /// Whether the directive is in `<Files>` or `<FilesMatch>`.
@@ -74,14 +74,14 @@ pub struct Scope<'c> {
 
 impl Scope<'_> {
     /// Returns the scope of a directive outside of sections.
-    pub fn new(surroundings: &CompileContext) -> Scope<'_> {
+    pub fn new(context: &CompileContext) -> Scope<'_> {
         Scope {
-            surroundings,
+            context,
             methods: None,
             in_files: false,
             in_condition: false,
             in_requirement: false,
-            folder: Arc::from(&*surroundings.folder),
+            folder: Arc::from(&*context.folder),
         }
     }
 

@@ -3,21 +3,25 @@
 use howdah_http::Status;
 
 use crate::escape::push_uri;
+use crate::evaluation_context::{EvaluationContext, Lookup};
 use crate::transaction::Transaction;
-use crate::world::{Lookup, World};
 
 /// `-U`: whether a sub-request for the URL results in no error.
-pub(crate) fn is_url(transaction: &mut Transaction<'_>, url: &[u8], world: &mut dyn World) -> bool {
+pub(crate) fn is_url(
+    transaction: &mut Transaction<'_>,
+    url: &[u8],
+    context: &mut dyn EvaluationContext,
+) -> bool {
     if url.is_empty() || !may_ask(transaction) {
         return false;
     }
     let found = match url {
-        [b'/', ..] => world.lookup(transaction, url),
+        [b'/', ..] => context.lookup(transaction, url),
         relative => {
             let mut whole = Vec::new();
             push_uri(parent(&transaction.state.uri), &mut whole);
             whole.extend_from_slice(relative);
-            world.lookup(transaction, &whole)
+            context.lookup(transaction, &whole)
         }
     };
     found.status.code() < 400
@@ -27,13 +31,13 @@ pub(crate) fn is_url(transaction: &mut Transaction<'_>, url: &[u8], world: &mut 
 pub(crate) fn is_file(
     transaction: &mut Transaction<'_>,
     path: &[u8],
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> bool {
     if path.is_empty() || !may_ask(transaction) {
         return false;
     }
-    let found = lookup_file(transaction, path, world);
-    found.status.code() < 300 && world.probe(&found.filename).is_some()
+    let found = lookup_file(transaction, path, context);
+    found.status.code() < 300 && context.probe(&found.filename).is_some()
 }
 
 /// Whether a sub-request is allowed: one within a sub-request for the same URL would never end.
@@ -47,7 +51,7 @@ pub(crate) fn may_ask(transaction: &Transaction<'_>) -> bool {
 pub(crate) fn lookup_file(
     transaction: &mut Transaction<'_>,
     path: &[u8],
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> Lookup {
     let state = &transaction.state;
     let whole = normalised(parent(&state.filename), path);
@@ -82,7 +86,7 @@ pub(crate) fn lookup_file(
     push_uri(below, &mut url);
     Lookup {
         uri: beside.unwrap_or_default(),
-        ..world.lookup(transaction, &url)
+        ..context.lookup(transaction, &url)
     }
 }
 

@@ -1,14 +1,15 @@
-//! Helpers for tests of single modules: the settings of a few lines, a request, and an empty world.
+//! Helpers for tests of single modules: the settings of a few lines, a request, and an empty
+//! context.
 
 use std::net::SocketAddr;
 
 use howdah_http::Request;
 
 use crate::client::Unrepeatable;
+use crate::evaluation_context::EvaluationContext;
 use crate::host::{Host, Probe, ProbeKind, Verified};
 use crate::mistake::Complaint;
 use crate::transaction::Transaction;
-use crate::world::World;
 use crate::{Client, Settings, State};
 use crate::{CompileContext, compile};
 
@@ -63,14 +64,14 @@ pub(crate) fn transaction(request: &Request) -> Transaction<'_> {
     }
 }
 
-/// A world with nothing in it but the names that `entries` gives.
+/// A context in which nothing exists but the names that `entries` gives.
 #[derive(Debug, Default)]
 pub(crate) struct Nowhere {
     /// The files of every folder.
     pub names: Vec<&'static str>,
 }
 
-impl World for Nowhere {
+impl EvaluationContext for Nowhere {
     fn host(&mut self) -> &mut dyn Host {
         self
     }

@@ -7,8 +7,8 @@ use std::net::IpAddr;
 
 use howdah_http::{Scheme, date};
 
+use crate::evaluation_context::EvaluationContext;
 use crate::transaction::{Found, Transaction};
-use crate::world::World;
 
 /// The variables with fixed names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +113,7 @@ impl Server {
     pub fn value<'t>(
         self,
         transaction: &'t Transaction<'_>,
-        world: &mut dyn World,
+        context: &mut dyn EvaluationContext,
     ) -> Cow<'t, [u8]> {
         let (client, state) = (&transaction.client, &transaction.state);
         Cow::Borrowed(match self {
@@ -139,13 +139,13 @@ impl Server {
             Server::Software => SOFTWARE,
             Server::Administrator => b"[no address given]",
             Server::ApiVersion => b"20120211:142",
-            Server::Owner | Server::OwnerGroup => return owner(self, transaction, world).into(),
+            Server::Owner | Server::OwnerGroup => return owner(self, transaction, context).into(),
             Server::LocalAddress => return printed(client.local().ip().to_canonical()),
             Server::LocalPort => return printed(server_port(transaction)),
             Server::RemoteAddress => return printed(client.remote().ip().to_canonical()),
             Server::RemotePort => return printed(client.remote().port()),
             Server::RequestLine => return request_line(transaction).into(),
-            Server::Time(part) => return time(part, transaction, world).into(),
+            Server::Time(part) => return time(part, transaction, context).into(),
         })
     }
 }
@@ -213,14 +213,18 @@ fn request_line(transaction: &Transaction<'_>) -> Vec<u8> {
 }
 
 /// Returns the owner of a file, or of its folder where the file is missing.
-fn owner(which: Server, transaction: &Transaction<'_>, world: &mut dyn World) -> Vec<u8> {
+fn owner(
+    which: Server,
+    transaction: &Transaction<'_>,
+    context: &mut dyn EvaluationContext,
+) -> Vec<u8> {
     let state = &transaction.state;
     let end = match state.found {
         Found::Missing => memchr::memrchr(b'/', &state.filename).unwrap_or_default(),
         Found::File | Found::Directory => state.filename.len(),
     };
     let unrepeatable = transaction.client.depends_on_everything();
-    let owners = world.host().owners(unrepeatable, &state.filename[..end]).unwrap_or_default();
+    let owners = context.host().owners(unrepeatable, &state.filename[..end]).unwrap_or_default();
     let name = if which == Server::Owner {
         owners.user
     } else {
@@ -233,9 +237,9 @@ fn is_ipv6(address: IpAddr) -> bool {
     address.to_canonical().is_ipv6()
 }
 
-fn time(part: Time, transaction: &Transaction<'_>, world: &mut dyn World) -> Vec<u8> {
+fn time(part: Time, transaction: &Transaction<'_>, context: &mut dyn EvaluationContext) -> Vec<u8> {
     let seconds = transaction.client.time() / 1_000_000;
-    let zone = world.host().zone(transaction.client.depends_on_everything(), seconds);
+    let zone = context.host().zone(transaction.client.depends_on_everything(), seconds);
     let local = seconds.saturating_add_signed(i64::from(zone));
     // Such as `Sun, 06 Nov 1994 08:49:37 GMT`.
     let text = date::format(local);

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use howdah_htaccess::{CompileContext, Mistake, Severity, lint};
 
 fn checked(file: &Path) -> Vec<Mistake> {
-    let surroundings = CompileContext::new(file.display().to_string(), b"/srv/site/");
+    let context = CompileContext::new(file.display().to_string(), b"/srv/site/");
     let source = fs::read(file).unwrap();
-    lint::check(&source, &surroundings, &mut |path| path.ends_with(b"/index.php"))
+    lint::check(&source, &context, &mut |path| path.ends_with(b"/index.php"))
 }
 
 fn every_file(folder: &Path) -> Vec<PathBuf> {

@@ -8,10 +8,6 @@ mod encode;
 mod framing;
 mod head;
 
-use std::fmt;
-
-use crate::Status;
-
 pub use chunked::{ChunkedDecoder, Decoded};
 pub use encode::{
     CONTINUE, Framing, LAST_CHUNK, complete_kept_head, encode_chunk_size, encode_head,
@@ -39,28 +35,3 @@ pub struct Parsed {
     /// Whether the client waits for [`CONTINUE`] before it sends its content (RFC 9110 §10.1.1).
     pub expect_continue: bool,
 }
-
-/// The reason why a request is refused. The connection is closed after the answer: the start of the
-/// next request is unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// 400, 413, 414, 417, 421, 431, 501 or 505.
-    pub status: Status,
-    /// The mistake, for the log.
-    pub why: &'static str,
-}
-
-impl Refusal {
-    /// 400 Bad Request.
-    pub const fn bad(why: &'static str) -> Refusal {
-        Refusal { status: Status::BAD_REQUEST, why }
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} {}: {}", self.status, self.status.reason(), self.why)
-    }
-}
-
-impl std::error::Error for Refusal {}

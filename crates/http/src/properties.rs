@@ -5,10 +5,10 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    Content, Fields, Limits, Method, Request, ResponseHead, Status, Version,
+    Content, Fields, Limits, Method, Refusal, Request, ResponseHead, Status, Version,
     conditional::{self, Decision, Validators},
     date, etag,
-    h1::{self, ChunkedDecoder, Framing, Progress, Refusal},
+    h1::{self, ChunkedDecoder, Framing, Progress},
     range::{self, Multipart, Ranges, Span},
 };
 
@@ -75,7 +75,7 @@ fn accepted_head(head: &[u8], parsed: h1::Parsed, request: &Request) {
     match request.content {
         Content::None => assert_eq!(lengths + count(b"transfer-encoding"), 0),
         Content::Length(length) => assert_eq!(value(b"content-length").parse(), Ok(length)),
-        Content::Chunked => {
+        Content::Unknown => {
             assert!(request.version == Version::Http11 && count(b"transfer-encoding") == 1);
             assert!(value(b"transfer-encoding").eq_ignore_ascii_case("chunked"));
         }

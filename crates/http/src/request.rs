@@ -33,8 +33,8 @@ pub enum Content {
     None,
     /// Exactly this many bytes.
     Length(u64),
-    /// Chunked; see [`h1::ChunkedDecoder`](crate::h1::ChunkedDecoder).
-    Chunked,
+    /// A length that is known at its end only: chunked in HTTP/1.
+    Unknown,
 }
 
 impl Request {

@@ -1,6 +1,6 @@
 //! The four forms of a request target (RFC 9112 §3.2).
 
-use crate::{Method, Request, Scheme, Status, authority::check_authority, h1::Refusal};
+use crate::{Method, Refusal, Request, Scheme, Status, authority::check_authority};
 
 /// Parses `target` by the form that the request's method allows. Fills the target, and for the
 /// absolute form and CONNECT the authority, which then overrules Host (RFC 9112 §3.2.2). `target`

@@ -1,9 +1,6 @@
 //! Chunked content against RFC 9112 §7.1.
 
-use howdah_http::{
-    Limits,
-    h1::{ChunkedDecoder, Refusal},
-};
+use howdah_http::{Limits, Refusal, h1::ChunkedDecoder};
 
 /// Decodes `input` in pieces of `piece` bytes. Returns the content, how many bytes were used, and
 /// whether the content ended.

@@ -13,5 +13,5 @@ mod transport;
 pub(crate) use self::buffer::Buffer;
 pub(crate) use self::deadline::{SWEEP, Watches};
 pub(crate) use self::peer::Peer;
-pub(crate) use self::timed::{Cut, SendError, Timed};
+pub(crate) use self::timed::{ConnectionError, SendError, Timed};
 pub(crate) use self::transport::{Piece, SHORT_FILE, Transport};

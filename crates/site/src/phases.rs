@@ -17,6 +17,7 @@
 
 mod access;
 mod content;
+mod evaluation_context;
 mod fixups;
 mod folder;
 mod folders;
@@ -30,7 +31,6 @@ mod sections;
 mod sub_request;
 mod target;
 mod types;
-mod world;
 
 use std::sync::Arc;
 

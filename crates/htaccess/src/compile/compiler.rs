@@ -14,7 +14,7 @@ use crate::settings::Settings;
 
 pub(super) struct Compiler<'c> {
     excerpt: Excerpt<'c>,
-    surroundings: &'c CompileContext,
+    context: &'c CompileContext,
     mistake: Option<Box<Mistake>>,
     remarks: Vec<Mistake>,
 }
@@ -37,11 +37,11 @@ impl<'c> Context<'c> {
 }
 
 impl<'c> Compiler<'c> {
-    pub(super) fn new(source: &'c [u8], surroundings: &'c CompileContext) -> Compiler<'c> {
-        let excerpt = Excerpt::new(source, surroundings.file.clone());
+    pub(super) fn new(source: &'c [u8], context: &'c CompileContext) -> Compiler<'c> {
+        let excerpt = Excerpt::new(source, context.file.clone());
         Compiler {
             excerpt,
-            surroundings,
+            context,
             mistake: None,
             remarks: Vec::new(),
         }
@@ -66,8 +66,8 @@ impl<'c> Compiler<'c> {
         }
         let mut settings = Settings::default();
         let context = Context {
-            scope: Scope::new(self.surroundings),
-            overrides: self.surroundings.overrides,
+            scope: Scope::new(self.context),
+            overrides: self.context.overrides,
             section: None,
         };
         self.walk(&parsed.items, &mut settings, &context);
@@ -110,7 +110,7 @@ impl<'c> Compiler<'c> {
         context: &Context<'_>,
     ) -> bool {
         let listed = || {
-            self.surroundings
+            self.context
                 .override_list
                 .iter()
                 .any(|allowed| allowed.eq_ignore_ascii_case(name))
@@ -123,7 +123,7 @@ impl<'c> Compiler<'c> {
             _ if context.scope.in_requirement => "only access rules are allowed here".to_owned(),
             _ => format!("add {overrides} to the site's `allow_override`"),
         };
-        if self.surroundings.nonfatal_override {
+        if self.context.nonfatal_override {
             let message = format!("{name} in .htaccess forbidden by AllowOverride");
             self.remark(item.line, item.column, MistakeKind::Ignored, message, Some(hint));
             return false;
@@ -154,7 +154,7 @@ impl<'c> Compiler<'c> {
             String::new()
         };
         let hint = (!hint.is_empty()).then_some(hint);
-        if self.surroundings.nonfatal_unknown {
+        if self.context.nonfatal_unknown {
             let message = format!(
                 "Unknown directive {} perhaps misspelled or defined by a module not included in the server configuration",
                 name.to_ascii_lowercase()

@@ -16,7 +16,7 @@ pub const VERSION: (u32, u32, u32) = (2, 4, 71);
 
 /// Answers to the questions of [`language::parse`](crate::language::parse).
 pub(crate) struct ConditionAnswers<'a> {
-    surroundings: &'a CompileContext,
+    context: &'a CompileContext,
     exists: &'a mut dyn FnMut(&[u8]) -> bool,
     pub(super) asked: Vec<(Box<[u8]>, bool)>,
     /// The `<IfModule>`s whose module there is not, with line and column.
@@ -25,11 +25,11 @@ pub(crate) struct ConditionAnswers<'a> {
 
 impl<'a> ConditionAnswers<'a> {
     pub(crate) fn new(
-        surroundings: &'a CompileContext,
+        context: &'a CompileContext,
         exists: &'a mut dyn FnMut(&[u8]) -> bool,
     ) -> ConditionAnswers<'a> {
         ConditionAnswers {
-            surroundings,
+            context,
             exists,
             asked: Vec::new(),
             missing: Vec::new(),
@@ -37,7 +37,7 @@ impl<'a> ConditionAnswers<'a> {
     }
 
     fn file(&mut self, path: &[u8]) -> bool {
-        let root = &self.surroundings.root;
+        let root = &self.context.root;
         let path: Box<[u8]> = match path.first() {
             Some(b'/') => path.into(),
             // Relative to Apache's ServerRoot, which is nothing that a site knows.
@@ -53,7 +53,7 @@ impl<'a> ConditionAnswers<'a> {
         let known = |name: &str| {
             registry::find(name).is_some() || is_section(name) || server_directive(name).is_some()
         };
-        let defines = &self.surroundings.defines;
+        let defines = &self.context.defines;
         match section {
             "<ifmodule" => is_provided(argument),
             "<ifdefine" => defines.iter().any(|name| name.as_bytes() == argument),
@@ -92,7 +92,7 @@ impl Conditions for ConditionAnswers<'_> {
     }
 
     fn variable(&mut self, name: &[u8]) -> Option<Vec<u8>> {
-        let (_, value) = self.surroundings.variables.iter().find(|(known, _)| **known == *name)?;
+        let (_, value) = self.context.variables.iter().find(|(known, _)| **known == *name)?;
         Some(value.to_vec())
     }
 }

@@ -4,17 +4,17 @@ use crate::mistake::MistakeKind;
 use crate::settings::Names;
 use crate::settings::Settings;
 
-fn surroundings() -> CompileContext {
+fn context() -> CompileContext {
     CompileContext::new("f", b"/site/")
 }
 
 /// The first mistake, without where and what to do.
-fn mistake_with(text: &str, surroundings: &CompileContext) -> Option<String> {
-    compile(text.as_bytes(), surroundings).mistake.map(|mistake| mistake.message)
+fn mistake_with(text: &str, context: &CompileContext) -> Option<String> {
+    compile(text.as_bytes(), context).mistake.map(|mistake| mistake.message)
 }
 
 fn mistake(text: &str) -> Option<String> {
-    mistake_with(text, &surroundings())
+    mistake_with(text, &context())
 }
 
 /// Apache's own words; each was tried.
@@ -127,9 +127,9 @@ fn limits() {
 /// The directives that `<IfX argument>` lets through.
 #[test]
 fn sections_decided_while_reading() {
-    let mut surroundings = surroundings();
-    surroundings.defines = vec!["FOO".into()];
-    surroundings.root = (*b"/srv/").into();
+    let mut context = context();
+    context.defines = vec!["FOO".into()];
+    context.root = (*b"/srv/").into();
     let there = |path: &[u8]| path == b"/etc/there" || path == b"/srv/there";
     for (section, holds) in [
         ("IfModule core.c", true),
@@ -175,7 +175,7 @@ fn sections_decided_while_reading() {
     ] {
         let name = section.split(' ').next().unwrap();
         let text = format!("<{section}>\nBogus\n</{name}>");
-        let compiled = compile_asking(text.as_bytes(), &surroundings, &mut |path| there(path));
+        let compiled = compile_asking(text.as_bytes(), &context, &mut |path| there(path));
         assert_eq!(compiled.mistake.is_some(), holds, "{section}");
     }
 }
@@ -206,7 +206,7 @@ fn sections_that_cannot_be_decided() {
 #[test]
 fn questions_about_files_are_kept() {
     let text = b"<IfFile /a>\n</IfFile>\n<IfFile !/b>\n</IfFile>";
-    let compiled = compile_asking(text, &surroundings(), &mut |path| path == b"/a");
+    let compiled = compile_asking(text, &context(), &mut |path| path == b"/a");
     let asked: Vec<_> = compiled.asked.iter().map(|(path, there)| (&path[..], *there)).collect();
     assert_eq!(asked, [(&b"/a"[..], true), (b"/b", false)]);
 }
@@ -239,10 +239,10 @@ fn what_is_not_allowed() {
     let with = |overrides: Overrides, list: &[&str]| CompileContext {
         overrides,
         override_list: list.iter().map(|&name| name.into()).collect(),
-        ..surroundings()
+        ..context()
     };
     let limit = Overrides::LIMIT;
-    for (text, surroundings, message) in [
+    for (text, context, message) in [
         ("AddDefaultCharset off", with(Overrides::FILE_INFO, &[]), None),
         ("adddefaultcharset off", with(limit, &[]), Some("AddDefaultCharset not allowed here")),
         ("AddDefaultCharset off", with(limit, &["adddefaultCharset"]), None),
@@ -264,7 +264,7 @@ fn what_is_not_allowed() {
         ("<Limit GET>\n</Limit>", with(Overrides::FILE_INFO, &[]), Some("<Limit not allowed here")),
         ("<Limit GET>\n</Limit>", with(Overrides::AUTH_CONFIG, &[]), None),
     ] {
-        assert_eq!(mistake_with(text, &surroundings).as_deref(), message, "{text}");
+        assert_eq!(mistake_with(text, &context).as_deref(), message, "{text}");
     }
     let mut lenient = CompileContext {
         nonfatal_override: true,
@@ -293,7 +293,7 @@ fn hints() {
         ("ServerTokens Prod", "it belongs in the server's configuration"),
         ("<Limit get>\n</Limit>", "methods are told apart by case: `GET`"),
     ] {
-        let mistake = compile(text.as_bytes(), &surroundings()).mistake.unwrap();
+        let mistake = compile(text.as_bytes(), &context()).mistake.unwrap();
         assert_eq!(mistake.hint.as_deref(), Some(hint), "{text}");
     }
 }
@@ -301,7 +301,7 @@ fn hints() {
 #[test]
 fn every_mistake_is_remarked_and_shown() {
     let text = "Bogus\n<Files a>\n  Bogus2 b\n</Files>\nAddDefaultCharset a \\\n  b\n";
-    let compiled = compile(text.as_bytes(), &surroundings());
+    let compiled = compile(text.as_bytes(), &context());
     let remarks: Vec<_> = compiled
         .remarks
         .iter()
@@ -331,7 +331,7 @@ fn mistakes_of_the_language_come_first() {
 #[test]
 fn names_of_files() {
     let names = |text: &str| {
-        let compiled = compile(format!("<Files {text}>\n</Files>").as_bytes(), &surroundings());
+        let compiled = compile(format!("<Files {text}>\n</Files>").as_bytes(), &context());
         match &compiled.settings.files[0].names {
             Names::Exact(name) => format!("exact {}", name.escape_ascii()),
             Names::Wildcard(name) => format!("wildcard {}", name.escape_ascii()),
@@ -356,7 +356,7 @@ fn names_of_files() {
 #[test]
 fn chains_of_conditions() {
     let text = "<If true>\n</If>\n<ElseIf true>\n</ElseIf>\n<Else>\n</Else>\n<If false>\n<If true>\n</If>\n</If>";
-    let compiled = compile(text.as_bytes(), &surroundings());
+    let compiled = compile(text.as_bytes(), &context());
     let lengths = |settings: &Settings| -> Vec<usize> {
         settings.conditions.iter().map(|chain| chain.branches.len()).collect()
     };

@@ -7,18 +7,18 @@ use howdah_http::Method;
 
 use super::scan::Order;
 use super::tree::{Condition, Shell, Test, Word};
+use crate::evaluation_context::EvaluationContext;
 use crate::host::ProbeKind;
 use crate::number;
 use crate::pattern::{Captures, Exhausted, Pattern};
 use crate::subrequest;
 use crate::transaction::Transaction;
 use crate::wildcard;
-use crate::world::World;
 
 /// The state of an evaluation.
 pub(super) struct Evaluation<'e, 'r> {
     pub transaction: &'e mut Transaction<'r>,
-    pub world: &'e mut dyn World,
+    pub context: &'e mut dyn EvaluationContext,
     pub captures: &'e mut Captures,
     /// The request's fields that were read, where they go into Vary.
     pub vary: Option<Vec<Box<[u8]>>>,
@@ -133,7 +133,7 @@ impl Evaluation<'_, '_> {
     }
 
     fn is(&mut self, test: Test, word: &[u8]) -> bool {
-        let world = &mut *self.world;
+        let context = &mut *self.context;
         match test {
             Test::NotEmpty => !word.is_empty(),
             Test::Empty => word.is_empty(),
@@ -141,20 +141,21 @@ impl Evaluation<'_, '_> {
                 let false_words: [&[u8]; 5] = [b"", b"0", b"off", b"no", b"false"];
                 !false_words.iter().any(|known| known.eq_ignore_ascii_case(word))
             }
-            Test::Directory => world.kind(word) == Some(ProbeKind::Directory),
-            Test::Exists => world.kind(word).is_some(),
-            Test::File => world.kind(word) == Some(ProbeKind::File),
-            Test::FileNotEmpty => world
+            Test::Directory => context.kind(word) == Some(ProbeKind::Directory),
+            Test::Exists => context.kind(word).is_some(),
+            Test::File => context.kind(word) == Some(ProbeKind::File),
+            Test::FileNotEmpty => context
                 .probe(word)
                 .is_some_and(|probe| probe.kind == ProbeKind::File && probe.size > 0),
-            Test::Link => {
-                world.host().probe_link(word).is_some_and(|probe| probe.kind == ProbeKind::Link)
-            }
+            Test::Link => context
+                .host()
+                .probe_link(word)
+                .is_some_and(|probe| probe.kind == ProbeKind::Link),
             Test::Executable => {
-                world.host().probe_link(word).is_some_and(|probe| probe.mode & 0o111 != 0)
+                context.host().probe_link(word).is_some_and(|probe| probe.mode & 0o111 != 0)
             }
-            Test::AccessibleFile => subrequest::is_file(self.transaction, word, world),
-            Test::AccessibleUrl => subrequest::is_url(self.transaction, word, world),
+            Test::AccessibleFile => subrequest::is_file(self.transaction, word, context),
+            Test::AccessibleUrl => subrequest::is_url(self.transaction, word, context),
         }
     }
 

@@ -65,10 +65,10 @@ impl Function {
     ) {
         let state = &evaluation.transaction.state;
         match self {
-            Function::OsEnv => append(evaluation.world.host().variable(argument).as_deref(), out),
+            Function::OsEnv => append(evaluation.context.host().variable(argument).as_deref(), out),
             Function::Env => match state.notes.value(argument).or(state.env.value(argument)) {
                 Some(value) => out.extend_from_slice(value),
-                None => append(evaluation.world.host().variable(argument).as_deref(), out),
+                None => append(evaluation.context.host().variable(argument).as_deref(), out),
             },
             Function::Response => {
                 let value = state.fields.value(argument).or(state.error_fields.value(argument));

@@ -30,9 +30,9 @@ fn evaluated(compiled: &Expression) -> (Result<bool, String>, Result<Vec<u8>, St
     let request =
         request("/a/b.php?c=d&e", "Host: example.org\nUser-Agent: Some Bot/1.0\nCookie: a=b");
     let mut transaction = transaction(&request);
-    let (mut world, mut captures) = (Nowhere::default(), Captures::default());
+    let (mut context, mut captures) = (Nowhere::default(), Captures::default());
     (
-        compiled.holds(&mut transaction, &mut world, &mut captures),
-        compiled.render(&mut transaction, &mut world, &mut captures),
+        compiled.holds(&mut transaction, &mut context, &mut captures),
+        compiled.render(&mut transaction, &mut context, &mut captures),
     )
 }

@@ -1,17 +1,17 @@
 //! The answers of these tables are Apache's: each row was tried with Apache 2.4.
 
+mod context;
 mod strings;
-mod surroundings;
 
-use surroundings::{Disk, FIELDS};
+use context::{Disk, FIELDS};
 
 use super::Expression;
 use super::properties::expression;
+use crate::evaluation_context::EvaluationContext;
 use crate::mutation::Random;
 use crate::pattern::Captures;
 use crate::testing::{request, transaction};
 use crate::transaction::Transaction;
-use crate::world::World;
 
 /// The result of an expression, and Vary after it.
 fn run<T>(
@@ -19,7 +19,7 @@ fn run<T>(
     evaluate: fn(
         &Expression,
         &mut Transaction<'_>,
-        &mut dyn World,
+        &mut dyn EvaluationContext,
         &mut Captures,
     ) -> Result<T, String>,
 ) -> (Result<T, String>, String) {

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::Expression;
+use crate::evaluation_context::EvaluationContext;
 use crate::mistake::Complaint;
 use crate::pattern::Captures;
 use crate::transaction::Transaction;
-use crate::world::World;
 
 /// A string expression, or the literal that most of them are.
 #[derive(Clone, Debug)]
@@ -48,13 +48,13 @@ impl Text {
     pub fn render(
         &self,
         transaction: &mut Transaction<'_>,
-        world: &mut dyn World,
+        context: &mut dyn EvaluationContext,
     ) -> Result<Cow<'_, [u8]>, String> {
         match self {
             Text::Literal(text) => Ok(Cow::Borrowed(text)),
-            Text::Expression(expression) => {
-                expression.render(transaction, world, &mut Captures::default()).map(Cow::Owned)
-            }
+            Text::Expression(expression) => expression
+                .render(transaction, context, &mut Captures::default())
+                .map(Cow::Owned),
         }
     }
 }

@@ -64,7 +64,7 @@ impl Variable {
         let transaction = &*evaluation.transaction;
         let state = &transaction.state;
         let value: Cow<'_, [u8]> = match self {
-            Variable::Server(server) => server.value(transaction, evaluation.world),
+            Variable::Server(server) => server.value(transaction, evaluation.context),
             Variable::Field(name) => {
                 out.extend_from_slice(&field_value(transaction, name));
                 return evaluation.varies_on(name);
@@ -76,7 +76,7 @@ impl Variable {
                 let sent = state.fields.value(b"Last-Modified").and_then(date::parse);
                 let seconds = sent.unwrap_or(0);
                 let zone = evaluation
-                    .world
+                    .context
                     .host()
                     .zone(transaction.client.depends_on_everything(), seconds);
                 digits(seconds.saturating_add_signed(i64::from(zone))).into()
@@ -84,7 +84,7 @@ impl Variable {
             Variable::Status => state.status.code().to_string().into_bytes().into(),
             Variable::User | Variable::Group => {
                 let owners = evaluation
-                    .world
+                    .context
                     .host()
                     .owners(transaction.client.depends_on_everything(), &state.filename)
                     .unwrap_or_default();

@@ -15,15 +15,15 @@ pub fn file(data: &[u8]) {
     let parsed = parse(data, &mut Coin(data.len()));
     let lines: Vec<&[u8]> = data.split(|&byte| byte == b'\n').collect();
     each(&parsed.items, &mut |item| begins_there(item, &lines));
-    let surroundings = CompileContext::new("f", b"/site/");
-    let compiled = compile(data, &surroundings);
+    let context = CompileContext::new("f", b"/site/");
+    let compiled = compile(data, &context);
     compiled.remarks.iter().for_each(|remark| stands_there(remark, &lines));
     if let Some(mistake) = &compiled.mistake {
         stands_there(mistake, &lines);
         assert_eq!(mistake.kind.severity(), Severity::Error);
         assert!(compiled.remarks.contains(mistake));
     }
-    let remarks = lint::check(data, &surroundings, &mut |_| false);
+    let remarks = lint::check(data, &context, &mut |_| false);
     remarks.iter().for_each(|remark| stands_there(remark, &lines));
     assert!(compiled.remarks.iter().all(|remark| remarks.contains(remark)));
 }

@@ -158,7 +158,7 @@ fn nobody_asked(file: &File<'_>, report: &mut Report<'_>) {
 }
 
 fn password_file(file: &File<'_>, report: &mut Report<'_>) {
-    let folder = &file.surroundings.folder;
+    let folder = &file.context.folder;
     for directive in file
         .uses
         .iter()

@@ -33,7 +33,7 @@ fn listing(file: &File<'_>, exists: &mut dyn FnMut(&[u8]) -> bool, report: &mut 
     let Some((options, index)) = listing else {
         return;
     };
-    let folder = &file.surroundings.folder;
+    let folder = &file.context.folder;
     let named = file
         .named("directoryindex")
         .flat_map(|directive| directive.words.iter().map(Vec::as_slice));

@@ -141,7 +141,7 @@ fn rule<'f>(directive: &'f Use<'f>, place: &mut Place<'f>, report: &mut Report<'
 /// A rule that hands requests on to a server that the configuration does not have.
 fn upstream(rule: &Use<'_>, file: &File<'_>, report: &mut Report<'_>) {
     let (Some(words), Some(upstreams)) =
-        (arguments::split(&rule.item.raw), &file.surroundings.upstreams)
+        (arguments::split(&rule.item.raw), &file.context.upstreams)
     else {
         return;
     };

@@ -5,8 +5,8 @@ use crate::scope::CompileContext;
 
 /// The remarks, as `line:column kind message` up to the first colon or comma.
 fn said(text: &str) -> Vec<String> {
-    let surroundings = CompileContext::new("f", b"/site/");
-    check(text.as_bytes(), &surroundings, &mut |path| path == b"/site/home.html")
+    let context = CompileContext::new("f", b"/site/");
+    check(text.as_bytes(), &context, &mut |path| path == b"/site/home.html")
         .iter()
         .map(|remark| {
             let message = remark.message.split([':', ',']).next().unwrap();
@@ -213,12 +213,10 @@ fn patterns_that_try_for_ages() {
 
 #[test]
 fn mistakes_and_remarks_come_in_the_order_of_lines() {
-    let surroundings = CompileContext::new("f", b"/site/");
+    let context = CompileContext::new("f", b"/site/");
     let text = b"php_flag display_errors on\nBogus\nDefaultType a/b\n";
-    let kinds: Vec<MistakeKind> = check(text, &surroundings, &mut |_| false)
-        .iter()
-        .map(|remark| remark.kind)
-        .collect();
+    let kinds: Vec<MistakeKind> =
+        check(text, &context, &mut |_| false).iter().map(|remark| remark.kind).collect();
     assert_eq!(kinds, [MistakeKind::Dangerous, MistakeKind::Unknown, MistakeKind::Ignored]);
 }
 
@@ -239,10 +237,10 @@ fn servers_that_the_configuration_lacks() {
         let text = format!("RewriteEngine On\nRewriteRule ^x/(.*)$ {rule}\n");
         let upstreams =
             ["http://127.0.0.1:3000", "http://127.0.0.1", "unix:/run/a.sock|http://app"];
-        let mut surroundings = CompileContext::new("f", b"/site/");
-        assert!(check(text.as_bytes(), &surroundings, &mut |_| true).is_empty(), "{rule}");
-        surroundings.upstreams = Some(upstreams.map(Box::from).to_vec());
-        let found = check(text.as_bytes(), &surroundings, &mut |_| true);
+        let mut context = CompileContext::new("f", b"/site/");
+        assert!(check(text.as_bytes(), &context, &mut |_| true).is_empty(), "{rule}");
+        context.upstreams = Some(upstreams.map(Box::from).to_vec());
+        let found = check(text.as_bytes(), &context, &mut |_| true);
         assert_eq!(found.is_empty(), is_known, "{rule}: {found:?}");
         assert!(found.iter().all(|remark| remark.message.contains("`upstreams`")), "{found:?}");
     }

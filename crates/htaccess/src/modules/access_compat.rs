@@ -5,6 +5,7 @@ use std::sync::Arc;
 use howdah_http::Status;
 
 use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::evaluation_context::EvaluationContext;
 use crate::host::LookedUp;
 use crate::merge::{Merge, Shared, edit};
 use crate::method_set::MethodSet;
@@ -13,7 +14,6 @@ use crate::network::{BadSubnet, Subnet, in_domain};
 use crate::trace::Event;
 use crate::transaction::Denial;
 use crate::transaction::Transaction;
-use crate::world::World;
 
 /// The module's configuration. A folder with one of the directives inherits none from above.
 #[derive(Clone, Debug, Default)]
@@ -78,17 +78,17 @@ pub(crate) fn check(
     tx: &mut Transaction<'_>,
     config: &Config,
     method: MethodSet,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> Result<(), Denial> {
     let order = config.order(method);
     let is_allowed = match order {
         Order::DenyAllow => {
-            matches(tx, &config.allows, method, world, false)?
-                || !matches(tx, &config.denies, method, world, true)?
+            matches(tx, &config.allows, method, context, false)?
+                || !matches(tx, &config.denies, method, context, true)?
         }
         Order::AllowDeny | Order::MutualFailure => {
-            matches(tx, &config.allows, method, world, false)?
-                && !matches(tx, &config.denies, method, world, true)?
+            matches(tx, &config.allows, method, context, false)?
+                && !matches(tx, &config.denies, method, context, true)?
         }
     };
     tx.trace(|| Event {
@@ -117,7 +117,7 @@ fn matches(
     tx: &mut Transaction<'_>,
     rules: &[Rule],
     method: MethodSet,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
     denies: bool,
 ) -> Result<bool, Denial> {
     for rule in rules.iter().filter(|rule| rule.methods.meets(method)) {
@@ -125,7 +125,7 @@ fn matches(
             Clients::All => true,
             Clients::Address(subnet) => subnet.contains(tx.client.remote().ip()),
             Clients::Variable(is_set, name) => tx.state.env.contains(name) == *is_set,
-            Clients::Host(domain) => match world
+            Clients::Host(domain) => match context
                 .host()
                 .host_name(tx.client.depends_on_everything(), tx.client.remote().ip())
             {

@@ -12,12 +12,12 @@ pub mod password;
 
 use howdah_http::Status;
 
+use crate::evaluation_context::EvaluationContext;
 use crate::expression::Text;
 use crate::merge::Merge;
 use crate::trace::Event;
 use crate::transaction::Denial;
 use crate::transaction::Transaction;
-use crate::world::World;
 
 pub(crate) use directives::DIRECTIVES;
 
@@ -57,11 +57,11 @@ impl Merge for Config {
 pub(crate) fn groups_of(
     config: Option<&Config>,
     user: &[u8],
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> Result<Vec<Vec<u8>>, String> {
     match config.and_then(|config| config.group_file.as_deref()) {
         None => Err("no AuthGroupFile is set".to_owned()),
-        Some(file) => files::groups_of(user, file, world),
+        Some(file) => files::groups_of(user, file, context),
     }
 }
 
@@ -70,10 +70,10 @@ pub(crate) fn groups_of(
 pub(crate) fn auth_type(
     tx: &mut Transaction<'_>,
     config: Option<&Config>,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> Option<Vec<u8>> {
     let text = config?.auth_type.as_ref()?;
-    let auth_type = rendered(text, "AuthType", tx, world)?;
+    let auth_type = rendered(text, "AuthType", tx, context)?;
     Some(auth_type).filter(|auth_type| !auth_type.eq_ignore_ascii_case(b"none"))
 }
 
@@ -84,16 +84,16 @@ pub(crate) fn auth_type(
 pub(crate) fn authenticate(
     tx: &mut Transaction<'_>,
     config: Option<&Config>,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> Result<(), Denial> {
-    let Some((config, auth_type)) = config.zip(auth_type(tx, config, world)) else {
+    let Some((config, auth_type)) = config.zip(auth_type(tx, config, context)) else {
         tx.complain(None, "a user is required and no AuthType is set");
         return Err(Denial::Status(Status::INTERNAL_SERVER_ERROR));
     };
     let is_decided = if auth_type.eq_ignore_ascii_case(b"basic") {
-        basic::authenticate(tx, config, &auth_type, world)?
+        basic::authenticate(tx, config, &auth_type, context)?
     } else if auth_type.eq_ignore_ascii_case(b"digest") {
-        digest::authenticate(tx, config, world)?;
+        digest::authenticate(tx, config, context)?;
         true
     } else {
         false
@@ -111,18 +111,18 @@ pub(crate) fn authenticate(
 pub(crate) fn challenge(
     tx: &mut Transaction<'_>,
     config: Option<&Config>,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> Status {
-    let Some((config, auth_type)) = config.zip(auth_type(tx, config, world)) else {
+    let Some((config, auth_type)) = config.zip(auth_type(tx, config, context)) else {
         return Status::UNAUTHORIZED;
     };
-    let Some(realm) = realm(tx, config, world) else {
+    let Some(realm) = realm(tx, config, context) else {
         return Status::UNAUTHORIZED;
     };
     if auth_type.eq_ignore_ascii_case(b"basic") {
         basic::challenge(tx, &realm)
     } else if auth_type.eq_ignore_ascii_case(b"digest") {
-        digest::challenge_anew(tx, config, &realm, world)
+        digest::challenge_anew(tx, config, &realm, context)
     } else {
         Status::UNAUTHORIZED
     }
@@ -145,15 +145,19 @@ fn ask(tx: &mut Transaction<'_>, challenge: &[u8]) -> Status {
 pub fn fixup(
     tx: &mut Transaction<'_>,
     config: &Config,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> Result<(), Status> {
-    basic::fake(tx, config, world)
+    basic::fake(tx, config, context)
 }
 
 /// Returns the realm, escaped for quotes; `None` where there is none, and where the expression
 /// fails.
-fn realm(tx: &mut Transaction<'_>, config: &Config, world: &mut dyn World) -> Option<Vec<u8>> {
-    let name = rendered(config.name.as_ref()?, "AuthName", tx, world)?;
+fn realm(
+    tx: &mut Transaction<'_>,
+    config: &Config,
+    context: &mut dyn EvaluationContext,
+) -> Option<Vec<u8>> {
+    let name = rendered(config.name.as_ref()?, "AuthName", tx, context)?;
     Some(quoted(&name))
 }
 
@@ -161,9 +165,9 @@ fn rendered(
     text: &Text,
     directive: &str,
     tx: &mut Transaction<'_>,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> Option<Vec<u8>> {
-    match text.render(tx, world) {
+    match text.render(tx, context) {
         Ok(value) => Some(value.into_owned()),
         Err(problem) => {
             tx.complain(None, format!("{directive}: {problem}"));

@@ -7,11 +7,11 @@ mod section;
 use std::sync::Arc;
 
 use crate::directive::{Apply, Arguments, Call, Directive, Edge, Overrides, Support};
+use crate::evaluation_context::EvaluationContext;
 use crate::merge::{Merge, Shared, edit};
 use crate::method_set::MethodSet;
 use crate::mistake::{Complaint, Place};
 use crate::transaction::{Denial, Transaction};
-use crate::world::World;
 
 use evaluate::{AuthzStatus, Evaluation, Groups};
 use requirement::Requirement;
@@ -116,7 +116,7 @@ pub(crate) fn evaluate<'c>(
     config: Option<&'c Config>,
     method: MethodSet,
     groups: &Groups<'_>,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> Result<Decision<'c>, Denial> {
     let Some((config, section)) =
         config.and_then(|config| Some((config, config.section.as_ref()?)))
@@ -129,7 +129,7 @@ pub(crate) fn evaluate<'c>(
     if joins_site == Some(Logic::Any) {
         return Ok(Decision::Granted);
     }
-    let mut evaluate = Evaluation { tx, groups, world, method };
+    let mut evaluate = Evaluation { tx, groups, context, method };
     Ok(match evaluate.section(section, Logic::All)? {
         AuthzStatus::Granted => Decision::Granted,
         AuthzStatus::Neutral if joins_site == Some(Logic::All) => Decision::Granted,

@@ -11,9 +11,9 @@ mod table;
 
 use std::sync::Arc;
 
+use crate::evaluation_context::EvaluationContext;
 use crate::merge::Merge;
 use crate::transaction::Transaction;
-use crate::world::World;
 
 pub(crate) use directives::DIRECTIVES;
 use items::{Description, Item};
@@ -174,16 +174,16 @@ impl Merge for Config {
 
 /// Returns the page for the folder `filename` of the transaction, whose query may ask for an order
 /// (`C=N;O=D`), a form (`F=0` to `F=2`), the order of versions (`V=1`) and names (`P=*.txt`).
-/// `world` is asked for the local time's zone.
+/// `context` is asked for the local time's zone.
 pub fn page(
     tx: &Transaction<'_>,
     config: Option<&Config>,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
     listing: &Listing,
 ) -> Vec<u8> {
     let nothing = Config::default();
     let config = config.unwrap_or(&nothing).settled();
-    page::page(tx, &config, world, listing)
+    page::page(tx, &config, context, listing)
 }
 
 #[cfg(test)]

@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use howdah_http::Status;
 
+use crate::evaluation_context::EvaluationContext;
 use crate::expression::Text;
 use crate::merge::Merge;
 use crate::mistake::Place;
 use crate::trace::Event;
 use crate::transaction::Transaction;
-use crate::world::World;
 
 pub(crate) use directives::DIRECTIVES;
 pub use error_document::{Destination, ErrorDocument, destination};
@@ -141,7 +141,7 @@ impl Config {
 pub fn fixup(
     tx: &mut Transaction<'_>,
     config: &Config,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> Result<(), Status> {
     if let Some((place, media_type)) =
         config.force_type.as_ref().filter(|(_, name)| **name != *b"none")
@@ -152,7 +152,7 @@ pub fn fixup(
     let Some((place, handler)) = &config.handler else {
         return Ok(());
     };
-    let mut name = match handler.render(tx, world) {
+    let mut name = match handler.render(tx, context) {
         Ok(name) => name.into_owned(),
         Err(problem) => {
             tx.complain(Some(place), format!("SetHandler: {problem}"));

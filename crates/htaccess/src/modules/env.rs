@@ -6,11 +6,11 @@ mod tests;
 use std::sync::Arc;
 
 use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::evaluation_context::EvaluationContext;
 use crate::merge::{Merge, Shared, edit};
 use crate::mistake::{Complaint, Place};
 use crate::trace::Event;
 use crate::transaction::Transaction;
-use crate::world::World;
 
 /// The module's configuration. Names are compared without case.
 #[derive(Clone, Debug, Default)]
@@ -79,10 +79,11 @@ impl Variable {
 /// Adds the variables to those of the request, in the fixups. Variables that other modules have set
 /// before stay before them: conditions see the former, scripts see the latter
 /// (`apr_table_overlay`).
-pub fn fixup(tx: &mut Transaction<'_>, config: &Config, world: &mut dyn World) {
+pub fn fixup(tx: &mut Transaction<'_>, config: &Config, context: &mut dyn EvaluationContext) {
     for (at, variable) in config.variables.iter().enumerate() {
-        let passed = |variable: &Variable, world: &mut dyn World| match variable.value {
-            None => world.host().variable(&variable.name),
+        let passed = |variable: &Variable, context: &mut dyn EvaluationContext| match variable.value
+        {
+            None => context.host().variable(&variable.name),
             Some(_) => None,
         };
         let value = match &variable.value {
@@ -90,12 +91,12 @@ pub fn fixup(tx: &mut Transaction<'_>, config: &Config, world: &mut dyn World) {
             Some(_)
                 if config.variables[at + 1..]
                     .iter()
-                    .any(|later| later.is(&variable.name) && passed(later, world).is_some()) =>
+                    .any(|later| later.is(&variable.name) && passed(later, context).is_some()) =>
             {
                 continue;
             }
             Some(value) => value.to_vec(),
-            None => match world.host().variable(&variable.name) {
+            None => match context.host().variable(&variable.name) {
                 Some(value) => value,
                 None => continue,
             },

@@ -5,12 +5,12 @@ mod code;
 use howdah_http::{ResponseHead, date};
 
 use crate::directive::{Apply, Arguments, Call, Directive, Overrides, Support};
+use crate::evaluation_context::EvaluationContext;
 use crate::fields::append;
 use crate::merge::{Merge, Shared, edit};
 use crate::mistake::Complaint;
 use crate::trace::Event;
 use crate::transaction::Transaction;
-use crate::world::World;
 use code::{Base, Code};
 
 /// The module's configuration.
@@ -70,12 +70,12 @@ impl Config {
 
 /// Adds Expires and `Cache-Control: max-age` where the response has no Expires yet. Errors (400 and
 /// above) get none; redirects get them. `modified` is the modification time of the file, in
-/// microseconds since 1970. Where it is `None`, `world` is asked, since a redirect to a folder's
+/// microseconds since 1970. Where it is `None`, `context` is asked, since a redirect to a folder's
 /// slash is dated by the folder.
 pub fn response(
     tx: &mut Transaction<'_>,
     config: &Config,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
     head: &mut ResponseHead,
     modified: Option<i64>,
 ) {
@@ -89,7 +89,7 @@ pub fn response(
         return;
     };
     let now = i64::try_from(tx.client.time()).unwrap_or(i64::MAX);
-    let mut dated = || modified.or_else(|| Some(world.probe(&tx.state.filename)?.modified));
+    let mut dated = || modified.or_else(|| Some(context.probe(&tx.state.filename)?.modified));
     let base = match code.base {
         Base::Access => now,
         Base::Modification => match dated() {

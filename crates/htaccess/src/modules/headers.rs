@@ -16,9 +16,9 @@ use std::sync::Arc;
 use howdah_http::{ResponseHead, Status};
 
 use crate::directive::{Apply, Arguments, Directive, Overrides, Support};
+use crate::evaluation_context::EvaluationContext;
 use crate::merge::Merge;
 use crate::transaction::Transaction;
-use crate::world::World;
 
 use rule::Rule;
 use run::Table;
@@ -63,9 +63,9 @@ impl Config {
 pub fn request_fixup(
     tx: &mut Transaction<'_>,
     config: &Config,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> Result<(), Status> {
-    run::apply(tx, &config.request, Table::Request, world)
+    run::apply(tx, &config.request, Table::Request, context)
 }
 
 /// Applies Header, when the response is about to be sent. `head` holds the fields of a successful
@@ -80,7 +80,7 @@ pub fn request_fixup(
 pub fn response(
     tx: &mut Transaction<'_>,
     config: &Config,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
     head: &mut ResponseHead,
     error: bool,
 ) -> Result<(), Status> {
@@ -88,9 +88,9 @@ pub fn response(
         return Ok(());
     }
     tx.with_head(head, config.needs_media_type(), |tx| {
-        run::apply(tx, &config.always, Table::Always, world)?;
+        run::apply(tx, &config.always, Table::Always, context)?;
         match error {
-            false => run::apply(tx, &config.success, Table::Success, world),
+            false => run::apply(tx, &config.success, Table::Success, context),
             true => Ok(()),
         }
     })

@@ -10,10 +10,10 @@ mod variants;
 
 use howdah_http::Status;
 
+use crate::evaluation_context::EvaluationContext;
 use crate::merge::Merge;
 use crate::trace::Event;
 use crate::transaction::Transaction;
-use crate::world::World;
 
 use accept::Accepted;
 pub(crate) use directives::DIRECTIVES;
@@ -68,9 +68,9 @@ pub(crate) fn choose(
     tx: &mut Transaction<'_>,
     config: Option<&Config>,
     files: &Files<'_>,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> Result<Option<Vec<u8>>, Status> {
-    let Some(mut variants) = variants::gather(tx, files, world)? else {
+    let Some(mut variants) = variants::gather(tx, files, context)? else {
         return Ok(None);
     };
     let nothing = Config::default();

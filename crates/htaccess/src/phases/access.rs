@@ -3,12 +3,12 @@
 
 use howdah_http::Status;
 
+use crate::evaluation_context::EvaluationContext;
 use crate::method_set::MethodSet;
 use crate::modules::authz::{self, Decision};
 use crate::modules::{access_compat, auth, ssl};
 use crate::settings::Settings;
 use crate::transaction::{Denial, State, Transaction};
-use crate::world::World;
 
 /// Decides whether the request may go on. Sets the user and the type of authentication; where a
 /// user has to authenticate, sets the challenge in the fields of an error.
@@ -18,7 +18,7 @@ use crate::world::World;
 pub fn check(
     tx: &mut Transaction<'_>,
     settings: &Settings,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> Result<(), Denial> {
     if settings.authz.is_none()
         && settings.access.is_none()
@@ -28,21 +28,21 @@ pub fn check(
         return Ok(());
     }
     let method = MethodSet::of(&tx.state.method);
-    let by_address = by_address(tx, settings, method, world);
+    let by_address = by_address(tx, settings, method, context);
     let any_suffices = settings.access.as_ref().is_some_and(|access| access.any_suffices(method));
     match by_address {
         Ok(()) if any_suffices => return Ok(()),
         Err(Denial::Status(Status::FORBIDDEN)) if any_suffices => {}
         outcome => outcome?,
     }
-    match authorise(tx, settings, method, world, false)? {
+    match authorise(tx, settings, method, context, false)? {
         Outcome::Granted => Ok(()),
         Outcome::NeedsUser => {
             if settings.ssl.as_ref().is_some_and(|ssl| ssl.forbids_all(tx)) {
                 return Err(Denial::Status(Status::FORBIDDEN));
             }
-            auth::authenticate(tx, settings.auth.as_deref(), world)?;
-            authorise(tx, settings, method, world, true).map(|_| ())
+            auth::authenticate(tx, settings.auth.as_deref(), context)?;
+            authorise(tx, settings, method, context, true).map(|_| ())
         }
     }
 }
@@ -59,10 +59,10 @@ fn by_address(
     tx: &mut Transaction<'_>,
     settings: &Settings,
     method: MethodSet,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> Result<(), Denial> {
     if let Some(access) = &settings.access {
-        access_compat::check(tx, access, method, world)?;
+        access_compat::check(tx, access, method, context)?;
     }
     if let Some(ssl) = &settings.ssl {
         ssl::check(tx, ssl).map_err(Denial::Status)?;
@@ -81,14 +81,15 @@ fn authorise(
     tx: &mut Transaction<'_>,
     settings: &Settings,
     method: MethodSet,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
     after_authentication: bool,
 ) -> Result<Outcome, Denial> {
     let auth = settings.auth.as_deref();
-    let groups = |user: &[u8], world: &mut dyn World| auth::groups_of(auth, user, world);
-    match authz::evaluate(tx, settings.authz.as_deref(), method, &groups, world)? {
+    let groups =
+        |user: &[u8], context: &mut dyn EvaluationContext| auth::groups_of(auth, user, context);
+    match authz::evaluate(tx, settings.authz.as_deref(), method, &groups, context)? {
         Decision::Silent { is_cleared } => {
-            if is_cleared && auth::auth_type(tx, auth, world).is_some() {
+            if is_cleared && auth::auth_type(tx, auth, context).is_some() {
                 tx.complain(None, "AuthType is set and no Require says who is allowed");
                 return Err(Denial::Status(Status::INTERNAL_SERVER_ERROR));
             }
@@ -96,9 +97,9 @@ fn authorise(
         }
         Decision::Granted => Ok(Outcome::Granted),
         Decision::DeniedWithoutUser if !after_authentication => Ok(Outcome::NeedsUser),
-        Decision::DeniedWithoutUser => Err(unauthorised(tx, auth, world)),
+        Decision::DeniedWithoutUser => Err(unauthorised(tx, auth, context)),
         Decision::Denied { place, is_forbidden } => {
-            if !after_authentication || auth::auth_type(tx, auth, world).is_none() {
+            if !after_authentication || auth::auth_type(tx, auth, context).is_none() {
                 let what = format!("access to {} is denied to this client", shown(&tx.state.uri));
                 tx.complain(place, what);
                 return Err(Denial::Status(Status::FORBIDDEN));
@@ -108,7 +109,7 @@ fn authorise(
             tx.complain(place, what);
             Err(match is_forbidden {
                 true => Denial::Status(Status::FORBIDDEN),
-                false => unauthorised(tx, auth, world),
+                false => unauthorised(tx, auth, context),
             })
         }
     }
@@ -118,10 +119,10 @@ fn authorise(
 fn unauthorised(
     tx: &mut Transaction<'_>,
     auth: Option<&auth::Config>,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> Denial {
     Denial::Status(match tx.state.user {
-        Some(_) => auth::challenge(tx, auth, world),
+        Some(_) => auth::challenge(tx, auth, context),
         None => Status::UNAUTHORIZED,
     })
 }

@@ -3,11 +3,11 @@
 
 use howdah_http::Status;
 
+use crate::evaluation_context::EvaluationContext;
 use crate::modules::negotiation::Files;
 use crate::modules::{mime, negotiation};
 use crate::settings::Settings;
 use crate::transaction::Transaction;
-use crate::world::World;
 
 /// Returns the name, within the folder, of the file that the missing `filename` of the transaction
 /// means. Only for folders with Options MultiViews; `settings` are the folder's. `base` knows the
@@ -23,7 +23,7 @@ use crate::world::World;
 pub fn choose(
     tx: &mut Transaction<'_>,
     settings: &Settings,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
     base: &dyn Fn(&[u8]) -> Option<&'static str>,
 ) -> Result<Option<Vec<u8>>, Status> {
     let nothing = mime::Config::default();
@@ -34,5 +34,5 @@ pub fn choose(
         default_language: mime.default_language(),
         have_sections: !settings.files.is_empty() || !settings.conditions.is_empty(),
     };
-    negotiation::choose(tx, settings.negotiation.as_deref(), &files, world)
+    negotiation::choose(tx, settings.negotiation.as_deref(), &files, context)
 }

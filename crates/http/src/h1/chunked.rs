@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::{Refusal, head::field_line};
+use super::head::field_line;
+use crate::Refusal;
 use crate::{Limits, Status, scan};
 
 /// Decodes chunked content as it arrives. Extensions and the trailer section are checked and
@@ -78,8 +79,8 @@ impl ChunkedDecoder {
     /// `done`.
     ///
     /// # Errors
-    /// The status to refuse the request with: the content is malformed or beyond a limit. The decoder
-    /// must not be used again.
+    /// The status to refuse the request with: the content is malformed or beyond a limit. The
+    /// decoder must not be used again.
     pub fn decode(&mut self, input: &[u8]) -> Result<Decoded, Refusal> {
         let mut at = 0;
         while at < input.len() && self.state != State::Done {

@@ -1,7 +1,8 @@
 //! The framing of a request: where it ends, and whether another follows (RFC 9112 §6, §9.3).
 
-use super::Refusal;
-use crate::{Content, Limits, Request, Status, Version, authority::check_authority, members, scan};
+use crate::{
+    Content, Limits, Refusal, Request, Status, Version, authority::check_authority, members, scan,
+};
 
 /// The fields that matter to the connection itself, noted while the head is read.
 #[derive(Default)]
@@ -154,7 +155,7 @@ impl Seen {
                 status: Status::NOT_IMPLEMENTED,
                 why: "transfer coding other than chunked",
             }),
-            (Some(_), _) => Ok(Content::Chunked),
+            (Some(_), _) => Ok(Content::Unknown),
         }
     }
 

@@ -3,7 +3,8 @@
 //! One pass from left to right. Later bytes never change the meaning of earlier ones, so a head
 //! that arrives in pieces gets the same result as one that arrives at once.
 
-use super::{Parsed, Progress, Refusal, framing::Seen};
+use super::{Parsed, Progress, framing::Seen};
+use crate::Refusal;
 use crate::{
     Limits, Method, Request, Status, Version,
     fields::Line,

@@ -36,7 +36,7 @@ fn content_lengths() {
 fn transfer_encodings() {
     for text in ["chunked", "Chunked", " chunked "] {
         let head = format!("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: {text}\r\n\r\n");
-        assert_eq!(complete(head.as_bytes()).1.content, Content::Chunked);
+        assert_eq!(complete(head.as_bytes()).1.content, Content::Unknown);
     }
     let table = [
         ("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n", 400, "both"),

@@ -6,8 +6,8 @@ mod limits;
 mod line;
 
 use howdah_http::{
-    Content, Limits, Method, Request, Version,
-    h1::{Parsed, Progress, Refusal, parse_request, worth_parsing},
+    Content, Limits, Method, Refusal, Request, Version,
+    h1::{Parsed, Progress, parse_request, worth_parsing},
 };
 
 fn parse(head: &[u8]) -> Result<(Progress, Request), Refusal> {

@@ -15,7 +15,7 @@ use tokio::time::{Sleep, sleep};
 use super::filters::Chain;
 use super::source::{Available, Body, Source, SourceError};
 use super::spool::{Spool, SpoolLimits};
-use crate::net::{Cut, Piece, SHORT_FILE, SendError};
+use crate::net::{ConnectionError, Piece, SHORT_FILE, SendError};
 
 /// The destination of a response's content: the protocol's end of the pump.
 pub(crate) trait Sink {
@@ -50,7 +50,7 @@ pub(crate) trait Sink {
 /// The reason why content was not sent completely.
 #[derive(Debug)]
 pub(crate) enum PumpError {
-    Client(Cut),
+    Client(ConnectionError),
     Source(SourceError),
     /// The spool cannot be written.
     Spool(io::Error),
@@ -66,7 +66,7 @@ pub(crate) enum PumpError {
 impl From<SendError> for PumpError {
     fn from(error: SendError) -> PumpError {
         match error {
-            SendError::Cut(cut) => PumpError::Client(cut),
+            SendError::Connection(error) => PumpError::Client(error),
             SendError::ShortFile => PumpError::ShortFile,
         }
     }
@@ -169,7 +169,7 @@ impl Pump<'_> {
             if matches!(step, Step::Wait) {
                 let is_lost = !self.body.is_stored() && sink.poll_broken(context);
                 return if is_lost {
-                    Poll::Ready(Err(PumpError::Client(Cut::Broken)))
+                    Poll::Ready(Err(PumpError::Client(ConnectionError::Broken)))
                 } else {
                     Poll::Pending
                 };

@@ -8,10 +8,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use howdah_http::h1::Refusal;
-use howdah_http::{Content, Request, ResponseHead, Status};
+use howdah_http::{Content, Refusal, Request, ResponseHead, Status};
 
-use crate::net::Cut;
+use crate::net::ConnectionError;
 
 /// The protocol's end of a request while there is no response yet.
 pub(crate) trait RequestStream {
@@ -68,7 +67,7 @@ pub(crate) enum BodyError {
     /// The client stalled.
     TimedOut,
     /// The connection broke.
-    Cut,
+    Closed,
     /// The content was discarded, because the resource did not need it, and then the site's rules
     /// changed.
     Discarded,
@@ -82,18 +81,18 @@ impl BodyError {
         match self {
             BodyError::Refused(refusal) => Some(refusal.status),
             BodyError::TimedOut => Some(Status::REQUEST_TIMEOUT),
-            BodyError::Cut => None,
+            BodyError::Closed => None,
             BodyError::Discarded => Some(Status::SERVICE_UNAVAILABLE),
             BodyError::Storage(_) => Some(Status::INTERNAL_SERVER_ERROR),
         }
     }
 }
 
-impl From<Cut> for BodyError {
-    fn from(cut: Cut) -> BodyError {
-        match cut {
-            Cut::TimedOut => BodyError::TimedOut,
-            Cut::Broken => BodyError::Cut,
+impl From<ConnectionError> for BodyError {
+    fn from(error: ConnectionError) -> BodyError {
+        match error {
+            ConnectionError::TimedOut => BodyError::TimedOut,
+            ConnectionError::Broken => BodyError::Closed,
         }
     }
 }
@@ -124,7 +123,7 @@ pub(crate) async fn receive(
     match request.content {
         Content::None => return Ok(Received::Memory(Vec::new())),
         Content::Length(length) if length > most => return Err(BodyError::Refused(TOO_LARGE)),
-        Content::Length(_) | Content::Chunked => {}
+        Content::Length(_) | Content::Unknown => {}
     }
     let mut store = Store {
         memory: Vec::new(),

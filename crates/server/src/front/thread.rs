@@ -94,7 +94,7 @@ pub(crate) const MOST_COMPRESSED: usize = 32 << 20;
 const WORKSPACES: usize = 64;
 /// The most connections of a thread that keep their buffers while they wait for the next request. A
 /// connection with buffers takes a few kilobytes more than one without.
-const CROWD: usize = 256;
+const MOST_WORKING: usize = 256;
 
 thread_local! {
     /// The thread's state, for the event loop's hooks, which get no argument.
@@ -271,10 +271,10 @@ impl Thread {
         Working(self)
     }
 
-    /// Returns whether more than [`CROWD`] connections are working: then connections without a
-    /// request should release their buffers.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.working.get() > CROWD
+    /// Returns whether more than [`MOST_WORKING`] connections are working: then connections without
+    /// a request should release their buffers.
+    pub(crate) fn is_over_working_limit(&self) -> bool {
+        self.working.get() > MOST_WORKING
     }
 
     /// Lends buffers to a connection that has something to do.

@@ -15,8 +15,8 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use howdah_http::Status;
-use howdah_http::h1::{self, Parsed, Progress, Refusal};
+use howdah_http::h1::{self, Parsed, Progress};
+use howdah_http::{Refusal, Status};
 
 use super::head;
 use super::request_body::{Remaining, RequestBody};
@@ -25,7 +25,7 @@ use howdah_site::Site;
 
 use crate::body::{self, Body, PumpError, Source};
 use crate::front::{Thread, Workspace};
-use crate::net::{Cut, Peer, Timed, Transport};
+use crate::net::{ConnectionError, Peer, Timed, Transport};
 use crate::observe::{Phase, RequestError, Situation};
 use crate::pipeline::{self, Arrival, Deadlines, Outcome, RequestContext, Response, Served};
 
@@ -133,7 +133,7 @@ impl<T: Transport> Connection<T> {
             let mut work = self.thread.lend();
             let after = self.serve_what_came(&mut work).await;
             self.thread.give_back(work);
-            if after != After::Next || self.thread.is_crowded() {
+            if after != After::Next || self.thread.is_over_working_limit() {
                 return after;
             }
         }
@@ -191,10 +191,10 @@ impl<T: Transport> Connection<T> {
                 self.wire.watch.disarm();
             }
             match filled {
-                Ok(0) | Err(Cut::Broken) => return HeadRead::Closed,
+                Ok(0) | Err(ConnectionError::Broken) => return HeadRead::Closed,
                 Ok(_) => {}
-                Err(Cut::TimedOut) if nothing_yet => return HeadRead::Nothing,
-                Err(Cut::TimedOut) => return HeadRead::Refused(TOO_SLOW),
+                Err(ConnectionError::TimedOut) if nothing_yet => return HeadRead::Nothing,
+                Err(ConnectionError::TimedOut) => return HeadRead::Refused(TOO_SLOW),
             }
         }
     }
@@ -317,7 +317,7 @@ impl<T: Transport> Connection<T> {
         if let Some(length) = whole {
             return match self.wire.write_all(&work.out).await {
                 Ok(()) => (length, Ok(())),
-                Err(cut) => (0, Err(PumpError::Client(cut))),
+                Err(error) => (0, Err(PumpError::Client(error))),
             };
         }
         let mut sink = Sink::new(&mut self.wire, &mut work.out, framing);

@@ -24,7 +24,7 @@ impl Remaining {
         match content {
             Content::None => Remaining::Length(0),
             Content::Length(length) => Remaining::Length(length),
-            Content::Chunked => Remaining::Chunks(Box::new(ChunkedDecoder::new(limits))),
+            Content::Unknown => Remaining::Chunks(Box::new(ChunkedDecoder::new(limits))),
         }
     }
 
@@ -103,9 +103,9 @@ impl<T: Transport> RequestStream for RequestBody<'_, T> {
             self.is_waiting = false;
             self.wire.watch.disarm();
             match filled {
-                Ok(0) => return Poll::Ready(Err(BodyError::Cut)),
+                Ok(0) => return Poll::Ready(Err(BodyError::Closed)),
                 Ok(_) => {}
-                Err(cut) => return Poll::Ready(Err(cut.into())),
+                Err(error) => return Poll::Ready(Err(error.into())),
             }
         }
     }
@@ -141,7 +141,7 @@ impl<T: Transport> RequestBody<'_, T> {
                 Ok(count) => drop(self.interim.drain(..count)),
                 Err(_) => {
                     self.interim.clear();
-                    return Poll::Ready(Err(BodyError::Cut));
+                    return Poll::Ready(Err(BodyError::Closed));
                 }
             }
         }

@@ -21,7 +21,7 @@ pub(crate) struct Timed<T> {
 
 /// The client's side of a connection ended early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cut {
+pub(crate) enum ConnectionError {
     /// The deadline passed.
     TimedOut,
     /// The client closed or reset the connection.
@@ -31,14 +31,14 @@ pub(crate) enum Cut {
 /// Content could not be sent.
 #[derive(Debug)]
 pub(crate) enum SendError {
-    Cut(Cut),
+    Connection(ConnectionError),
     /// The file has fewer bytes than its response's head promised.
     ShortFile,
 }
 
-impl From<Cut> for SendError {
-    fn from(cut: Cut) -> SendError {
-        SendError::Cut(cut)
+impl From<ConnectionError> for SendError {
+    fn from(error: ConnectionError) -> SendError {
+        SendError::Connection(error)
     }
 }
 
@@ -50,12 +50,12 @@ impl<T: Transport> Timed<T> {
     /// Reads once into `input`; 0 bytes are the end. The time limit starts now.
     ///
     /// # Errors
-    /// [`Cut`], where the client took too long or the connection broke.
+    /// [`ConnectionError`], where the client took too long or the connection broke.
     pub(crate) async fn fill(
         &mut self,
         input: &mut Buffer,
         patience: Duration,
-    ) -> Result<usize, Cut> {
+    ) -> Result<usize, ConnectionError> {
         let mut patience = Some(patience);
         let result = poll_fn(|context| self.poll_fill(input, &mut patience, context)).await;
         self.watch.disarm();
@@ -69,11 +69,11 @@ impl<T: Transport> Timed<T> {
         input: &mut Buffer,
         patience: &mut Option<Duration>,
         context: &mut Context<'_>,
-    ) -> Poll<Result<usize, Cut>> {
+    ) -> Poll<Result<usize, ConnectionError>> {
         match input.poll_fill(|room| self.transport.poll_read(context, room)) {
             Poll::Ready(Ok(count)) => Poll::Ready(Ok(count)),
-            Poll::Ready(Err(_)) => Poll::Ready(Err(Cut::Broken)),
-            Poll::Pending if self.watch.is_expired() => Poll::Ready(Err(Cut::TimedOut)),
+            Poll::Ready(Err(_)) => Poll::Ready(Err(ConnectionError::Broken)),
+            Poll::Pending if self.watch.is_expired() => Poll::Ready(Err(ConnectionError::TimedOut)),
             Poll::Pending => {
                 // The clock is only read when there is something to wait for.
                 if let Some(patience) = patience.take() {
@@ -87,15 +87,19 @@ impl<T: Transport> Timed<T> {
     /// Writes all of `bytes`.
     ///
     /// # Errors
-    /// [`Cut`], where the client took nothing for too long or the connection broke.
+    /// [`ConnectionError`], where the client took nothing for too long or the connection broke.
     #[inline]
-    pub(crate) async fn write_all(&mut self, mut bytes: &[u8]) -> Result<(), Cut> {
+    pub(crate) async fn write_all(&mut self, mut bytes: &[u8]) -> Result<(), ConnectionError> {
         poll_fn(|context| {
             while !bytes.is_empty() {
                 match self.poll_send(bytes, Piece::Memory(b""), b"", context) {
                     Poll::Ready(Ok(count)) => bytes = &bytes[count..],
-                    Poll::Ready(Err(SendError::Cut(cut))) => return Poll::Ready(Err(cut)),
-                    Poll::Ready(Err(SendError::ShortFile)) => return Poll::Ready(Err(Cut::Broken)),
+                    Poll::Ready(Err(SendError::Connection(error))) => {
+                        return Poll::Ready(Err(error));
+                    }
+                    Poll::Ready(Err(SendError::ShortFile)) => {
+                        return Poll::Ready(Err(ConnectionError::Broken));
+                    }
                     Poll::Pending => return Poll::Pending,
                 }
             }
@@ -123,11 +127,13 @@ impl<T: Transport> Timed<T> {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     match self.transport.poll_write_ready(context) {
                         Poll::Ready(Ok(())) => continue,
-                        Poll::Ready(Err(_)) => return Poll::Ready(Err(Cut::Broken.into())),
+                        Poll::Ready(Err(_)) => {
+                            return Poll::Ready(Err(ConnectionError::Broken.into()));
+                        }
                         Poll::Pending => {}
                     }
                     if self.watch.is_expired() {
-                        return Poll::Ready(Err(Cut::TimedOut.into()));
+                        return Poll::Ready(Err(ConnectionError::TimedOut.into()));
                     }
                     if self.watch.is_disarmed() {
                         self.watch.arm(Instant::now(), self.send_timeout);
@@ -138,7 +144,7 @@ impl<T: Transport> Timed<T> {
                 Err(error) if error.kind() == SHORT_FILE => {
                     return Poll::Ready(Err(SendError::ShortFile));
                 }
-                Err(_) => return Poll::Ready(Err(Cut::Broken.into())),
+                Err(_) => return Poll::Ready(Err(ConnectionError::Broken.into())),
             }
         }
     }

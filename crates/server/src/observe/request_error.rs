@@ -10,7 +10,7 @@ use howdah_site::{Script, Site};
 use super::{DirectiveMessage, Phase};
 use crate::body::{BodyError, PumpError, SourceError};
 use crate::log::Level;
-use crate::net::{Cut, Peer};
+use crate::net::{ConnectionError, Peer};
 use crate::respond::UpstreamError;
 
 /// The error of a request that did not get its usual response.
@@ -116,7 +116,7 @@ impl RequestError {
             BodyError::TimedOut => {
                 (Culprit::Client, "nothing was received for body_timeout".to_owned())
             }
-            BodyError::Cut => (Culprit::Client, CLOSED.to_owned()),
+            BodyError::Closed => (Culprit::Client, CLOSED.to_owned()),
             BodyError::Discarded => {
                 let why = "the rules changed after its content was discarded";
                 (Culprit::Server, why.to_owned())
@@ -206,7 +206,7 @@ impl RequestError {
     /// tells that.
     pub(crate) fn content(situation: Situation<'_>, error: PumpError) -> Option<RequestError> {
         let why = match error {
-            PumpError::Client(Cut::Broken | Cut::TimedOut) => return None,
+            PumpError::Client(ConnectionError::Broken | ConnectionError::TimedOut) => return None,
             PumpError::Source(error) => return Some(RequestError::source(situation, error)),
             PumpError::Spool(error) => {
                 format!("the content for a slow client cannot be stored: {error}")

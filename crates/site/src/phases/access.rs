@@ -7,7 +7,7 @@ use howdah_htaccess::phases::access;
 use howdah_htaccess::transaction::Denial;
 use howdah_http::Status;
 
-use super::world::RequestWorld;
+use super::evaluation_context::PhaseContext;
 use super::{Evaluation, PhaseEnd, PhaseRequest, shown, step};
 use crate::documents::DocumentHost;
 use crate::ruled::PassedAccess;
@@ -16,8 +16,8 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     /// SetEnvIf and its relatives.
     pub(super) fn parse_headers(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
         if let Some(config) = request.settings.setenvif.clone() {
-            let mut world = RequestWorld::new(self, &request.path, request.kind);
-            setenvif::header_parser(&mut request.tx, &config, &mut world)?;
+            let mut context = PhaseContext::new(self, &request.path, request.kind);
+            setenvif::header_parser(&mut request.tx, &config, &mut context)?;
         }
         Ok(())
     }
@@ -52,9 +52,9 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         request.tx.state.user = None;
         request.tx.state.auth_type = None;
         let settings = Arc::clone(&request.settings);
-        let mut world =
-            RequestWorld::new(self, &request.path, request.kind).under(&settings, request.slash);
-        access::check(&mut request.tx, &settings, &mut world).map_err(|denial| match denial {
+        let mut context =
+            PhaseContext::new(self, &request.path, request.kind).under(&settings, request.slash);
+        access::check(&mut request.tx, &settings, &mut context).map_err(|denial| match denial {
             Denial::Status(status) => PhaseEnd::Status(status),
             Denial::Later => PhaseEnd::Later,
         })

@@ -18,7 +18,7 @@ pub(super) fn discard(request: &PhaseRequest<'_>) -> Result<(), PhaseEnd> {
         Content::Length(length) if length > most => {
             Err(PhaseEnd::Status(Status::CONTENT_TOO_LARGE))
         }
-        Content::Chunked => Err(PhaseEnd::Discard { most }),
+        Content::Unknown => Err(PhaseEnd::Discard { most }),
         Content::Length(_) | Content::None => Ok(()),
     }
 }

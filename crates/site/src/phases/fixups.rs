@@ -4,8 +4,8 @@ use howdah_htaccess::modules::core::{self, Options};
 use howdah_htaccess::modules::{alias, auth, env, headers, negotiation, rewrite};
 use howdah_htaccess::transaction::Found;
 
+use super::evaluation_context::PhaseContext;
 use super::handler::options_of;
-use super::world::RequestWorld;
 use super::{Evaluation, PhaseEnd, PhaseRequest, shown, step, target};
 use crate::documents::{DocumentHost, PathKind};
 
@@ -33,8 +33,8 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     fn set_handler(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
         let settings = request.settings.clone();
         if let Some(config) = &settings.core {
-            let mut world = RequestWorld::new(self, &request.path, request.kind);
-            core::fixup(&mut request.tx, config, &mut world)?;
+            let mut context = PhaseContext::new(self, &request.path, request.kind);
+            core::fixup(&mut request.tx, config, &mut context)?;
         }
         let is_name = request.kind != PathKind::Directory || !request.slash;
         if is_name
@@ -62,9 +62,9 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         let options = options_of(request);
         request.tx.state.links_forbidden = !options.has(Options::FOLLOW_SYM_LINKS)
             && !options.has(Options::SYM_LINKS_IF_OWNER_MATCH);
-        let mut world = RequestWorld::new(self, &request.path, request.kind)
+        let mut context = PhaseContext::new(self, &request.path, request.kind)
             .under(&request.settings, request.slash);
-        match rewrite::fixup(&mut request.tx, &config, &mut world) {
+        match rewrite::fixup(&mut request.tx, &config, &mut context) {
             rewrite::Outcome::Declined => Ok(()),
             rewrite::Outcome::Continue => {
                 // With `H=` a rule leads to that handler and to a file that is not there.
@@ -119,8 +119,8 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         let Some(config) = request.settings.alias.clone() else {
             return Ok(());
         };
-        let mut world = RequestWorld::new(self, &request.path, request.kind);
-        match alias::fixup(&mut request.tx, &config, &mut world) {
+        let mut context = PhaseContext::new(self, &request.path, request.kind);
+        match alias::fixup(&mut request.tx, &config, &mut context) {
             None => Ok(()),
             Some(alias::Outcome::Status(status)) => Err(PhaseEnd::Status(status)),
             Some(alias::Outcome::Redirect { status, location }) => {
@@ -133,16 +133,16 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     /// SetEnv, PassEnv, UnsetEnv.
     fn set_environment(&mut self, request: &mut PhaseRequest<'r>) {
         if let Some(config) = request.settings.env.clone() {
-            let mut world = RequestWorld::new(self, &request.path, request.kind);
-            env::fixup(&mut request.tx, &config, &mut world);
+            let mut context = PhaseContext::new(self, &request.path, request.kind);
+            env::fixup(&mut request.tx, &config, &mut context);
         }
     }
 
     /// AuthBasicFake.
     fn fake_authorization(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
         if let Some(config) = request.settings.auth.clone() {
-            let mut world = RequestWorld::new(self, &request.path, request.kind);
-            auth::fixup(&mut request.tx, &config, &mut world)?;
+            let mut context = PhaseContext::new(self, &request.path, request.kind);
+            auth::fixup(&mut request.tx, &config, &mut context)?;
         }
         Ok(())
     }
@@ -151,8 +151,8 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     fn change_request(&mut self, request: &mut PhaseRequest<'r>) -> Result<(), PhaseEnd> {
         let settings = request.settings.clone();
         if let Some(config) = settings.headers.as_ref().filter(|config| config.changes_requests()) {
-            let mut world = RequestWorld::new(self, &request.path, request.kind);
-            headers::request_fixup(&mut request.tx, config, &mut world)?;
+            let mut context = PhaseContext::new(self, &request.path, request.kind);
+            headers::request_fixup(&mut request.tx, config, &mut context)?;
         }
         Ok(())
     }

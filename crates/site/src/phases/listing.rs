@@ -7,7 +7,7 @@ use howdah_htaccess::modules::core::ServerSignature;
 use howdah_htaccess::{Client, State, Transaction};
 use howdah_http::Status;
 
-use super::world::RequestWorld;
+use super::evaluation_context::PhaseContext;
 use super::{Evaluation, target};
 use crate::documents::{DocumentHost, PathKind};
 use crate::path::{DocumentPath, Scratch};
@@ -45,12 +45,12 @@ pub fn list(
         signature: signature(client, ruled),
     };
     let nowhere = DocumentPath::nowhere();
-    let mut world = RequestWorld::new(&mut evaluation, &nowhere, PathKind::Forbidden);
+    let mut context = PhaseContext::new(&mut evaluation, &nowhere, PathKind::Forbidden);
     let tx = Transaction {
         client: *client,
         state: std::mem::take(&mut ruled.state),
     };
-    let content = autoindex::page(&tx, ruled.settings.autoindex.as_deref(), &mut world, &listing);
+    let content = autoindex::page(&tx, ruled.settings.autoindex.as_deref(), &mut context, &listing);
     ruled.state = tx.state;
     let filename = &ruled.state.filename;
     ListingPage {

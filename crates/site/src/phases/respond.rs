@@ -9,7 +9,7 @@ use howdah_htaccess::{Client, Transaction};
 use howdah_http::{ResponseHead, Status};
 
 use super::Evaluation;
-use super::world::RequestWorld;
+use super::evaluation_context::PhaseContext;
 use crate::documents::{DocumentHost, PathKind};
 use crate::path::{DocumentPath, Scratch};
 use crate::ruled::Ruled;
@@ -35,7 +35,7 @@ pub fn respond(
     let settings = Arc::clone(&ruled.settings);
     let mut evaluation = Evaluation::new(site, *client, host, scratch);
     let nowhere = DocumentPath::nowhere();
-    let mut world = RequestWorld::new(&mut evaluation, &nowhere, PathKind::Forbidden);
+    let mut context = PhaseContext::new(&mut evaluation, &nowhere, PathKind::Forbidden);
     let state = match Rc::get_mut(ruled) {
         Some(ruled) => std::mem::take(&mut ruled.state),
         // The resolution cache holds it for other requests.
@@ -43,7 +43,7 @@ pub fn respond(
     };
     let client = *client;
     let mut tx = Transaction { client, state };
-    let filters = response::respond(&mut tx, &settings, &mut world, head, about);
+    let filters = response::respond(&mut tx, &settings, &mut context, head, about);
     match Rc::get_mut(ruled) {
         Some(ruled) => ruled.state = tx.state,
         None if tx.state.complaints.is_empty() => {}

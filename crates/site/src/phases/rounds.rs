@@ -10,8 +10,8 @@ use howdah_htaccess::{Client, State};
 use howdah_http::{Fields, Method, Status};
 
 use super::content;
+use super::evaluation_context::PhaseContext;
 use super::handler::Handled;
-use super::world::RequestWorld;
 use super::{Evaluation, KnownPath, PhaseEnd, PhaseRequest, shown, step, target};
 use crate::documents::DocumentHost;
 use crate::resolution::{Resolution, Resolved};
@@ -150,8 +150,8 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
         let text = match document {
             ErrorDocument::Default => None,
             ErrorDocument::Message(text) | ErrorDocument::Url(text) => {
-                let mut world = RequestWorld::new(self, &request.path, request.kind);
-                match text.render(&mut request.tx, &mut world) {
+                let mut context = PhaseContext::new(self, &request.path, request.kind);
+                match text.render(&mut request.tx, &mut context) {
                     Ok(text) => Some(text.into_owned()),
                     Err(error) => {
                         request.tx.complain(None, format!("ErrorDocument {status}: {error}"));

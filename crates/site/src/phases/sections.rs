@@ -11,7 +11,7 @@ use howdah_htaccess::wildcard;
 use howdah_http::Fields;
 use memchr::{memchr, memmem, memrchr};
 
-use super::world::RequestWorld;
+use super::evaluation_context::PhaseContext;
 use super::{Evaluation, PhaseRequest};
 use crate::documents::DocumentHost;
 use crate::rules::{NO_BRANCH, Rules, SettingsInForce};
@@ -73,9 +73,9 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
             let holds = match &branch.condition {
                 None => true,
                 Some(condition) => {
-                    let mut world = RequestWorld::new(self, &request.path, request.kind);
+                    let mut context = PhaseContext::new(self, &request.path, request.kind);
                     let held =
-                        condition.holds(&mut request.tx, &mut world, &mut Captures::default());
+                        condition.holds(&mut request.tx, &mut context, &mut Captures::default());
                     held.unwrap_or_else(|error| {
                         let text = format!("the condition cannot be evaluated: {error}");
                         request.tx.complain(Some(&branch.place), text);

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use howdah_htaccess::evaluation_context::Lookup;
 use howdah_htaccess::transaction::RewriteNotes;
-use howdah_htaccess::world::Lookup;
 use howdah_htaccess::{State, Transaction};
 use howdah_http::{Fields, Method, Status};
 

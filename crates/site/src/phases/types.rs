@@ -7,8 +7,8 @@ use howdah_htaccess::modules::mime;
 use howdah_htaccess::phases;
 use howdah_http::Status;
 
+use super::evaluation_context::PhaseContext;
 use super::handler::options_of;
-use super::world::RequestWorld;
 use super::{Evaluation, PhaseEnd, PhaseRequest, target};
 use crate::documents::{DocumentHost, PathKind};
 
@@ -32,10 +32,10 @@ impl<'r, H: DocumentHost> Evaluation<'_, 'r, H> {
     fn choose(&mut self, request: &mut PhaseRequest<'r>) -> Result<bool, PhaseEnd> {
         let settings = Arc::clone(&request.settings);
         let fields = request.tx.state.error_fields.clone();
-        let mut world =
-            RequestWorld::new(self, &request.path, request.kind).under(&settings, request.slash);
+        let mut context =
+            PhaseContext::new(self, &request.path, request.kind).under(&settings, request.slash);
         let name =
-            phases::negotiation::choose(&mut request.tx, &settings, &mut world, &H::media_type)?;
+            phases::negotiation::choose(&mut request.tx, &settings, &mut context, &H::media_type)?;
         let Some(name) = name else { return Ok(false) };
         let uri = target::join(&variant(request, &name), request.tx.state.args.as_deref());
         let passed = self.passed(request);

@@ -4,24 +4,24 @@ use howdah_http::Status;
 
 use super::redirect::{Redirect, RedirectError};
 use super::{Config, Outcome, target};
+use crate::evaluation_context::EvaluationContext;
 use crate::fields::can_be_sent;
 use crate::pattern::Captures;
 use crate::status;
 use crate::trace::Event;
 use crate::transaction::Transaction;
 use crate::variables::origin;
-use crate::world::World;
 
 /// Applies the redirects of a folder to a request.
 pub fn fixup(
     transaction: &mut Transaction<'_>,
     config: &Config,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> Option<Outcome> {
     if let Some(everything) = &config.everything {
         let mut location = Vec::new();
         if let Some(expression) = &everything.target {
-            match expression.render(transaction, world, &mut Captures::default()) {
+            match expression.render(transaction, context, &mut Captures::default()) {
                 Ok(text) => location = target::escaped(&text),
                 Err(error) => {
                     transaction.complain(

@@ -5,12 +5,12 @@ use md5::{Digest, Md5};
 
 use super::files::{self, hash_of, realm_hash_of};
 use super::{ask, base64, note, password, realm, rendered, shown};
+use crate::evaluation_context::EvaluationContext;
 use crate::expression::Text;
 use crate::host::Verified;
 use crate::merge::Merge;
 use crate::transaction::Denial;
 use crate::transaction::Transaction;
-use crate::world::World;
 
 /// The module's configuration.
 #[derive(Clone, Debug, Default)]
@@ -38,9 +38,9 @@ pub(super) fn authenticate(
     tx: &mut Transaction<'_>,
     config: &super::Config,
     auth_type: &[u8],
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> Result<bool, Denial> {
-    let Some(realm) = realm(tx, config, world) else {
+    let Some(realm) = realm(tx, config, context) else {
         tx.complain(None, "AuthType Basic needs an AuthName");
         return Err(Denial::Status(Status::INTERNAL_SERVER_ERROR));
     };
@@ -54,8 +54,8 @@ pub(super) fn authenticate(
         return Err(Denial::Status(challenge(tx, &realm)));
     };
     tx.state.user = Some(user.clone());
-    let outcome = match found(config, &user, &realm, world) {
-        Ok(Some(hash)) => verified(tx, config, &hash, (&user, &realm, &password), world)?,
+    let outcome = match found(config, &user, &realm, context) {
+        Ok(Some(hash)) => verified(tx, config, &hash, (&user, &realm, &password), context)?,
         Ok(None) => Err("not found"),
         Err(problem) => {
             tx.complain(None, problem);
@@ -82,10 +82,10 @@ fn found(
     config: &super::Config,
     user: &[u8],
     realm: &[u8],
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> Result<Option<Vec<u8>>, String> {
     let path = config.user_file.as_deref().ok_or("no AuthUserFile is set")?;
-    let file = files::read(path, "AuthUserFile", world)?;
+    let file = files::read(path, "AuthUserFile", context)?;
     Ok(match config.basic.uses_digest {
         Some(true) => realm_hash_of(user, realm, &file),
         _ => hash_of(user, &file).map(|hash| hash.into_owned()),
@@ -97,7 +97,7 @@ fn verified(
     config: &super::Config,
     hash: &[u8],
     (user, realm, password): (&[u8], &[u8], &[u8]),
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> Result<Result<(), &'static str>, Denial> {
     let fits = if config.basic.uses_digest == Some(true) {
         let digest = hexadecimal(&Md5::digest([user, b":", realm, b":", password].concat()));
@@ -110,11 +110,11 @@ fn verified(
                 format!("the hash of user {user} is in a form that is not supported"),
             );
         }
-        match world.host().verify(tx.client.depends_on_everything(), hash, password) {
+        match context.host().verify(tx.client.depends_on_everything(), hash, password) {
             Verified::Yes => true,
             Verified::No => false,
             Verified::Later => {
-                world.await_password(hash, password);
+                context.await_password(hash, password);
                 return Err(Denial::Later);
             }
         }
@@ -153,7 +153,7 @@ pub(super) fn challenge(tx: &mut Transaction<'_>, realm: &[u8]) -> Status {
 pub(super) fn fake(
     tx: &mut Transaction<'_>,
     config: &super::Config,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> Result<(), Status> {
     let Some(Some(pair)) = &config.basic.fake else {
         return Ok(());
@@ -161,7 +161,7 @@ pub(super) fn fake(
     let (user, password) = &**pair;
     let mut parts = Vec::with_capacity(2);
     for text in [user, password] {
-        let Some(part) = rendered(text, "AuthBasicFake", tx, world) else {
+        let Some(part) = rendered(text, "AuthBasicFake", tx, context) else {
             return Err(Status::INTERNAL_SERVER_ERROR);
         };
         if part.is_empty() {

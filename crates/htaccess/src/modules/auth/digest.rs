@@ -12,9 +12,9 @@ use super::basic::hexadecimal;
 use super::files::{self, realm_hash_of};
 use super::password::same;
 use super::{ask, base64, note, quoted, realm, shown};
+use crate::evaluation_context::EvaluationContext;
 use crate::transaction::Denial;
 use crate::transaction::Transaction;
-use crate::world::World;
 
 mod header;
 mod target;
@@ -34,15 +34,16 @@ pub(super) struct Config {
 pub(super) fn authenticate(
     tx: &mut Transaction<'_>,
     config: &super::Config,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> Result<(), Denial> {
-    let (Some(realm), Some(secret)) =
-        (realm(tx, config, world), world.host().nonce_secret(tx.client.depends_on_everything()))
-    else {
+    let (Some(realm), Some(secret)) = (
+        realm(tx, config, context),
+        context.host().nonce_secret(tx.client.depends_on_everything()),
+    ) else {
         tx.complain(None, "AuthType Digest needs an AuthName, and a server that makes nonces");
         return Err(Denial::Status(Status::INTERNAL_SERVER_ERROR));
     };
-    let mut check = Check { config, realm, secret, world };
+    let mut check = Check { config, realm, secret, context };
     let sent = Response::of(tx.client.request());
     match check.run(tx, sent) {
         Ok(()) => Ok(()),
@@ -62,16 +63,16 @@ pub(super) fn challenge_anew(
     tx: &mut Transaction<'_>,
     config: &super::Config,
     realm: &[u8],
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> Status {
-    let Some(secret) = world.host().nonce_secret(tx.client.depends_on_everything()) else {
+    let Some(secret) = context.host().nonce_secret(tx.client.depends_on_everything()) else {
         return Status::UNAUTHORIZED;
     };
     let check = Check {
         config,
         realm: realm.to_vec(),
         secret,
-        world,
+        context,
     };
     check.challenge(tx, false)
 }
@@ -81,7 +82,7 @@ struct Check<'c> {
     /// The realm, with its quotes escaped.
     realm: Vec<u8>,
     secret: [u8; 32],
-    world: &'c mut dyn World,
+    context: &'c mut dyn EvaluationContext,
 }
 
 enum DigestError {
@@ -147,7 +148,7 @@ impl Check<'_> {
         let user = &response.username;
         let found = match self.config.user_file.as_deref() {
             None => Err("no AuthUserFile is set".to_owned()),
-            Some(path) => files::read(path, "AuthUserFile", self.world),
+            Some(path) => files::read(path, "AuthUserFile", self.context),
         };
         match found {
             Ok(file) => realm_hash_of(user, &response.realm, &file)

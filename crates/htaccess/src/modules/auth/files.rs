@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use memchr::memchr;
 
+use crate::evaluation_context::EvaluationContext;
 use crate::language::words;
-use crate::world::World;
 
 /// Returns the hash that a file of `name:hash` has for a user.
 pub(super) fn hash_of<'f>(user: &[u8], file: &'f [u8]) -> Option<Cow<'f, [u8]>> {
@@ -33,9 +33,9 @@ pub(super) fn realm_hash_of(user: &[u8], realm: &[u8], file: &[u8]) -> Option<Ve
 pub(super) fn groups_of(
     user: &[u8],
     path: &[u8],
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> Result<Vec<Vec<u8>>, String> {
-    let file = read(path, "AuthGroupFile", world)?;
+    let file = read(path, "AuthGroupFile", context)?;
     let groups = lines(&file).filter_map(|line| {
         let (group, rest) = field(&line);
         let is_member = words(rest).iter().any(|member| member.text == user);
@@ -51,7 +51,7 @@ pub(super) fn groups_of(
 pub(super) fn read(
     path: &[u8],
     directive: &str,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> Result<std::sync::Arc<[u8]>, String> {
     let shown = String::from_utf8_lossy(path);
     if path.first() != Some(&b'/') {
@@ -59,7 +59,7 @@ pub(super) fn read(
             "{directive} {shown}: the path is not absolute, and Howdah has no ServerRoot that it could be relative to"
         ));
     }
-    let file = world.host().read(path);
+    let file = context.host().read(path);
     file.ok_or_else(|| format!("{directive} {shown} cannot be read"))
 }
 

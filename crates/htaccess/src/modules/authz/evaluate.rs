@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use howdah_http::{Scheme, Status};
 
+use crate::evaluation_context::EvaluationContext;
 use crate::expression::Text;
 use crate::host::{LookedUp, Owners};
 use crate::method_set::MethodSet;
@@ -11,7 +12,6 @@ use crate::network::{in_domain, is_local};
 use crate::pattern::Captures;
 use crate::trace::Event;
 use crate::transaction::{Denial, Transaction};
-use crate::world::World;
 
 use super::requirement::{Names, Requirement, RequirementKind, split};
 use super::section::{Group, Logic, Section, SectionKind};
@@ -28,13 +28,14 @@ pub(super) enum AuthzStatus {
 }
 
 /// Returns the groups of a user. The error is for the log.
-pub(super) type Groups<'g> = dyn Fn(&[u8], &mut dyn World) -> Result<Vec<Vec<u8>>, String> + 'g;
+pub(super) type Groups<'g> =
+    dyn Fn(&[u8], &mut dyn EvaluationContext) -> Result<Vec<Vec<u8>>, String> + 'g;
 
 /// The evaluation of the directives for a request.
 pub(super) struct Evaluation<'j, 'r> {
     pub tx: &'j mut Transaction<'r>,
     pub groups: &'j Groups<'j>,
-    pub world: &'j mut dyn World,
+    pub context: &'j mut dyn EvaluationContext,
     pub method: MethodSet,
 }
 
@@ -120,7 +121,7 @@ impl Evaluation<'_, '_> {
             RequirementKind::Method(methods) => granted(methods.meets(self.method)),
             RequirementKind::Tls => granted(client.scheme() == Scheme::Https),
             RequirementKind::Expression { condition, wants_user } => {
-                match condition.holds(self.tx, self.world, &mut Captures::default()) {
+                match condition.holds(self.tx, self.context, &mut Captures::default()) {
                     Ok(true) => AuthzStatus::Granted,
                     Ok(false) if *wants_user => AuthzStatus::DeniedWithoutUser,
                     Ok(false) => AuthzStatus::Denied,
@@ -164,7 +165,7 @@ impl Evaluation<'_, '_> {
     }
 
     fn groups(&mut self, section: &Section, user: &[u8]) -> Vec<Vec<u8>> {
-        (self.groups)(user, self.world).unwrap_or_else(|problem| {
+        (self.groups)(user, self.context).unwrap_or_else(|problem| {
             self.tx.complain(section.place.as_ref(), problem);
             Vec::new()
         })
@@ -172,7 +173,7 @@ impl Evaluation<'_, '_> {
 
     fn owners(&mut self, section: &Section) -> Result<Owners, Denial> {
         let unrepeatable = self.tx.client.depends_on_everything();
-        match self.world.host().owners(unrepeatable, &self.tx.state.filename) {
+        match self.context.host().owners(unrepeatable, &self.tx.state.filename) {
             Some(owners) => Ok(owners),
             None => Err(self.failed(section, "the owner of the file cannot be found out")),
         }
@@ -185,16 +186,16 @@ impl Evaluation<'_, '_> {
         remote: IpAddr,
         is_inverted: bool,
     ) -> Result<AuthzStatus, Denial> {
-        let host = match self.world.host().host_name(self.tx.client.depends_on_everything(), remote)
-        {
-            LookedUp::Found(host) => host,
-            LookedUp::Later => return Err(Denial::Later),
-            LookedUp::Never if is_inverted => return Err(self.failed(section, NO_NAMES)),
-            LookedUp::Never | LookedUp::Nothing => {
-                self.tx.complain(section.place.as_ref(), "the client's host name is not known");
-                return Ok(AuthzStatus::Denied);
-            }
-        };
+        let host =
+            match self.context.host().host_name(self.tx.client.depends_on_everything(), remote) {
+                LookedUp::Found(host) => host,
+                LookedUp::Later => return Err(Denial::Later),
+                LookedUp::Never if is_inverted => return Err(self.failed(section, NO_NAMES)),
+                LookedUp::Never | LookedUp::Nothing => {
+                    self.tx.complain(section.place.as_ref(), "the client's host name is not known");
+                    return Ok(AuthzStatus::Denied);
+                }
+            };
         let domains = self.hosts(section, names);
         Ok(granted(domains.iter().any(|domain| in_domain(domain, &host))))
     }
@@ -207,7 +208,7 @@ impl Evaluation<'_, '_> {
         is_inverted: bool,
     ) -> Result<AuthzStatus, Denial> {
         for name in self.hosts(section, names) {
-            match self.world.host().addresses(self.tx.client.depends_on_everything(), &name) {
+            match self.context.host().addresses(self.tx.client.depends_on_everything(), &name) {
                 LookedUp::Found(addresses) => {
                     let remote = remote.to_canonical();
                     if addresses.iter().any(|address| address.to_canonical() == remote) {
@@ -256,7 +257,7 @@ impl Evaluation<'_, '_> {
     }
 
     fn rendered(&mut self, text: &Text) -> Result<Vec<u8>, String> {
-        text.render(self.tx, self.world).map(|line| line.into_owned())
+        text.render(self.tx, self.context).map(|line| line.into_owned())
     }
 
     fn failed(&mut self, section: &Section, problem: &str) -> Denial {

@@ -16,7 +16,7 @@ fn item(call: &Call<'_>, by: By, to: &[u8], data: &[u8]) -> Arc<Item> {
         b"**DIRECTORY**" if by == By::Path => b"^^DIRECTORY^^",
         to => to,
     };
-    Arc::new(Item::new(by, to, &call.scope.surroundings.folder, data))
+    Arc::new(Item::new(by, to, &call.scope.context.folder, data))
 }
 
 /// `AddIcon icon name…`; `(TEXT,icon)` sets the icon's text.
@@ -59,7 +59,7 @@ fn add_description(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
 }
 
 fn index_ignore(call: &Call<'_>, shared: &mut Shared<Config>) -> Outcome {
-    let folder = &call.scope.surroundings.folder;
+    let folder = &call.scope.context.folder;
     let items = call.words.iter().map(|word| {
         Arc::new(Item {
             by: By::Path,

@@ -8,8 +8,8 @@ use super::table::{self, Widths};
 use super::{Config, Entry, Insert, Listing};
 use crate::client::Client;
 use crate::escape;
+use crate::evaluation_context::EvaluationContext;
 use crate::transaction::Transaction;
-use crate::world::World;
 
 /// The context that every part of the page needs.
 pub(super) struct Maker<'m> {
@@ -38,7 +38,7 @@ impl Maker<'_> {
 pub(super) fn page(
     tx: &Transaction<'_>,
     config: &Config,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
     listing: &Listing,
 ) -> Vec<u8> {
     let mut maker = Maker {
@@ -60,7 +60,7 @@ pub(super) fn page(
             rows.iter().filter_map(|row| row.description).map(<[u8]>::len),
         ),
     };
-    table::table(&mut maker, world, &rows, widths);
+    table::table(&mut maker, context, &rows, widths);
     tail(&mut maker, listing);
     maker.out
 }

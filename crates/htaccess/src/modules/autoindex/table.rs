@@ -8,7 +8,7 @@ use super::order::Row;
 use super::page::Maker;
 use super::{Config, Key};
 use crate::escape;
-use crate::world::World;
+use crate::evaluation_context::EvaluationContext;
 
 /// The columns' widths in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -20,21 +20,21 @@ pub(super) struct Widths {
 /// Writes the rows in the form that the options ask for.
 pub(super) fn table(
     maker: &mut Maker<'_>,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
     rows: &[Row<'_>],
     widths: Widths,
 ) {
     if maker.has(Options::TABLE) {
         let rule = table_head(maker);
         for (index, row) in rows.iter().enumerate() {
-            table_row(maker, world, row, index, widths);
+            table_row(maker, context, row, index, widths);
         }
         maker.put(rule);
         maker.put("</table>\n");
     } else if maker.has(Options::FANCY) {
         text_head(maker, widths);
         for (index, row) in rows.iter().enumerate() {
-            text_row(maker, world, row, index, widths);
+            text_row(maker, context, row, index, widths);
         }
         if !maker.has(Options::SUPPRESS_RULES) {
             let close = maker.close();
@@ -163,7 +163,7 @@ fn icon(maker: &mut Maker<'_>, row: &Row<'_>, otherwise: &str) {
 
 fn table_row(
     maker: &mut Maker<'_>,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
     row: &Row<'_>,
     index: usize,
     widths: Widths,
@@ -192,7 +192,7 @@ fn table_row(
     let adjusts = matches!(maker.config.name_width, Some(Width::Longest));
     name(maker, row, index, &anchor, if adjusts { usize::MAX } else { widths.name });
     if !maker.has(Options::SUPPRESS_LAST_MODIFIED) {
-        last_modified(maker, world, row);
+        last_modified(maker, context, row);
     }
     if !maker.has(Options::SUPPRESS_SIZE) {
         cell(maker, "</td><td", "indexcolsize", " align=\"right\"");
@@ -213,11 +213,11 @@ fn table_row(
     maker.put("</td></tr>\n");
 }
 
-fn last_modified(maker: &mut Maker<'_>, world: &mut dyn World, row: &Row<'_>) {
+fn last_modified(maker: &mut Maker<'_>, context: &mut dyn EvaluationContext, row: &Row<'_>) {
     match row.modified {
         Some(modified) => {
             cell(maker, "</td><td", "indexcollastmod", " align=\"right\"");
-            let text = date_of(maker, world, modified);
+            let text = date_of(maker, context, modified);
             maker.put(text);
             maker.put("  ");
         }
@@ -261,7 +261,7 @@ fn text_head(maker: &mut Maker<'_>, widths: Widths) {
 
 fn text_row(
     maker: &mut Maker<'_>,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
     row: &Row<'_>,
     index: usize,
     widths: Widths,
@@ -280,7 +280,7 @@ fn text_row(
     if !maker.has(Options::SUPPRESS_LAST_MODIFIED) {
         match row.modified {
             Some(modified) => {
-                let text = date_of(maker, world, modified);
+                let text = date_of(maker, context, modified);
                 maker.put(text);
                 maker.put("  ");
             }
@@ -324,9 +324,9 @@ fn name(maker: &mut Maker<'_>, row: &Row<'_>, index: usize, anchor: &[u8], width
 }
 
 /// `2024-05-31 12:00`, in local time; `31-May-2024 12:00` with UseOldDateFormat.
-fn date_of(maker: &Maker<'_>, world: &mut dyn World, modified: i64) -> Vec<u8> {
+fn date_of(maker: &Maker<'_>, context: &mut dyn EvaluationContext, modified: i64) -> Vec<u8> {
     let seconds = u64::try_from(modified / 1_000_000).unwrap_or_default();
-    let zone = world.host().zone(maker.client.depends_on_everything(), seconds);
+    let zone = context.host().zone(maker.client.depends_on_everything(), seconds);
     let local = seconds.saturating_add_signed(i64::from(zone));
     // `Fri, 31 May 2024 12:00:00 GMT`
     let text = date::format(local);

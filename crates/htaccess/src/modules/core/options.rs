@@ -117,7 +117,7 @@ impl OptionsSetting {
 }
 
 pub(super) fn apply(call: &Call<'_>, shared: &mut Shared<Config>) -> Result<(), Complaint> {
-    let allowed = allowed_options(call.scope.surroundings);
+    let allowed = allowed_options(call.scope.context);
     let config: &mut Config = edit(shared);
     let setting = &mut config.options;
     let mut relative = false;
@@ -183,8 +183,8 @@ fn check_all_or_none(index: usize, relative: bool, shown: &str) -> Result<(), Co
     Ok(())
 }
 
-fn allowed_options(surroundings: &CompileContext) -> Options {
-    match &surroundings.options {
+fn allowed_options(context: &CompileContext) -> Options {
+    match &context.options {
         None => Options(u8::MAX),
         Some(names) => names
             .iter()

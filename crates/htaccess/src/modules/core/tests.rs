@@ -64,7 +64,7 @@ fn options_that_cannot_be_meant_are_mistakes() {
 
 #[test]
 fn allow_override_may_name_the_options() {
-    let surroundings = CompileContext {
+    let context = CompileContext {
         options: Some(vec!["Indexes".into(), "MultiViews".into()]),
         ..CompileContext::new("test", b"/srv/")
     };
@@ -75,7 +75,7 @@ fn allow_override_may_name_the_options() {
         ("Options -FollowSymLinks", false),
         ("Options All", false),
     ] {
-        assert_eq!(compile(text.as_bytes(), &surroundings).mistake.is_none(), is_allowed, "{text}");
+        assert_eq!(compile(text.as_bytes(), &context).mistake.is_none(), is_allowed, "{text}");
     }
 }
 

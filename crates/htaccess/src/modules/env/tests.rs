@@ -1,13 +1,13 @@
 use super::fixup;
+use crate::evaluation_context::EvaluationContext;
 use crate::host::Host;
 use crate::merge::Merge;
 use crate::testing::{request, settings, transaction};
-use crate::world::World;
 
 /// The server's own environment has `HOME`.
 struct Server;
 
-impl World for Server {
+impl EvaluationContext for Server {
     fn host(&mut self) -> &mut dyn Host {
         self
     }

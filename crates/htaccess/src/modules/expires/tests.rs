@@ -68,8 +68,8 @@ fn a_redirect_is_dated_by_what_is_there() {
         let mut tx = transaction(&request);
         tx.state.filename = filename.to_vec();
         let mut head = ResponseHead::new(Status::MOVED_PERMANENTLY);
-        let mut world = Nowhere { names: vec!["dir"] };
-        response(&mut tx, settings.expires.as_deref().unwrap(), &mut world, &mut head, None);
+        let mut context = Nowhere { names: vec!["dir"] };
+        response(&mut tx, settings.expires.as_deref().unwrap(), &mut context, &mut head, None);
         head.fields.value(b"cache-control").map(<[u8]>::to_vec)
     };
     let left = 60 * 365 * 24 * 3600 - 1_700_000_000;

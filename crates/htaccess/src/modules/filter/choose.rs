@@ -6,12 +6,12 @@ use howdah_http::{Fields, ResponseHead};
 
 use super::accept::accepts;
 use super::{Config, Filter, FilterKind, Protocol, Provider, SmartFilter, When};
+use crate::evaluation_context::EvaluationContext;
 use crate::fields::{append, token};
 use crate::pattern::Captures;
 use crate::trace::Event;
 use crate::transaction::Transaction;
 use crate::transform::ContentFilter;
-use crate::world::World;
 
 /// The directives in force that name filters.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +48,7 @@ impl Candidate {
 pub fn choose(
     tx: &mut Transaction<'_>,
     in_force: &InForce<'_>,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
     head: &mut ResponseHead,
     length: Option<u64>,
 ) -> Vec<Filter> {
@@ -58,7 +58,7 @@ pub fn choose(
     for candidate in candidates {
         // The length of another filter's output is not known yet.
         let length = length.filter(|_| filters.is_empty());
-        let outcome = consider(tx, in_force, world, head, length, &candidate);
+        let outcome = consider(tx, in_force, context, head, length, &candidate);
         tx.trace(|| Event {
             step: "filter",
             place: None,
@@ -116,7 +116,7 @@ type Considered = Result<Filter, &'static str>;
 fn consider(
     tx: &mut Transaction<'_>,
     in_force: &InForce<'_>,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
     head: &mut ResponseHead,
     length: Option<u64>,
     candidate: &Candidate,
@@ -127,7 +127,7 @@ fn consider(
             if !is_whole_or_part(head) && !tx.state.env.contains(b"filter-errordocs") {
                 return Err("the status is not 200");
             }
-            let provider = provider(tx, world, head, smart).ok_or("no provider fits")?;
+            let provider = provider(tx, context, head, smart).ok_or("no provider fits")?;
             announce(provider.protocol, &mut head.fields);
             provider.kind
         }
@@ -152,7 +152,7 @@ fn is_whole_or_part(head: &ResponseHead) -> bool {
 /// Returns the provider that acts, the last declared first.
 fn provider<'s>(
     tx: &mut Transaction<'_>,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
     head: &mut ResponseHead,
     smart: &'s SmartFilter,
 ) -> Option<&'s Provider> {
@@ -162,8 +162,9 @@ fn provider<'s>(
             types.iter().any(|media_type| **media_type == value[..end])
         }),
         When::Expression(expression) => {
-            let outcome = tx
-                .with_head(head, true, |tx| expression.holds(tx, world, &mut Captures::default()));
+            let outcome = tx.with_head(head, true, |tx| {
+                expression.holds(tx, context, &mut Captures::default())
+            });
             outcome.unwrap_or_else(|error| {
                 tx.complain(None, format!("cannot evaluate FilterProvider's expression: {error}"));
                 false

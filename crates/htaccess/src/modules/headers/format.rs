@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
+use crate::evaluation_context::EvaluationContext;
 use crate::transaction::Transaction;
-use crate::world::World;
 
 /// A piece of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,32 +100,41 @@ fn unescape(mut text: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Joins the pieces.
-pub(super) fn render(parts: &[Part], tx: &Transaction<'_>, world: &mut dyn World) -> Vec<u8> {
+pub(super) fn render(
+    parts: &[Part],
+    tx: &Transaction<'_>,
+    context: &mut dyn EvaluationContext,
+) -> Vec<u8> {
     let mut out = Vec::new();
     for part in parts {
-        render_part(part, tx, world, &mut out);
+        render_part(part, tx, context, &mut out);
     }
     out
 }
 
-fn render_part(part: &Part, tx: &Transaction<'_>, world: &mut dyn World, out: &mut Vec<u8>) {
+fn render_part(
+    part: &Part,
+    tx: &Transaction<'_>,
+    context: &mut dyn EvaluationContext,
+    out: &mut Vec<u8>,
+) {
     // Writing to a Vec cannot fail.
     let _ = match part {
         Part::Text(text) => out.write_all(text),
         Part::Time => write!(out, "t={}", tx.client.time()),
         Part::Duration => {
-            write!(out, "D={}", world.host().elapsed(tx.client.depends_on_everything()))
+            write!(out, "D={}", context.host().elapsed(tx.client.depends_on_everything()))
         }
         Part::Load => {
             let [one, five, fifteen] =
-                world.host().load(tx.client.depends_on_everything()).averages;
+                context.host().load(tx.client.depends_on_everything()).averages;
             write!(out, "l={one:.2}/{five:.2}/{fifteen:.2}")
         }
         Part::Idle => {
-            write!(out, "i={}", world.host().load(tx.client.depends_on_everything()).idle)
+            write!(out, "i={}", context.host().load(tx.client.depends_on_everything()).idle)
         }
         Part::Busy => {
-            write!(out, "b={}", world.host().load(tx.client.depends_on_everything()).busy)
+            write!(out, "b={}", context.host().load(tx.client.depends_on_everything()).busy)
         }
         Part::Environment(name) => {
             let value = tx.state.env.value(name).unwrap_or(b"(null)");

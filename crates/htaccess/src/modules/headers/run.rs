@@ -7,11 +7,11 @@ use howdah_http::{Fields, Status, is_field_value, is_token};
 
 use super::format;
 use super::rule::{Action, Condition, Rule, Value};
+use crate::evaluation_context::EvaluationContext;
 use crate::fields::append;
 use crate::pattern::Captures;
 use crate::trace::Event;
 use crate::transaction::Transaction;
-use crate::world::World;
 
 mod edit;
 
@@ -63,19 +63,19 @@ pub(super) fn apply(
     tx: &mut Transaction<'_>,
     rules: &[Arc<Rule>],
     table: Table,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> Result<(), Status> {
     for rule in rules {
-        if let Some(reason) = idle(tx, rule, world) {
+        if let Some(reason) = idle(tx, rule, context) {
             tx.trace(|| event(rule, Vec::new(), format!("does not apply: {reason}")));
             continue;
         }
         if !tx.is_traced() {
-            act(tx, rule, table, world)?;
+            act(tx, rule, table, context)?;
             continue;
         }
         let before = shown(table.read(tx), &rule.name);
-        let outcome = act(tx, rule, table, world);
+        let outcome = act(tx, rule, table, context);
         let after = shown(table.read(tx), &rule.name);
         tx.trace(|| {
             let outcome = match outcome {
@@ -105,7 +105,11 @@ fn shown(fields: &Fields, name: &[u8]) -> String {
 }
 
 /// Returns why the rule does not act; `None` if it does.
-fn idle(tx: &mut Transaction<'_>, rule: &Rule, world: &mut dyn World) -> Option<&'static str> {
+fn idle(
+    tx: &mut Transaction<'_>,
+    rule: &Rule,
+    context: &mut dyn EvaluationContext,
+) -> Option<&'static str> {
     match &rule.condition {
         Condition::Always => None,
         Condition::Never => Some("`early` is before any folder is known"),
@@ -115,7 +119,7 @@ fn idle(tx: &mut Transaction<'_>, rule: &Rule, world: &mut dyn World) -> Option<
                 false => "the variable is set",
             }),
         Condition::Expression(expression) => {
-            match expression.holds(tx, world, &mut Captures::default()) {
+            match expression.holds(tx, context, &mut Captures::default()) {
                 Ok(true) => None,
                 Ok(false) => Some("the expression does not hold"),
                 Err(error) => {
@@ -135,7 +139,7 @@ fn act(
     tx: &mut Transaction<'_>,
     rule: &Rule,
     table: Table,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> Result<(), Status> {
     match &rule.action {
         Action::Unset => {
@@ -148,16 +152,16 @@ fn act(
             Ok(())
         }
         Action::Echo(pattern) => echo(tx, rule, pattern),
-        Action::Edit { pattern, every } => edit::edit(tx, rule, table, world, pattern, *every),
+        Action::Edit { pattern, every } => edit::edit(tx, rule, table, context, pattern, *every),
         Action::Note => {
-            let name = render(rule, tx, world);
+            let name = render(rule, tx, context);
             if let Some(value) = table.read(tx).value(&rule.name).map(<[u8]>::to_vec) {
                 tx.state.notes.set(&name, &value);
             }
             Ok(())
         }
         _ => {
-            let value = render(rule, tx, world);
+            let value = render(rule, tx, context);
             let value = checked(tx, rule, value)?;
             let sets = match rule.action {
                 Action::Set => true,
@@ -174,12 +178,16 @@ fn act(
 }
 
 /// Returns the rule's value for this request.
-fn render<'r>(rule: &'r Rule, tx: &mut Transaction<'_>, world: &mut dyn World) -> Cow<'r, [u8]> {
+fn render<'r>(
+    rule: &'r Rule,
+    tx: &mut Transaction<'_>,
+    context: &mut dyn EvaluationContext,
+) -> Cow<'r, [u8]> {
     match &rule.value {
         Value::Constant(value) => Cow::Borrowed(value),
-        Value::Parts(parts) => Cow::Owned(format::render(parts, tx, world)),
+        Value::Parts(parts) => Cow::Owned(format::render(parts, tx, context)),
         Value::Expression(expression) => {
-            match expression.render(tx, world, &mut Captures::default()) {
+            match expression.render(tx, context, &mut Captures::default()) {
                 Ok(value) => Cow::Owned(value),
                 Err(error) => {
                     tx.complain(Some(&rule.place), format!("cannot evaluate the value: {error}"));

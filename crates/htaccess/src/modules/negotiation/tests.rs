@@ -25,8 +25,8 @@ fn ask(directives: &str, names: &[&'static str], target: &str, fields: &str) -> 
     let request = request(target, fields);
     let mut tx = transaction(&request);
     tx.state.args = request.query().map(<[u8]>::to_vec);
-    let mut world = Nowhere { names: names.to_vec() };
-    let outcome = choose(&mut tx, &settings(directives), &mut world, &base);
+    let mut context = Nowhere { names: names.to_vec() };
+    let outcome = choose(&mut tx, &settings(directives), &mut context, &base);
     Answer {
         outcome,
         fields: tx.state.error_fields,
@@ -199,8 +199,8 @@ fn what_a_section_denies_is_no_variant() {
     let request = request("/a", "");
     let mut tx = transaction(&request);
     // Nothing is found there by a sub-request.
-    let mut world = Nowhere { names: vec!["a.html"] };
-    assert_eq!(choose(&mut tx, &with_section, &mut world, &base), Err(Status::NOT_FOUND));
+    let mut context = Nowhere { names: vec!["a.html"] };
+    assert_eq!(choose(&mut tx, &with_section, &mut context, &base), Err(Status::NOT_FOUND));
 }
 
 #[test]
@@ -209,11 +209,11 @@ fn variables() {
         let request = request("/a", "Accept-Encoding: gzip");
         let mut tx = transaction(&request);
         tx.state.env.set(name.as_bytes(), value.as_bytes());
-        let mut world = Nowhere {
+        let mut context = Nowhere {
             names: vec!["a.html.en", "a.html.de", "a.html.gz"],
         };
         let directives = format!("{LANGUAGES}\nAddEncoding gzip .gz");
-        let found = choose(&mut tx, &settings(&directives), &mut world, &base);
+        let found = choose(&mut tx, &settings(&directives), &mut context, &base);
         String::from_utf8(found.unwrap().unwrap()).unwrap()
     };
     assert_eq!(choose_with("prefer-language", "de"), "a.html.de");

@@ -7,9 +7,9 @@ use howdah_http::Status;
 use super::accept::{AcceptItem, SCRIPT};
 use crate::description::FileDescription;
 use crate::escape;
+use crate::evaluation_context::EvaluationContext;
 use crate::host::ProbeKind;
 use crate::transaction::Transaction;
-use crate::world::World;
 
 /// Properties of a folder's files by the directives of other modules.
 pub(crate) struct Files<'s> {
@@ -73,7 +73,7 @@ impl fmt::Display for Variant {
 pub(super) fn gather(
     tx: &mut Transaction<'_>,
     files: &Files<'_>,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> Result<Option<Vec<Variant>>, Status> {
     let filename = tx.state.filename.clone();
     let Some(slash) = filename.iter().rposition(|&byte| byte == b'/') else {
@@ -84,14 +84,14 @@ pub(super) fn gather(
         |entry: &[u8]| entry.strip_prefix(name).is_some_and(|rest| rest.first() == Some(&b'.'));
     let mut found = false;
     let mut variants = Vec::new();
-    for entry in world.host().entries(folder).iter().filter(|entry| begins(entry)) {
+    for entry in context.host().entries(folder).iter().filter(|entry| begins(entry)) {
         let path = [folder, entry].concat();
-        let Some(probe) = world.probe(&path).filter(|probe| probe.kind != ProbeKind::Directory)
+        let Some(probe) = context.probe(&path).filter(|probe| probe.kind != ProbeKind::Directory)
         else {
             continue;
         };
         found = true;
-        if probe.kind == ProbeKind::File && is_served(tx, files, world, name, entry) {
+        if probe.kind == ProbeKind::File && is_served(tx, files, context, name, entry) {
             variants.extend(variant(files, name, entry, probe.size));
         }
     }
@@ -111,7 +111,7 @@ pub(super) fn gather(
 fn is_served(
     tx: &mut Transaction<'_>,
     files: &Files<'_>,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
     asked: &[u8],
     entry: &[u8],
 ) -> bool {
@@ -129,7 +129,7 @@ fn is_served(
         uri.push(b'?');
         uri.extend_from_slice(args);
     }
-    world.lookup(tx, &uri).status == Status::OK
+    context.lookup(tx, &uri).status == Status::OK
 }
 
 /// Returns the variant of a file, if all its extensions are known or part of the requested name.

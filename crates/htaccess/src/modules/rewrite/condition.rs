@@ -7,13 +7,13 @@ use std::sync::Arc;
 use super::arguments;
 use super::expansion::{Expansion, RewriteError};
 use super::template::Template;
+use crate::evaluation_context::EvaluationContext;
 use crate::expression::Expression;
 use crate::host::ProbeKind;
 use crate::mistake::{Complaint, Place};
 use crate::number;
 use crate::pattern::{Captures, Pattern};
 use crate::transaction::Found;
-use crate::world::World;
 
 /// A compiled condition.
 #[derive(Debug)]
@@ -154,9 +154,9 @@ impl Condition {
     pub fn subject<'s>(
         &'s self,
         expansion: &Expansion<'s, '_>,
-        world: &mut dyn World,
+        context: &mut dyn EvaluationContext,
     ) -> Result<Cow<'s, [u8]>, RewriteError> {
-        self.subject.expand(expansion, world)
+        self.subject.expand(expansion, context)
     }
 
     /// Whether the condition holds for its expanded test string. A regular expression that matches
@@ -169,7 +169,7 @@ impl Condition {
         &self,
         subject: &[u8],
         found: &Known<'_>,
-        world: &mut dyn World,
+        context: &mut dyn EvaluationContext,
         captures: Option<&mut Captures>,
     ) -> Result<Option<bool>, RewriteError> {
         let passes = match &self.test {
@@ -177,7 +177,7 @@ impl Condition {
                 Some(captures) if !self.negated => pattern.captures(subject, captures)?,
                 _ => pattern.is_match(subject)?,
             },
-            Test::File(test) => file(*test, subject, found, world),
+            Test::File(test) => file(*test, subject, found, context),
             Test::Text { order, text, caseless } => order.holds(if *caseless {
                 caselessly(subject, text)
             } else if *order == Order::Equal {
@@ -282,7 +282,12 @@ fn regex(pattern: &[u8], caseless: bool) -> Result<Test, Complaint> {
         })
 }
 
-fn file(test: FileTest, path: &[u8], known: &Known<'_>, world: &mut dyn World) -> bool {
+fn file(
+    test: FileTest,
+    path: &[u8],
+    known: &Known<'_>,
+    context: &mut dyn EvaluationContext,
+) -> bool {
     if path == known.filename {
         match (test, known.found) {
             (FileTest::File, found) => return found == Found::File,
@@ -301,16 +306,18 @@ fn file(test: FileTest, path: &[u8], known: &Known<'_>, world: &mut dyn World) -
         return false;
     }
     match test {
-        FileTest::File => world.kind(&absolute) == Some(ProbeKind::File),
-        FileTest::Directory => world.kind(&absolute) == Some(ProbeKind::Directory),
-        FileTest::Link => world
+        FileTest::File => context.kind(&absolute) == Some(ProbeKind::File),
+        FileTest::Directory => context.kind(&absolute) == Some(ProbeKind::Directory),
+        FileTest::Link => context
             .host()
             .probe_link(&absolute)
             .is_some_and(|probe| probe.kind == ProbeKind::Link),
-        FileTest::NotEmpty => world
+        FileTest::NotEmpty => context
             .probe(&absolute)
             .is_some_and(|probe| probe.kind == ProbeKind::File && probe.size > 0),
-        FileTest::Executable => world.probe(&absolute).is_some_and(|probe| probe.mode & 0o111 != 0),
+        FileTest::Executable => {
+            context.probe(&absolute).is_some_and(|probe| probe.mode & 0o111 != 0)
+        }
     }
 }
 

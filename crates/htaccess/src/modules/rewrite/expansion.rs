@@ -4,7 +4,7 @@ use super::look_ahead::LookAhead;
 use crate::pattern::{Captures, Exhausted};
 use crate::transaction::Transaction;
 
-/// The values that a string is expanded from, besides the outside world.
+/// The values that a string is expanded from, besides what the context answers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Expansion<'s, 'r> {
     /// The request.

@@ -5,12 +5,16 @@ use howdah_http::Status;
 use super::run::{PASS_THROUGH, PROXY, RulesOutcome, Run};
 use super::{Config, Options, Outcome, trace, url};
 use crate::escape;
+use crate::evaluation_context::EvaluationContext;
 use crate::fields::can_be_sent;
 use crate::transaction::{Found, State, Transaction};
-use crate::world::World;
 
 /// Rewrites a request by the rules of a folder.
-pub fn fixup(transaction: &mut Transaction<'_>, config: &Config, world: &mut dyn World) -> Outcome {
+pub fn fixup(
+    transaction: &mut Transaction<'_>,
+    config: &Config,
+    context: &mut dyn EvaluationContext,
+) -> Outcome {
     if config.engine != Some(true) {
         return Outcome::Declined;
     }
@@ -27,7 +31,7 @@ pub fn fixup(transaction: &mut Transaction<'_>, config: &Config, world: &mut dyn
         transaction.complain(None, message);
         return Outcome::Status(Status::FORBIDDEN);
     }
-    let mut run = Run::new(transaction, config, world);
+    let mut run = Run::new(transaction, config, context);
     match run.all() {
         Ok(outcome) => result(&mut run, config, outcome),
         Err(_) => Outcome::Status(Status::INTERNAL_SERVER_ERROR),

@@ -6,10 +6,10 @@ use super::Config;
 use super::expansion::Expansion;
 use super::template::Template;
 use super::variables::Variable;
+use crate::evaluation_context::{EvaluationContext, Lookup};
 use crate::subrequest::{lookup_file, may_ask};
 use crate::transaction::Transaction;
 use crate::variables::Server;
-use crate::world::{Lookup, World};
 
 /// The results of sub-requests for the subject of a rule, where its strings ask for them.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub(super) fn look(
     subject: &[u8],
     config: &Config,
     transaction: &mut Transaction<'_>,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> LookAhead {
     let mut ahead = LookAhead::default();
     if !may_ask(transaction) {
@@ -39,14 +39,14 @@ pub(super) fn look(
         } else {
             [folder, subject].concat()
         };
-        ahead.url = Some(world.lookup(transaction, &url));
+        ahead.url = Some(context.lookup(transaction, &url));
     }
     if template.looks_ahead(true) {
         // As in Apache, an absolute path is asked for as a URL.
         ahead.file = Some(if is_url {
-            world.lookup(transaction, subject)
+            context.lookup(transaction, subject)
         } else {
-            lookup_file(transaction, &[&*config.directory, subject].concat(), world)
+            lookup_file(transaction, &[&*config.directory, subject].concat(), context)
         });
     }
     ahead
@@ -60,7 +60,7 @@ impl LookAhead {
         of_file: bool,
         variable: &'s Variable,
         expansion: &Expansion<'s, '_>,
-        world: &mut dyn World,
+        context: &mut dyn EvaluationContext,
     ) -> Cow<'s, [u8]> {
         let Some(found) = (if of_file { &self.file } else { &self.url }) else {
             return Cow::Borrowed(b"");
@@ -68,7 +68,7 @@ impl LookAhead {
         Cow::Borrowed(match variable {
             Variable::Environment(name) => match found.env.value(name) {
                 Some(value) => value,
-                None => return world.host().variable(name).unwrap_or_default().into(),
+                None => return context.host().variable(name).unwrap_or_default().into(),
             },
             Variable::Server(Server::Filename) => &found.filename,
             Variable::Server(Server::Uri) => &found.uri,
@@ -79,7 +79,7 @@ impl LookAhead {
             Variable::Server(Server::Method) => b"GET",
             Variable::Server(Server::IsSubrequest) => b"true",
             Variable::Server(Server::Protocol) => b"INCLUDED",
-            other => return other.value(expansion, world),
+            other => return other.value(expansion, context),
         })
     }
 }

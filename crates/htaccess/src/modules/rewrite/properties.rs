@@ -8,10 +8,10 @@ use howdah_http::{Request, Status};
 
 use super::{Outcome, fixup, url};
 use crate::client::Client;
+use crate::evaluation_context::{EvaluationContext, Lookup};
 use crate::host::{Host, Probe, ProbeKind};
 use crate::trace::Trace;
 use crate::transaction::{Found, State, Transaction};
-use crate::world::{Lookup, World};
 use crate::{CompileContext, compile};
 
 /// A file of directives, a path, a query and a request field's value, with zero bytes between them.
@@ -94,10 +94,10 @@ fn state(path: &[u8], query: &[u8]) -> State {
     }
 }
 
-/// A world in which every second file is there.
+/// A context in which every second file exists.
 struct Half;
 
-impl World for Half {
+impl EvaluationContext for Half {
     fn host(&mut self) -> &mut dyn Host {
         self
     }

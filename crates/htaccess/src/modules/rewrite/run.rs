@@ -3,6 +3,7 @@
 mod conditions;
 mod effects;
 
+use crate::evaluation_context::EvaluationContext;
 use crate::modules::rewrite::Config;
 use crate::modules::rewrite::condition::Known;
 use crate::modules::rewrite::expansion::{Expansion, RewriteError};
@@ -12,14 +13,13 @@ use crate::modules::rewrite::rule::{Rule, Switches};
 use crate::modules::rewrite::trace;
 use crate::pattern::{Candidates, Captures};
 use crate::transaction::{State, Transaction};
-use crate::world::World;
 
 /// The application of rules to a request.
 pub(super) struct Run<'a, 'r> {
     /// The request, whose file name, query and PATH_INFO the rules change.
     pub transaction: &'a mut Transaction<'r>,
-    /// The outside world.
-    pub world: &'a mut dyn World,
+    /// Answers questions about the host and about sub-requests.
+    pub context: &'a mut dyn EvaluationContext,
     config: &'a Config,
     /// The file name before any rule changed it; `None` while none has.
     original: Option<Vec<u8>>,
@@ -89,12 +89,12 @@ impl<'a, 'r> Run<'a, 'r> {
     pub fn new(
         transaction: &'a mut Transaction<'r>,
         config: &'a Config,
-        world: &'a mut dyn World,
+        context: &'a mut dyn EvaluationContext,
     ) -> Run<'a, 'r> {
         Run {
             status: transaction.state.status.code(),
             transaction,
-            world,
+            context,
             config,
             original: None,
             original_args: None,
@@ -290,7 +290,9 @@ impl<'a, 'r> Run<'a, 'r> {
     }
 
     /// Returns the values that strings are expanded from, and the parts that change meanwhile.
-    fn parts(&mut self) -> (Expansion<'_, 'r>, &mut dyn World, Known<'_>, &mut Captures) {
+    fn parts(
+        &mut self,
+    ) -> (Expansion<'_, 'r>, &mut dyn EvaluationContext, Known<'_>, &mut Captures) {
         let state = &self.transaction.state;
         let expansion = Expansion {
             transaction: &*self.transaction,
@@ -302,7 +304,7 @@ impl<'a, 'r> Run<'a, 'r> {
             filename: self.original.as_deref().unwrap_or(&state.filename),
             found: state.found,
         };
-        (expansion, &mut *self.world, known, &mut self.spare)
+        (expansion, &mut *self.context, known, &mut self.spare)
     }
 
     fn rename(&mut self, name: Vec<u8>) {

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use super::expansion::{Expansion, RewriteError};
 use super::variables::Variable;
 use crate::escape;
-use crate::world::World;
+use crate::evaluation_context::EvaluationContext;
 
 /// A string to be expanded, in its parts.
 #[derive(Debug)]
@@ -118,15 +118,15 @@ impl Template {
     pub fn expand<'s>(
         &'s self,
         expansion: &Expansion<'s, '_>,
-        world: &mut dyn World,
+        context: &mut dyn EvaluationContext,
     ) -> Result<Cow<'s, [u8]>, RewriteError> {
         match &*self.parts {
             [] => Ok(Cow::Borrowed(b"")),
             [Part::Literal { text, .. }] => Ok(Cow::Borrowed(text)),
-            [Part::Variable(variable)] => Ok(variable.value(expansion, world)),
+            [Part::Variable(variable)] => Ok(variable.value(expansion, context)),
             [Part::OfCondition(group)] => Ok(Cow::Borrowed(expansion.condition.group(*group))),
             [Part::OfRule(group)] => Ok(Cow::Borrowed(expansion.rule.group(*group))),
-            _ => self.write(expansion, world, None, false).map(|(text, _)| Cow::Owned(text)),
+            _ => self.write(expansion, context, None, false).map(|(text, _)| Cow::Owned(text)),
         }
     }
 
@@ -137,10 +137,10 @@ impl Template {
     pub fn expand_escaped(
         &self,
         expansion: &Expansion<'_, '_>,
-        world: &mut dyn World,
+        context: &mut dyn EvaluationContext,
         escape: Option<&Escape>,
     ) -> Result<Vec<u8>, RewriteError> {
-        self.write(expansion, world, escape, false).map(|(text, _)| text)
+        self.write(expansion, context, escape, false).map(|(text, _)| text)
     }
 
     /// Expands a substitution. Returns the string, and whether the `?` that begins its query came
@@ -151,17 +151,17 @@ impl Template {
     pub fn substitute(
         &self,
         expansion: &Expansion<'_, '_>,
-        world: &mut dyn World,
+        context: &mut dyn EvaluationContext,
         escape: Option<&Escape>,
         last: bool,
     ) -> Result<(Vec<u8>, bool), RewriteError> {
-        self.write(expansion, world, escape, last)
+        self.write(expansion, context, escape, last)
     }
 
     fn write(
         &self,
         expansion: &Expansion<'_, '_>,
-        world: &mut dyn World,
+        context: &mut dyn EvaluationContext,
         escape: Option<&Escape>,
         last: bool,
     ) -> Result<(Vec<u8>, bool), RewriteError> {
@@ -172,14 +172,14 @@ impl Template {
             match part {
                 Part::Literal { text, .. } => out.extend_from_slice(text),
                 Part::Variable(variable) => {
-                    out.extend_from_slice(&variable.value(expansion, world))
+                    out.extend_from_slice(&variable.value(expansion, context))
                 }
                 Part::OfRule(group) => captured(expansion.rule.group(*group), escape, &mut out),
                 Part::OfCondition(group) => {
                     captured(expansion.condition.group(*group), escape, &mut out)
                 }
                 Part::Map(default) => {
-                    let (text, _) = default.write(expansion, world, escape, last)?;
+                    let (text, _) = default.write(expansion, context, escape, last)?;
                     out.extend_from_slice(&text);
                 }
             }

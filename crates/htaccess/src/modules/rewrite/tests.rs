@@ -1,12 +1,12 @@
 //! Rules on requests. The expected answers are what Apache 2.4.71 does in a folder's file.
 
 use crate::client::Unrepeatable;
+use crate::evaluation_context::{EvaluationContext, Lookup};
 use crate::host::{Host, Probe, ProbeKind};
 use crate::modules::rewrite::{self, Outcome};
 use crate::testing::{request, settings, transaction};
 use crate::trace::Trace;
 use crate::transaction::{Found, Transaction};
-use crate::world::{Lookup, World};
 use crate::{Settings, State};
 
 mod conditions;
@@ -37,7 +37,7 @@ fn kind(path: &[u8]) -> Option<ProbeKind> {
     }
 }
 
-impl World for Tree {
+impl EvaluationContext for Tree {
     fn host(&mut self) -> &mut dyn Host {
         self
     }

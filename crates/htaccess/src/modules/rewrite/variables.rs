@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use super::expansion::Expansion;
 use super::url;
+use crate::evaluation_context::EvaluationContext;
 use crate::transaction::Transaction;
 use crate::variables::{Server, field, field_value, fixed, origin};
-use crate::world::World;
 
 /// A compiled variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,18 +84,18 @@ impl Variable {
     pub fn value<'s>(
         &'s self,
         expansion: &Expansion<'s, '_>,
-        world: &mut dyn World,
+        context: &mut dyn EvaluationContext,
     ) -> Cow<'s, [u8]> {
         let transaction = expansion.transaction;
         match self {
-            Variable::Server(server) => server.value(transaction, world),
+            Variable::Server(server) => server.value(transaction, context),
             Variable::Field(name) => field_value(transaction, name),
             Variable::Environment(name) => match transaction.state.env.value(name) {
                 Some(value) => Cow::Borrowed(value),
-                None => world.host().variable(name).unwrap_or_default().into(),
+                None => context.host().variable(name).unwrap_or_default().into(),
             },
-            Variable::OfUrl(variable) => expansion.ahead.value(false, variable, expansion, world),
-            Variable::OfFile(variable) => expansion.ahead.value(true, variable, expansion, world),
+            Variable::OfUrl(variable) => expansion.ahead.value(false, variable, expansion, context),
+            Variable::OfFile(variable) => expansion.ahead.value(true, variable, expansion, context),
             Variable::Unknown => Cow::Borrowed(b""),
         }
     }

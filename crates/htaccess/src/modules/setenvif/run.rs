@@ -6,11 +6,11 @@ use howdah_http::Status;
 
 use super::Config;
 use super::list::{Attribute, List, Rule, Run, Test};
+use crate::evaluation_context::EvaluationContext;
 use crate::pattern::{Candidates, Captures, Exhausted};
 use crate::trace::Event;
 use crate::transaction::Transaction;
 use crate::variables::field_value;
-use crate::world::World;
 
 /// Sets the variables of the rules that match, in the phase after the folder walk
 /// (`ap_run_header_parser`).
@@ -21,11 +21,11 @@ use crate::world::World;
 pub fn header_parser(
     tx: &mut Transaction<'_>,
     config: &Config,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
 ) -> Result<(), Status> {
     let mut pass = Pass {
         tx,
-        world,
+        context,
         value: Vec::new(),
         captures: Captures::default(),
         candidates: Candidates::default(),
@@ -35,7 +35,7 @@ pub fn header_parser(
 
 struct Pass<'p, 'r> {
     tx: &'p mut Transaction<'r>,
-    world: &'p mut dyn World,
+    context: &'p mut dyn EvaluationContext,
     /// The value of the current attribute.
     value: Vec<u8>,
     captures: Captures,
@@ -91,7 +91,7 @@ impl Pass<'_, '_> {
             }
             Test::Expression(expression) => {
                 self.captures.begin(&self.value);
-                match expression.holds(self.tx, self.world, &mut self.captures) {
+                match expression.holds(self.tx, self.context, &mut self.captures) {
                     Ok(holds) => {
                         // As in Apache, the last subject of the expression is the value from here
                         // on.

@@ -12,14 +12,14 @@ use super::check;
 use crate::Client;
 use crate::Settings;
 use crate::client::Unrepeatable;
+use crate::evaluation_context::EvaluationContext;
 use crate::host::{Host, LookedUp, Owners, Verified};
 use crate::modules::auth::password;
 use crate::testing::{request, settings, transaction};
 use crate::trace::Trace;
 use crate::transaction::{Denial, Transaction};
-use crate::world::World;
 
-/// A world with files of users and groups, in which 192.0.2.1 is `client.example.org`.
+/// A context with files of users and groups, in which 192.0.2.1 is `client.example.org`.
 #[derive(Default)]
 pub(crate) struct Site {
     /// Whether names of hosts are not looked up.
@@ -35,7 +35,7 @@ const GROUPS: &[u8] = b"admins: ann\nstaff: ann bob\nwww-data: bob\n";
 /// Of realm `Realm`, `ann` with password `secret`.
 const DIGESTS: &[u8] = b"ann:Realm:ca111ad04a5b32af87475db6564b8cc9\n";
 
-impl World for Site {
+impl EvaluationContext for Site {
     fn host(&mut self) -> &mut dyn Host {
         self
     }
@@ -192,9 +192,9 @@ fn who_authenticates_is_known_afterwards() {
 #[test]
 fn a_slow_password_puts_the_answer_off() {
     let settings = merged(&[USERS_OF, "Require valid-user"]);
-    let mut world = Site { is_slow: true, ..Site::default() };
+    let mut context = Site { is_slow: true, ..Site::default() };
     let asked = Asked::new("GET ann:secret");
-    let outcome = check(&mut asked.transaction(), &settings, &mut world);
+    let outcome = check(&mut asked.transaction(), &settings, &mut context);
     assert_eq!(outcome, Err(Denial::Later));
 }
 

@@ -4,9 +4,9 @@ use howdah_http::Status;
 
 use super::super::rule::Rule;
 use super::{Table, checked, exhausted, render};
+use crate::evaluation_context::EvaluationContext;
 use crate::pattern::{Captures, Exhausted, Pattern, substitute};
 use crate::transaction::Transaction;
-use crate::world::World;
 use std::borrow::Cow;
 
 /// Changes the value of each line of the field.
@@ -14,7 +14,7 @@ pub(super) fn edit(
     tx: &mut Transaction<'_>,
     rule: &Rule,
     table: Table,
-    world: &mut dyn World,
+    context: &mut dyn EvaluationContext,
     pattern: &Pattern,
     every: bool,
 ) -> Result<(), Status> {
@@ -24,7 +24,7 @@ pub(super) fn edit(
     if old.is_empty() && media_type.is_none() {
         return Ok(());
     }
-    let replacement = render(rule, tx, world).into_owned();
+    let replacement = render(rule, tx, context).into_owned();
     let mut edited = |value: &[u8]| {
         let value =
             replace(pattern, value, &replacement, every).map_err(|_| exhausted(tx, rule))?;

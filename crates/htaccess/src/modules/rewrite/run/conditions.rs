@@ -51,13 +51,13 @@ impl Run<'_, '_> {
         }
         self.look_ahead(&condition.subject);
         let is_traced = self.transaction.is_traced();
-        let (expansion, world, known, spare) = self.parts();
-        let subject = condition.subject(&expansion, world)?;
+        let (expansion, context, known, spare) = self.parts();
+        let subject = condition.subject(&expansion, context)?;
         let length = subject.len();
         let wanted = if captures || is_traced { Some(spare) } else { None };
         let captures =
             wanted.is_some() && !condition.negated && matches!(condition.test, Test::Regex(_));
-        let decided = condition.holds(&subject, &known, world, wanted)?;
+        let decided = condition.holds(&subject, &known, context, wanted)?;
         let subject = (is_traced || decided.is_none()).then(|| subject.into_owned());
         self.charge(length)?;
         let holds = match (decided, &subject) {
@@ -82,8 +82,8 @@ impl Run<'_, '_> {
     ) -> Result<Option<usize>, RewriteError> {
         self.look_ahead(&first.subject);
         let mut candidates = std::mem::take(&mut self.candidates);
-        let (expansion, world, _, spare) = self.parts();
-        let subject = first.subject(&expansion, world)?;
+        let (expansion, context, _, spare) = self.parts();
+        let subject = first.subject(&expansion, context)?;
         let found = list.set.first_match(&subject, &mut candidates, spare)?;
         let length = subject.len();
         self.candidates = candidates;
@@ -97,8 +97,8 @@ impl Run<'_, '_> {
     /// Whether a condition with a sub-request holds.
     fn subrequest(&mut self, condition: &Condition, subject: &[u8]) -> bool {
         let passes = match condition.test {
-            Test::Url => subrequest::is_url(self.transaction, subject, self.world),
-            _ => subrequest::is_file(self.transaction, subject, self.world),
+            Test::Url => subrequest::is_url(self.transaction, subject, self.context),
+            _ => subrequest::is_file(self.transaction, subject, self.context),
         };
         passes != condition.negated
     }
@@ -110,7 +110,7 @@ impl Run<'_, '_> {
         }
         let subject = self.subject().to_vec();
         self.ahead =
-            look_ahead::look(template, &subject, self.config, self.transaction, self.world);
+            look_ahead::look(template, &subject, self.config, self.transaction, self.context);
     }
 
     /// Whether an expression holds. One that cannot be evaluated does not.
@@ -119,7 +119,7 @@ impl Run<'_, '_> {
             return false;
         };
         self.spare.clear();
-        let result = expression.holds(self.transaction, self.world, &mut self.spare);
+        let result = expression.holds(self.transaction, self.context, &mut self.spare);
         let passes = *result.as_ref().unwrap_or(&false);
         if passes && !condition.negated {
             std::mem::swap(&mut self.spare, &mut self.by_condition);

@@ -18,8 +18,8 @@ impl Run<'_, '_> {
         let escape = rule.has(Switches::ESCAPE).then_some(&rule.effects.escape);
         let last = rule.has(Switches::QUERY_LAST);
         self.look_ahead(&rule.substitution);
-        let (expansion, world, ..) = self.parts();
-        let (text, is_unsafe) = rule.substitution.substitute(&expansion, world, escape, last)?;
+        let (expansion, context, ..) = self.parts();
+        let (text, is_unsafe) = rule.substitution.substitute(&expansion, context, escape, last)?;
         self.charge(text.len())?;
         if is_unsafe && !rule.has(Switches::UNSAFE_ALLOW_3F) {
             self.transaction.complain(
@@ -92,8 +92,8 @@ impl Run<'_, '_> {
         match assignment {
             Assignment::Set { name, value } => {
                 self.look_ahead(value);
-                let (expansion, world, ..) = self.parts();
-                let text = value.expand(&expansion, world)?;
+                let (expansion, context, ..) = self.parts();
+                let text = value.expand(&expansion, context)?;
                 // Most are empty, such as a password that is handed on and was not sent.
                 let text = if text.is_empty() { Vec::new() } else { text.into_owned() };
                 self.charge(text.len())?;
@@ -116,8 +116,8 @@ impl Run<'_, '_> {
                 return Ok(None);
             };
             self.look_ahead(template);
-            let (expansion, world, ..) = self.parts();
-            let text = template.expand_escaped(&expansion, world, escape)?;
+            let (expansion, context, ..) = self.parts();
+            let text = template.expand_escaped(&expansion, context, escape)?;
             Ok(Some(text.to_ascii_lowercase()).filter(|text| !text.is_empty()))
         };
         let (kind, handler) = (forced(&rule.effects.kind)?, forced(&rule.effects.handler)?);
@@ -128,8 +128,8 @@ impl Run<'_, '_> {
 
     fn expanded(&mut self, template: &Template) -> Result<Vec<u8>, RewriteError> {
         self.look_ahead(template);
-        let (expansion, world, ..) = self.parts();
-        let text = template.expand(&expansion, world).map(Cow::into_owned)?;
+        let (expansion, context, ..) = self.parts();
+        let text = template.expand(&expansion, context).map(Cow::into_owned)?;
         self.charge(text.len())?;
         Ok(text)
     }

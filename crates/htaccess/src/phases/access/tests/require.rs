@@ -188,10 +188,10 @@ fn merging_with_the_folders_above() {
 #[test]
 fn without_names_of_hosts_nobody_gets_in_by_one() {
     let answers = |text: &str| {
-        let mut world = Site { nameless: true, ..Site::default() };
+        let mut context = Site { nameless: true, ..Site::default() };
         let asked = Asked::new("GET");
         let mut tx = asked.transaction();
-        let code = code(check(&mut tx, &merged(&[text]), &mut world));
+        let code = code(check(&mut tx, &merged(&[text]), &mut context));
         assert!(!tx.state.complaints.is_empty(), "{text}");
         code
     };

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use howdah_htaccess::evaluation_context::{EvaluationContext, Lookup};
 use howdah_htaccess::host::{Host, Probe, ProbeKind};
-use howdah_htaccess::world::{Lookup, World};
 use howdah_htaccess::{Settings, Transaction};
 
 use super::Evaluation;
@@ -11,7 +11,7 @@ use crate::documents::{DocumentHost, PathKind};
 use crate::path::DocumentPath;
 
 /// One request's evaluation, as its directives see it.
-pub(super) struct RequestWorld<'w, 'a, 'r, H> {
+pub(super) struct PhaseContext<'w, 'a, 'r, H> {
     evaluation: &'w mut Evaluation<'a, 'r, H>,
     path: &'w DocumentPath,
     kind: PathKind,
@@ -19,24 +19,24 @@ pub(super) struct RequestWorld<'w, 'a, 'r, H> {
     under: Option<(&'w Arc<Settings>, bool)>,
 }
 
-impl<'w, 'a, 'r, H: DocumentHost> RequestWorld<'w, 'a, 'r, H> {
+impl<'w, 'a, 'r, H: DocumentHost> PhaseContext<'w, 'a, 'r, H> {
     pub(super) fn new(
         evaluation: &'w mut Evaluation<'a, 'r, H>,
         path: &'w DocumentPath,
         kind: PathKind,
     ) -> Self {
-        RequestWorld { evaluation, path, kind, under: None }
+        PhaseContext { evaluation, path, kind, under: None }
     }
 
-    /// For a request that has been let through under these settings. Its sub-requests under the same
-    /// settings are let through as well.
+    /// For a request that has been let through under these settings. Its sub-requests under the
+    /// same settings are let through as well.
     pub(super) fn under(mut self, settings: &'w Arc<Settings>, slash: bool) -> Self {
         self.under = Some((settings, slash));
         self
     }
 }
 
-impl<H: DocumentHost> World for RequestWorld<'_, '_, '_, H> {
+impl<H: DocumentHost> EvaluationContext for PhaseContext<'_, '_, '_, H> {
     fn host(&mut self) -> &mut dyn Host {
         self.evaluation.host
     }

@@ -1,14 +1,14 @@
 //! The request that the tested expressions read.
 
 use crate::client::Unrepeatable;
+use crate::evaluation_context::{EvaluationContext, Lookup};
 use crate::host::{Host, Owners, Probe, ProbeKind};
 use crate::transaction::Transaction;
-use crate::world::{Lookup, World};
 
 /// `/files` with some things in it, and `OS` in the environment.
 pub(super) struct Disk;
 
-impl World for Disk {
+impl EvaluationContext for Disk {
     fn host(&mut self) -> &mut dyn Host {
         self
     }

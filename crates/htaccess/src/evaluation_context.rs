@@ -7,7 +7,7 @@ use crate::transaction::Transaction;
 
 /// The evaluation of one request, as its directives see it: the way to the [`Host`], what is known
 /// of the request's own files, and sub-requests.
-pub trait World {
+pub trait EvaluationContext {
     /// Returns the outside.
     fn host(&mut self) -> &mut dyn Host;
 
@@ -18,8 +18,8 @@ pub trait World {
     }
 
     /// Returns the type of the file at an absolute path, links followed. Cheaper than
-    /// [`probe`](World::probe) for the file that the request is for, which nearly every rewrite
-    /// condition asks about.
+    /// [`probe`](EvaluationContext::probe) for the file that the request is for, which nearly every
+    /// rewrite condition asks about.
     fn kind(&mut self, path: &[u8]) -> Option<ProbeKind> {
         self.probe(path).map(|probe| probe.kind)
     }

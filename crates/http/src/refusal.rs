@@ -1,0 +1,30 @@
+//! The refusal of a request.
+
+use std::fmt;
+
+use crate::Status;
+
+/// The reason why a request is refused. The connection is closed after the answer: the start of the
+/// next request is unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// 400, 413, 414, 417, 421, 431, 501 or 505.
+    pub status: Status,
+    /// The mistake, for the log.
+    pub why: &'static str,
+}
+
+impl Refusal {
+    /// 400 Bad Request.
+    pub const fn bad(why: &'static str) -> Refusal {
+        Refusal { status: Status::BAD_REQUEST, why }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} {}: {}", self.status, self.status.reason(), self.why)
+    }
+}
+
+impl std::error::Error for Refusal {}
