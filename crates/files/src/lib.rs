@@ -23,8 +23,8 @@
 //! match store.answer(client.request(), &path, file) {
 //!     // The head is shared by all responses of the file.
 //!     Answer::Whole { representation, body } => {}
-//!     // Goes through `h1::encode_head` with `Framing::of(method, version, head.status, Some(length))`.
-//!     Answer::Composed { head, length, body } => {}
+//!     // A part, or that nothing has changed, with a head of its own.
+//!     Answer::Composed { head, length, body, modified } => {}
 //!     // The same as `Whole`, with the entity tag that directives want.
 //!     Answer::Retagged { .. } => {}
 //!     // An error page of the front's own.
