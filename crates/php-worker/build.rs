@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What is asked for, in this order, when the environment names none.
+/// The programs that are asked, in this order, when the environment names none.
 const PHP_CONFIGS: [&str; 4] = ["php-config8.4", "php-config8.3", "php-config8.2", "php-config"];
 
 /// The shim.

@@ -77,8 +77,9 @@ impl Config {
         Ok(config)
     }
 
-    /// What `howdah serve DIR` runs: one site that answers for every host name, at `directory`
-    /// (best given as an absolute path), on `127.0.0.1:8080` unless `options` says otherwise.
+    /// The configuration of `howdah serve DIR`: one site that answers for every host name, at
+    /// `directory` (best given as an absolute path), on `127.0.0.1:8080` unless `options` says
+    /// otherwise.
     pub fn for_directory(directory: &Path, options: DirectoryOptions) -> Config {
         let mut config = Config::default();
         if !options.listen.is_empty() {

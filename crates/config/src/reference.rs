@@ -13,7 +13,7 @@ pub const COMMAND: &str = "cargo run -q -p howdah-config --example reference > d
 pub struct Chapter {
     /// How the section is headed in the file; empty for the top.
     pub heading: &'static str,
-    /// What it is.
+    /// The description.
     pub about: &'static str,
     /// Its keys.
     pub keys: Vec<Key>,

@@ -23,13 +23,13 @@ pub(crate) trait Section: Default {
 pub struct Key {
     /// As written in the file.
     pub name: &'static str,
-    /// What its value may be, in words.
+    /// The allowed values, in words.
     pub kind: String,
     /// The default as it would be written, or a word such as `unset`.
     pub default: String,
     /// Why that is the default.
     pub why: &'static str,
-    /// What the key does.
+    /// The effect of the key.
     pub doc: &'static str,
 }
 

@@ -39,7 +39,7 @@ section! {
         /// A file that holds the supervisor's process id while the server runs.
         pid_file ("pid_file"): Option<PathBuf> as Optional<File> = None,
             "Unset is no file: service managers follow the process itself.";
-        /// What a client may send and how long it may take.
+        /// Limits on what a client may send, and on the time that it may take.
         limits ("limits"): Limits as Table<Limits> = Limits::default(),
             "See `[limits]` below.";
         /// Where logs go.
@@ -52,8 +52,8 @@ section! {
 }
 
 section! {
-    /// What a client may send and how long it may take. Each limit names the answer to a client
-    /// that exceeds it.
+    /// Limits on what a client may send, and on the time that it may take. Each limit names the
+    /// answer to a client that exceeds it.
     pub struct Limits {
         /// Connections open at once, over all listeners. Further ones wait in the kernel's
         /// queue.
@@ -133,7 +133,7 @@ section! {
 section! {
     /// A site: the names it answers for and what it serves. Each `[[site]]` begins another.
     pub struct Site {
-        /// What logs, metrics and the PHP pool are called: letters, digits, `.`, `_` and `-`.
+        /// The name in logs and metrics, and of the PHP pool: letters, digits, `.`, `_` and `-`.
         name ("name"): String as PlainName = String::new(),
             "Unset is the first host without its `*.`, or `default` for `*`.";
         /// The host names: `"example.org"`, `"*.example.org"` for every name below it, `"*"` for
@@ -150,11 +150,11 @@ section! {
         index ("index"): Vec<String> as List<PlainName> =
             ["index.php", "index.html", "index.htm"].map(str::to_owned).to_vec(),
             "PHP is first because a site that has both wants its application to answer.";
-        /// What to try for a path, in order. `$uri` is the file or script that the path names, or
-        /// the index file of the folder that it names; `$uri/` is that folder even without an index
-        /// file; `$uri.html` is the path with a suffix; a path such as `/index.php` is that script,
-        /// which sees the URL in REQUEST_URI and always the query string; `=404` (last) is that
-        /// status. The last step is final.
+        /// The steps that are tried for a path, in order. `$uri` is the file or script that the
+        /// path names, or the index file of the folder that it names; `$uri/` is that folder even
+        /// without an index file; `$uri.html` is the path with a suffix; a path such as
+        /// `/index.php` is that script, which sees the URL in REQUEST_URI and always the query
+        /// string; `=404` (last) is that status. The last step is final.
         try_files ("try"): Vec<TryStep> as Try = vec![TryStep::Uri],
             "A path that does not exist is 404. Frameworks need `[\"$uri\", \"/index.php\"]`.";
         /// Which symbolic links below the root are followed: `"owner"` (link and target have the
@@ -173,9 +173,10 @@ section! {
         /// in and all below it. What they may say is in [htaccess.md](htaccess.md).
         htaccess ("htaccess"): bool as Flag = true,
             "The files of an existing site map its URLs and protect its secrets.";
-        /// What `.htaccess` files may say, as Apache's `AllowOverride`: classes of directives, and
-        /// with `Options=` which options. A directive that is not allowed is an error: 500 for what
-        /// the file covers. With `"None"` and no `allow_override_list` they are not read.
+        /// The directives that `.htaccess` files may have, as Apache's `AllowOverride`: classes of
+        /// directives, and with `Options=` which options. A directive that is not allowed is an
+        /// error: 500 for what the file covers. With `"None"` and no `allow_override_list` they are
+        /// not read.
         allow_override ("allow_override"): AllowOverride as Overrides = AllowOverride::all(),
             "Anybody who may write such a file may also write a script, which may do more.";
         /// Directives that `.htaccess` files may use besides, as Apache's `AllowOverrideList`.

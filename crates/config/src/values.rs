@@ -96,7 +96,7 @@ pub enum Symlinks {
     Inside,
 }
 
-/// What a site's `.htaccess` files may say, as Apache's `AllowOverride`.
+/// The directives that a site's `.htaccess` files may have, as Apache's `AllowOverride`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowOverride {
     /// The classes of directives that are allowed, each once.
@@ -289,7 +289,7 @@ impl Upstream {
         Some((upstream, &rest[end..]))
     }
 
-    /// What follows the server in `url`, path and query, if `url` is this server's. A URL that
+    /// Returns path and query of `url`, if `url` is this server's. A URL that
     /// names no socket is also that of a server on one.
     pub fn path_of<'u>(&self, url: &'u [u8]) -> Option<&'u [u8]> {
         let (named, rest) = Upstream::split(url)?;
@@ -315,7 +315,7 @@ impl fmt::Display for Upstream {
     }
 }
 
-/// What follows `prefix`, whose letters may be of any case.
+/// Returns the text after `prefix`, whose letters may be of any case.
 fn strip<'t>(text: &'t [u8], prefix: &[u8]) -> Option<&'t [u8]> {
     let (start, rest) = text.split_at_checked(prefix.len())?;
     start.eq_ignore_ascii_case(prefix).then_some(rest)

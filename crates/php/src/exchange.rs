@@ -41,7 +41,7 @@ pub enum ExchangeError {
     NotBegun,
     /// The script ran longer than the pool's `request_timeout`. The worker is killed.
     TimedOut,
-    /// What the worker sent is no response.
+    /// The worker's bytes are no response.
     Malformed(Corrupt),
 }
 

@@ -48,7 +48,7 @@ pub enum DispatchError {
     TooLarge,
 }
 
-/// What the front knows of a worker, for `howdah status`.
+/// A worker as the front knows it, for `howdah status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkerFacts {
     /// Its process.
@@ -199,7 +199,7 @@ impl Pool {
 
 const NONSENSE: &str = "its shared memory or its sockets were tampered with";
 
-/// What happened to a pool.
+/// An event of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PoolEvent {
     /// PHP has started in its zygote.

@@ -75,7 +75,7 @@ impl Drop for Lease {
     }
 }
 
-/// What a message of the zygote said.
+/// The content of a zygote's message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ZygoteEvent {
     /// PHP has started there.

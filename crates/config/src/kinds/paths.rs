@@ -137,7 +137,7 @@ impl ValueKind for SymlinkPolicy {
     }
 }
 
-/// What to try for a path, in order.
+/// The steps that are tried for a path, in order.
 pub(crate) struct Try;
 
 impl ValueKind for Try {

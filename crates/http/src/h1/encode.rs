@@ -122,10 +122,10 @@ pub fn encode_chunk_size(out: &mut Vec<u8>, length: usize) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// What asks a waiting client for its content (RFC 9110 §15.2.1).
+/// The interim response that asks a waiting client for its content (RFC 9110 §15.2.1).
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// What ends chunked content: the last chunk and an empty trailer section.
+/// The end of chunked content: the last chunk and an empty trailer section.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 /// The status line names our own version, also to HTTP/1.0 (RFC 9110 §6.2).
@@ -182,5 +182,5 @@ fn is_ours(name: &[u8]) -> bool {
     ours.iter().any(|our| name.eq_ignore_ascii_case(our))
 }
 
-/// What the fixed lines take at most: status line, Date, Server, framing, Connection.
+/// Bytes of the fixed lines at most: status line, Date, Server, framing, Connection.
 const OVERHEAD: usize = 256;

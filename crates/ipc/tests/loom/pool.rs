@@ -110,7 +110,7 @@ impl Pool {
         }
     }
 
-    /// What is still to be had, after everybody else has ended.
+    /// Returns what is left after all others have ended.
     fn rest(&self) -> Vec<SlotState> {
         let mut taken = Vec::new();
         while let Some(slot) = self.queue().pop() {
@@ -216,7 +216,7 @@ fn a_request_in_the_place_of_a_cancelled_one_is_not_forgotten() {
     });
 }
 
-/// What the front wrote into the slot, the worker that takes it sees; what the worker wrote, the
+/// The worker that takes a slot sees what the front wrote into it; what the worker wrote, the
 /// front sees with Done. Guards: Release of `submit` and `finish`, Acquire of `look` and of either
 /// access in `take`.
 #[test]

@@ -37,7 +37,7 @@ pub fn attach_again(attach: &Attach) -> Attachment {
     Attachment::new(copy).unwrap()
 }
 
-/// What a test asks a worker for: it stands in the inline body, or in the file's first bytes.
+/// A test's order to a worker: it is in the inline body, or in the file's first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Order {
     /// Names the request; the response's bytes follow from it.
@@ -46,11 +46,11 @@ pub struct Order {
     pub size: u32,
     /// Bytes per `write`.
     pub chunk: u32,
-    /// What else to do.
+    /// Further work.
     pub extra: Extra,
 }
 
-/// What a worker does besides answering.
+/// The work of a worker besides answering.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Extra {

@@ -382,7 +382,7 @@ impl Pool {
         self.ended = true;
     }
 
-    /// What is in the log now; waits for no more.
+    /// Returns the log so far, without waiting.
     fn read_log(&mut self) -> String {
         let mut log = Vec::new();
         let mut room = [0; 65536];

@@ -1,4 +1,4 @@
-//! What scripts see of the request.
+//! The request as scripts see it.
 
 use std::fmt::Write;
 

@@ -17,7 +17,7 @@ pub struct Script {
     user: Option<u32>,
 }
 
-/// What a client would have got.
+/// The response that a client would get.
 #[derive(Debug)]
 pub struct Response {
     pub status: u16,

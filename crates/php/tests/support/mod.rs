@@ -15,7 +15,7 @@ use howdah_php::{Pool, PoolEvent, PoolHandle, PoolLimits};
 use howdah_sys::seqpacket::SeqPacket;
 use tokio::runtime::{Builder, LocalOptions};
 
-/// What a worker does for a request: the script's name says it.
+/// The work of a worker for a request, by the script's name.
 #[derive(Debug, Clone, Copy)]
 pub enum Script {
     /// A body of so many bytes.
@@ -57,7 +57,7 @@ pub struct Front {
     limits: PoolLimits,
 }
 
-/// What a test sees of it.
+/// The worker as a test sees it.
 pub struct Stage {
     pool: Arc<Pool>,
     handle: Rc<PoolHandle>,

@@ -97,7 +97,7 @@ impl From<ConnectionError> for BodyError {
     }
 }
 
-/// What to do with received content.
+/// The use of received content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keep {
     /// Keep it: up to this many bytes in memory, longer content in a file.

@@ -42,7 +42,7 @@ struct Connection<T> {
     remaining: Remaining,
 }
 
-/// What happens to the connection after a response.
+/// The state of the connection after a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum After {
     /// It goes on with the next request.

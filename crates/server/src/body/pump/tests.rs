@@ -133,7 +133,7 @@ impl Sink for Slow {
     }
 }
 
-/// What came of sending `body`.
+/// The result of sending a body.
 struct Pumped {
     bytes: u64,
     result: Result<(), PumpError>,
