@@ -1,4 +1,4 @@
-//! Scripts that attack the server they run on, and workers that do not do their part.
+//! Scripts that attack the server, and workers that break the protocol.
 
 use std::time::{Duration, Instant};
 
@@ -54,7 +54,7 @@ fn ask(site: &Site, host: &str, target: &str) -> u16 {
     reply.status
 }
 
-/// The front lives, the other pool does not notice, and the pool itself is replaced and serves
+/// The front survives, the other pool is not affected, and the pool itself is replaced and serves
 /// again.
 #[test]
 fn a_script_that_scribbles_on_shared_memory_harms_its_own_pool_alone() {

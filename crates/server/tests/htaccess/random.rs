@@ -1,5 +1,5 @@
-//! Random small sets of rules, which both servers must take the same way. A set that they differ on
-//! is made as small as it goes.
+//! Random small sets of rules, for which both servers must answer alike. A set with a difference is
+//! reduced as far as possible.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::rules::{Rules, TARGETS};
 use crate::servers::{Clients, Servers, Sides, questions};
 use crate::support::has_php;
 
-/// How many sets are tried, each with some requests: always the same ones.
+/// The number of sets that are tried, each with some requests. The sets are always the same.
 const SETS: u64 = 500;
 const REQUESTS: usize = 6;
 
@@ -51,7 +51,7 @@ fn seeds(range: &str) -> Range<u64> {
     from.parse().unwrap()..to.parse().unwrap()
 }
 
-/// The set of rules of a seed, and what is asked.
+/// Returns the set of rules of a seed, and its requests.
 fn case(seed: u64) -> Case {
     let mut rules = Rules::new(seed);
     let mut entries = vec![(".htaccess".to_owned(), Entry::File(rules.file()))];

@@ -1,4 +1,4 @@
-//! A client that is as plain as can be, so that it hides nothing.
+//! A minimal client, which hides nothing of the protocol.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

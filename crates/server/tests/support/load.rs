@@ -1,4 +1,4 @@
-//! Clients that ask and ask, and count what they did not get.
+//! Clients that send requests all the time, and count the failures.
 
 use std::io;
 use std::net::SocketAddr;
